@@ -18,6 +18,7 @@ from typing import NoReturn
 from sim.app.commands import GROUPS
 from sim.app.commands.arguments import EXIT_BAD_INPUT, EXIT_UNHEARD
 from sim.app.interrupts import exit_status
+from sim.app.printed import visible
 from sim.errors import InputError
 from sim.version import __version__
 
@@ -78,7 +79,7 @@ def _told(error: BaseException) -> int | None:
         status = EXIT_BAD_INPUT
     else:
         says, status = str(error), EXIT_BAD_INPUT
-    print(f"orrery: {says}", file=sys.stderr)
+    print(visible(f"orrery: {says}"), file=sys.stderr)
     return status
 
 
@@ -104,7 +105,7 @@ class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(EXIT_BAD_INPUT, f"orrery: {message} (see {self.prog} --help)\n")
+        self.exit(EXIT_BAD_INPUT, f"orrery: {visible(message)} (see {self.prog} --help)\n")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from sim.app.printed import json_line, visible
 from sim.app.traces import as_json, header, print_lines, row, to_stderr, up_to_a_cut
 from sim.kernel import Record
 from sim.report.story import Book
@@ -43,7 +43,7 @@ def diff(first: Path, second: Path, *, as_text: bool) -> bool:
     if as_text:
         _print((first, second), heads, common, parted)
     else:
-        print(json.dumps({**_json(heads, common, parted), "notes": notes}, ensure_ascii=False))
+        print(json_line({**_json(heads, common, parted), "notes": notes}))
     return parted is None
 
 
@@ -62,10 +62,10 @@ def _print(
     parted: tuple[Record | None, Record | None] | None,
 ) -> None:
     for line in _settings(heads):
-        print(line)
+        print(visible(line))
     for name in dict.fromkeys([*heads[0], *heads[1]]):
         if name not in ("settings", "places") and heads[0].get(name) != heads[1].get(name):
-            print(f"{name}: {heads[0].get(name)} and {heads[1].get(name)}")
+            print(visible(f"{name}: {heads[0].get(name)} and {heads[1].get(name)}"))
     if parted is None:
         print(f"the same {len(common):,} events")
         return
@@ -74,9 +74,9 @@ def _print(
     for record in common[-CONTEXT:]:
         print("  " + row(book.line(record, None)))
     for line in _differences(*parted):
-        print(f"  {line}")
+        print(visible(f"  {line}"))
     for mark, file, last in zip("<>", files, parted, strict=True):
-        print(f"{mark} {file}")
+        print(visible(f"{mark} {file}"))
         if last is None:
             print("  has no more events")
         else:

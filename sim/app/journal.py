@@ -3,34 +3,43 @@
 Turns a session (a scenario or none, settings, seed, the instant it began) and the kernel gate's operations into a
 file, and the file into a `Journal`, by which `orrery replay` makes the run again.
 
-Holds: what came before the process was killed, or the disk was full, is in the file and is read; a file that is no
-journal, or whose scenario is another one now, is refused.
+Holds: an operation is in the file before it has an effect, so a killed process loses none that it has acknowledged; one
+that cannot be written raises `NotKeptError`, as does each one after it, since a journal with a gap cannot be replayed.  A
+file has one writer, replaces no other unless forced, and is for its owner only, because it holds what clients sent.  Each
+changed bit of it is reported with its place; a last record that is not all there is left out, with a note.
 
-Format  MessagePack values one after the other: a map (the head), a row an operation (units of work done, virtual
-        microseconds, name, payload), and at a clean end a map (see `End`).
+The file is handed to the operating system with each operation and to the disk at the beginning and the end: a crash of
+the machine may lose the operations of the last seconds before it.
+
+Format  Blocks with checksums (`sim.kernel.blocks`), each a MessagePack value: a map (the head), a row an operation (units
+        of work done, virtual microseconds, name, payload), and at a clean end a map (see `End`).  Format 1 had no
+        checksums; it is refused by name, since the program that wrote it is the one that replays it exactly.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import msgpack
 import msgspec
 
 from sim.app.cluster import plain_nodes
 from sim.app.outcome import plan_digest, program_digest
+from sim.app.printed import visible
 from sim.app.run import expectations_of
 from sim.errors import InputError
-from sim.kernel import Operation
+from sim.files import new_private, write_all
+from sim.kernel import MARK, Blocks, DamageError, NotKeptError, Operation, block
 from sim.scenario.compile import NODES_MAX, load
 from sim.scenario.plan import ClusterPlan, Plan
 
-FORMAT = 1
+FORMAT = 2
+_FORMAT_1 = re.compile(rb"^.?\xaeorrery_journal\x01", re.DOTALL)
 NO_SCENARIO = "served"  # the name of a session without a scenario
 
 
@@ -85,11 +94,15 @@ class End(msgspec.Struct, frozen=True):
 
 
 class Journal(msgspec.Struct, frozen=True):
-    """A journal that was read.  end: None where the server did not get to write it."""
+    """A journal that was read.
+
+    end: None where the server did not get to write it; note: what was left out of the file, "" for nothing
+    """
 
     head: Head
     operations: list[Operation]
     end: End | None
+    note: str = ""
 
     @property
     def virtual_us(self) -> int:
@@ -112,33 +125,58 @@ class Journal(msgspec.Struct, frozen=True):
 
 
 class JournalFile:
-    """A journal that is being written; only its owner may read it, for it holds what clients sent, secrets too."""
+    """A journal that is being written."""
 
-    def __init__(self, path: Path, session: Session, plan: Plan, epoch_us: int) -> None:
+    def __init__(
+        self, path: Path, session: Session, plan: Plan, epoch_us: int, *, force: bool = False
+    ) -> None:
+        """Raises InputError where there is a file already, unless `force` replaces it; OSError."""
+        head = _block(Head(FORMAT, session, epoch_us, plan_digest(plan), program_digest()))
         self._path = path
         self._broken = False
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        self._write(Head(FORMAT, session, epoch_us, plan_digest(plan), program_digest()))
+        self._size = len(head)
+        self._file = new_private(path, head, force=force)
 
     def append(self, operation: Operation) -> None:
+        """Raises NotKeptError."""
         self._write(operation)
 
     def end(self, end: End) -> None:
-        self._write(end)
+        """Close it, with its end if it is complete."""
+        with suppress(NotKeptError):
+            self._write(end)
+        with suppress(OSError):
+            os.fsync(self._file)
         os.close(self._file)
 
-    def _write(self, value: Any) -> None:
+    def discard(self) -> None:
+        """Close it and remove the file: nothing was served."""
+        os.close(self._file)
+        with suppress(OSError):
+            self._path.unlink()
+
+    def _write(self, value: Operation | End) -> None:
         if self._broken:
-            return
+            raise NotKeptError
+        data = _block(value)
         try:
-            left = memoryview(msgspec.msgpack.encode(value))
-            while left:
-                left = left[os.write(self._file, left) :]
-        except OSError as error:  # the clients are served on
-            self._broken = True
-            print(
-                f"orrery: {self._path}: the journal ends here: {error.strerror}", file=sys.stderr, flush=True
-            )
+            write_all(self._file, data)
+        except OSError as error:
+            self._break(error.strerror or "cannot be written")
+            raise NotKeptError from None
+        self._size += len(data)
+
+    def _break(self, why: str) -> None:
+        """The journal stays as it is: what is not in it must not happen any more."""
+        self._broken = True
+        with suppress(OSError):
+            os.ftruncate(self._file, self._size)
+        told = f"the journal ends here: {why}; requests that change something are refused from now on"
+        print(visible(f"orrery: {self._path}: {told}"), file=sys.stderr, flush=True)
+
+
+def _block(value: Head | Operation | End) -> bytes:
+    return block(msgspec.msgpack.encode(value))
 
 
 def read_journal(path: Path) -> Journal:
@@ -147,27 +185,73 @@ def read_journal(path: Path) -> Journal:
         data = path.read_bytes()
     except OSError as error:
         raise InputError(error.strerror or "cannot be read", str(path)) from None
+    reader = _Reader(str(path), data)
     try:
-        values = _values(data)
-        head = msgspec.convert(next(values, None), Head)
-        operations: list[Operation] = []
+        return reader.read()
+    except DamageError as error:
+        raise reader.damage(error.at) from None
+    except msgspec.DecodeError:  # its checksum is right: a program wrote it that is not this one
+        raise InputError("is no journal of orrery serve", str(path)) from None
+
+
+class _Reader:
+    """Reads the bytes of a journal, up to its end or to the damage."""
+
+    def __init__(self, place: str, data: bytes) -> None:
+        self._place = place
+        self._data = data
+        self._blocks = Blocks()
+        self._head: Head | None = None
+        self._operations: list[Operation] = []
+
+    def read(self) -> Journal:
+        """Raises DamageError, InputError, msgspec.DecodeError."""
         end = None
-        for value in values:
-            if isinstance(value, dict):
-                end = msgspec.convert(value, End)
-                break
-            operations.append(msgspec.convert(value, Operation))
-    except (ValueError, msgpack.UnpackException):
-        raise InputError("is no journal of orrery serve, or damaged", str(path)) from None
-    if head.orrery_journal != FORMAT:
-        raise InputError(
-            f"is a journal of format {head.orrery_journal}; this program reads {FORMAT}", str(path)
-        )
-    return Journal(head, operations, end)
+        try:
+            for content in self._blocks.feed(self._data):
+                if self._head is None:
+                    self._head = self._read_head(content)
+                    continue
+                value = msgspec.msgpack.decode(content)
+                if isinstance(value, dict):
+                    end = msgspec.convert(value, End)
+                    break
+                self._operations.append(msgspec.convert(value, Operation))
+        except DamageError as error:
+            # Zeros are what a crash of the machine leaves of a block that did not get to the disk.
+            if self._head is None or self._data[error.at :].strip(b"\0"):
+                raise
+        if self._head is None:
+            raise self.damage(0)
+        return Journal(self._head, self._operations, end, self._note(end))
 
+    def _read_head(self, content: bytes) -> Head:
+        head = msgspec.msgpack.decode(content, type=Head)
+        if head.orrery_journal != FORMAT:
+            raise self._other_format(head.orrery_journal)
+        return head
 
-def _values(data: bytes) -> Iterator[Any]:
-    """The whole values; what a process that was killed left of one is passed over."""
-    unpacker = msgpack.Unpacker(strict_map_key=False, max_buffer_size=len(data) or 1)
-    unpacker.feed(data)
-    yield from unpacker
+    def _note(self, end: End | None) -> str:
+        """What is left out: the bytes from the last whole block on."""
+        left = len(self._data) - self._blocks.at
+        if not left:
+            return ""
+        if end is not None:
+            return f"{self._place}: the {left} bytes after its end are left out"
+        last = f"its last {left} bytes are left out: they are no whole record"
+        return f"{self._place}: {last}, after {len(self._operations)} operations"
+
+    def damage(self, at: int) -> InputError:
+        """The error for a file that holds no block at this offset."""
+        if self._head is not None:
+            where = f"is damaged at byte {at}, after {len(self._operations)} operations"
+            return InputError(where, self._place, f"truncate -s {at} FILE keeps what comes before")
+        if _FORMAT_1.match(self._data):
+            return self._other_format(1)
+        if self._data.startswith(MARK):
+            return InputError("is damaged or cut off in its head", self._place)
+        return InputError("is no journal of orrery serve", self._place)
+
+    def _other_format(self, found: int) -> InputError:
+        problem = f"is a journal of format {found}; this program reads {FORMAT}"
+        return InputError(problem, self._place, "the version of orrery that wrote it replays it")

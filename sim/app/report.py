@@ -6,6 +6,7 @@ from pathlib import Path
 
 from sim.app.run import Result
 from sim.app.traces import records
+from sim.files import write_text
 from sim.report import render
 from sim.report.story import Book, Line
 from sim.scenario.plan import Plan
@@ -28,7 +29,7 @@ def write_report(file: Path, plan: Plan, result: Result, trace: Path) -> None:
     page = render(
         plan.name, plan.description, facts, result.verdicts, result.timeline, result.virtual_us, chains
     )
-    file.write_text(page, encoding="utf-8")
+    write_text(file, page)
 
 
 def _chains(result: Result, book: Book) -> dict[str, list[Line]]:

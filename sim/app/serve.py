@@ -13,7 +13,6 @@ Differs  the client configuration holds both a token and a client certificate of
 from __future__ import annotations
 
 import argparse
-import os
 import secrets
 import signal
 import sys
@@ -39,6 +38,7 @@ from sim.app.journal import End, JournalFile, Session
 from sim.app.possible import zones_of
 from sim.app.version import version
 from sim.errors import InputError
+from sim.files import check_output, read_bounded, write_text
 from sim.ident import Names
 from sim.kernel import NEVER_US, Operation
 from sim.machinery.api import UserInfo
@@ -54,7 +54,8 @@ from sim.wire.http.server import serve as serve_http
 from sim.wire.tls import Authority, server_context
 
 TOKEN_BYTES = 24
-ADMIN = "admin"
+ADMIN, CLUSTER = "admin", "orrery"  # as the client configuration names them
+CONFIG_MAX = 1 << 20  # bytes of a client configuration that is to be replaced
 LOCAL = ("localhost", "127.0.0.1", "::1")  # names that a certificate holds beside the host that was asked for
 
 
@@ -65,6 +66,9 @@ class _Forgotten:
         return None
 
     def end(self, _: End) -> None:
+        return None
+
+    def discard(self) -> None:
         return None
 
 
@@ -102,7 +106,9 @@ async def _main(
     cluster = Cluster(plan.cluster, seed=plan.seed, epoch_us=epoch_us)
     kernel = cluster.kernel
     journal = (
-        _Forgotten() if arguments.journal is None else JournalFile(arguments.journal, session, plan, epoch_us)
+        _Forgotten()
+        if arguments.journal is None
+        else JournalFile(arguments.journal, session, plan, epoch_us, force=arguments.force)
     )
     kernel.gate.journal = journal
     with trio.open_signal_receiver(signal.SIGINT, *heard()) as signals:
@@ -111,7 +117,11 @@ async def _main(
             cluster.apply(*plan.objects)
             kernel.set_goal(NEVER_US)
             where, most = (arguments.host, arguments.port), arguments.max_connections
-            async with served(cluster, arguments.client_config, arguments.pace, where, tokens, most) as url:
+            async with (
+                _discarded_unless_served(journal) as begun,
+                served(cluster, arguments.client_config, arguments.pace, where, tokens, most) as url,
+            ):
+                begun.set()
                 print(f"orrery: serving {url}", flush=True)
                 if arguments.client_config is None and not tokens:
                     hint = "orrery: nobody can log in (give --client-config FILE, which is written, or --token-auth-file)"
@@ -122,6 +132,18 @@ async def _main(
             kernel.set_rate(inf)
             await kernel.run_until(end_us)
             journal.end(End(kernel.now_us, kernel.steps, kernel.trace.sha256()))
+
+
+@asynccontextmanager
+async def _discarded_unless_served(journal: JournalFile | _Forgotten) -> AsyncIterator[trio.Event]:
+    """Remove the new journal, which would be in the way of the next start, if the event given is not set by an error."""
+    begun = trio.Event()
+    try:
+        yield begun
+    except BaseException:
+        if not begun.is_set():
+            journal.discard()
+        raise
 
 
 @asynccontextmanager
@@ -238,13 +260,30 @@ def write_client_config(path: Path, names: Names, url: str, authority: Authority
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [
-            {"name": "orrery", "cluster": {"server": url, "certificate-authority-data": text(authority.pem)}}
+            {"name": CLUSTER, "cluster": {"server": url, "certificate-authority-data": text(authority.pem)}}
         ],
         "users": [{"name": ADMIN, "user": user}],
-        "contexts": [{"name": "orrery", "context": {"cluster": "orrery", "user": ADMIN}}],
-        "current-context": "orrery",
+        "contexts": [{"name": CLUSTER, "context": {"cluster": CLUSTER, "user": ADMIN}}],
+        "current-context": CLUSTER,
     }
-    part = path.with_name(f".{path.name}.part")
-    part.touch(0o600)
-    part.write_text(yaml.safe_dump(config, sort_keys=False))
-    os.replace(part, path)
+    write_text(path, yaml.safe_dump(config, sort_keys=False), private=True)
+
+
+def check_client_config(path: Path) -> None:
+    """Refuse to replace a file that `write_client_config` did not write, such as one with other clusters in it.
+
+    Raises InputError.
+    """
+    check_output(path, private=True)
+    if not path.exists():
+        return
+    try:
+        found = yaml.safe_load(read_bounded(path, CONFIG_MAX))
+        names = found and [each["name"] for each in (*found["clusters"], *found["contexts"])]
+    except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError):
+        names = ["something else"]
+    if names not in (None, [CLUSTER, CLUSTER]):
+        remedy = "name another file, or --force replaces it"
+        raise InputError(
+            "is there already, and holds other things than this command writes", str(path), remedy
+        )

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from time import perf_counter
 
 import trio
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.live import Live
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from sim.app.cluster import Cluster
+from sim.app.printed import visible
 from sim.app.run import Outside, Result, run_plan
 from sim.report import Timeline, sparkline
 from sim.scenario.plan import Plan
@@ -24,9 +27,13 @@ PLAIN_WIDTH = 120  # columns of an output that is no terminal
 
 
 class _Console(Console):
-    def __init__(self, width: int | None = None) -> None:
+    def __init__(self, width: int | None = None, stderr: bool = False) -> None:
         # names of expectations and files are printed as they are: "[zone a]" and ":warning:" are no markup in them
-        super().__init__(width=width, markup=False, emoji=False)
+        super().__init__(width=width, stderr=stderr, markup=False, emoji=False)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else visible(text), style, control)
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError  # whose status this program tells by itself; rich would end it as if a run had failed
@@ -40,7 +47,7 @@ def terminal() -> Console:
 
 def run_shown(plan: Plan, *, trace_file: Path | None, live: bool, outside: Outside | None = None) -> Result:
     """Run a plan, with a live display where the terminal can show one."""
-    console = Console(stderr=True)
+    console = _Console(stderr=True)
     run = partial(run_plan, plan, trace_file=trace_file, outside=outside)
     if not (live and console.is_terminal):
         return trio.run(run)

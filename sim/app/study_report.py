@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 from sim.app.run import Result
 from sim.app.show_study import repeat_command
 from sim.app.study import FAILURES_SHOWN, Finding, Quantity, Study, failures
+from sim.files import write_text
 from sim.report.distribution import CAPTION_OF_NUMBERS, Pair, draw_histogram, draw_pairs
 from sim.report.page import page, table, wide
 from sim.scenario.plan import Plan
@@ -49,7 +50,7 @@ def write_study(file: Path, plan: Plan, study: Study, settings: Sequence[str]) -
             ("seed", "what", "run it again"),
             [[str(one.seed), text, repeat_command(plan, one.seed, settings)] for one, text in found],
         )
-    file.write_text(page(plan.name, plan.description, facts, body), encoding="utf-8")
+    write_text(file, page(plan.name, plan.description, facts, body))
 
 
 def _row(finding: Finding) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 from html import escape
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from sim.app.show import REFUSED_MAX, terminal
 from sim.app.show_study import repeat_command
 from sim.app.study import FAILURES_SHOWN, Quantity
 from sim.app.sweep import Sweep
+from sim.files import write_text
 from sim.report.chart import CAPTION, Line, Place, draw_chart
 from sim.report.distribution import CAPTION_OF_NUMBERS
 from sim.report.page import page, table, wide
@@ -45,7 +47,7 @@ def write_sweep(file: Path, sweep: Sweep) -> None:
         numbers=len(SHOWN),
     )
     body += f'<p class="soft">{CAPTION_OF_NUMBERS}</p>'
-    file.write_text(page(f"{plan.name}: sweep", plan.description, facts, body), encoding="utf-8")
+    write_text(file, page(f"{plan.name}: sweep", plan.description, facts, body))
 
 
 def _unit(at: Sequence[Quantity | None]) -> str:
@@ -83,10 +85,11 @@ def _lines(sweep: Sweep, at: Sequence[Quantity | None]) -> list[Line]:
 
 def write_csv(file: Path, sweep: Sweep) -> None:
     columns = [*(axis.key for axis in sweep.axes), "quantity", "seeds", "held", *NUMBERS]
-    with file.open("w", encoding="utf-8", newline="") as lines:
-        writer = csv.DictWriter(lines, columns, extrasaction="ignore")
-        writer.writeheader()
-        writer.writerows(sweep.rows())
+    lines = StringIO(newline="")
+    writer = csv.DictWriter(lines, columns, extrasaction="ignore")
+    writer.writeheader()
+    writer.writerows(sweep.rows())
+    write_text(file, lines.getvalue())
 
 
 def print_sweep(sweep: Sweep, wall_s: float, report: Path | None) -> None:

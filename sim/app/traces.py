@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from sim.app.printed import visible
 from sim.errors import InputError
+from sim.files import replaced
 from sim.ident import NAMES
 from sim.kernel import CutError, Record, TraceError, read, read_header
 from sim.machinery.scheme import Resource, Scheme
@@ -24,7 +26,7 @@ def records(path: Path) -> Iterator[Record]:
 
 
 def to_stderr(note: str) -> None:
-    print(note, file=sys.stderr)
+    print(visible(note), file=sys.stderr)
 
 
 def up_to_a_cut(path: Path, tell: Callable[[str], object] = to_stderr) -> Iterator[Record]:
@@ -77,7 +79,7 @@ def key_named(scheme: Scheme, text: str, namespace: str) -> str:
 
 
 def row(line: Line) -> str:
-    return f"{clock(line.at_us):>12}  {delta(line):>11}  {line.actor:<24} {line.text}"
+    return visible(f"{clock(line.at_us):>12}  {delta(line):>11}  {line.actor:<24} {line.text}")
 
 
 def as_json(line: Line) -> dict[str, Any]:
@@ -108,8 +110,9 @@ def write_perfetto(trace: Path, file: Path) -> None:
     from sim.report.perfetto import events
 
     book = Book(up_to_a_cut(trace))
-    with file.open("w", encoding="utf-8") as out:
-        out.write('{"displayTimeUnit":"ms","traceEvents":[\n')
+    with replaced(file) as out:
+        out.write(b'{"displayTimeUnit":"ms","traceEvents":[\n')
         for index, event in enumerate(events(book)):
-            out.write((",\n" if index else "") + json.dumps(event, ensure_ascii=False, separators=(",", ":")))
-        out.write("\n]}\n")
+            text = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
+            out.write(((",\n" if index else "") + text).encode())
+        out.write(b"\n]}\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import time
@@ -12,6 +11,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from sim.app.printed import json_line, visible
 from sim.app.traces import as_json, bad, records, row
 from sim.kernel import Decoder, Record, TraceError
 from sim.report.story import Line, shown, tell, who
@@ -76,7 +76,7 @@ def show(trace: Path, wanted: Filter, *, as_text: bool, follow: bool) -> None:
     count = _show(lines(seen.noting(_growing(trace) if follow else records(trace)), wanted), as_text, follow)
     unknown = list(seen.unknown())
     for line in unknown or ([] if count else ["no record is like that"]):
-        print(line, file=sys.stderr)
+        print(visible(line), file=sys.stderr)
 
 
 class _Seen:
@@ -129,7 +129,7 @@ def _show(found: Iterator[Line], as_text: bool, follow: bool) -> int:
         if as_text:
             print(f"{line.ident:>8} {row(line)}", flush=follow)
         else:
-            print(json.dumps(as_json(line), ensure_ascii=False), flush=follow)
+            print(json_line(as_json(line)), flush=follow)
     return count
 
 

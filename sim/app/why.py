@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from sim.app.printed import json_line, visible
 from sim.app.traces import as_json, header, key_named, print_lines, scheme_of, up_to_a_cut
 from sim.errors import InputError
 from sim.kernel import Record
@@ -32,11 +32,11 @@ def why(
         record = _find(book, trace, key_named(scheme_of(head), target, namespace), what)
     lines = book.story(record)
     if as_text:
-        print(_title(book, record, head.get("scenario", "")))
+        print(visible(_title(book, record, head.get("scenario", ""))))
         print_lines(lines, 0 if full else LINES_MAX)
     else:
         story = {"record": record.ident, "at_us": record.at_us, "text": _subject(book, record)}
-        print(json.dumps({**story, "chain": [as_json(line) for line in lines]}, ensure_ascii=False))
+        print(json_line({**story, "chain": [as_json(line) for line in lines]}))
 
 
 def _find(book: Book, trace: Path, key: str, what: str) -> Record:
@@ -74,7 +74,7 @@ def _first_alike(book: Book, trace: Path, pattern: str, what: str) -> str:
             key = min(ends)[1]
             break
     if len(alike) > 1:
-        print(f"{len(alike)} match {shown(pattern)}; this is {shown(key)}", file=sys.stderr)
+        print(visible(f"{len(alike)} match {shown(pattern)}; this is {shown(key)}"), file=sys.stderr)
     return key
 
 

@@ -1,7 +1,8 @@
 """Virtual time, actors, network, randomness and trace.  Everything public is imported from here."""
 
 from sim.kernel.actor import Actor, ActorExit, Clock, Context, State, Supervisor
-from sim.kernel.gate import Gate, Journal, Operation
+from sim.kernel.blocks import MARK, Blocks, DamageError, block
+from sim.kernel.gate import Gate, Journal, NotKeptError, Operation, unheard
 from sim.kernel.kernel import DEFAULT_EPOCH_US, NEVER_US, Kernel, KernelTask
 from sim.kernel.network import Link, Network, Rule
 from sim.kernel.report import DeadlockError, LivelockError
@@ -13,13 +14,16 @@ from sim.kernel.tracefile import CutError, Decoder, Record, TraceError, read, re
 
 __all__ = [
     "DEFAULT_EPOCH_US",
+    "MARK",
     "NEVER_US",
     "TIMED_OUT",
     "Actor",
+    "Blocks",
     "ActorExit",
     "Clock",
     "Context",
     "CutError",
+    "DamageError",
     "Decoder",
     "DeadlockError",
     "Future",
@@ -32,6 +36,7 @@ __all__ = [
     "LivelockError",
     "Mailbox",
     "Network",
+    "NotKeptError",
     "Operation",
     "Record",
     "Rule",
@@ -40,7 +45,9 @@ __all__ = [
     "Timer",
     "Trace",
     "TraceError",
+    "block",
     "read",
     "read_header",
     "stream",
+    "unheard",
 ]

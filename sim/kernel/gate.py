@@ -4,6 +4,9 @@ An operation is a name and a msgpack-able payload.  Its handler runs between two
 position (number of units done, virtual time), which the journal keeps; replaying the journal in a kernel with
 the same seed applies the same operations at the same positions, and so gives the same trace.
 
+Holds: an operation is in the journal before it has an effect.  One that the journal cannot keep is given to its handler's
+stand-in (`Gate.handle`), which must have no effect that a replay would lack.
+
 A handler takes `(payload, done)` and calls `done(result)` once, at once or at a later virtual time.
 """
 
@@ -31,10 +34,20 @@ class Operation(msgspec.Struct, frozen=True, array_like=True):
     payload: Any
 
 
-class Journal(Protocol):
-    """Whoever keeps operations in the order in which they were applied; a list, as long as nobody sets another."""
+class NotKeptError(Exception):
+    """The journal cannot keep an operation."""
 
-    def append(self, operation: Operation, /) -> None: ...
+
+class Journal(Protocol):
+    """Keeps operations in the order in which they are applied.  A list is one, and the default."""
+
+    def append(self, operation: Operation, /) -> None:
+        """Raises NotKeptError."""
+        ...
+
+
+def unheard(_: Any) -> None:
+    """The `done` of a replayed operation: its result goes nowhere, since the client is not there."""
 
 
 class Gate:
@@ -43,15 +56,20 @@ class Gate:
     def __init__(self, kernel: Kernel, replay: list[Operation]) -> None:
         self._kernel = kernel
         self._handlers: dict[str, Handler] = {}
+        self._unkept: dict[str, Handler] = {}
         # Read by the kernel before each unit of work.
         self.inbox: deque[tuple[str, Any, Callable[[Any], None]]] = deque()
         self.replay = deque(replay)
         self.journal: Journal = list[Operation]()
 
-    def handle(self, name: str, handler: Handler) -> None:
-        """Name the handler of an operation; once each."""
+    def handle(self, name: str, handler: Handler, unkept: Handler | None = None) -> None:
+        """Name the handler of an operation; once each.
+
+        unkept: called in its place where the journal cannot keep the operation, default the handler
+        """
         assert name not in self._handlers, name
         self._handlers[name] = handler
+        self._unkept[name] = unkept or handler
 
     @property
     def waiting(self) -> bool:
@@ -82,7 +100,7 @@ class Gate:
         while self.replaying_at(self._kernel.steps):
             operation = self.replay.popleft()
             self._kernel.now_us = max(self._kernel.now_us, operation.at_us)
-            self._do(operation.name, operation.payload, lambda _: None)
+            self._do(operation.name, operation.payload, unheard)
         while self.inbox:
             name, payload, done = self.inbox.popleft()
             self._do(name, payload, done)
@@ -90,7 +108,11 @@ class Gate:
     def _do(self, name: str, payload: Any, done: Callable[[Any], None]) -> None:
         kernel = self._kernel
         kernel.now_us = kernel.outside_now_us()
-        self.journal.append(Operation(kernel.steps, kernel.now_us, name, payload))
+        handler = self._handlers[name]
+        try:
+            self.journal.append(Operation(kernel.steps, kernel.now_us, name, payload))
+        except NotKeptError:
+            handler = self._unkept[name]
         kernel.cause = 0
-        self._handlers[name](payload, done)
+        handler(payload, done)
         kernel.cause = 0

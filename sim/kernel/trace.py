@@ -12,6 +12,8 @@ of a series, declared with what they share.  Records of series that follow one a
 A file begins with a header, a mapping that the hash does not cover.  What says where a run came from, not what
 happens in it, belongs there: the names of files, and the lines in them.  `places` of the header maps the name of a
 kind to a mapping from the value `name` of a record of it to its place; a reader adds it to such a record as `place`.
+In a file each batch is a block with a checksum (`sim.kernel.blocks`), as are the header before the first of them and the
+end mark after the last.
 
 Holds: the hash covers kinds, times, causes and values, nothing of the machine or of where a scenario was read from;
 two runs are equal if and only if their hashes are; a file read back gives the records that were added.
@@ -28,10 +30,13 @@ from typing import IO, Any
 import msgpack
 import msgspec
 
+from sim.files import growing
+from sim.kernel.blocks import block
+
 _ENCODER = msgspec.msgpack.Encoder()
 _HEAD_BYTES = 3  # of a msgpack array of 16 to 65,535 elements; 1 below
 BATCH = 4096  # records packed at once; bounds what a crash of the process can lose
-FORMAT = "orrery-trace/2"
+FORMAT = "orrery-trace/3"
 # In the place of a kind: the last row of a file that was closed; records of series; a series.
 END, RUN, SERIES = -1, -2, -3
 IN_SERIES = struct.Struct("<qq")  # the number of a record's series, its time
@@ -63,10 +68,10 @@ class Trace:
         self._runs: list[list[Any]] = []  # the rows of the batch that are runs, in pieces yet
         self._next = 0  # the number that goes on with the run
         self._hash = hashlib.sha256()
+        self._path = path
         self._file: IO[bytes] | None = None
         if path is not None:
-            self._file = path.open("wb")
-            self._write(msgpack.packb({"format": FORMAT, **(header or {})}))
+            self._file = growing(path, block(msgpack.packb({"format": FORMAT, **(header or {})})))
 
     def kind(self, name: str, *fields: str) -> Kind:
         """Declare a kind of record (again: the same declaration gives the same kind)."""
@@ -153,11 +158,11 @@ class Trace:
         if self._file is None:
             return
         try:
-            self._file.write(data)
+            self._file.write(block(data))
             if last:
                 self._file.close()
         except OSError as error:
-            error.filename = str(self._file.name)  # which a write does not know
+            error.filename = str(self._path)  # which a write does not know
             raise
 
     def sha256(self) -> str:

@@ -51,7 +51,10 @@ def read_samples(document: Document, folder: Path, like: Any, path: Path_) -> di
 def inside(document: Document, folder: Path, entry: str, path: Path_) -> Path:
     """A file of the scenario's folder."""
     base = folder.resolve()
-    file = (base / entry).resolve()
+    try:
+        file = (base / entry).resolve()
+    except (ValueError, RuntimeError, OSError):  # a NUL character, a link to itself
+        raise document.error(path, f"{entry!r} is no file name") from None
     if not file.is_relative_to(base):
         raise document.error(path, f"{entry} lies outside the scenario's folder")
     return file

@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from sim.errors import InputError
+from sim.files import read_bounded
 from sim.nesting import nests_too_deep
 
 SIZE_MAX = 4 << 20  # bytes of one file: a thousand times a large scenario
@@ -68,20 +69,10 @@ def read_documents(path: Path, shown: str = "") -> list[Document]:
 def read_text(path: Path, shown: str) -> str:
     """A file of a user's, of bounded size."""
     try:
-        with path.open("rb") as file:  # which may be a pipe, or have no end
-            data = file.read(SIZE_MAX + 1)
-        if len(data) > SIZE_MAX:
-            raise InputError(f"the file has more than {SIZE_MAX} bytes", shown)
-        return data.decode("utf-8")
-    except FileNotFoundError:
-        raise InputError("no such file", shown) from None
-    except IsADirectoryError:
-        raise InputError("is a directory, not a file", shown) from None
+        return read_bounded(path, SIZE_MAX, shown).decode("utf-8")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise InputError("is not UTF-8 text", f"{shown}:{line}", "save it as UTF-8") from None
-    except OSError as error:
-        raise InputError(error.strerror or "cannot be read", shown) from None
 
 
 def parse_documents(text: str, shown: str) -> Iterator[Document]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sim.app.interrupts import ends_as_interrupts, exit_status
+from sim.app.printed import visible
 from sim.errors import InputError
+from sim.files import check_output
 from sim.units import JSON_WHOLE_MAX
 
 if TYPE_CHECKING:
@@ -62,23 +63,34 @@ def whole(text: str, low: int, high: int, problem: str) -> int:
 def tell(note: str) -> None:
     """Say something beside the results, if there is something to say."""
     if note:
-        print(f"orrery: {note}", file=sys.stderr)
+        print(visible(f"orrery: {note}"), file=sys.stderr)
 
 
-def writable(file: Path | None, *inputs: Path | None) -> None:
-    """Tell before the work what would end it, or write over what it is done with (`inputs`).  Raises InputError."""
-    if file is None:
-        return
-    if file.parent == OUT and not OUT.exists():
-        OUT.mkdir()
-    if not file.parent.is_dir():
-        raise InputError(f"there is no folder {file.parent}", str(file))
-    if file.is_dir():
-        raise InputError("is a folder, not a file", str(file))
-    if not os.access(file if file.exists() else file.parent, os.W_OK):
-        raise InputError("cannot be written", str(file))
-    if file.exists() and any(each is not None and each.exists() and file.samefile(each) for each in inputs):
-        raise InputError("is read: it would be overwritten", str(file), "name another file")
+def check_outputs(*outputs: Path | None, inputs: Sequence[Path | None] = (), private: bool = False) -> None:
+    """Refuse, before the work, files that cannot be written, are read (`inputs`), or are named twice.
+
+    What can be made again replaces an earlier file (`sim.files.replaced`).  private: for their owner only.
+    Raises InputError.
+    """
+    named: list[Path] = []
+    for file in outputs:
+        if file is None:
+            continue
+        if file.parent == OUT and not OUT.exists():
+            OUT.mkdir(exist_ok=True)
+        check_output(file, private)
+        if any(each is not None and _is_same(file, each) for each in inputs):
+            raise InputError("is read: it would be overwritten", str(file), "name another file")
+        if any(_is_same(file, each) for each in named):
+            raise InputError("is to hold two things", str(file), "name another file for one of them")
+        named.append(file)
+
+
+def _is_same(first: Path, second: Path) -> bool:
+    """True if both name one file; two outputs may go to one device."""
+    if first.exists() and second.exists():
+        return first.is_file() and first.samefile(second)
+    return first.resolve() == second.resolve()
 
 
 def gathered(found: Iterable[Outcome]) -> tuple[list[Outcome], int, str]:
@@ -120,6 +132,9 @@ class Files:
         except OSError as error:
             self._failed.append(f"{file}: cannot be written: {error.strerror or error}")
             return None
+        except InputError as error:  # a link or a folder that was made there since the start
+            self._failed.append(str(error))
+            return None
         return file
 
     def told(self, status: int) -> int:
@@ -138,7 +153,7 @@ def report_of(arguments: argparse.Namespace, name: str) -> Path | None:
         return None
     report = report or OUT / f"{name}.html"
     try:
-        writable(report)
+        check_outputs(report)
     except (InputError, OSError) as error:
         raise InputError(str(error), "", "" if arguments.report else "--report FILE or --no-report") from None
     return report

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sim.app.commands.arguments import EXIT_BAD_INPUT, EXIT_OK, tell
+from sim.app.printed import visible
 from sim.errors import InputError
 
 if TYPE_CHECKING:
@@ -62,9 +63,8 @@ def _validate(arguments: argparse.Namespace) -> int:
             tell(str(error))
             status = EXIT_BAD_INPUT
         else:
-            print(
-                f"{path}: ok ({len(plan.cluster.nodes)} nodes, {len(plan.steps)} steps, {len(plan.expectations)} expectations)"
-            )
+            counts = f"{len(plan.cluster.nodes)} nodes, {len(plan.steps)} steps, {len(plan.expectations)} expectations"
+            print(visible(f"{path}: ok ({counts})"))
     return status
 
 
@@ -100,5 +100,5 @@ def _list(arguments: argparse.Namespace) -> int:
     else:
         width = max((len(row["file"]) for row in rows), default=0)
         for row in rows:
-            print(f"{row['file']:{width}}  {row['description']}".rstrip())
+            print(visible(f"{row['file']:{width}}  {row['description']}".rstrip()))
     return status

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sim.app.commands.arguments import tell, writable
+from sim.app.commands.arguments import check_outputs, tell
 from sim.app.commands.run import add_outputs, run_once
 
 if TYPE_CHECKING:
@@ -42,8 +42,9 @@ def _replay(arguments: argparse.Namespace) -> int:
 
     journal = read_journal(arguments.journal)
     plan = journal.plan(arguments.scenario)
-    for file in (arguments.trace, arguments.perfetto, arguments.report, arguments.junit):
-        writable(file, arguments.journal, arguments.scenario)
+    outputs = arguments.trace, arguments.perfetto, arguments.report, arguments.junit
+    check_outputs(*outputs, inputs=(arguments.journal, arguments.scenario))
+    tell(journal.note)
     if journal.head.program != program_digest():
         tell("the journal was written by another version of this program: the run may come out otherwise")
     if journal.end is None:

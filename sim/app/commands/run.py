@@ -20,15 +20,16 @@ from sim.app.commands.arguments import (
     add_many,
     add_scenario,
     add_seed,
+    check_outputs,
     gathered,
     pool_of,
     report_of,
     stopped_early,
     tell,
-    writable,
 )
 from sim.app.interrupts import ends_as_interrupts
 from sim.errors import InputError
+from sim.files import write_text
 
 if TYPE_CHECKING:
     from sim.app.commands import Commands
@@ -84,8 +85,8 @@ def _run(arguments: argparse.Namespace) -> int:
     plan = load(arguments.scenario, arguments.set)
     for idle in [*idle_options(plan.cluster), *endless_jobs(plan)]:
         tell(idle)
-    for file in (arguments.trace, arguments.perfetto, arguments.report, arguments.junit, arguments.resume):
-        writable(file, arguments.scenario)
+    outputs = arguments.trace, arguments.perfetto, arguments.report, arguments.junit, arguments.resume
+    check_outputs(*outputs, inputs=(arguments.scenario,))
     if arguments.seeds is not None:
         return _run_many(arguments, plan)
     for option in ("jobs", "dask", "resume"):
@@ -113,9 +114,7 @@ def run_once(arguments: argparse.Namespace, plan: Plan, outside: Outside | None 
                 from sim.app.report import write_report
 
                 report = files.write(report, lambda file: write_report(file, plan, result, trace))
-    files.write(
-        arguments.junit, lambda file: file.write_text(junit_of_result(plan, result), encoding="utf-8")
-    )
+    files.write(arguments.junit, lambda file: write_text(file, junit_of_result(plan, result)))
     if arguments.json:
         print(json.dumps(result.to_json()))
     else:
@@ -158,10 +157,7 @@ def _run_many(arguments: argparse.Namespace, plan: Plan) -> int:
         report = None
     files = Files()
     report = files.write(report, lambda file: write_study(file, plan, study, arguments.set))
-    files.write(
-        arguments.junit,
-        lambda file: file.write_text(junit_of_study(plan, study, arguments.set), encoding="utf-8"),
-    )
+    files.write(arguments.junit, lambda file: write_text(file, junit_of_study(plan, study, arguments.set)))
     if arguments.json:
         print(json.dumps(study.to_json()))
     else:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sim.app.commands.arguments import add_scenario, add_seed, count, whole, writable
+from sim.app.commands.arguments import add_scenario, add_seed, check_outputs, count, whole
 from sim.errors import InputError
 
 if TYPE_CHECKING:
@@ -48,7 +48,12 @@ def add(commands: Commands) -> None:
         "--journal",
         type=Path,
         metavar="FILE",
-        help="write all that clients do to this file, for orrery replay",
+        help="write all that clients do to this file, for orrery replay; it must not exist yet",
+    )
+    serve.add_argument(
+        "--force",
+        action="store_true",
+        help="replace an existing journal, and a client configuration that holds other things",
     )
     serve.add_argument(
         "--max-connections",
@@ -87,11 +92,13 @@ def _pace(text: str) -> float:
 
 def _serve(arguments: argparse.Namespace) -> int:
     try:
-        from sim.app.serve import serve
+        from sim.app.serve import check_client_config, serve
     except ModuleNotFoundError as error:
         raise InputError(
             f"serving needs the package {error.name}", "", "pip install 'orrery[serve]'"
         ) from None
-    for file in (arguments.client_config, arguments.journal):
-        writable(file, arguments.scenario)
+    inputs = arguments.scenario, arguments.token_auth_file
+    check_outputs(arguments.client_config, arguments.journal, inputs=inputs, private=True)
+    if arguments.client_config is not None and not arguments.force:
+        check_client_config(arguments.client_config)
     return serve(arguments)

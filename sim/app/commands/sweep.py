@@ -15,12 +15,12 @@ from sim.app.commands.arguments import (
     add_many,
     add_scenario,
     add_seed,
+    check_outputs,
     gathered,
     pool_of,
     report_of,
     stopped_early,
     tell,
-    writable,
 )
 
 if TYPE_CHECKING:
@@ -69,8 +69,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
     from sim.app.sweep import jobs_of_points, parse_axis, points_of, sweep_of
     from sim.app.sweep_report import print_sweep, write_csv, write_sweep
 
-    for file in (arguments.csv, arguments.report, arguments.resume):
-        writable(file, arguments.scenario)
+    check_outputs(arguments.csv, arguments.report, arguments.resume, inputs=(arguments.scenario,))
     axes = [parse_axis(text) for text in arguments.vary]
     points = points_of(arguments.scenario, arguments.set, axes)
     jobs = list(jobs_of_points(points, arguments.seed, arguments.seeds))

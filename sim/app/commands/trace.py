@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sim.app.commands.arguments import EXIT_FAILED, EXIT_OK, positive, writable
+from sim.app.commands.arguments import EXIT_FAILED, EXIT_OK, check_outputs, positive
 from sim.errors import InputError
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _show(arguments: argparse.Namespace) -> int:
         options = ("actor", "kind", "object", "start", "end", "grep", "follow", "json")
         if any(getattr(arguments, option) for option in options):
             raise InputError("writes the whole trace", "--perfetto", "leave the other options out")
-        writable(arguments.perfetto, arguments.trace)
+        check_outputs(arguments.perfetto, inputs=(arguments.trace,))
         write_perfetto(arguments.trace, arguments.perfetto)
         return EXIT_OK
     from sim.app.view import Filter, show

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from sim.errors import InputError
+from sim.files import read_bounded
 from sim.ident import Names
 from sim.machinery import status
 from sim.machinery.api import Obj, UserInfo
@@ -28,6 +29,7 @@ from sim.wire.http.account_tokens import AccountTokens
 from sim.wire.http.routing import Attributes
 
 TOKEN_COLUMNS_MIN = 3
+TOKEN_FILE_MAX = 4 << 20  # bytes: some 50,000 users
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +52,8 @@ def subject(peer: Mapping[str, Any] | None) -> Certificate | None:
 def read_tokens(path: Path) -> dict[str, UserInfo]:
     """A static token file: token,user,uid and, quoted, groups.  Raises InputError."""
     try:
-        rows = list(csv.reader(path.read_text().splitlines(), skipinitialspace=True))
-    except OSError as error:
-        raise InputError((error.strerror or "cannot be read").lower(), str(path)) from None
+        text = read_bounded(path, TOKEN_FILE_MAX).decode()
+        rows = list(csv.reader(text.splitlines(), skipinitialspace=True))
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(str(error), str(path)) from None
     found = {}

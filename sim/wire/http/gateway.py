@@ -6,7 +6,9 @@ instants they become visible, into a bounded backlog that the client's connectio
 
 Holds: whatever a client does that the simulation can see (a request, its end before the answer, the end of a watch) is
 an operation of the journal, so a replay does the same work; an answer waits for virtual time only where the request
-itself does.  What nobody waits for any more is not begun, and a watch that nobody takes is ended.
+itself does.  A request whose client has gone is not begun.  A watch whose client does not read is ended, which is an
+operation too: a replay has no client, keeps no backlog, and takes each end from the journal.  A request that would change
+something is refused while the journal cannot keep it; reads are served.
 
 Mirrors  nothing upstream; a client that does not read is cut off as by upstream's watch cache.
 """
@@ -20,7 +22,7 @@ from typing import Any, Protocol
 
 import trio
 
-from sim.kernel import Kernel
+from sim.kernel import Kernel, unheard
 from sim.machinery import status
 from sim.machinery.api import Reply, Request, UserInfo, Watch, WatchEvent
 from sim.machinery.scheme import Scheme
@@ -29,6 +31,8 @@ from sim.machinery.scheme import Scheme
 REQUEST_TIMEOUT_S = 60
 BACKLOG_MAX = 10_000
 TAKE = 1000
+READS = ("get", "list", "watch")
+NOT_KEPT = "the journal of this server cannot be written, so requests that change something are refused"
 _FIELDS = (
     "verb",
     "resource",
@@ -89,15 +93,20 @@ def unpack(payload: list[Any]) -> Request:
 
 
 class OutsideWatch:
-    """The client's end of a watch."""
+    """The client's end of a watch.
 
-    def __init__(self, gateway: Gateway, ident: int, watch: Watch) -> None:
+    backlog_max: events that may wait for the client; 0: there is no client, and events are taken and dropped
+    """
+
+    def __init__(self, gateway: Gateway, ident: int, watch: Watch, backlog_max: int) -> None:
         self._gateway = gateway
         self._ident = ident
         self._watch = watch
+        self._backlog_max = backlog_max
         self._events: deque[WatchEvent] = deque()
         self._more = trio.Event()
-        self._stopped = False
+        self._ended = False  # in the simulation
+        self._stopped = False  # by the client, or for its backlog
 
     # --- inside the simulation ----------------------------------------------------------------------------
 
@@ -108,23 +117,29 @@ class OutsideWatch:
     def _drain(self) -> None:
         while True:
             events = self._watch.take(TAKE)
-            self._events.extend(events)
+            if self._backlog_max:
+                self._events.extend(events)
             if len(events) < TAKE:
                 break
-        if self._events or self._watch.ended:
+        self._ended = self._watch.ended
+        if self._events or self._ended:
             self._more.set()
-        if len(self._events) > BACKLOG_MAX:
+        if len(self._events) > self._backlog_max:
             self.stop()
 
     def end(self) -> None:
         self._watch.stop()
+        self._ended = True
         self._more.set()
 
     # --- outside ------------------------------------------------------------------------------------------
 
     async def take(self) -> Sequence[WatchEvent]:
-        """What has piled up, once there is something; empty when the watch has ended."""
-        while not self._events and not self._watch.ended and not self._stopped:
+        """What has piled up, once there is something; empty when the watch has ended.
+
+        It reads nothing of the simulation: asking a watch whether it has ended may end it.
+        """
+        while not self._events and not self._ended and not self._stopped:
             self._more = trio.Event()
             await self._more.wait()
         if self._stopped:
@@ -142,16 +157,23 @@ class OutsideWatch:
 
 
 class Gateway:
-    """One per cluster.  `servers`: the API servers by name, as the kernel runs them."""
+    """One per cluster.
 
-    def __init__(self, kernel: Kernel, servers: Mapping[str, OutsideEndpoint]) -> None:
+    servers: the API servers by name, as the kernel runs them; backlog_max: events that may wait for the client of a watch
+    """
+
+    def __init__(
+        self, kernel: Kernel, servers: Mapping[str, OutsideEndpoint], backlog_max: int = BACKLOG_MAX
+    ) -> None:
+        assert backlog_max > 0
         self.kernel = kernel
+        self._backlog_max = backlog_max
         self._servers = servers
         self._watches: dict[int, OutsideWatch] = {}
         self._opened = 0
         self._asked = 0
         self._waiting: dict[int, tuple[OutsideEndpoint, Callable[[Reply], None]]] = {}
-        kernel.gate.handle("request", self._request)
+        kernel.gate.handle("request", self._request, self._request_unkept)
         kernel.gate.handle("request-gone", self._request_gone)
         kernel.gate.handle("watch-stop", self._watch_stop)
 
@@ -218,12 +240,20 @@ class Gateway:
                 done((reply, None))
             else:
                 self._opened = ident = self._opened + 1
-                watch = self._watches[ident] = OutsideWatch(self, ident, reply.watch)
+                backlog_max = 0 if done is unheard else self._backlog_max
+                watch = self._watches[ident] = OutsideWatch(self, ident, reply.watch, backlog_max)
                 watch.attach()
                 done((reply, watch))
 
         self._waiting[asked] = server, respond
         server.handle(unpack(parts), respond, _failed)
+
+    def _request_unkept(self, payload: list[Any], done: Callable[[Any], None]) -> None:
+        """A request that is not in the journal: a read is served, anything else refused."""
+        if payload[0][_FIELDS.index("verb")] in READS:
+            self._request(payload, done)
+        else:
+            done((Reply(500, body=status.internal_error(NOT_KEPT)), None))
 
     def _request_gone(self, asked: int, done: Callable[[Any], None]) -> None:
         waiting = self._waiting.pop(asked, None)

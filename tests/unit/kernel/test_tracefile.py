@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import msgpack
 import pytest
 
 from sim.kernel import Decoder, Trace, TraceError, read, read_header
-from sim.kernel.trace import IN_SERIES
+from sim.kernel.blocks import MARK
+from sim.kernel.trace import BATCH, IN_SERIES
 
 
 def written(path: Path, number: int = 3) -> bytes:
@@ -45,13 +48,35 @@ def test_a_file_cut_off_anywhere_within_a_row_is_refused(tmp_path: Path) -> None
 
 def test_a_run_that_was_killed_leaves_the_records_written_so_far(tmp_path: Path) -> None:
     data = written(tmp_path / "t")
-    end = data.rindex(b"\x93\xff")  # the end mark: three values, the first -1
-    assert len(list(read(_file(tmp_path, data[:end])))) == 3
+    assert len(list(read(_file(tmp_path, data[: data.rindex(MARK)])))) == 3
 
 
-def test_one_changed_byte_is_found_by_the_hash(tmp_path: Path) -> None:
+def test_each_changed_bit_of_a_trace_file_is_reported(tmp_path: Path) -> None:
     data = written(tmp_path / "t")
-    assert "not those that were written" in refusal(tmp_path / "t", data.replace(b"some key", b"some kex", 1))
+    for bit in range(8 * len(data)):
+        changed = bytearray(data)
+        changed[bit // 8] ^= 1 << bit % 8
+        how = refusal(tmp_path / "t", bytes(changed))
+        assert re.search("is damaged after record|not a trace file|this program reads", how)
+
+
+def test_damage_in_the_middle_of_a_trace_file_names_its_place(tmp_path: Path) -> None:
+    data = written(tmp_path / "t", 2 * BATCH)
+    second = data.index(MARK, data.index(MARK, data.index(MARK) + 1) + 1)
+    how = f"is damaged after record {BATCH - 1}: its bytes from {second} on are not those that were written"
+    path = _file(tmp_path, data[: second + 500] + b"?" + data[second + 501 :])
+    given = []
+    with pytest.raises(TraceError, match=how):
+        given.extend(read(path))
+    assert [record.ident for record in given] == [*range(1, BATCH)]
+
+
+def test_a_trace_file_of_an_earlier_format_is_named_as_such(tmp_path: Path) -> None:
+    earlier = msgpack.packb({"format": "orrery-trace/2", "seed": 9})
+    assert (
+        refusal(tmp_path / "t", earlier)
+        == "is a trace file of format orrery-trace/2; this program reads orrery-trace/3"
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,7 +98,7 @@ def test_a_file_that_is_no_trace_is_refused_as_such(tmp_path: Path, data: bytes)
 
 def test_garbage_after_the_header_is_refused_with_where_it_is(tmp_path: Path) -> None:
     data = written(tmp_path / "t")
-    end = data.rindex(b"\x93\xff")
+    end = data.rindex(MARK)
     assert "damaged after record 3" in refusal(tmp_path / "t", data[:end] + b"\x07\x07")
 
 
