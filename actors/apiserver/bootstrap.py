@@ -1,9 +1,8 @@
-"""Objects an API server makes when they are missing: namespaces, its own service, priority classes, flows.
+"""Objects an API server makes when they are missing: namespaces, its own service and endpoints, priority classes, flows.
 
 Mirrors  kubernetes v1.25 pkg/controlplane/controller.go (bootstrap-controller),
          pkg/registry/scheduling/rest/storage_scheduling.go.
-Differs  they are there before the first request is served, not within its first seconds; the service's Endpoints
-         carry no address of the server (nothing in a simulation dials it).
+Differs  they are there before the first request is served, not within its first seconds.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from hashlib import sha256
 from ipaddress import IPv4Network
 
 from actors.apiserver.bootstrap_flows import levels, schemas
+from actors.apiserver.endpoint_keeper import API_PORT, ENDPOINTS, SLICES, kept_endpoints, slice_of
 from actors.apiserver.ports import LocalStore
 from sim.machinery.api import Obj
 from sim.machinery.names_gen import new_uid
@@ -23,12 +23,12 @@ from sim.units import format_time
 
 # pkg/apis/scheduling/types.go: SystemCriticalPriority and one thousand above it.
 CLUSTER_CRITICAL, NODE_CRITICAL = 2_000_000_000, 2_000_001_000
-API_PORT = 6443
-FLOWS = ("FlowSchema", "PriorityLevelConfiguration")
+# Kinds that many runs were recorded without.
+LATER = ("FlowSchema", "PriorityLevelConfiguration", "Endpoints", "EndpointSlice")
 
 
-def wanted(registry: Registry) -> Iterator[tuple[str, str, Obj]]:
-    """(resource, namespace, object) in the order they are made."""
+def wanted(registry: Registry, server_address: str) -> Iterator[tuple[str, str, Obj]]:
+    """(resource, namespace, object) in the order they are made.  server_address: of the server that makes them"""
     names = registry.names
     for namespace in (
         names.system_namespace,
@@ -77,6 +77,9 @@ def wanted(registry: Registry) -> Iterator[tuple[str, str, Obj]]:
         yield "prioritylevelconfigurations", "", level
     for schema in schemas(names, registry.wall_us()):
         yield "flowschemas", "", schema
+    endpoints = kept_endpoints(None, [server_address], names)
+    yield ENDPOINTS, names.default_namespace, endpoints
+    yield SLICES, names.default_namespace, slice_of(endpoints, names)
 
 
 def _bits_of(key: str, count: int) -> int:
@@ -84,9 +87,9 @@ def _bits_of(key: str, count: int) -> int:
     return int.from_bytes(sha256(key.encode()).digest()) >> (256 - count)
 
 
-def bootstrap(registry: Registry, store: LocalStore) -> None:
+def bootstrap(registry: Registry, store: LocalStore, server_address: str) -> None:
     """Put what is missing."""
-    for plural, namespace, obj in wanted(registry):
+    for plural, namespace, obj in wanted(registry, server_address):
         resource = registry.scheme.resource(plural)
         key = registry.scheme.key(resource, namespace, obj["metadata"]["name"])
         if store.get(key) is not None:
@@ -94,7 +97,7 @@ def bootstrap(registry: Registry, store: LocalStore) -> None:
         metadata = {
             **obj["metadata"],
             **({"namespace": namespace} if namespace else {}),
-            "uid": new_uid(partial(_bits_of, key) if resource.kind in FLOWS else registry.bits),
+            "uid": new_uid(partial(_bits_of, key) if resource.kind in LATER else registry.bits),
             "creationTimestamp": format_time(registry.wall_us()),
         }
         whole = {"apiVersion": resource.api_version, "kind": resource.kind, **obj, "metadata": metadata}

@@ -1,6 +1,7 @@
 """How an API server ends when it is asked to (SIGTERM).
 
-Turns the signal into three times: at first it serves as ever and says only that it is not ready (--shutdown-delay-duration);
+Turns the signal into three times: at first it serves as ever and says only that it is not ready (--shutdown-delay-duration),
+and takes its address out of the endpoints of all servers, for which it serves on;
 then it takes no request any more, answers those in flight and goes on with its watches; when nothing is left, or after
 --request-timeout, it ends, and the watches with it.  With --shutdown-send-retry-after it tells who comes meanwhile to try
 again in 5 s, and waits only 2 s for its watches.
@@ -16,6 +17,7 @@ Differs  what is started with the server (it settles definitions, names of flows
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sim.kernel import Context
@@ -35,21 +37,30 @@ REFUSED = Reply(0, lost="ConnectionRefused")
 
 
 class Ending:
-    """Of one incarnation."""
+    """Of one incarnation.
 
-    def __init__(self, server: ApiServer, ctx: Context) -> None:
+    leave: takes the server's address out of the endpoints of all servers, and calls what it is given when that is done
+    """
+
+    def __init__(self, server: ApiServer, ctx: Context, leave: Callable[[Callable[[], None]], None]) -> None:
         self._server = server
         self._ctx = ctx
+        self._leave = leave
+        self._open_for = 2  # how many still keep it open: the delay, and `leave`
         self._until_us = 0  # when it ends, whoever still watches; 0: not known yet
 
     def begin(self) -> None:
         """The signal has come."""
         self._server.ready = False
+        self._leave(self._close)
         self._ctx.call_later_us(self._server.options.shutdown_delay_us, self._close)
 
-    def _close(self, _: object) -> None:
-        """No request is taken from now on."""
+    def _close(self, _: object = None) -> None:
+        """No request is taken from now on, if the delay is over and the address is gone."""
         server, ctx = self._server, self._ctx
+        self._open_for -= 1
+        if self._open_for:
+            return
         if server.options.sends_retry_after:
             text = SHUTTING_DOWN.format(server.scheme.names.component("apiserver"))
             server.turn_away(

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from sim.machinery.api import Request
@@ -78,6 +78,16 @@ class Compaction(Protocol):
     def settle(self, seen: int) -> bool: ...
 
 
+class Masters(Protocol):
+    """The keys by which replicas know each other's addresses."""
+
+    @property
+    def holders(self) -> Mapping[str, tuple[str, int]]: ...
+    def renew(self, address: str, holder: str, until_us: int) -> None: ...
+    def remove(self, address: str) -> None: ...
+    def alive(self, now_us: int) -> list[str]: ...
+
+
 def writer_of(request: Request) -> tuple[str, str]:
     """Who writes, and by which verb: "patch status", "create binding"."""
     sub = request.subresource
@@ -97,6 +107,8 @@ class StorageProcess(Protocol):
     def crowd(self, prefix: str) -> None: ...
     @property
     def compaction(self) -> Compaction: ...
+    @property
+    def masters(self) -> Masters: ...
     @property
     def prompt(self) -> bool: ...
     @property

@@ -30,6 +30,7 @@ from actors.apiserver.dangling import Dangling
 from actors.apiserver.definition_keeper import DefinitionKeeper
 from actors.apiserver.definitions import Definitions
 from actors.apiserver.ending import Ending
+from actors.apiserver.endpoint_keeper import EndpointKeeper
 from actors.apiserver.fairness import Seats
 from actors.apiserver.goaway import Goaway
 from actors.apiserver.handlers import READS, AllowAll, Authorizer, Handlers
@@ -87,8 +88,10 @@ class ApiServer:
         scheme: Scheme,
         options: ApiServerOptions | None = None,
         authorizer: Authorizer | None = None,
+        address: str = "172.16.250.1",
     ) -> None:
         self.name = name
+        self.address = address
         self.kernel = kernel
         self.storage = storage
         self.scheme = scheme
@@ -199,7 +202,7 @@ class ApiServer:
         )
         self.plans = Plans(self, registry, machinery.view)
         self.storage.writer = (self.scheme.names.user_apiserver, "create")
-        bootstrap(registry, store)
+        bootstrap(registry, store, self.address)
         if self.options.event_ttl_us:
             self.storage.expire(self.scheme.prefix("events"), self.options.event_ttl_us)
         self.caches = caches = Caches(
@@ -223,8 +226,8 @@ class ApiServer:
         ctx.on_stop(machinery.view.close)
         Compactor(self.storage, lambda: self.prompt, ctx, self.options.compaction_interval_us)
         ctx.call_later_us(PROGRESS_US, self._progress, ctx)
-        ctx.on_terminate(Ending(self, ctx).begin)
         self.ready = True
+        ctx.on_terminate(Ending(self, ctx, EndpointKeeper(self, store, ctx).leave).begin)
         if self.options.goaway_chance:
             self.goaway = Goaway(ctx, self.options.goaway_chance)
             self.bounded = True

@@ -24,7 +24,7 @@ from typing import Any
 from actors.controllers import cloud_node_lifecycle
 from actors.controllers.cloud import Cloud
 from actors.controllers.metrics import Metrics, NoMetrics
-from actors.controllers.shell import Env
+from actors.controllers.shell import Env, RootCa
 from actors.controllers.table import LOOPS, Start
 from sim.client import DEFAULT_QPS, Client, ElectionOptions, EventRecorder, Informers, candidate
 from sim.ident import Names
@@ -44,7 +44,7 @@ def controller_manager_main(
     options: ControllerManagerOptions,
     *,
     loops: Mapping[str, Start] = LOOPS,
-    root_ca: str = "",
+    root_ca: RootCa | None = None,
     metrics: Metrics | None = None,
     cloud: Cloud | None = None,
 ) -> Callable[[Context], Awaitable[None]]:
@@ -52,13 +52,14 @@ def controller_manager_main(
 
     connect: returns the transports to the API servers, called once per incarnation
     loops: controllers by upstream's name; those that `--controllers` disables are not started
+    root_ca: the certificate authority that is published in each namespace
     metrics: source of the metrics for autoscaling; None for a cluster without a metrics server
     cloud: the provider that `--cloud-provider` selects
     """
 
     async def main(ctx: Context) -> None:
         manager = Manager(ctx, scheme, connect(ctx), options, metrics, cloud)
-        await manager.run(loops, root_ca)
+        await manager.run(loops, root_ca or RootCa())
 
     return main
 
@@ -101,7 +102,7 @@ class Manager:
             self._ctx, self._scheme, self._transports, user, qps=qps or DEFAULT_QPS, burst=burst, agent=agent
         )
 
-    async def run(self, loops: Mapping[str, Start], root_ca: str) -> None:
+    async def run(self, loops: Mapping[str, Start], root_ca: RootCa) -> None:
         """Wait for the leader election lease, run the controllers, and exit when the lease is lost."""
         options, ctx = self._options, self._ctx
 
@@ -125,7 +126,7 @@ class Manager:
         await elector.run(lead)
         ctx.exit("leaderelection lost")
 
-    async def _lead(self, loops: Mapping[str, Start], root_ca: str) -> None:
+    async def _lead(self, loops: Mapping[str, Start], root_ca: RootCa) -> None:
         options, ctx = self._options, self._ctx
         order = ctx.stream("start-order")
         resync_us = options.min_resync_period_us

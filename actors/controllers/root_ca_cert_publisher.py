@@ -1,6 +1,8 @@
 """Publish the cluster's certificate authority as a ConfigMap in every active namespace.
 
 Mirrors  kubernetes v1.25 pkg/controller/certificates/rootcacertpublisher/publisher.go.
+Differs  the authority of a cluster is known when it begins to be served, which may be after this process has started:
+         it is published anew then, where upstream reads a file once.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ class CertificatePublisher:
         names = env.names
         self._name = names.config_map_root_ca
         self._annotation = f"{names.domain}/description"
-        self._data = {DATA_KEY: env.root_ca}
+        self._data = {DATA_KEY: env.root_ca.pem}
         self._description = (
             f"Contains a CA bundle that can be used to verify the {names.component('apiserver')} when using "
             "internal endpoints such as the internal service IP or "
@@ -39,8 +41,15 @@ class CertificatePublisher:
     async def run(self) -> None:
         self._namespaces.on(add=self._namespace_changed, update=lambda _, new: self._namespace_changed(new))
         self._config_maps.on(update=lambda _, new: self._map_changed(new), delete=self._map_changed)
+        ctx = self._env.ctx
+        ctx.on_stop(self._env.root_ca.on_change(lambda: ctx.call_later_us(0, self._authority_changed)))
         await self._env.informers.start_and_sync()
         run_workers(self._env, self._queue, self._sync, WORKERS)
+
+    def _authority_changed(self, _: object) -> None:
+        self._data = {DATA_KEY: self._env.root_ca.pem}
+        for namespace in self._namespaces.list():
+            self._namespace_changed(namespace)
 
     def _namespace_changed(self, namespace: Obj) -> None:
         if is_active(namespace):

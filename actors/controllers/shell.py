@@ -47,6 +47,29 @@ Sync = Callable[[Any], Awaitable[str | None]]
 Send = Callable[[int, Callable[[Reply], None]], None]
 
 
+class RootCa:
+    """The certificate authority of the cluster's API servers, as PEM text; "" while there is none."""
+
+    def __init__(self) -> None:
+        self._pem = ""
+        self._listeners: list[Callable[[], None]] = []
+
+    @property
+    def pem(self) -> str:
+        return self._pem
+
+    @pem.setter
+    def pem(self, pem: str) -> None:
+        self._pem = pem
+        for listener in [*self._listeners]:
+            listener()
+
+    def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` when it is another one; returns what ends that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+
 @dataclass(slots=True)
 class Env:
     """What a controller gets from its process.
@@ -54,7 +77,7 @@ class Env:
     connect: makes a client from (client name, QPS, burst)
     record_with: makes an event recorder from (client, component)
     metrics: source of the metrics for autoscaling
-    root_ca: the cluster's certificate authority as PEM text, "" if there is none
+    root_ca: the cluster's certificate authority
     cloud: the cloud provider, None if there is none
     """
 
@@ -66,7 +89,7 @@ class Env:
     connect: Callable[[str, float, int], Client]
     record_with: Callable[[Client, str], EventRecorder]
     metrics: Metrics
-    root_ca: str = ""
+    root_ca: RootCa = field(default_factory=RootCa)
     cloud: Cloud | None = None
 
     def client(self, name: str, qps: float | None = None, burst: int | None = None) -> Client:

@@ -66,6 +66,28 @@ class CompactionRecord:
         return True
 
 
+class MasterLeases:
+    """The keys by which API servers know each other's addresses; each lasts for a time after its last renewal.
+
+    holders: by address, the server that has it and when its lease ends or ended (microseconds of virtual time)
+    """
+
+    __slots__ = ("holders",)
+
+    def __init__(self) -> None:
+        self.holders: dict[str, tuple[str, int]] = {}
+
+    def renew(self, address: str, holder: str, until_us: int) -> None:
+        self.holders[address] = holder, until_us
+
+    def remove(self, address: str) -> None:
+        self.holders.pop(address, None)
+
+    def alive(self, now_us: int) -> list[str]:
+        """The addresses whose leases have not ended, sorted."""
+        return sorted(address for address, (_, until_us) in self.holders.items() if now_us < until_us)
+
+
 PODS = "//pods/"  # the objects that there are most of
 
 
@@ -77,6 +99,7 @@ class Storage:
         self.kernel = kernel
         self.store = store if store is not None else MemoryStore(partial(attrgetter("now_us"), kernel))
         self.compaction = CompactionRecord()
+        self.masters = MasterLeases()
         self._extra_us = 0
         self._quorum = True
         self.led = True  # whether watches know a leader

@@ -30,6 +30,7 @@ import trio
 from actors.apiserver import ApiServer
 from actors.apiserver.direct import ask
 from actors.controllers.manager import controller_manager_main
+from actors.controllers.shell import RootCa
 from actors.node.agent import node_agent_main
 from actors.node.clients import NodeClients
 from actors.node.machine import Machine
@@ -120,6 +121,8 @@ class Cluster:
         self.nodes: dict[str, Node] = {}
         self.faults = Faults(self)
         self.told = ToldMetrics()
+        self.root_ca = RootCa()
+        self.kernel.gate.handle("root-ca", self._root_ca_given)
         self.admin_user = UserInfo("admin", (self.names.group_masters, self.names.group_authenticated))
         self.admin = Admin(self.kernel, self.scheme, self.names, self._admin_client)
         self.node_clients = NodeClients(self.scheme, self.names, self.connect)
@@ -171,7 +174,10 @@ class Cluster:
         supervisor.add("storage", self.storage.main)
         for index in range(plan.api_server.replicas):
             name = f"apiserver-{index}"
-            server = ApiServer(name, self.kernel, self.storage, self.scheme, self.options.api_server)
+            address = f"172.16.250.{index + 1}"  # no node has it: see node_spec
+            server = ApiServer(
+                name, self.kernel, self.storage, self.scheme, self.options.api_server, address=address
+            )
             server.log = partial(pod_log, self.nodes, self.options.nodes)
             self.api_servers[name] = server
             supervisor.add(name, server.main)
@@ -211,6 +217,11 @@ class Cluster:
         else:
             self.kernel.call_at(self.kernel.stream(f"boot/{name}").randrange(self.plan.boot_us), boot)
 
+    def _root_ca_given(self, pem: str, done: Callable[[None], None]) -> None:
+        """The cluster is served under this certificate authority from now on."""
+        self.root_ca.pem = pem
+        done(None)
+
     def manager_main(self) -> Callable[[Context], Any]:
         """What runs in a controller manager's process."""
         metrics = (
@@ -220,6 +231,7 @@ class Cluster:
             self.scheme,
             self.connect,
             self.options.controller_manager,
+            root_ca=self.root_ca,
             metrics=metrics,
             cloud=Instances(self),
         )

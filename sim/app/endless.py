@@ -22,19 +22,25 @@ def endless_jobs(plan: Plan) -> list[str]:
     ended = any(isinstance(action, Behave) and action.exit_after_us is not None for action in actions)
     if ended or any(node.runtime.exit_after for node in plan.cluster.nodes):
         return []
-    manifests = list(plan.objects)
-    for action in actions:
-        match action:
-            case ApplyObjects(applied):
-                manifests += applied
-            case Generate(create=Mapping() as created):
-                manifests.append(created)
     return [
         f"{plan.file or plan.name}: {manifest['kind']} {manifest['metadata']['name']}: nothing says when the program of "
         f"container {name} ends, so it runs for ever ({REMEDY})"
-        for manifest in manifests
+        for manifest in manifests_of(plan)
         for name in _endless(manifest)
     ]
+
+
+def manifests_of(plan: Plan) -> list[Mapping[str, Any]]:
+    """The objects that a scenario may make: those of its beginning, then those of its steps."""
+    manifests: list[Mapping[str, Any]] = list(plan.objects)
+    for step in plan.steps:
+        for choice in step.choices:
+            match choice.action:
+                case ApplyObjects(applied):
+                    manifests += applied
+                case Generate(create=Mapping() as created):
+                    manifests.append(created)
+    return manifests
 
 
 def _endless(manifest: Mapping[str, Any]) -> Iterator[str]:

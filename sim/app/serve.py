@@ -32,9 +32,11 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from sim.app.cluster import Cluster
+from sim.app.commands.arguments import tell
 from sim.app.director import Director
 from sim.app.interrupts import heard
 from sim.app.journal import End, JournalFile, Session
+from sim.app.notes import note_of_pod, unwaited_claims
 from sim.app.possible import zones_of
 from sim.app.version import version
 from sim.errors import InputError
@@ -42,6 +44,7 @@ from sim.files import check_output, read_bounded, write_text
 from sim.ident import Names
 from sim.kernel import NEVER_US, Operation
 from sim.machinery.api import UserInfo
+from sim.machinery.store import Change
 from sim.scenario.plan import Plan
 from sim.wire.descriptors import connections_below, descriptor_limit, raise_descriptor_limit
 from sim.wire.http.access import Access, Authenticator, read_tokens
@@ -115,6 +118,7 @@ async def _main(
         async with cluster:
             Director(cluster, lambda name, kind, at_us: None, zones_of(plan)).schedule(plan.steps)
             cluster.apply(*plan.objects)
+            tell_of_claims(cluster, plan)
             kernel.set_goal(NEVER_US)
             where, most = (arguments.host, arguments.port), arguments.max_connections
             async with (
@@ -132,6 +136,20 @@ async def _main(
             kernel.set_rate(inf)
             await kernel.run_until(end_us)
             journal.end(End(kernel.now_us, kernel.steps, kernel.trace.sha256()))
+
+
+def tell_of_claims(cluster: Cluster, plan: Plan) -> None:
+    """Say once that claims are not waited for: of the scenario, or of the first pod that mounts one."""
+    notes = unwaited_claims(plan)
+
+    def look(change: Change) -> None:
+        if not notes and change.prev is None and (note := note_of_pod(change.item.obj)):
+            notes.append(note)
+            tell(note)
+
+    for note in notes:
+        tell(note)
+    cluster.storage.store.subscribe(cluster.scheme.prefix("pods"), look)
 
 
 @asynccontextmanager
@@ -167,6 +185,7 @@ async def served(
     names = cluster.names
     everyone = {**tokens, token: UserInfo(ADMIN, (names.group_masters,))}
     authority = Authority(names.component("ca"))
+    cluster.kernel.gate.post("root-ca", authority.pem.decode(), lambda _: None)
     hosts = tuple(dict.fromkeys((host, *LOCAL, names.apiserver_service)))
     context = server_context(authority.server(hosts), authority.pem)
     front = make_front(cluster, everyone, f"{reached_at(host)}:{port}")

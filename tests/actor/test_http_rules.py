@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from sim.app import serve
+from sim.app.cluster import Cluster
+from sim.app.notes import NOT_WAITED_FOR
 from sim.ident import NAMES
 from sim.kernel import NEVER_US
-from sim.scenario.plan import ClusterPlan, ComponentPlan
+from sim.scenario.plan import ClusterPlan, ComponentPlan, Plan
 from sim.units import parse_time
 from tests.actor.test_http import MAPS, config_map, served
 from tests.actor.test_http_custom import BASE, GROUP, defined, passed, widget
@@ -232,3 +238,35 @@ async def test_wrong_delete_options_of_an_eviction_are_refused(options: dict[str
         refused = await client.post(f"{pods}/p/eviction", json=eviction)
         assert refused.status_code == 422
         assert (await client.get(f"{pods}/p")).status_code == 200
+
+
+# --- what a served cluster is -----------------------------------------------------------------------------
+
+
+async def test_served_cluster_publishes_its_own_certificate_authority(tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    async with Cluster(naming="kubernetes") as cluster:
+        await cluster.run_for("20s")  # the controllers run already
+        async with serve.served(cluster, config):
+            await cluster.run_for("5s")
+            known = yaml.safe_load(config.read_text())["clusters"][0]["cluster"]["certificate-authority-data"]
+            for namespace in ("default", N.system_namespace):
+                published = cluster.get("configmaps", N.config_map_root_ca, namespace)
+                assert published["data"] == {"ca.crt": b64decode(known).decode()}
+
+
+async def test_serve_notes_the_first_pod_that_mounts_a_claim_and_no_other(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    claim = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
+    spec = {"containers": [{"name": "c", "image": "i"}], "automountServiceAccountToken": False}
+    plan = Plan("s", "", 0, 0, ClusterPlan(naming="kubernetes", nodes=()), (), (), ())
+    async with served() as (cluster, client):
+        serve.tell_of_claims(cluster, plan)
+        accounts = MAPS.replace("configmaps", "serviceaccounts")
+        await client.post(accounts, json={"metadata": {"name": "default"}})
+        pods = MAPS.replace("configmaps", "pods")
+        for name, volumes in (("a", []), ("b", [claim]), ("c", [claim])):
+            pod = {"metadata": {"name": name}, "spec": {**spec, "volumes": volumes}}
+            assert (await client.post(pods, json=pod)).status_code == 201
+    assert capsys.readouterr().err == f"orrery: Pod default/b: {NOT_WAITED_FOR}\n"

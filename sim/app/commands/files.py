@@ -50,15 +50,14 @@ def add(commands: Commands) -> None:
 
 
 def _validate(arguments: argparse.Namespace) -> int:
-    from sim.app.endless import endless_jobs
-    from sim.app.options import idle_options
+    from sim.app.notes import notes_of
 
     status = EXIT_OK
     for path in arguments.scenarios:
         try:
             plan = _checked(path)
-            for idle in [*idle_options(plan.cluster), *endless_jobs(plan)]:
-                tell(idle)
+            for note in notes_of(plan):
+                tell(note)
         except InputError as error:
             tell(str(error))
             status = EXIT_BAD_INPUT

@@ -78,13 +78,12 @@ def add_outputs(parser: argparse.ArgumentParser, report: str) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from sim.app.endless import endless_jobs
-    from sim.app.options import idle_options
+    from sim.app.notes import notes_of
     from sim.scenario.compile import load
 
     plan = load(arguments.scenario, arguments.set)
-    for idle in [*idle_options(plan.cluster), *endless_jobs(plan)]:
-        tell(idle)
+    for note in notes_of(plan):
+        tell(note)
     outputs = arguments.trace, arguments.perfetto, arguments.report, arguments.junit, arguments.resume
     check_outputs(*outputs, inputs=(arguments.scenario,))
     if arguments.seeds is not None:
@@ -98,6 +97,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def run_once(arguments: argparse.Namespace, plan: Plan, outside: Outside | None = None) -> int:
     """Run a plan, as `run_plan` does, write what was asked for, and print the result; the exit status."""
     from sim.app.cluster import no_collection
+    from sim.app.notes import notes_of
     from sim.app.show import print_result, run_shown
     from sim.app.study_report import junit_of_result
     from sim.app.traces import write_perfetto
@@ -116,7 +116,7 @@ def run_once(arguments: argparse.Namespace, plan: Plan, outside: Outside | None 
                 report = files.write(report, lambda file: write_report(file, plan, result, trace))
     files.write(arguments.junit, lambda file: write_text(file, junit_of_result(plan, result)))
     if arguments.json:
-        print(json.dumps(result.to_json()))
+        print(json.dumps({**result.to_json(), "notes": notes_of(plan)}))
     else:
         print_result(plan, result, report, arguments.trace)
     return files.told(EXIT_OK if result.ok else EXIT_FAILED)
@@ -133,6 +133,7 @@ def _trace_file(asked: Path | None, needed: bool) -> Iterator[Path | None]:
 
 
 def _run_many(arguments: argparse.Namespace, plan: Plan) -> int:
+    from sim.app.notes import notes_of
     from sim.app.options import check_options
     from sim.app.results import Results
     from sim.app.show_study import followed, print_study, progress
@@ -159,7 +160,7 @@ def _run_many(arguments: argparse.Namespace, plan: Plan) -> int:
     report = files.write(report, lambda file: write_study(file, plan, study, arguments.set))
     files.write(arguments.junit, lambda file: write_text(file, junit_of_study(plan, study, arguments.set)))
     if arguments.json:
-        print(json.dumps(study.to_json()))
+        print(json.dumps({**study.to_json(), "notes": notes_of(plan)}))
     else:
         print_study(plan, study, perf_counter() - started, arguments.set, report)
     if stopped:

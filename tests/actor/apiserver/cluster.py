@@ -30,7 +30,8 @@ class Plane:
         self.storage = Storage(kernel)
         supervisor.add("storage", self.storage.main)
         self.servers = [
-            ApiServer(f"apiserver-{n}", kernel, self.storage, SCHEME, options) for n in range(replicas)
+            ApiServer(f"apiserver-{n}", kernel, self.storage, SCHEME, options, address=f"172.16.250.{n + 1}")
+            for n in range(replicas)
         ]
         for server in self.servers:
             supervisor.add(server.name, server.main)

@@ -1,0 +1,207 @@
+"""Endpoints and EndpointSlice of the API servers' own Service: each server keeps its address there while it runs.
+
+Turns the leases of API servers, which each of them renews every 10 s, into writes of the two objects.
+
+Holds: nothing is written while both objects are right; the last address is never removed, not even by its own server.
+
+Mirrors  kubernetes v1.25 pkg/controlplane/controller.go (RunKubernetesService, Stop),
+         pkg/controlplane/reconcilers/{lease,endpointsadapter}.go.
+Differs  the leases are kept beside the storage's objects, as the record of compactions is, so they take no revision;
+         a round reads the storage, and one that does not reach it, or fails, is repeated by the next round only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from actors.apiserver.ports import LocalStore
+from sim.ident import Names
+from sim.kernel import Context
+from sim.machinery.api import Obj, Reply, Request, UserInfo
+from sim.units import SECOND
+
+if TYPE_CHECKING:
+    from actors.apiserver.server import ApiServer
+
+INTERVAL_US = 10 * SECOND  # pkg/controlplane/instance.go: DefaultEndpointReconcilerInterval
+LEASE_US = 15 * SECOND  # DefaultEndpointReconcilerTTL
+LEAVE_US = 2 * INTERVAL_US  # controller.go: Stop
+API_PORT = 6443
+PORTS: list[Obj] = [{"name": "https", "port": API_PORT, "protocol": "TCP"}]
+ENDPOINTS, SLICES = "endpoints", "endpointslices"
+
+
+# --- decisions --------------------------------------------------------------------------------------------
+
+
+def kept_endpoints(
+    found: Obj | None, addresses: Sequence[str], names: Names, with_ports: bool = False
+) -> Obj:
+    """The Endpoints with these addresses; `found` itself if it is right.  with_ports: its ports are set right too."""
+    made = found or {"metadata": {"name": names.apiserver_service, "namespace": names.default_namespace}}
+    labels = made["metadata"].get("labels") or {}
+    if labels.get(names.label_skip_mirror) != "true":
+        labels = {**labels, names.label_skip_mirror: "true"}
+        made = {**made, "metadata": {**made["metadata"], "labels": labels}}
+    subsets = made.get("subsets") or []
+    subset = subsets[0] if len(subsets) == 1 else {"addresses": [], "ports": PORTS}
+    if sorted(each["ip"] for each in subset.get("addresses") or ()) != sorted(addresses):
+        subset = {**subset, "addresses": [{"ip": address} for address in sorted(addresses)]}
+    if with_ports and subset.get("ports") != PORTS:
+        subset = {**subset, "ports": PORTS}
+    return made if subsets and subset is subsets[0] else {**made, "subsets": [subset]}
+
+
+def slice_of(endpoints: Obj, names: Names) -> Obj:
+    """The EndpointSlice that shows such Endpoints."""
+    metadata, (subset,) = endpoints["metadata"], endpoints["subsets"]
+    states = (("addresses", True), ("notReadyAddresses", False))
+    return {
+        "metadata": {
+            "name": metadata["name"],
+            "namespace": metadata["namespace"],
+            "labels": {names.label_service_name: metadata["name"]},
+        },
+        "addressType": "IPv4",
+        "endpoints": [
+            {"addresses": [address["ip"]], "conditions": {"ready": ready}}
+            for field, ready in states
+            for address in subset.get(field) or ()
+        ],
+        "ports": [
+            {key: port[key] for key in ("name", "port", "protocol") if key in port}
+            for port in subset.get("ports") or ()
+        ],
+    }
+
+
+def is_shown(wanted: Obj, found: Obj) -> bool:
+    """True if a slice has the endpoints, ports and labels wanted."""
+    same = all((found.get(field) or []) == wanted[field] for field in ("endpoints", "ports"))
+    return same and (found["metadata"].get("labels") or {}) == wanted["metadata"]["labels"]
+
+
+# --- the process ------------------------------------------------------------------------------------------
+
+
+class EndpointKeeper:
+    """What one incarnation of a server does about it."""
+
+    def __init__(self, server: ApiServer, store: LocalStore, ctx: Context) -> None:
+        self._server = server
+        self._store = store
+        self._ctx = ctx
+        self._masters = server.storage.masters
+        names = server.scheme.names
+        self._user = UserInfo(names.user_apiserver, (names.group_masters, names.group_authenticated))
+        self._stays = True
+        self._done: Callable[[], None] | None = None  # to be called at the end of the last round
+        self._round()
+
+    def leave(self, done: Callable[[], None]) -> None:
+        """Take the own address out, as the server is about to end; `done` is called once, after 20 s at the latest."""
+        self._stays, self._done = False, done
+        if not self._reached:
+            self._finish()
+            return
+        self._ctx.call_later_us(LEAVE_US, self._finish)
+        self._masters.remove(self._server.address)
+        self._reconcile(with_ports=True)
+
+    def _finish(self, _: object = None) -> None:
+        """The round is over, in whatever way."""
+        done, self._done = self._done, None
+        if done is not None:
+            done()
+
+    @property
+    def _reached(self) -> bool:
+        reach, storage = self._server.reach, self._server.storage
+        return storage.led and reach is not None and not reach.cut
+
+    def _round(self, _: object = None) -> None:
+        if not self._stays:
+            return
+        self._ctx.call_later_us(INTERVAL_US, self._round)
+        if self._reached:
+            until_us = self._server.kernel.now_us + LEASE_US
+            self._masters.renew(self._server.address, self._server.name, until_us)
+            self._reconcile()
+
+    def _found(self, plural: str) -> Obj | None:
+        scheme = self._server.scheme
+        names = scheme.names
+        item = self._store.get(scheme.key(plural, names.default_namespace, names.apiserver_service))
+        return None if item is None else item.obj
+
+    def _reconcile(self, with_ports: bool = False) -> None:
+        names = self._server.scheme.names
+        addresses = self._masters.alive(self._server.kernel.now_us)
+        if not addresses:
+            self._finish()
+            return
+        found = self._found(ENDPOINTS)
+        wanted = kept_endpoints(found, addresses, names, with_ports)
+        if wanted is found:
+            self._show(wanted)
+            return
+        target = f"{ENDPOINTS}/{names.default_namespace}/{names.apiserver_service}"
+        self._ctx.decided("reconcile", target, {"addresses": addresses}, self._silence(found, addresses))
+
+        def written(reply: Reply) -> None:
+            if reply.ok:
+                self._show(wanted)
+            else:
+                self._finish()
+
+        self._write(ENDPOINTS, wanted, "create" if found is None else "update", written)
+
+    def _silence(self, found: Obj | None, addresses: list[str]) -> int:
+        """What to blame if a server's lease has expired; 0 if none has."""
+        subsets = (found or {}).get("subsets") or ()
+        shown = [each["ip"] for subset in subsets for each in subset.get("addresses") or ()]
+        gone = [
+            self._masters.holders[ip] for ip in shown if ip not in addresses and ip in self._masters.holders
+        ]
+        if not gone:
+            return 0
+        ctx, kernel = self._ctx, self._server.kernel
+        holder, until_us = gone[0]
+        return ctx.silence(holder, ctx.now_us() - (kernel.now_us - until_us) - LEASE_US)
+
+    def _show(self, endpoints: Obj) -> None:
+        """Keep the slice as the Endpoints are."""
+        if not self._ctx.alive:
+            return
+        wanted, found = slice_of(endpoints, self._server.scheme.names), self._found(SLICES)
+        if found is None:
+            self._write(SLICES, wanted, "create", self._finish)
+        elif found["addressType"] != wanted["addressType"]:  # which cannot be changed
+            self._write(SLICES, wanted, "delete", lambda _: self._show_anew(endpoints))
+        elif not is_shown(wanted, found):
+            self._write(SLICES, wanted, "update", self._finish)
+        else:
+            self._finish()
+
+    def _show_anew(self, endpoints: Obj) -> None:
+        """A slice of another type was deleted; it may be kept by finalizers."""
+        if self._ctx.alive and self._found(SLICES) is None:
+            self._show(endpoints)
+        else:
+            self._finish()
+
+    def _write(self, plural: str, obj: Obj, verb: str, respond: Callable[[Reply], None]) -> None:
+        resource, metadata = self._server.scheme.resource(plural), obj["metadata"]
+        request = Request(
+            verb=verb,
+            resource=resource.plural,
+            group=resource.group,
+            version=resource.version,
+            namespace=metadata["namespace"],
+            name="" if verb == "create" else metadata["name"],
+            body=None if verb == "delete" else obj,
+            user=self._user,
+            manager=self._server.scheme.names.component("apiserver"),
+        )
+        self._server.handle(request, respond)
