@@ -58,7 +58,6 @@ PROGRESS_US = 600 * SECOND  # etcd's watch progress notification
 AGAIN_US = 25 * MS
 LOST_REFUSED, LOST_RESET = "ConnectionRefused", "ConnectionReset"
 # pkg/server/filters/wrap.go
-PANIC = "This request caused apiserver to panic. Look in the logs for details.\n"
 OnError = Callable[[Request, Exception], None]
 
 
@@ -397,7 +396,7 @@ class ApiServer:
         if flight is None or flight.outside is None:
             raise error
         flight.outside(flight.request, error)
-        self._answer(number, Reply(500, body=PANIC), 0)
+        self._answer(number, Reply(500, body=status.PANIC), 0)
 
     def _take_up(self, number: int) -> None:
         flight, handlers, caches = self._flights.get(number), self.handlers, self.caches

@@ -31,7 +31,7 @@ import yaml
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from sim.app.cluster import Cluster
+from sim.app.cluster import Cluster, young_collections
 from sim.app.commands.arguments import tell
 from sim.app.director import Director
 from sim.app.interrupts import heard
@@ -87,7 +87,8 @@ def serve(arguments: argparse.Namespace) -> int:
     _check_connections(arguments.max_connections)
     # Worker threads would starve beside the busy loop otherwise: below the kernel's slice.
     sys.setswitchinterval(0.0005)
-    trio.run(_main, arguments, session, plan, tokens)
+    with young_collections():
+        trio.run(_main, arguments, session, plan, tokens)
     return 0
 
 

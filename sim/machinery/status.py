@@ -15,6 +15,8 @@ from sim.machinery.json_text import go_quote
 from sim.machinery.scheme import Resource
 
 Body = dict[str, Any]
+# Plain text of a 500 for a defect of the server: apiserver pkg/server/filters/wrap.go.
+PANIC = "This request caused apiserver to panic. Look in the logs for details.\n"
 
 
 class Cause(Protocol):

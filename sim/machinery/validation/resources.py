@@ -100,10 +100,19 @@ def quantity(name: str, value: Any, field: str) -> Errors:
     return errors
 
 
+def _fills_pages(nano: int, page: str) -> bool:
+    """True if so much is a multiple of a page, whose size must be a positive whole number."""
+    try:
+        page_nano = quantity_nano(page)
+    except ValueError:
+        return False
+    return page_nano > 0 and page_nano % _NANO == 0 and nano % page_nano == 0
+
+
 def pages(name: str, value: Any, field: str) -> Errors:
     """As `quantity`, and of large pages a whole number: what a quota bounds need not be."""
     errors, nano = quantity(name, value, field), quantity_nano(value)
-    if name.startswith(_HUGE) and nano and nano % quantity_nano(name.removeprefix(_HUGE)):
+    if name.startswith(_HUGE) and not _fills_pages(nano, name.removeprefix(_HUGE)):
         detail = f"{quantity_text(value)} is not positive integer multiple of {name}"
         errors.append(_bad(field, value, detail))
     return errors

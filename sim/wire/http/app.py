@@ -1,4 +1,4 @@
-"""The Quart application: one request on its way from the socket to the API server and back.
+"""The ASGI application: one request on its way from the socket to the API server and back.
 
 Order, as upstream: time-out parameter, authentication, impersonation, authorization, route, form of the answer,
 body, then the API server behind the gate.
@@ -9,15 +9,14 @@ Differs  `timeout=` is checked, but the time-out itself is the same 60 real seco
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
 import trio
-from quart import Response
-from quart import request as current
-from quart_trio import QuartTrio
 
 from sim.machinery import status
 from sim.machinery.api import Obj, Request, UserInfo
@@ -29,7 +28,8 @@ from sim.wire.http.access import Access, Authenticator, Certificate, Impersonati
 from sim.wire.http.account_tokens import AccountTokens
 from sim.wire.http.body import BODY_MAX, BadBody, json_text, strict_warnings
 from sim.wire.http.documents import NO_PAGE, Document, Documents
-from sim.wire.http.gateway import REQUEST_TIMEOUT_S, Gateway, OutsideWatch
+from sim.wire.http.exchange import Exchange, Response, serve_exchange
+from sim.wire.http.gateway import REQUEST_TIMEOUT_S, Gateway, OutsideWatch, failure_line
 from sim.wire.http.metrics import Counts
 from sim.wire.http.negotiation import Form, NotAcceptable
 from sim.wire.http.options import BadOption, check_options, manager_of
@@ -42,8 +42,10 @@ from sim.wire.http.upgraded import STREAMED
 PEER, OPENED = "orrery.peer", "orrery.opened"
 _BROWSERS = ("curl", "Wget", "Mozilla/5.0")  # whom upstream answers pretty without being asked
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
-# Of a body that is refused for its size: read and thrown away (bytes; real seconds, long enough for a busy machine).
-DISCARDED_MAX, DISCARD_S = 8 * BODY_MAX, 2.0
+# Real seconds to throw away a body that is refused for its size: long enough for a busy machine.
+DISCARD_S = 2.0
+INLINE_MAX = 8 * 1024  # bytes of a body that is converted at once: a few milliseconds at most
+LOG = logging.getLogger(__name__)
 
 
 class Refused(Exception):
@@ -84,60 +86,72 @@ class Front:
         self._counts = counts
         self._accounts = accounts
         self._served = 0
+        self._threads = trio.CapacityLimiter(1)
 
-    async def answer(self) -> Response:
-        """The whole life of the current request."""
-        header = current.headers.get("Accept", "")
+    async def answer(self, exchange: Exchange) -> Response:
+        """The whole life of one request.  A defect of the server costs this request only."""
         found = _Found()
         try:
-            response = await self._answer(header, found)
+            response = await self._answered(exchange, found)
+        except Exception as error:  # the supervisor of requests
+            LOG.error(
+                "%s %s met an error of the server: %s", exchange.method, exchange.path, failure_line(error)
+            )
+            LOG.debug("the error", exc_info=error)
+            response = self._response(Answer(500, rendering.TEXT, status.PANIC.encode()))
+        if not await _drained(exchange, response):
+            response.headers.append(("Connection", "close"))
+        return response
+
+    async def _answered(self, exchange: Exchange, found: _Found) -> Response:
+        header = exchange.headers.get("accept")
+        try:
+            response = await self._answer(exchange, header, found)
         except Refused as refused:
             form = negotiation.error_form(self._names, header)
             response = self._response(rendering.failure(self._names, form, refused.body))
         if found.asked is not None:
-            self._count(response, found.asked, found.resource)
-        if not await _drained(response):
-            response.headers["Connection"] = "close"
+            self._count(exchange, response, found.asked, found.resource)
         return response
 
-    def _count(self, response: Response, asked: Attributes, resource: Resource | None) -> None:
+    def _count(
+        self, exchange: Exchange, response: Response, asked: Attributes, resource: Resource | None
+    ) -> None:
         """Count the request, and warn of a version that is deprecated."""
-        options = routing.parse_query(current.query_string.decode("latin1"))
-        content = current.headers.get("Content-Type", "")
-        self._counts.answered(asked, response.status_code, content, options)
+        options = routing.parse_query(exchange.query)
+        content = exchange.headers.get("content-type")
+        self._counts.answered(asked, response.code, content, options)
         if resource is not None and resource.lifecycle is not None:
             self._counts.deprecated(asked, resource.lifecycle)
             _warn_first(response, _deprecated(resource))
         elif isinstance(resource, CustomResource) and resource.warning:
             _warn_first(response, resource.warning)
 
-    async def _answer(self, header: str, found: _Found) -> Response:
-        raw_path = current.scope["raw_path"].decode("latin1")
-        path = routing.decode_path(raw_path)
+    async def _answer(self, exchange: Exchange, header: str, found: _Found) -> Response:
+        path = routing.decode_path(exchange.path)
         if path is None:
             return self._response(Answer(400, rendering.TEXT, b"400 Bad Request"))
-        options = routing.parse_query(current.query_string.decode("latin1"))
-        asked = routing.attributes(current.method, path, options)
+        options = routing.parse_query(exchange.query)
+        asked = routing.attributes(exchange.method, path, options)
         if asked.verb != "watch":
             self._check_timeout(options)
-        user = self._user(asked)
+        user = self._user(exchange, asked)
         if isinstance(user, Answer):
             return self._response(user)
         refusal = self._access.refusal(user, asked)
         if refusal is not None:
             raise Refused(refusal)
-        query = current.query_string.decode("latin1")
-        document = self._documents.find(current.method, path, query, header)
+        document = self._documents.find(exchange.method, path, exchange.query, header)
         if document is not None:
             found.asked = None if document.code == HTTPStatus.NOT_FOUND else asked
             return self._response(self._document(document, header, options))
         try:
-            target = routing.route(self._gateway.scheme(self._scheme), current.method, path, options)
+            target = routing.route(self._gateway.scheme(self._scheme), exchange.method, path, options)
             found.asked, found.resource = asked, target.resource
             listing = target.verb in ("list", "watch", "deletecollection")
             if not target.resource.custom:
-                negotiation.check_route(self._names, header, listing and current.method == "GET")
-            return await self._resource(target, user, header, options)
+                negotiation.check_route(self._names, header, listing and exchange.method == "GET")
+            return await self._resource(exchange, target, user, options)
         except (NoRoute, NotAcceptable, BadBody, BadOption) as error:
             if error.body is None:
                 return self._response(self._document(NO_PAGE, header, options))
@@ -145,14 +159,13 @@ class Front:
 
     # --- who ----------------------------------------------------------------------------------------------
 
-    def _user(self, asked: Attributes) -> UserInfo | Answer:
-        headers = current.headers
-        extensions: dict[str, Any] = dict(current.scope.get("extensions") or {})
-        certificate: Certificate | None = extensions.get(PEER)
-        user = self._authenticator.identify(headers.get("Authorization", ""), certificate)
+    def _user(self, exchange: Exchange, asked: Attributes) -> UserInfo | Answer:
+        headers = exchange.headers
+        certificate: Certificate | None = exchange.extensions.get(PEER)
+        user = self._authenticator.identify(headers.get("authorization"), certificate)
         if user is None:
             raise Refused(status.unauthorized())
-        wanted = Impersonation.of(headers)
+        wanted = Impersonation.of(headers.pairs)
         nobody = wanted.nobody(self._names)
         if nobody:
             text = (
@@ -189,7 +202,10 @@ class Front:
         try:
             if document.routed:
                 negotiation.check_route(names, header, False, document.json_only)
-            form = negotiation.choose(names, header, options, convertible=False)
+            if document.json_only:
+                form = Form(names.media_json, pretty=routing.is_set(options, "pretty"))
+            else:
+                form = negotiation.choose(names, header, options, convertible=False)
         except NotAcceptable as error:
             raise Refused(error.body) from None
         return Answer(200, form.media, rendering.encode(names, form, document.value))
@@ -197,34 +213,34 @@ class Front:
     # --- resources ----------------------------------------------------------------------------------------
 
     async def _resource(
-        self, target: Target, user: UserInfo, header: str, options: dict[str, str]
+        self, exchange: Exchange, target: Target, user: UserInfo, options: dict[str, str]
     ) -> Response:
-        names = self._names
+        names, headers = self._names, exchange.headers
         watching = target.verb == "watch"
         convertible = target.subresource != "log"
         resource = target.resource
         form = negotiation.choose(
             names,
-            header,
+            headers.get("accept"),
             options,
             convertible=convertible,
             watching=watching,
             protobuf=not resource.json_only,
         )
-        agent = current.headers.get("User-Agent", "")
+        agent = headers.get("user-agent")
         if "pretty" not in options and agent.startswith(_BROWSERS) and not watching:
             form = Form(form.media, form.kind, form.version, True)
         view = View(names, resource, form, self._gateway.wall_us(), options.get("includeObject", ""))
         rendering.check_form(view, target.verb in ("list", "deletecollection"), watching)
         body = None
-        content = current.headers.get("Content-Type", "")
+        content = headers.get("content-type")
         warnings: tuple[str, ...] = ()
         if target.verb in WRITES:
-            raw = await _read()
+            raw = await _read(exchange)
             twice: list[str] = []
-            body = json_text(names, target, content, raw, twice)
+            body = await self._aside(len(raw), partial(json_text, names, target, content, raw, twice))
             warnings = strict_warnings(twice, options.get("fieldValidation", ""))
-        check_options(names, target, content, current.query_string.decode("latin1"), body)
+        check_options(names, target, content, exchange.query, body)
         asked = Request(
             verb=target.verb,
             resource=resource.plural,
@@ -241,9 +257,8 @@ class Front:
         )
         reply, watch = await self._gateway.call(asked)
         if watch is not None:
-            extensions: dict[str, Any] = current.scope["extensions"]
-            extensions[OPENED].append(watch.stop)
-            return self._stream(EventWriter(view), watch)
+            exchange.extensions[OPENED].append(watch.stop)
+            return self._stream(EventWriter(view), watch, exchange.extensions.get(STREAMED))
         if warnings and reply.ok:
             reply.warnings += warnings
         if target.subresource == "token" and reply.ok and isinstance(reply.body, dict):
@@ -254,13 +269,18 @@ class Front:
             }
         return self._response(rendering.render(view, reply))
 
-    def _stream(self, writer: EventWriter, watch: OutsideWatch) -> Response:
-        extensions: dict[str, Any] = current.scope["extensions"]
-        streamed: list[str] | None = extensions.get(STREAMED)
+    async def _aside(self, size: int, convert: Callable[[], Any]) -> Any:
+        """The outcome of a pure conversion; of much data on a thread, one at a time, so that others are answered."""
+        if size <= INLINE_MAX:
+            return convert()
+        return await trio.to_thread.run_sync(convert, limiter=self._threads)
+
+    def _stream(self, writer: EventWriter, watch: OutsideWatch, streamed: list[str] | None) -> Response:
+        """streamed: of a request that came as WebSocket, see `upgraded`"""
         if streamed is not None:
             streamed.append(writer.media)
 
-        async def lines() -> AsyncIterator[bytes]:
+        async def lines() -> AsyncGenerator[bytes, None]:
             while events := await watch.take():
                 # Of a WebSocket, one event a message.
                 for part in writer.parts(
@@ -268,34 +288,27 @@ class Front:
                 ):
                     yield part
 
-        response = Response(lines(), 200, content_type=writer.media)
-        response.timeout = None
-        self._common(response)
-        return response
+        return Response(200, lines(), [("Content-Type", writer.media), *self._common()])
 
     # --- answers ------------------------------------------------------------------------------------------
 
     def _response(self, answer: Answer) -> Response:
-        response = Response(answer.body, answer.code, content_type=answer.media or None)
-        if not answer.media:
-            response.headers.pop("Content-Type", None)
-        for name, value in answer.headers.items():
-            response.headers[name] = value
-        for warning in rendering.warning_headers(answer.warnings):
-            response.headers.add("Warning", warning)
-        self._common(response)
-        return response
+        headers = [("Content-Type", answer.media)] if answer.media else []
+        headers += answer.headers.items()
+        headers += [("Warning", warning) for warning in rendering.warning_headers(answer.warnings)]
+        return Response(answer.code, answer.body, [*headers, *self._common()])
 
-    def _common(self, response: Response) -> None:
+    def _common(self) -> list[tuple[str, str]]:
         self._served += 1
         # An identifier of the answer only: a running number in the form of a UUID.
-        response.headers["Audit-Id"] = f"00000000-0000-4000-8000-{self._served:012x}"
-        response.headers["Cache-Control"] = "no-cache, private"
+        return [
+            ("Audit-Id", f"00000000-0000-4000-8000-{self._served:012x}"),
+            ("Cache-Control", "no-cache, private"),
+        ]
 
 
 def _warn_first(response: Response, warning: str) -> None:
-    first = rendering.warning_headers([warning])
-    response.headers.setlist("Warning", [*first, *response.headers.getlist("Warning")])
+    response.headers[:0] = [("Warning", value) for value in rendering.warning_headers([warning])]
 
 
 def _deprecated(resource: Resource) -> str:
@@ -309,48 +322,34 @@ def _deprecated(resource: Resource) -> str:
     )
 
 
-async def _read() -> bytes:
+async def _read(exchange: Exchange) -> bytes:
     """The body, up to the limit."""
-    if (current.content_length or 0) > BODY_MAX:
+    found = None
+    if exchange.content_length <= BODY_MAX:
+        with trio.move_on_after(REQUEST_TIMEOUT_S) as scope:
+            found = await exchange.body.read()
+        if scope.cancelled_caught:
+            raise Refused(status.timeout("request did not complete within the allotted timeout"))
+    if found is None:
         raise Refused(status.too_large())
-    found = bytearray()
-    with trio.move_on_after(REQUEST_TIMEOUT_S) as scope:
-        async for chunk in current.body:
-            found += chunk
-            if len(found) > BODY_MAX:
-                raise Refused(status.too_large())
-    if scope.cancelled_caught:
-        raise Refused(status.timeout("request did not complete within the allotted timeout"))
-    return bytes(found)
+    return found
 
 
-async def _drained(response: Response) -> bool:
+async def _drained(exchange: Exchange, response: Response) -> bool:
     """Read what a refusal left of the body, so that the connection can go on; False if it cannot."""
-    if response.status_code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-        await _discard()
-    if response.status_code in (413, 504):
+    if response.code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        # A connection that is closed while its client still sends loses the answer.
+        with trio.move_on_after(DISCARD_S):
+            await exchange.body.end()
+    if response.code in (413, 504):
         return False
     try:
-        await _read()
+        await _read(exchange)
     except Refused:
         return False
     return True
 
 
-async def _discard() -> None:
-    """Let who sends too much come to its end, within bounds: a connection closed on its way loses the answer."""
-    left = DISCARDED_MAX
-    with trio.move_on_after(DISCARD_S):
-        async for chunk in current.body:
-            left -= len(chunk)
-            if left < 0:
-                return
-
-
-def make_app(front: Front) -> QuartTrio:
-    """The application around a front: every path is the API's own."""
-    app = QuartTrio(__name__)
-    app.config["MAX_CONTENT_LENGTH"] = None  # the front counts, and refuses in upstream's words
-    serve: Callable[[], Any] = front.answer
-    app.before_request(serve)
-    return app
+def make_app(front: Front) -> Callable[[Any, Any, Any], Awaitable[None]]:
+    """The ASGI application around a front: every path is the API's own."""
+    return partial(serve_exchange, front.answer)

@@ -5,7 +5,9 @@ Turns raw bytes and a content type into the JSON text a `Request` carries; decod
 Holds: what is not understood is refused with upstream's Status, never with an exception of a parser.
 
 Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/{create,update,delete,patch}.go, negotiation.
-Differs  keys that YAML holds twice are told of an apply only, and with fieldValidation=Strict before it is tried.
+Differs  a body of more than `NODES_MAX` values is 413: upstream takes any number that 3 MiB hold, and then refuses to store
+         an object of more than 1.5 MiB;
+         keys that YAML holds twice are told of an apply only, and with fieldValidation=Strict before it is tried.
 """
 
 from __future__ import annotations
@@ -19,11 +21,12 @@ from sim.machinery import status
 from sim.machinery.api import Obj
 from sim.machinery.json_text import DEPTH_MAX
 from sim.wire.http.negotiation import produced
-from sim.wire.http.protobuf import ProtobufError, decode
+from sim.wire.http.protobuf import ProtobufError, ProtobufTooLarge, decode
 from sim.wire.http.routing import Target
-from sim.wire.http.yaml_json import YamlError, load_yaml
+from sim.wire.http.yaml_json import NODES_MAX, YamlError, YamlTooLarge, load_yaml
 
 BODY_MAX = 3 * 1024 * 1024  # server.Config.MaxRequestBodyBytes
+TOO_MANY = f"Request entity too large: limit is {NODES_MAX} values"
 SHOWN = 30  # bytes of a broken body that a message shows: summarizeData
 
 
@@ -40,16 +43,22 @@ def media_type(header: str) -> str:
     return header.partition(";")[0].strip().lower()
 
 
-_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+# What separates and nests values; a string, also an unfinished one, is one match, so that a scan is linear.
+_MARKS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?+|[\[\]{},]', re.DOTALL)
 
 
-def _check_depth(target: Target, raw: bytes) -> None:
-    """No body is nested deeper than what walks over it can go."""
-    if raw.count(b"[") + raw.count(b"{") <= DEPTH_MAX:
+def _check_shape(target: Target, raw: bytes) -> None:
+    """Refuse a JSON body that nests deeper or holds more values than what walks over it can take."""
+    opened = raw.count(b"[") + raw.count(b"{")
+    if opened <= DEPTH_MAX and opened + raw.count(b",") < NODES_MAX:
         return
-    depth = 0
-    for found in _BRACKETS.finditer(raw):
+    depth, nodes = 0, 1
+    for found in _MARKS.finditer(raw):
         mark = found[0]
+        if mark in (b"[", b"{", b","):
+            nodes += 1
+            if nodes > NODES_MAX:
+                raise BadBody(status.too_large(TOO_MANY))
         if mark in (b"[", b"{"):
             depth += 1
             if depth > DEPTH_MAX:
@@ -100,7 +109,7 @@ def json_text(
         return _from_yaml(
             raw, f"the object provided is unrecognized (must be of type {_kind(target)}): yaml: "
         )
-    _check_depth(target, raw)
+    _check_shape(target, raw)
     return _whole_characters(raw)
 
 
@@ -121,7 +130,7 @@ def _patch_text(names: Names, target: Target, header: str, raw: bytes, twice: li
         raise BadBody(status.unsupported_media_type(known))
     if kind == names.media_apply_patch:
         return _from_yaml(raw, "error decoding YAML: ", twice)
-    _check_depth(target, raw)
+    _check_shape(target, raw)
     return _whole_characters(raw)
 
 
@@ -146,14 +155,20 @@ def _from_protobuf(names: Names, target: Target, raw: bytes) -> bytes:
     if target.verb in ("delete", "deletecollection"):
         group = ""  # DeleteOptions come in the group version of the request, or in v1
     try:
-        return msgspec.json.encode(decode(raw, group))
+        text = msgspec.json.encode(decode(raw, group))
+    except ProtobufTooLarge:
+        raise BadBody(status.too_large(TOO_MANY)) from None
     except ProtobufError as error:
-        text = f"the object provided is unrecognized (must be of type {_kind(target)}): {error}"
-        raise BadBody(status.bad_request(text)) from None
+        why = f"the object provided is unrecognized (must be of type {_kind(target)}): {error}"
+        raise BadBody(status.bad_request(why)) from None
+    _check_shape(target, text)  # JSON inside of it may nest
+    return text
 
 
 def _from_yaml(raw: bytes, what: str, twice: list[str] | None = None) -> bytes:
     try:
         return msgspec.json.encode(load_yaml(raw, twice))
+    except YamlTooLarge:
+        raise BadBody(status.too_large(TOO_MANY)) from None
     except YamlError as error:
         raise BadBody(status.bad_request(f"{what}{error} ({_excerpt(raw)})")) from None

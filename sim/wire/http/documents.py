@@ -61,7 +61,7 @@ OTHERS = ("/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/read
 class Document:
     """value: to be rendered in the negotiated form; or raw bytes of one type.
 
-    routed: the route looks at Accept; json_only: there is no other form.
+    routed: the route looks at Accept; json_only: there is no other form, whichever the client prefers.
     """
 
     code: int = 200
@@ -121,7 +121,7 @@ class Documents:
         if path == "/metrics":
             return Document(raw=self._metrics().encode(), media=METRICS_TYPE)
         if path in ("/", "/index.html"):
-            return Document(value=discovery.root_paths(self._scheme, OTHERS), routed=False)
+            return Document(value=discovery.root_paths(self._scheme, OTHERS), routed=False, json_only=True)
         return NO_PAGE
 
     def _discovery(self, method: str, parts: list[str]) -> Document | None:

@@ -33,6 +33,7 @@ BACKLOG_MAX = 10_000
 TAKE = 1000
 READS = ("get", "list", "watch")
 NOT_KEPT = "the journal of this server cannot be written, so requests that change something are refused"
+LINE_MAX = 200  # characters of an error's text in a log line
 _FIELDS = (
     "verb",
     "resource",
@@ -270,9 +271,20 @@ class Gateway:
 
 
 def _failed(request: Request, error: Exception) -> None:
-    """For who runs this; the client is told to look here."""
+    """Log an error of the server, to which the answer refers the client."""
     path = "/".join(filter(None, (request.namespace, request.resource, request.name, request.subresource)))
-    LOG.error("%s of %s met an error of the server", request.verb, path, exc_info=error)
+    LOG.error("%s of %s met an error of the server: %s", request.verb, path, failure_line(error))
+    LOG.debug("the error", exc_info=error)
+
+
+def failure_line(error: Exception) -> str:
+    """What an error is and where it was raised, on one line."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = "" if trace is None else f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})"
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:LINE_MAX]}{place}"
 
 
 def _unavailable() -> Reply:

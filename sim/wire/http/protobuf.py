@@ -3,16 +3,18 @@
 Turns the envelope and the message inside it into the object that the same body in JSON would be, from the field
 numbers in `sim.machinery.protobuf_numbers` and the types in the schema.
 
-Holds: every length is checked against what is there; nesting is bounded; unknown fields are skipped.
+Holds: every length is checked against what is there; nesting and the number of fields are bounded; unknown fields are
+skipped; whatever the bytes, the outcome is a JSON value or a `ProtobufError`.
 
 Mirrors  kubernetes v1.25 apimachinery pkg/runtime/serializer/protobuf, api */generated.proto (numbers only).
-Differs  fields newer than the schema are dropped.
+Differs  fields newer than the schema are dropped; bytes that must be JSON and are not are refused here, and so are times
+         outside of the years 1 to 9999, which JSON cannot hold.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -23,13 +25,18 @@ from sim.units import SECOND, format_micro_time, format_time
 
 MAGIC = b"k8s\x00"
 DEPTH_MAX = 64  # schemas nest about 20 deep
+FIELDS_MAX = 150_000  # an entry of a map is three: itself, its key and its value
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_INT64 = 1 << 63
-YEAR_1_S = -62_135_596_800  # Unix time of Go's zero time
+_INT64, _INT32 = 1 << 63, 1 << 31
+YEAR_1_S, YEAR_10000_S = -62_135_596_800, 253_402_300_800  # Unix seconds; the first is Go's zero time
 
 
 class ProtobufError(Exception):
     """The body is no message of its kind."""
+
+
+class ProtobufTooLarge(ProtobufError):
+    """The body has more fields than are read."""
 
 
 def decode(body: bytes, upstream_group: str) -> Any:
@@ -38,47 +45,11 @@ def decode(body: bytes, upstream_group: str) -> Any:
         raise ProtobufError(
             "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
         )
-    api_version, kind, raw = "", "", b""
-    for number, value in _fields(body[len(MAGIC) :]):
-        if number == 1 and isinstance(value, bytes):
-            meta = {n: v.decode("utf-8", "replace") for n, v in _fields(value) if isinstance(v, bytes)}
-            api_version, kind = meta.get(1, ""), meta.get(2, "")
-        elif number == 2 and isinstance(value, bytes):
-            raw = value
-    version = api_version.rpartition("/")[2]
-    try:
-        node = schema_of_kind(upstream_group, version, kind)
-    except KeyError:
-        raise ProtobufError(_unknown(kind, api_version)) from None
-    if short_name(node.name) not in numbers():
-        raise ProtobufError(_unknown(kind, api_version))
-    return {"apiVersion": api_version, "kind": kind, **_message(node, node.name, raw, 0)}
+    return _Reader(FIELDS_MAX).envelope(body[len(MAGIC) :], upstream_group)
 
 
 def _unknown(kind: str, api_version: str) -> str:
     return f'no kind "{kind}" is known for version "{api_version}"'
-
-
-def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Field numbers and values of one message."""
-    at, end = 0, len(data)
-    while at < end:
-        tag, at = _varint(data, at)
-        number, wire = tag >> 3, tag & 7
-        if wire == _VARINT:
-            value, at = _varint(data, at)
-            yield number, value
-            continue
-        if wire == _BYTES:
-            size, at = _varint(data, at)
-        elif wire in (_FIXED64, _FIXED32):
-            size = 8 if wire == _FIXED64 else 4
-        else:
-            raise ProtobufError(f"illegal wireType {wire}")
-        if at + size > end:
-            raise ProtobufError("unexpected EOF")
-        yield number, data[at : at + size]
-        at += size
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -90,42 +61,10 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, at
+            return value & (2 * _INT64 - 1), at
         shift += 7
         if shift >= 64:
             raise ProtobufError("proto: integer overflow")
-
-
-def _message(node: SchemaNode, name: str, data: bytes, depth: int) -> dict[str, Any]:
-    """A message whose schema is `node` and whose numbers stand under `name`."""
-    if depth > DEPTH_MAX:
-        raise ProtobufError("exceeded max depth")
-    table = numbers()[short_name(name)]
-    made: dict[str, Any] = {}
-    for number, value in _fields(data):
-        column = table.get(number)
-        if column is None:
-            continue
-        if column.inline:
-            made |= _message(node, column.inline, _bytes(value), depth + 1)
-            continue
-        below = node.properties[column.field]
-        if below.type == "array" and below.items is not None:
-            made.setdefault(column.field, []).append(_value(below.items, value, depth))
-        elif below.type == "map" and below.values is not None:
-            key, entry = _entry(below.values, _bytes(value), depth)
-            made.setdefault(column.field, {})[key] = entry
-        else:
-            found = _value(below, value, depth)
-            if found is not None and (column.pointer or found not in ("", 0, False, {})):
-                made[column.field] = found
-    return made
-
-
-def _entry(node: SchemaNode, data: bytes, depth: int) -> tuple[str, Any]:
-    parts = dict(_fields(data))
-    key = _bytes(parts.get(1, b"")).decode("utf-8", "replace")
-    return key, _value(node, parts[2], depth) if 2 in parts else ""
 
 
 def _bytes(value: int | bytes) -> bytes:
@@ -134,70 +73,159 @@ def _bytes(value: int | bytes) -> bytes:
     return value
 
 
-def _signed(value: int | bytes) -> int:
+def _text(value: int | bytes) -> str:
+    return _bytes(value).decode("utf-8", "replace")
+
+
+def _signed(value: int | bytes, half: int = _INT64) -> int:
+    """half: 2^31 or 2^63; what is larger wraps around, as in Go."""
     if not isinstance(value, int):
         raise ProtobufError("wrong wireType")
-    return value - (_INT64 << 1) if value >= _INT64 else value
+    value %= 2 * half
+    return value - 2 * half if value >= half else value
 
 
-def _value(node: SchemaNode, value: int | bytes, depth: int) -> Any:
-    special = _SPECIAL.get(node.name.rpartition(".")[2])
-    if special is not None and node.name.startswith("io.k8s.apimachinery."):
-        return special(_bytes(value))
-    if node.type in ("object", "map"):
-        return _message(node, node.name, _bytes(value), depth + 1)
-    if node.type == "array" and node.items is not None:  # as a map's value: a message of its own
-        return [_value(node.items, entry, depth) for number, entry in _fields(_bytes(value)) if number == 1]
-    if node.type == "boolean":
-        return bool(_signed(value))
-    if node.type == "integer":
-        return _signed(value)
-    raw = _bytes(value)
-    return b64encode(raw).decode() if node.format == "byte" else raw.decode("utf-8", "replace")
+class _Reader:
+    """Reads one body.  left: fields that may still be read"""
+
+    def __init__(self, left: int) -> None:
+        self._left = left
+
+    def envelope(self, data: bytes, upstream_group: str) -> Any:
+        api_version, kind, raw = "", "", b""
+        for number, value in self._fields(data):
+            if number == 1 and isinstance(value, bytes):
+                meta = {n: _text(v) for n, v in self._fields(value) if isinstance(v, bytes)}
+                api_version, kind = meta.get(1, ""), meta.get(2, "")
+            elif number == 2 and isinstance(value, bytes):
+                raw = value
+        version = api_version.rpartition("/")[2]
+        try:
+            node = schema_of_kind(upstream_group, version, kind)
+        except KeyError:
+            raise ProtobufError(_unknown(kind, api_version)) from None
+        if short_name(node.name) not in numbers():
+            raise ProtobufError(_unknown(kind, api_version))
+        return {"apiVersion": api_version, "kind": kind, **self._message(node, node.name, raw, 0)}
+
+    def _fields(self, data: bytes) -> Iterator[tuple[int, int | bytes]]:
+        """Field numbers and values of one message."""
+        at, end = 0, len(data)
+        while at < end:
+            self._left -= 1
+            if self._left < 0:
+                raise ProtobufTooLarge("too many fields")
+            tag, at = _varint(data, at)
+            number, wire = tag >> 3, tag & 7
+            if wire == _VARINT:
+                value, at = _varint(data, at)
+                yield number, value
+                continue
+            if wire == _BYTES:
+                size, at = _varint(data, at)
+            elif wire in (_FIXED64, _FIXED32):
+                size = 8 if wire == _FIXED64 else 4
+            else:
+                raise ProtobufError(f"illegal wireType {wire}")
+            if at + size > end:
+                raise ProtobufError("unexpected EOF")
+            yield number, data[at : at + size]
+            at += size
+
+    def _message(self, node: SchemaNode, name: str, data: bytes, depth: int) -> dict[str, Any]:
+        """A message whose schema is `node` and whose numbers stand under `name`."""
+        if depth > DEPTH_MAX:
+            raise ProtobufError("exceeded max depth")
+        table = numbers().get(short_name(name), {})
+        made: dict[str, Any] = {}
+        for number, value in self._fields(data):
+            column = table.get(number)
+            if column is None:
+                continue
+            if column.inline:
+                made |= self._message(node, column.inline, _bytes(value), depth + 1)
+                continue
+            below = node.properties.get(column.field)
+            if below is None:
+                continue
+            if below.type == "array" and below.items is not None:
+                made.setdefault(column.field, []).append(self._value(below.items, value, depth))
+            elif below.type == "map" and below.values is not None:
+                key, entry = self._entry(below.values, _bytes(value), depth)
+                made.setdefault(column.field, {})[key] = entry
+            else:
+                found = self._value(below, value, depth)
+                if found is not None and (column.pointer or found not in ("", 0, False, {})):
+                    made[column.field] = found
+        return made
+
+    def _entry(self, node: SchemaNode, data: bytes, depth: int) -> tuple[str, Any]:
+        parts = dict(self._fields(data))
+        absent: int | bytes = 0 if node.type in ("boolean", "integer") else b""
+        return _text(parts.get(1, b"")), self._value(node, parts.get(2, absent), depth)
+
+    def _value(self, node: SchemaNode, value: int | bytes, depth: int) -> Any:
+        special = _SPECIAL.get(node.name.rpartition(".")[2])
+        if special is not None and node.name.startswith("io.k8s.apimachinery."):
+            return special(dict(self._fields(_bytes(value))))
+        if node.type in ("object", "map"):
+            return self._message(node, node.name, _bytes(value), depth + 1)
+        if node.type == "array" and node.items is not None:  # as a map's value: a message of its own
+            entries = self._fields(_bytes(value))
+            return [self._value(node.items, entry, depth + 1) for number, entry in entries if number == 1]
+        if node.type == "boolean":
+            return bool(_signed(value))
+        if node.type == "integer":
+            return _signed(value, _INT32 if node.format == "int32" else _INT64)
+        return b64encode(_bytes(value)).decode() if node.format == "byte" else _text(value)
 
 
-# --- types with forms of their own ------------------------------------------------------------------------
+# --- types with forms of their own, from the fields of their messages ---------------------------------------
+
+_Parts = dict[int, int | bytes]
 
 
-def _instant(data: bytes) -> tuple[int, int] | None:
-    """Seconds since 1970, negative before, and nanoseconds; None for no time, which Go writes as an empty message.
+def _time_us(parts: _Parts) -> int | None:
+    """Microseconds since 1970, negative before; None for no time, which Go writes as an empty message.
 
-    Quirk: client-go sends the year 1 for it.
+    Quirk: client-go sends the first instant of the year 1 for it.
     """
-    parts = dict(_fields(data))
-    instant = _signed(parts.get(1, 0)), _signed(parts.get(2, 0))
-    return None if not parts or instant == (YEAR_1_S, 0) else instant
+    seconds, nanoseconds = _signed(parts.get(1, 0)), _signed(parts.get(2, 0), _INT32)
+    if not parts or (seconds, nanoseconds) == (YEAR_1_S, 0):
+        return None
+    if not YEAR_1_S <= seconds < YEAR_10000_S:
+        raise ProtobufError("year outside of range [0,9999]")
+    return seconds * SECOND + nanoseconds // 1000
 
 
-def _time(data: bytes) -> Any:
-    instant = _instant(data)
-    return None if instant is None else format_time(instant[0] * SECOND)
+def _time(parts: _Parts) -> Any:
+    at_us = _time_us(parts)
+    return None if at_us is None else format_time(at_us)
 
 
-def _micro_time(data: bytes) -> Any:
-    instant = _instant(data)
-    return None if instant is None else format_micro_time(instant[0] * SECOND + instant[1] // 1000)
+def _micro_time(parts: _Parts) -> Any:
+    at_us = _time_us(parts)
+    return None if at_us is None else format_micro_time(at_us)
 
 
-def _quantity(data: bytes) -> Any:
-    return _bytes(dict(_fields(data)).get(1, b"0")).decode("utf-8", "replace") or "0"
+def _quantity(parts: _Parts) -> Any:
+    return _text(parts.get(1, b"")) or "0"
 
 
-def _int_or_string(data: bytes) -> Any:
-    parts = dict(_fields(data))
+def _int_or_string(parts: _Parts) -> Any:
     if _signed(parts.get(1, 0)):
-        return _bytes(parts.get(3, b"")).decode("utf-8", "replace")
-    return _signed(parts.get(2, 0))
+        return _text(parts.get(3, b""))
+    return _signed(parts.get(2, 0), _INT32)
 
 
-def _json(data: bytes) -> Any:
+def _json(parts: _Parts) -> Any:
     try:
-        return msgspec.json.decode(_bytes(dict(_fields(data)).get(1, b"")) or b"null")
-    except (msgspec.DecodeError, RecursionError) as error:
+        return msgspec.json.decode(_bytes(parts.get(1, b"")) or b"null")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProtobufError(str(error)) from None
 
 
-_SPECIAL = {
+_SPECIAL: dict[str, Callable[[_Parts], Any]] = {
     "Time": _time,
     "MicroTime": _micro_time,
     "Quantity": _quantity,

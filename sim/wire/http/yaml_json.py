@@ -3,8 +3,9 @@
 Turns the YAML that clients send into what the same document is as JSON, by a loader that knows no tags but those
 of JSON's types, and answers into YAML as upstream prints it.
 
-Holds: nothing but dict, list, str, int, float, bool and None comes out; a document whose aliases unfold to more
-than `NODES_MAX` nodes or `LETTERS_MAX` letters, or which is nested deeper than `DEPTH_MAX`, is refused.
+Holds: nothing but dict, list, str, int, float, bool and None comes out; a document of more than `NODES_MAX` values,
+whose aliases unfold to more of them or to `LETTERS_MAX` letters, or which is nested deeper than `DEPTH_MAX`, is refused
+before it is composed.
 
 Mirrors  sigs.k8s.io/yaml v1.2 over go-yaml v2 (YAML 1.1: y, n, on and off are booleans; times stay text): resolve.go,
          and encode.go (what would be read as something else is quoted).
@@ -20,10 +21,11 @@ from typing import Any
 
 import yaml
 
-from sim.nesting import nests_too_deep
+from sim.nesting import bounds_exceeded
 
-# Far above what 3 MiB hold without aliases that multiply.
-NODES_MAX = 2_000_000
+# Values of one body.  An object is stored up to 1.5 MiB, and those of kinds that grow so large (definitions, lists of
+# addresses, recorded ownership) take more than 30 bytes a value.
+NODES_MAX = 50_000
 LETTERS_MAX = 4_000_000
 DEPTH_MAX = 100
 
@@ -33,6 +35,10 @@ _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 class YamlError(Exception):
     """The document is not YAML, or not such that it can be JSON."""
+
+
+class YamlTooLarge(YamlError):
+    """The document holds more than `NODES_MAX` values."""
 
 
 class _Loader(_Base):  # type: ignore[misc]
@@ -145,16 +151,29 @@ def _resolved(rules: _Rules, kind: Any, value: Any, implicit: Any) -> str:
     return _STR
 
 
+_OPENING = (b"[", b"{", b"-", b"?", b":")  # each level takes one of these to open
+
+
+def _nodes_at_most(text: bytes) -> int:
+    """No less than a document has: each value but the first follows one of these marks, keys come with colons."""
+    return 1 + 2 * sum(map(text.count, (b":", b"?", b",", b"{"))) + text.count(b"[") + text.count(b"-")
+
+
 def load_yaml(text: bytes, twice: list[str] | None = None) -> Any:
     """The first document as JSON values; what comes after it is not looked at.  Raises YamlError.
 
     twice: filled with what Go's strict reader says of keys that one map of the document holds twice
     """
+    many = _nodes_at_most(text) > NODES_MAX
+    if many or sum(map(text.count, _OPENING)) > DEPTH_MAX:
+        exceeded = bounds_exceeded(text, DEPTH_MAX, 2 * NODES_MAX)  # a key is a node, too
+        if exceeded == "nodes":
+            raise YamlTooLarge(f"more than {NODES_MAX} values")
+        if exceeded == "depth":
+            raise YamlError(f"exceeded max depth of {DEPTH_MAX}")
     found = _read_json(text)
     if found is not None:
         return found
-    if nests_too_deep(text):
-        raise YamlError(f"exceeded max depth of {DEPTH_MAX}")
     loader = None
     try:
         loader = _Loader(text)

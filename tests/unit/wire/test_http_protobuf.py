@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -95,11 +96,35 @@ def test_what_is_no_message_of_its_kind_is_refused(broken: bytes) -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=200))
 def test_no_bytes_raise_anything_else(data: bytes) -> None:
-    for whole in (MAGIC + data, body("v1", "Pod", data)):
+    for whole in (MAGIC + data, body("v1", "Pod", data), body("v1", "Pod", put(1, data) + put(2, data))):
         try:
-            decode(whole, "")
+            msgspec.json.encode(decode(whole, ""))
         except ProtobufError:
             pass
+
+
+@pytest.mark.parametrize(
+    ("seconds", "wanted"),
+    [(-1, "1969-12-31T23:59:59.000001Z"), (1_600_000_000, "2020-09-13T12:26:40.000001Z")],
+)
+def test_micro_time_on_either_side_of_1970_is_read(seconds: int, wanted: str) -> None:
+    time = put(1, seconds % (1 << 64)) + put(2, 1000)
+    read = decode(body("coordination.k8s.io/v1", "Lease", put(2, put(4, time))), "coordination.k8s.io")
+    assert read["spec"]["renewTime"] == wanted
+
+
+@pytest.mark.parametrize("seconds", [1 << 62, 253_402_300_800, (1 << 64) - 62_135_596_801])
+def test_time_outside_of_the_years_1_to_9999_is_refused(seconds: int) -> None:
+    with pytest.raises(ProtobufError, match="year"):
+        decode(body("v1", "Pod", put(1, put(8, put(1, seconds)))), "")
+
+
+def test_integer_wraps_around_at_the_size_of_its_type() -> None:
+    for number, wanted in ((1 << 31, -(1 << 31)), ((1 << 32) + 5, 5), ((1 << 64) - 1, -1)):
+        assert (
+            decode(body("apps/v1", "Deployment", put(2, put(1, number))), "apps")["spec"]["replicas"]
+            == wanted
+        )
 
 
 def test_zero_and_the_empty_message_behind_a_pointer_are_values() -> None:

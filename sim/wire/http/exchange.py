@@ -1,0 +1,151 @@
+"""One HTTP exchange over ASGI: the request as the front reads it, and the response as it is sent.
+
+Turns the scope and the messages of an ASGI server into a `Exchange` whose body is read in the background, and a
+`Response` into messages.
+
+Holds: the departure of the client cancels the exchange at any moment before its last message; what a client sends beyond
+`BODY_MAX` is thrown away; an exchange leaves no reference cycle behind, so that its memory is freed without the cyclic
+garbage collector.
+
+Why no web framework: every path belongs to the API's own router, so that all that one did was to raise and catch "not
+found" for each request, with some 12 KB of reference cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+import trio
+
+from sim.wire.http.body import BODY_MAX
+
+# Bytes of a body that is refused for its size which are read and thrown away.
+DISCARDED_MAX = 8 * BODY_MAX
+SEND_S = 60.0  # real seconds for a complete answer to be taken by its client
+_Receive = Callable[[], Awaitable[Any]]
+_Send = Callable[[Any], Awaitable[None]]
+
+
+class Headers:
+    """Request headers in their order; names are compared in lower case."""
+
+    def __init__(self, raw: list[tuple[bytes, bytes]]) -> None:
+        self.pairs = [(name.decode("latin1").lower(), value.decode("latin1")) for name, value in raw]
+
+    def get(self, name: str) -> str:
+        """The first value under a lower-case name, "" if there is none."""
+        return next((value for key, value in self.pairs if key == name), "")
+
+
+class Body:
+    """The body of a request as far as it has come."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+        self.too_large = False
+        self._settled, self._ended = trio.Event(), trio.Event()
+
+    def take(self, part: bytes, more: bool) -> None:
+        """Keep a part up to `BODY_MAX`.  more: further parts follow"""
+        self._size += len(part)
+        if self._size > BODY_MAX:
+            self.too_large = True
+            self._parts.clear()
+            self._settled.set()
+        else:
+            self._parts.append(part)
+        if not more:
+            self._settled.set()
+        if not more or self._size > DISCARDED_MAX:
+            self._ended.set()
+
+    @property
+    def ended(self) -> bool:
+        """True if nothing more is read of it."""
+        return self._ended.is_set()
+
+    async def read(self) -> bytes | None:
+        """The whole body; None if it is too large."""
+        await self._settled.wait()
+        return None if self.too_large else b"".join(self._parts)
+
+    async def end(self) -> None:
+        """Wait until it has been sent or has exceeded what is thrown away."""
+        await self._ended.wait()
+
+
+class Exchange:
+    """One request.  path: as it was sent, with its escapes; answered: the last message is being sent."""
+
+    def __init__(self, scope: Any) -> None:
+        self.method: str = scope["method"]
+        self.path: str = scope["raw_path"].decode("latin1")
+        self.query: str = scope["query_string"].decode("latin1")
+        self.headers = Headers(scope["headers"])
+        self.extensions: dict[str, Any] = scope.get("extensions") or {}
+        self.body = Body()
+        self.answered = False
+
+    @property
+    def content_length(self) -> int:
+        """Bytes of the body as the request announces them, 0 if it does not."""
+        text = self.headers.get("content-length")
+        return int(text) if text.isdecimal() and len(text) < 20 else 0
+
+
+@dataclass(slots=True)
+class Response:
+    """An answer.  body: complete, or parts as they come."""
+
+    code: int
+    body: bytes | AsyncGenerator[bytes, None]
+    headers: list[tuple[str, str]] = field(default_factory=list)
+
+    def raw_headers(self) -> list[tuple[bytes, bytes]]:
+        pairs = [(name.lower().encode(), value.encode("utf-8", "replace")) for name, value in self.headers]
+        if isinstance(self.body, bytes):
+            pairs.append((b"content-length", b"%d" % len(self.body)))
+        return pairs
+
+
+async def _listen(exchange: Exchange, receive: _Receive, scope: trio.CancelScope) -> None:
+    """Take what the client sends; cancel the exchange when it has gone."""
+    while not (exchange.body.ended and exchange.body.too_large):
+        message = await receive()
+        if message["type"] == "http.request":
+            exchange.body.take(message.get("body", b""), message.get("more_body", False))
+        elif message["type"] == "http.disconnect":
+            if not exchange.answered:
+                scope.cancel()
+            return
+
+
+async def _respond(exchange: Exchange, response: Response, send: _Send) -> None:
+    start = {"type": "http.response.start", "status": response.code, "headers": response.raw_headers()}
+    if isinstance(response.body, bytes):
+        with trio.move_on_after(SEND_S):
+            await send(start)
+            exchange.answered = True
+            await send({"type": "http.response.body", "body": response.body, "more_body": False})
+        return
+    await send(start)
+    async with aclosing(response.body) as parts:
+        async for part in parts:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+    exchange.answered = True
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def serve_exchange(
+    answer: Callable[[Exchange], Awaitable[Response]], scope: Any, receive: _Receive, send: _Send
+) -> None:
+    """Answer one request."""
+    exchange = Exchange(scope)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_listen, exchange, receive, nursery.cancel_scope)
+        await _respond(exchange, await answer(exchange), send)
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,118 @@
+"""The HTTP front under hostile requests: bounds, refusals in upstream's form, one log line for a defect."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from actors.apiserver.handlers import Handlers
+from sim.machinery import status
+from sim.machinery.validation.resources import pages
+from sim.wire.http import app
+from sim.wire.http.yaml_json import NODES_MAX
+from tests.actor.test_http import JSON, MAPS, N, config_map, served
+from tests.unit.wire.test_http_protobuf import body, put
+
+YAML = {"Content-Type": N.media_yaml}
+PROTOBUF = {"Content-Type": N.media_protobuf}
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (YAML, b"a:\n" + b"- 1\n" * (2 * NODES_MAX)),
+        (YAML, b"a: [" + b"1," * (2 * NODES_MAX) + b"]"),
+        (YAML, b"a:\n" + b"".join(b"- &a%d x\n" % n for n in range(2 * NODES_MAX))),
+        (JSON, b"[" + b"1," * NODES_MAX + b"1]"),
+        (JSON, json.dumps({"data": {f"k{n}": "" for n in range(NODES_MAX + 1)}}).encode()),
+        (PROTOBUF, body("v1", "ConfigMap", put(99, 1) * 150_001)),
+    ],
+)
+async def test_body_of_too_many_values_is_refused_with_413(content: dict[str, str], text: bytes) -> None:
+    async with served() as (_, client):
+        refused = await client.post(MAPS, content=text, headers=content)
+        assert refused.status_code == 413
+        assert refused.json()["reason"] == "RequestEntityTooLarge"
+
+
+async def test_values_are_counted_outside_of_strings() -> None:
+    async with served() as (_, client):
+        text = json.dumps({"metadata": {"name": "a"}, "data": {"k": "[,{" * NODES_MAX}})
+        for content in (JSON, YAML):
+            made = await client.post(MAPS, content=text, headers={**content, "User-Agent": "a"})
+            assert made.status_code == 201
+            await client.delete(f"{MAPS}/a")
+
+
+async def test_large_body_is_converted_on_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+    run = app.trio.to_thread.run_sync
+
+    async def seen(convert: Any, *, limiter: Any) -> Any:
+        sizes.append(limiter.total_tokens)
+        return await run(convert, limiter=limiter)
+
+    monkeypatch.setattr(app.trio.to_thread, "run_sync", seen)
+    async with served() as (_, client):
+        assert (await client.post(MAPS, json=config_map("a"))).status_code == 201
+        assert sizes == []
+        large = {**config_map("b"), "data": {"k": "v" * app.INLINE_MAX}}
+        assert (await client.post(MAPS, json=large)).status_code == 201
+        assert sizes == [1]
+
+
+@pytest.mark.parametrize("accept", [f"{N.media_protobuf}, */*", f"{N.media_protobuf},{N.media_json}", "*/*"])
+@pytest.mark.parametrize("path", ["/version", "/"])
+async def test_document_without_a_kind_is_json_whatever_is_preferred(path: str, accept: str) -> None:
+    async with served() as (_, client):
+        answer = await client.get(path, headers={"Accept": accept})
+        assert (answer.status_code, answer.headers["Content-Type"]) == (200, "application/json")
+        assert answer.json()
+
+
+@pytest.mark.parametrize("size", ["huge", "", "0", "1m", "-2Mi", "3Mi"])
+def test_limit_that_fills_no_pages_of_a_size_is_invalid(size: str) -> None:
+    (error,) = pages(f"hugepages-{size}", "4Mi", "limits")
+    assert error.detail == f"4Mi is not positive integer multiple of hugepages-{size}"
+
+
+def managed(text: bytes) -> bytes:
+    """A ConfigMap with a record of fields that holds this text."""
+    entry = put(1, "m") + put(2, "Update") + put(3, "v1") + put(6, "FieldsV1") + put(7, put(1, text))
+    return body("v1", "ConfigMap", put(1, put(1, "a") + put(17, entry)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"\xff\xfe", b'{"a":"\xff"}', b"{", b'{"f:a":' * 900 + b"{}" + b"}" * 900, b"[" * 900 + b"]" * 900],
+)
+async def test_protobuf_that_holds_no_readable_json_is_refused_with_400(text: bytes) -> None:
+    async with served() as (_, client):
+        refused = await client.post(MAPS, content=managed(text), headers=PROTOBUF)
+        assert refused.status_code == 400
+        assert refused.json()["kind"] == "Status"
+
+
+@pytest.mark.parametrize("where", ["verb", "front"])
+async def test_defect_of_the_server_is_one_log_line_and_upstreams_500(
+    where: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def raising(*_: Any) -> Any:
+        raise ValueError("two\nlines")
+
+    async with served() as (_, client):
+        if where == "verb":
+            monkeypatch.setattr(Handlers, "steps", raising)
+        else:
+            monkeypatch.setattr(app.rendering, "render", raising)
+        with caplog.at_level(logging.ERROR):
+            answer = await client.get(MAPS)
+        assert (answer.status_code, answer.text) == (500, status.PANIC)
+        (record,) = caplog.records
+        assert "ValueError: two lines (" in record.getMessage()
+        assert record.exc_info is None
+        monkeypatch.undo()
+        assert (await client.get(MAPS)).status_code == 200
