@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from actors.apiserver.ports import LocalStore
+from sim.api.types import Obj, Reply, Request, UserInfo
 from sim.ident import Names
 from sim.kernel import Context
-from sim.machinery.api import Obj, Reply, Request, UserInfo
 from sim.units import SECOND
 
 if TYPE_CHECKING:

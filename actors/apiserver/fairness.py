@@ -1,6 +1,6 @@
 """Seats of one API server replica: requests that take time run in them, wait for them, or are refused.
 
-Turns requests that come and go into starts and refusals, level by level (`sim.machinery.fairness_queues`), by the FlowSchemas and
+Turns requests that come and go into starts and refusals, level by level (`sim.api.fairness.queues`), by the FlowSchemas and
 PriorityLevelConfigurations that this replica's watch caches show.
 
 Holds: each request handed in is started or refused once; one that has waited for 15 s is refused; while no request takes
@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.apiserver.caches import Caches
+from actors.apiserver.caches.watch_caches import Caches
 from actors.apiserver.ports import LocalStore
-from sim.machinery.api import Request
-from sim.machinery.fairness import Asked, Level, Plan, Work, list_work, write_work
-from sim.machinery.fairness_queues import QueueSet, Verdict
-from sim.machinery.store import Page, Range
+from sim.api.fairness.classification import Asked, Level, Plan, Work, list_work, write_work
+from sim.api.fairness.queues import QueueSet, Verdict
+from sim.api.store import Page, Range
+from sim.api.types import Request
 from sim.units import parse_whole
 
 if TYPE_CHECKING:

@@ -14,24 +14,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from actors.apiserver.caches import CachedRead, Caches
+from actors.apiserver.caches.selection import select
+from actors.apiserver.caches.watch_caches import CachedRead, Caches
 from actors.apiserver.ports import LocalStore
-from actors.apiserver.selection import select
-from sim.machinery import (
-    custom_objects,
-    forms,
-    status,
-    verbs,
-    verbs_apply,
-    verbs_custom,
-    verbs_delete,
-    verbs_list,
-    verbs_sub,
-)
-from sim.machinery.api import Reply, Request, UserInfo
-from sim.machinery.custom import CustomResource
-from sim.machinery.store import Page
-from sim.machinery.verbs_call import (
+from sim.api import status
+from sim.api.crd import objects as custom_objects
+from sim.api.crd import verbs as verbs_custom
+from sim.api.crd.served import CustomResource
+from sim.api.kinds.forms import conversion as forms
+from sim.api.store import Page
+from sim.api.types import Reply, Request, UserInfo
+from sim.api.verbs import apply as verbs_apply
+from sim.api.verbs import delete as verbs_delete
+from sim.api.verbs import list as verbs_list
+from sim.api.verbs import single as verbs
+from sim.api.verbs import subresources as verbs_sub
+from sim.api.verbs.call import (
     Call,
     Refusal,
     Registry,
@@ -42,8 +40,8 @@ from sim.machinery.verbs_call import (
     method_not_allowed,
     no_such_resource,
 )
-from sim.machinery.watchcache import WatchCache
-from sim.machinery.watchcache_watch import CacheWatch
+from sim.api.watch.cache import WatchCache
+from sim.api.watch.cache_watch import CacheWatch
 from sim.units import not_unsigned, parse_whole
 
 READS = ("get", "list", "watch")

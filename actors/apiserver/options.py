@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sim.machinery.admission import Defaults
-from sim.machinery.scheme import Resource
+from sim.api.admission.chain import Defaults
+from sim.api.schema.scheme import Resource
 from sim.units import SECOND
 
 UPSTREAM = Defaults()
@@ -23,7 +23,7 @@ class ApiServerOptions:
     collects: deletions may wait for the garbage collector.
     checks_fields: clients may ask whether there are fields that nobody knows.
     gates: of features that are on though they are off by default.
-    shutdown_delay_us: how long it goes on serving when it is asked to end; sends_retry_after: and what it says then (`ending`).
+    shutdown_delay_us: how long it goes on serving when it is asked to end; sends_retry_after: and what it says then (`actors.apiserver.lifecycle.graceful_termination`).
     watch_cache: there are watch caches; cached, uncached: resources (as PLURAL.GROUP) that have one though they have none by
     default, and the other way round.
     goaway_chance: that a reply ends its connection (`goaway`).

@@ -8,10 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from sim.machinery.api import Request
-from sim.machinery.renewal import Line, Renewal
-from sim.machinery.runs import Crowd
-from sim.machinery.store import (
+from sim.api.store import (
     Answer,
     Change,
     Compacted,
@@ -23,6 +20,9 @@ from sim.machinery.store import (
     Page,
     Range,
 )
+from sim.api.types import Request
+from sim.api.watch.columnar_renewals import Crowd
+from sim.api.watch.lease_renewals import Line, Renewal
 
 
 class LocalStore(Protocol):

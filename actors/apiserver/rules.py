@@ -16,21 +16,22 @@ from typing import Any, NamedTuple
 import msgspec
 
 from actors.apiserver.ports import LocalStore
-from sim.machinery import custom_objects, status
-from sim.machinery.admission import RESOURCE_QUOTA, Chain, Defaults
-from sim.machinery.admission_base import Attributes, Denial
-from sim.machinery.api import Obj
-from sim.machinery.custom import CustomResource
-from sim.machinery.defaults import apply_defaults
-from sim.machinery.gated_fields import with_gated_defaults
-from sim.machinery.names_gen import generated_name
-from sim.machinery.quota import CHARGED_AGAIN, is_counted
-from sim.machinery.scheme import Resource, Scheme
-from sim.machinery.store import Change, Page, Range
-from sim.machinery.validation import validate_create, validate_update
-from sim.machinery.validation.errors import Errors
-from sim.machinery.verbs_call import Call, Refusal, Rules
-from sim.machinery.verbs_quota import Charge, charge
+from sim.api import status
+from sim.api.admission.base import Attributes, Denial
+from sim.api.admission.chain import RESOURCE_QUOTA, Chain, Defaults
+from sim.api.admission.quota import CHARGED_AGAIN, is_counted
+from sim.api.admission.quota_charge import Charge, charge
+from sim.api.crd import objects as custom_objects
+from sim.api.crd.served import CustomResource
+from sim.api.generated_names import generated_name
+from sim.api.kinds.defaults.core import apply_defaults
+from sim.api.kinds.gated_fields import with_gated_defaults
+from sim.api.kinds.validation import validate_create, validate_update
+from sim.api.kinds.validation.errors import Errors
+from sim.api.schema.scheme import Resource, Scheme
+from sim.api.store import Change, Page, Range
+from sim.api.types import Obj
+from sim.api.verbs.call import Call, Refusal, Rules
 
 
 class Read(NamedTuple):

@@ -23,33 +23,33 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from actors.apiserver.bootstrap import bootstrap
-from actors.apiserver.caches import CachedRead, Caches
-from actors.apiserver.compactor import Compactor
-from actors.apiserver.dangling import Dangling
-from actors.apiserver.definition_keeper import DefinitionKeeper
-from actors.apiserver.definitions import Definitions
-from actors.apiserver.ending import Ending
+from actors.apiserver.builtin.bootstrap import bootstrap
+from actors.apiserver.builtin.definition_controller import DefinitionKeeper
+from actors.apiserver.builtin.definitions import Definitions
+from actors.apiserver.builtin.flow_status import Dangling
+from actors.apiserver.caches.watch_caches import CachedRead, Caches
 from actors.apiserver.endpoint_keeper import EndpointKeeper
 from actors.apiserver.fairness import Seats
-from actors.apiserver.goaway import Goaway
+from actors.apiserver.fast.base import Way
+from actors.apiserver.fast.coalesced_calls import offer_short_way
+from actors.apiserver.fast.lease_updates import RENEWAL, Lane, offer_lane
+from actors.apiserver.fast.write_templates import Plans
 from actors.apiserver.handlers import READS, AllowAll, Authorizer, Handlers
-from actors.apiserver.lane import RENEWAL, Lane, offer_lane
-from actors.apiserver.leaderless import CacheLife
+from actors.apiserver.lifecycle.compactor import Compactor
+from actors.apiserver.lifecycle.goaway import Goaway
+from actors.apiserver.lifecycle.graceful_termination import Ending
+from actors.apiserver.lifecycle.stepwise import Stepwise
+from actors.apiserver.lifecycle.storage_connection import Reach
+from actors.apiserver.lifecycle.storage_without_leader import CacheLife
 from actors.apiserver.options import ApiServerOptions
-from actors.apiserver.plans import Plans
 from actors.apiserver.ports import StorageProcess, writer_of
-from actors.apiserver.reach import Reach
 from actors.apiserver.rules import Machinery
-from actors.apiserver.short_ways import offer_short_way
-from actors.apiserver.stepwise import Stepwise
-from actors.apiserver.way import Way
+from sim.api import status
+from sim.api.schema.scheme import Scheme
+from sim.api.store import Answer, Get, Op, Pause, Range, Unavailable
+from sim.api.types import Reply, Request
+from sim.api.verbs.call import Call, Refusal, Registry, Steps
 from sim.kernel import Context, Kernel, State
-from sim.machinery import status
-from sim.machinery.api import Reply, Request
-from sim.machinery.scheme import Scheme
-from sim.machinery.store import Answer, Get, Op, Pause, Range, Unavailable
-from sim.machinery.verbs_call import Call, Refusal, Registry, Steps
 from sim.units import MS, SECOND
 
 WRITE_US = 34 * SECOND  # handlers: requestTimeoutUpperBound, of whatever is no read

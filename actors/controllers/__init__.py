@@ -1,0 +1,1 @@
+"""The controller manager and its control loops."""

@@ -19,13 +19,13 @@ Differs  upstream iterates over nodes in map order; upstream's first pass, which
 
 from __future__ import annotations
 
-from actors.controllers.cloud import Cloud, Instance, State
-from actors.controllers.nodelifecycle_decide import NO_SCHEDULE, has_taint
-from actors.controllers.nodelifecycle_taints import TaintWriter
-from actors.controllers.shell import Env
+from actors.controllers.nodelifecycle.decide import NO_SCHEDULE, has_taint
+from actors.controllers.nodelifecycle.taints import TaintWriter
+from actors.controllers.shared.cloud_instances import Cloud, Instance, State
+from actors.controllers.shared.shell import Env
+from sim.api.objects import is_ready
+from sim.api.types import Obj
 from sim.client import unmoved
-from sim.machinery.api import Obj
-from sim.machinery.objects import is_ready
 
 NAME = "cloud-node-lifecycle"
 CLIENT = "node-controller"

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from actors.controllers.pod_owners import (
+from actors.controllers.shared.pod_owners import (
     LABEL_INDEX,
     NAMESPACE_INDEX,
     index_by_labels,
@@ -28,11 +28,11 @@ from actors.controllers.pod_owners import (
     pair_of,
     pod_changed,
 )
-from actors.controllers.shell import Env, run_workers
-from sim.client.digests import Digests
-from sim.machinery.api import Obj
-from sim.machinery.objects import condition_of, controller_of, is_deleting, is_ready, key_of, replicas_of
-from sim.machinery.selectors import from_selector
+from actors.controllers.shared.shell import Env, run_workers
+from sim.api.objects import condition_of, controller_of, is_deleting, is_ready, key_of, replicas_of
+from sim.api.selectors import from_selector
+from sim.api.types import Obj
+from sim.client.cache.derived import Digests
 from sim.units import SECOND, format_time, parse_time
 
 RESOURCE = "poddisruptionbudgets"

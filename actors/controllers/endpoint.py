@@ -26,7 +26,7 @@ from math import ceil
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from actors.controllers.endpoint_pods import (
+from actors.controllers.shared.endpoint_pods import (
     LastInputs,
     ServicePods,
     TriggerTimes,
@@ -41,10 +41,10 @@ from actors.controllers.endpoint_pods import (
     target_ref,
     trigger_us,
 )
-from actors.controllers.pod_owners import is_terminating_refusal
-from actors.controllers.shell import Env, run_workers
-from sim.machinery.api import Obj
-from sim.machinery.objects import is_ready, key_of, revision_of
+from actors.controllers.shared.pod_owners import is_terminating_refusal
+from actors.controllers.shared.shell import Env, run_workers
+from sim.api.objects import is_ready, key_of, revision_of
+from sim.api.types import Obj
 
 if TYPE_CHECKING:
     from sim.ident import Names

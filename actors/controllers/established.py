@@ -14,21 +14,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from actors.controllers import (
-    daemonset,
-    daemonset_decide,
-    deployment,
-    deployment_decide,
-    revisions,
-    statefulset,
-    statefulset_decide,
-)
-from actors.controllers.pod_owners import pod_from_template
+from actors.controllers.daemonset import decide as daemonset_decide
+from actors.controllers.daemonset import loop as daemonset
+from actors.controllers.deployment import decide as deployment_decide
+from actors.controllers.deployment import loop as deployment
 from actors.controllers.replicaset import REPLICA_SET, REPLICATION_CONTROLLER
-from actors.controllers.shell import controller_ref
+from actors.controllers.shared import revisions
+from actors.controllers.shared.pod_owners import pod_from_template
+from actors.controllers.shared.shell import controller_ref
+from actors.controllers.statefulset import decide as statefulset_decide
+from actors.controllers.statefulset import loop as statefulset
+from sim.api.objects import replicas_of
+from sim.api.types import Obj
 from sim.ident import Names
-from sim.machinery.api import Obj
-from sim.machinery.objects import replicas_of
 
 FLAVOURS = {flavour.kind: flavour for flavour in (REPLICA_SET, REPLICATION_CONTROLLER)}
 FIRST = 1  # revision number of an object's first revision

@@ -22,16 +22,16 @@ from random import Random
 from typing import Any
 
 from actors.controllers import cloud_node_lifecycle
-from actors.controllers.cloud import Cloud
-from actors.controllers.metrics import Metrics, NoMetrics
-from actors.controllers.shell import Env, RootCa
+from actors.controllers.shared.cloud_instances import Cloud
+from actors.controllers.shared.metrics_api import Metrics, NoMetrics
+from actors.controllers.shared.shell import Env, RootCa
 from actors.controllers.table import LOOPS, Start
+from sim.api.generated_names import new_uid
+from sim.api.schema.scheme import Scheme
+from sim.api.types import Transport, UserInfo
 from sim.client import DEFAULT_QPS, Client, ElectionOptions, EventRecorder, Informers, candidate
 from sim.ident import Names
 from sim.kernel import Context
-from sim.machinery.api import Transport, UserInfo
-from sim.machinery.names_gen import new_uid
-from sim.machinery.scheme import Scheme
 from sim.options.controller_manager import ControllerManagerOptions
 
 VERSION = "v1.25.16"

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from actors.controllers.shell import NODE_INDEX, Env, in_parallel, index_by_node
-from sim.client.pod_status import status_request
+from actors.controllers.shared.shell import NODE_INDEX, Env, in_parallel, index_by_node
+from sim.api.kinds.disruption_target import Disruption, disrupted, failed, status_patch
+from sim.api.objects import is_deleting, is_ready, is_terminal, uid_of
+from sim.api.types import Obj, Reply, Request
+from sim.client.rest.pod_status import status_request
 from sim.ident import Names
-from sim.machinery.api import Obj, Reply, Request
-from sim.machinery.disruption import Disruption, disrupted, failed, status_patch
-from sim.machinery.objects import is_deleting, is_ready, is_terminal, uid_of
 from sim.options.gates import OUT_OF_SERVICE, POD_DISRUPTION, enabled
 from sim.units import MS, SECOND, format_time
 

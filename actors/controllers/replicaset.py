@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Any
 
-from actors.controllers.owned_tally import Counts, OwnedTally
-from actors.controllers.pod_owners import (
+from actors.controllers.shared.owned_pod_counts import Counts, OwnedTally
+from actors.controllers.shared.pod_owners import (
     PodControl,
     PodEvents,
     candidates_of,
@@ -35,9 +35,8 @@ from actors.controllers.pod_owners import (
     ready_since_us,
     selector_of,
 )
-from actors.controllers.shell import Env, Expectations, Owner, claim_objects, run_workers
-from sim.machinery.api import Obj
-from sim.machinery.objects import (
+from actors.controllers.shared.shell import Env, Expectations, Owner, claim_objects, run_workers
+from sim.api.objects import (
     condition_of,
     controller_of,
     is_active,
@@ -47,7 +46,8 @@ from sim.machinery.objects import (
     phase_of,
     replicas_of,
 )
-from sim.machinery.selectors import from_selector
+from sim.api.selectors import from_selector
+from sim.api.types import Obj
 from sim.options.gates import enabled
 from sim.units import SECOND, format_time, parse_time
 

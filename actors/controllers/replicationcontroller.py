@@ -7,7 +7,7 @@ Differs  nothing known.
 from __future__ import annotations
 
 from actors.controllers.replicaset import REPLICATION_CONTROLLER, start_flavour
-from actors.controllers.shell import Env
+from actors.controllers.shared.shell import Env
 
 
 async def start(env: Env) -> None:

@@ -13,14 +13,14 @@ Differs  only kinds that some quota names are watched (upstream: all that can be
 
 from __future__ import annotations
 
-from actors.controllers.pod_owners import NAMESPACE_INDEX, index_by_namespace
-from actors.controllers.shell import Env, run_workers
+from actors.controllers.shared.pod_owners import NAMESPACE_INDEX, index_by_namespace
+from actors.controllers.shared.shell import Env, run_workers
+from sim.api.admission import quota as amounts
+from sim.api.objects import key_of
+from sim.api.schema.scheme import Resource
+from sim.api.types import Obj
 from sim.client import Informer
-from sim.client.digests import Digests
-from sim.machinery import quota as amounts
-from sim.machinery.api import Obj
-from sim.machinery.objects import key_of
-from sim.machinery.scheme import Resource
+from sim.client.cache.derived import Digests
 
 CLIENT = "resourcequota-controller"
 

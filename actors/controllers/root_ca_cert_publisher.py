@@ -8,8 +8,8 @@ Differs  the authority of a cluster is known when it begins to be served, which 
 from __future__ import annotations
 
 from actors.controllers.serviceaccount import is_active
-from actors.controllers.shell import Env, is_terminating, run_workers
-from sim.machinery.api import Obj
+from actors.controllers.shared.shell import Env, is_terminating, run_workers
+from sim.api.types import Obj
 
 CLIENT = "root-ca-cert-publisher"
 WORKERS = 1

@@ -5,9 +5,9 @@ Mirrors  kubernetes v1.25 pkg/controller/serviceaccount/serviceaccounts_controll
 
 from __future__ import annotations
 
-from actors.controllers.shell import Env, is_terminating, run_workers
+from actors.controllers.shared.shell import Env, is_terminating, run_workers
+from sim.api.types import Obj
 from sim.ident import Names
-from sim.machinery.api import Obj
 
 CLIENT = "service-account-controller"
 WORKERS = 1

@@ -11,29 +11,29 @@ from types import MappingProxyType
 
 from actors.controllers import (
     cloud_node_lifecycle,
-    cronjob,
-    daemonset,
-    deployment,
     disruption,
     endpoint,
-    endpointslice,
-    endpointslicemirroring,
-    garbagecollector,
-    horizontalpodautoscaler,
-    job,
-    namespace,
-    nodelifecycle,
     podgc,
     replicaset,
     replicationcontroller,
     resourcequota,
     root_ca_cert_publisher,
     serviceaccount,
-    statefulset,
     ttl,
     ttlafterfinished,
 )
-from actors.controllers.shell import Env
+from actors.controllers.cronjob import loop as cronjob
+from actors.controllers.daemonset import loop as daemonset
+from actors.controllers.deployment import loop as deployment
+from actors.controllers.endpointslice import loop as endpointslice
+from actors.controllers.endpointslicemirroring import loop as endpointslicemirroring
+from actors.controllers.garbagecollector import loop as garbagecollector
+from actors.controllers.horizontalpodautoscaler import loop as horizontalpodautoscaler
+from actors.controllers.job import loop as job
+from actors.controllers.namespace import loop as namespace
+from actors.controllers.nodelifecycle import loop as nodelifecycle
+from actors.controllers.shared.shell import Env
+from actors.controllers.statefulset import loop as statefulset
 
 Start = Callable[[Env], Awaitable[None]]
 

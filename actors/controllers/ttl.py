@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from actors.controllers.shell import Env, run_workers
-from sim.machinery.api import Obj
+from actors.controllers.shared.shell import Env, run_workers
+from sim.api.types import Obj
 
 CLIENT = "ttl-controller"
 WORKERS = 5

@@ -18,7 +18,13 @@ from collections.abc import Callable, Mapping
 from sys import intern
 from typing import Any, Protocol
 
-from actors.node.admit import (
+from actors.node.causes import caused
+from actors.node.heartbeat.leases import Leases
+from actors.node.heartbeat.node_loop import NodeLoop
+from actors.node.heartbeat.node_status import WELL, Health, host_address
+from actors.node.heartbeat.runtime_health import RuntimeHealth
+from actors.node.heartbeat.shutdown import NOT_READY, REFUSAL, Shutdown
+from actors.node.pods.admit import (
     Requests,
     Used,
     is_critical,
@@ -29,37 +35,31 @@ from actors.node.admit import (
     refuse_under_pressure,
     requests_of,
 )
-from actors.node.api import Api, Caller, HeartbeatCaller, user_of
-from actors.node.backoff import Backoff
-from actors.node.blame import caused
-from actors.node.container_gc import ContainerGC
-from actors.node.eviction import Evictor
-from actors.node.image_gc import ImageGC
-from actors.node.images import Images
-from actors.node.kills import Kills
-from actors.node.leases import Leases
-from actors.node.log_rotation import LogRotation
-from actors.node.logs import container_log
-from actors.node.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME, Machine, PodRuntime
-from actors.node.manifests import Manifests
-from actors.node.mirrors import Mirrors
-from actors.node.node_loop import NodeLoop
-from actors.node.node_status import WELL, Health, host_address
-from actors.node.pod_objects import age, only_status_differs, reference
-from actors.node.preempting import Preemption
-from actors.node.references import References
-from actors.node.runtime_health import RuntimeHealth
-from actors.node.sandboxes import behave
-from actors.node.shutdown import NOT_READY, REFUSAL, Shutdown
-from actors.node.source import Source
-from actors.node.status_manager import StatusManager
+from actors.node.pods.backoff import Backoff
+from actors.node.pods.kill_waits import Kills
+from actors.node.pods.pod_objects import age, only_status_differs, reference
+from actors.node.pods.preemption import Preemption
+from actors.node.pods.status_manager import StatusManager
+from actors.node.pods.worker import FINISHED, Worker
+from actors.node.pressure.eviction import Evictor
+from actors.node.requests import Api, Caller, HeartbeatCaller, user_of
+from actors.node.runtime.container_gc import ContainerGC
+from actors.node.runtime.image_gc import ImageGC
+from actors.node.runtime.images import Images
+from actors.node.runtime.log_rotation import LogRotation
+from actors.node.runtime.logs import container_log
+from actors.node.runtime.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME, Machine, PodRuntime
+from actors.node.runtime.sandboxes import behave
+from actors.node.sources.api_source import Source
+from actors.node.sources.manifests import Manifests
+from actors.node.sources.mirrors import Mirrors
+from actors.node.sources.references import References
 from actors.node.sync_loop import SyncLoop
-from actors.node.worker import FINISHED, Worker
+from sim.api.objects import TERMINAL
+from sim.api.store import Item
 from sim.ident import Names
 from sim.kernel.actor import Context
 from sim.kernel.dice import Dice
-from sim.machinery.objects import TERMINAL
-from sim.machinery.store import Item
 from sim.options.node_agent import NodeAgentOptions
 from sim.units import SECOND
 

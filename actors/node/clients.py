@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from actors.node.api import user_of
-from sim.client.client import Client
-from sim.client.events import EventRecorder
+from actors.node.requests import user_of
+from sim.api.schema.scheme import Scheme
+from sim.api.types import Obj, Transport, UserInfo
+from sim.client.events.recorder import EventRecorder
+from sim.client.rest.client import Client
 from sim.ident import Names
 from sim.kernel.actor import Context
-from sim.machinery.api import Obj, Transport, UserInfo
-from sim.machinery.scheme import Scheme
 
 
 class NoNormal:

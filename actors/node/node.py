@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from actors.node.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME, Machine
-from actors.node.pressure import Ramp, pressed, shared
-from actors.node.profile import Override
-from actors.node.sandboxes import behave
+from actors.node.pressure.forecast import Ramp, pressed, shared
+from actors.node.runtime.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME, Machine
+from actors.node.runtime.profile import Override
+from actors.node.runtime.sandboxes import behave
 from sim.kernel.actor import Actor
 from sim.kernel.kernel import Kernel
 

@@ -19,7 +19,7 @@ from sim.units import MS, SECOND
 
 if TYPE_CHECKING:
     from actors.node.agent import NodeAgent
-    from actors.node.worker import Worker
+    from actors.node.pods.worker import Worker
 
 SLEEP_US = 100 * MS  # kubelet.go: syncLoop, base, factor 2, max
 SLEEP_MAX_US = 5 * SECOND

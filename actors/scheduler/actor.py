@@ -23,20 +23,20 @@ from typing import Any
 from actors.scheduler.attempt import ERROR, Attempts, Failed, Placed
 from actors.scheduler.cluster import Cluster
 from actors.scheduler.events import EventSeries
-from actors.scheduler.filters import admits
 from actors.scheduler.match import from_label_selector
+from actors.scheduler.plugins.node_filters import admits
 from actors.scheduler.pods import OWNERS, PodInfo, Template, binding, is_dying
 from actors.scheduler.preempt import Budget
 from actors.scheduler.queue import FLUSH_BACKOFF_US, FLUSH_LEFTOVER_US, QueuedPod, SchedulingQueue
 from actors.scheduler.status import assigned, condition_patch, node_event, waits
+from sim.api.kinds.disruption_target import Disruption, disrupted, status_patch
+from sim.api.schema.scheme import Scheme
+from sim.api.types import Obj, Reply, Request, Transport, UserInfo
 from sim.client import DEFAULT_QPS, Client, ElectionOptions, EventRecorder, Informers, candidate
-from sim.client.channel import REFUSED
-from sim.client.pod_status import status_request
+from sim.client.rest.channel import REFUSED
+from sim.client.rest.pod_status import status_request
 from sim.ident import Names
 from sim.kernel import Context, Kind
-from sim.machinery.api import Obj, Reply, Request, Transport, UserInfo
-from sim.machinery.disruption import Disruption, disrupted, status_patch
-from sim.machinery.scheme import Scheme
 from sim.options.gates import OF_SPREAD, POD_DISRUPTION, enabled
 from sim.options.scheduler import SchedulerOptions
 from sim.units import format_time

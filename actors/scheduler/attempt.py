@@ -14,13 +14,13 @@ from collections.abc import Callable
 from operator import is_not
 from typing import NamedTuple
 
-from actors.scheduler.classes import ClassState
 from actors.scheduler.cluster import Cluster
-from actors.scheduler.filters import AFFINITY_CONFLICT, Status
 from actors.scheduler.messages import NO_NODES, fit_error
+from actors.scheduler.plugins.node_filters import AFFINITY_CONFLICT, Status
 from actors.scheduler.pods import PodInfo, Template
 from actors.scheduler.preempt import Budget, Candidate, fits, preempt, waiting_for
-from actors.scheduler.signature import NOT_ASKED, Signature
+from actors.scheduler.search.classes import ClassState
+from actors.scheduler.search.signature import NOT_ASKED, Signature
 
 FEASIBLE_MIN = 100  # minFeasibleNodesToFind
 PERCENT_MIN = 5  # minFeasibleNodesPercentageToFind

@@ -30,9 +30,9 @@ from actors.scheduler.pods import (
     amounts,
     image_name,
 )
+from sim.api.objects import zone_key
+from sim.api.types import Obj
 from sim.ident import Names
-from sim.machinery.api import Obj
-from sim.machinery.objects import zone_key
 from sim.units import quantity_value
 
 Taint = tuple[str, str, str]  # key, value, effect

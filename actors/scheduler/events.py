@@ -16,12 +16,12 @@ from functools import partial
 from typing import Any
 
 from actors.scheduler.messages import note as cut
+from sim.api.types import Obj, Reply, Request
 from sim.client import Client, FoldedCalls
-from sim.client.client import PATCH_TYPES
-from sim.client.events import RETRY_US, TRIES_MAX
-from sim.client.folded import Served
+from sim.client.events.recorder import RETRY_US, TRIES_MAX
+from sim.client.fast.coalesced_calls import Served
+from sim.client.rest.client import PATCH_TYPES
 from sim.kernel import Context
-from sim.machinery.api import Obj, Reply, Request
 from sim.units import MINUTE, format_micro_time
 
 FINISH_US = 6 * MINUTE  # finishTime

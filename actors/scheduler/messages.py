@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.scheduler.filters import Status
+from actors.scheduler.plugins.node_filters import Status
 
 NO_NODES = "no nodes available to schedule pods"
 NOTE_MAX = 1024  # an event's note

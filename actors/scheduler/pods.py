@@ -30,10 +30,10 @@ from actors.scheduler.match import (
     named_nodes,
     node_term,
 )
-from sim.machinery.api import Obj
-from sim.machinery.identity import IdentityMemo
-from sim.machinery.objects import controller_of
-from sim.machinery.store import Item
+from sim.api.memo import IdentityMemo
+from sim.api.objects import controller_of
+from sim.api.store import Item
+from sim.api.types import Obj
 from sim.options.gates import MATCH_LABEL_KEYS, MIN_DOMAINS, NODE_INCLUSION
 from sim.units import quantity_milli, quantity_value
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from actors.scheduler.classes import ClassState
 from actors.scheduler.cluster import Cluster, NodeInfo
-from actors.scheduler.filters import Status
 from actors.scheduler.match import Requirements, holds
 from actors.scheduler.messages import PREEMPTION, fit_error
+from actors.scheduler.plugins.node_filters import Status
 from actors.scheduler.pods import PodInfo
+from actors.scheduler.search.classes import ClassState
 
 CANDIDATES_MIN = 100  # minCandidateNodesAbsolute
 CANDIDATES_PERCENT = 10  # minCandidateNodesPercentage

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.machinery.api import Obj
-from sim.machinery.objects import is_terminal
+from sim.api.objects import is_terminal
+from sim.api.types import Obj
 
 
 def assigned(pod: Obj) -> bool:

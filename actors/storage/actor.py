@@ -28,15 +28,15 @@ from typing import TYPE_CHECKING
 
 from actors.storage.expiry import Expiry
 from actors.storage.memory import MemoryStore
+from sim.api.store import Answer, Op, Unavailable
+from sim.api.watch.lease_renewals import Line
 from sim.kernel.actor import Context, State
 from sim.kernel.kernel import Kernel
-from sim.kernel.trace import IN_SERIES
-from sim.machinery.renewal import Line
-from sim.machinery.store import Answer, Op, Unavailable
+from sim.kernel.trace.records import IN_SERIES
 from sim.units import MS, SECOND
 
 if TYPE_CHECKING:
-    from actors.storage.beats import Beats
+    from actors.storage.columns.renewals import Beats
 
 # Commit latency of etcd on SSDs: published medians 1 to 2 ms for writes (fsync) and below 1 ms for reads.
 WRITE_LOW_US, WRITE_HIGH_US = 1 * MS, 2 * MS
@@ -154,7 +154,7 @@ class Storage:
     def crowd(self, prefix: str) -> None:
         """Very many beats come to objects of a resource: they may go on in columns."""
         if self.beats is None:
-            from actors.storage.beats import Beats  # numpy takes long to load, and few need it
+            from actors.storage.columns.renewals import Beats  # numpy takes long to load, and few need it
 
             self.beats = Beats(self.kernel, self.store, prefix, lambda: bool(self._kind.listeners))
 

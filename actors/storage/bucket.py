@@ -13,9 +13,9 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
-from actors.storage.packed import Packer
-from sim.machinery.runs import Course, Run, spread
-from sim.machinery.store import Change, Item
+from actors.storage.compact.items import Packer
+from sim.api.store import Change, Item
+from sim.api.watch.columnar_renewals import Course, Run, spread
 
 Subscriber = Callable[[Change], None]
 DEAD_MAX = 1_000  # deleted keys that wait to be taken out, beyond a quarter of those living

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from sim.machinery.store import Change, Item
+from sim.api.store import Change, Item
 from sim.units import SECOND
 
 if TYPE_CHECKING:

@@ -1,11 +1,11 @@
 """The default store: everything in this process's memory, answers at once.
 
-Turns operations (`sim.machinery.store.Op`) into answers, and commits into one log.  Objects live in buckets,
+Turns operations (`sim.api.store.Op`) into answers, and commits into one log.  Objects live in buckets,
 one per resource; a bucket keeps its keys sorted lazily (a create appends, a range sorts what was appended; where
 much was deleted since, the next range sorts anew) and its own part of the log, so that a write costs the same in a cluster of any size and a read of one
 resource never walks another's history.
 
-Holds: what `sim.machinery.store` promises (tests/contract holds every store to it); the log is contiguous
+Holds: what `sim.api.store` promises (tests/contract holds every store to it); the log is contiguous
 from `floor + 1` to `revision`; a bucket's log is sorted by revision; subscribers of a resource are called in
 revision order, after the write is visible.
 
@@ -23,10 +23,8 @@ from itertools import groupby
 from typing import Any
 
 from actors.storage.bucket import Bucket, Log, Subscriber, bucket_of
-from actors.storage.packed import YOUNG_MAX, Packer
-from sim.machinery.renewal import Line, Renewal
-from sim.machinery.runs import Course, Run, Runs, in_runs, is_renewed, spread
-from sim.machinery.store import (
+from actors.storage.compact.items import YOUNG_MAX, Packer
+from sim.api.store import (
     Answer,
     Beaten,
     Change,
@@ -43,6 +41,8 @@ from sim.machinery.store import (
     Put,
     Range,
 )
+from sim.api.watch.columnar_renewals import Course, Run, Runs, in_runs, is_renewed, spread
+from sim.api.watch.lease_renewals import Line, Renewal
 
 BEATEN_MAX = 512  # superseded by the like of it, and kept whole for those who read late
 

@@ -17,12 +17,12 @@ from functools import partial
 from typing import Any
 
 from actors.users.load import Load, LoadSpec
+from sim.api.objects import controller_of
+from sim.api.schema.scheme import Resource, Scheme
+from sim.api.types import INTERNAL_SERVER_ERROR, TOO_MANY_REQUESTS, Reply
 from sim.client import Client
 from sim.ident import Names
 from sim.kernel import Context, Kernel
-from sim.machinery.api import INTERNAL_SERVER_ERROR, TOO_MANY_REQUESTS, Reply
-from sim.machinery.objects import controller_of
-from sim.machinery.scheme import Resource, Scheme
 from sim.units import MS, SECOND, format_duration, format_micro_time
 
 Obj = Mapping[str, Any]

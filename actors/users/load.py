@@ -15,10 +15,10 @@ from math import log
 from random import Random
 from typing import Any
 
+from sim.api.schema.scheme import Resource, Scheme
+from sim.api.types import Reply
 from sim.client import Client
 from sim.kernel import Context
-from sim.machinery.api import Reply
-from sim.machinery.scheme import Resource, Scheme
 
 Obj = Mapping[str, Any]
 FLYING_MAX = 1_000

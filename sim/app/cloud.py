@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.controllers.cloud import Instance, State
+from actors.controllers.shared.cloud_instances import Instance, State
+from sim.api.types import Obj
 from sim.app.faults import DELETED, STOPPED
-from sim.machinery.api import Obj
 from sim.options.cloud import CLOUD, provider_id
 
 if TYPE_CHECKING:

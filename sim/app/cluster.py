@@ -28,40 +28,40 @@ from typing import Any, Self, SupportsIndex
 import trio
 
 from actors.apiserver import ApiServer
-from actors.apiserver.direct import ask
+from actors.apiserver.outside_time import ask
 from actors.controllers.manager import controller_manager_main
-from actors.controllers.shell import RootCa
+from actors.controllers.shared.shell import RootCa
 from actors.node.agent import node_agent_main
 from actors.node.clients import NodeClients
-from actors.node.machine import Machine
 from actors.node.node import Node
-from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
+from actors.node.runtime.machine import Machine
+from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
 from actors.scheduler.actor import scheduler_main
 from actors.storage import Storage
 from actors.users import Admin, ApplyAll
+from sim.api.crd.served import Latest
+from sim.api.objects import is_ready
+from sim.api.schema.scheme import Scheme
+from sim.api.store import Change
+from sim.api.types import BAD_REQUEST, Reply, Request, UserInfo
 from sim.app.cloud import Instances
 from sim.app.established import Established
 from sim.app.faults import NODE_FAULTS, Faults
 from sim.app.large_pages import OF_THIS_PROCESS
-from sim.app.logs import pod_log
 from sim.app.metrics import MetricsServer, ToldMetrics
 from sim.app.options import check_options, machine_capacity, node_agent_options
+from sim.app.pod_logs import pod_log
 from sim.client import DEFAULT_QPS, Channel, Client
-from sim.client.election import holder_of
+from sim.client.election.elector import holder_of
 from sim.errors import InputError, suggestion
 from sim.ident import NAMES
 from sim.kernel import DEFAULT_EPOCH_US, NEVER_US, Actor, Context, Kernel, Operation, Supervisor, Trace
 from sim.kernel import Rule as NetworkRule
-from sim.machinery.api import BAD_REQUEST, Reply, Request, UserInfo
-from sim.machinery.custom import Latest
-from sim.machinery.objects import is_ready
-from sim.machinery.scheme import Scheme
-from sim.machinery.store import Change
 from sim.report.changes import Chronicle
-from sim.scenario.compile import NODES_MAX
-from sim.scenario.kinds import kind_remedy, resource_named
-from sim.scenario.plan import ClusterPlan, ComponentPlan, NodePlan
-from sim.scenario.schema import Runtime
+from sim.scenario.plan.compile import NODES_MAX
+from sim.scenario.plan.own_kinds import kind_remedy, resource_named
+from sim.scenario.plan.plan import ClusterPlan, ComponentPlan, NodePlan
+from sim.scenario.read.schema import Runtime
 from sim.units import JSON_WHOLE_MAX, SECOND, parse_duration_us
 from sim.version import __version__
 
@@ -287,7 +287,7 @@ class Cluster:
 
         It is an administrator of its own name.  What it raises is raised by whoever runs the cluster.  The actor can be
         crashed, started again (anew: what it remembered is gone), paused and resumed.  Who asks for objects of a definition
-        that is not established yet gets a `NoResource` (sim.machinery.scheme), a KeyError that one may catch to wait.
+        that is not established yet gets a `NoResource` (sim.api.schema.scheme), a KeyError that one may catch to wait.
         """
         if name in self.supervisor.actors:
             raise InputError(f"there is a process {name!r}", "", "give it another name")
@@ -492,7 +492,7 @@ def no_collection() -> Iterator[None]:
     """Let the cyclic garbage collector rest while a simulation runs.
 
     What a cluster keeps (objects, history) is acyclic, and a running one leaves no cycles at all
-    (`tests/cluster/test_garbage.py`): only a process that dies does, and that stays until the end.  To look through each
+    (`tests/cluster/faults/test_garbage.py`): only a process that dies does, and that stays until the end.  To look through each
     object once took 4 % of a run's time, again and again a fifth.
     """
     before = gc.isenabled()
@@ -511,7 +511,7 @@ def young_collections() -> Iterator[None]:
     """Let the cyclic garbage collector look at young objects only while a cluster is served.
 
     A full collection looks at each object of the cluster: 280 to 480 ms every few seconds with 4,000 pods.  Neither a
-    cluster nor a request leaves cycles (`tests/cluster/test_garbage.py`); those of a library are mostly found young.
+    cluster nor a request leaves cycles (`tests/cluster/faults/test_garbage.py`); those of a library are mostly found young.
     """
     before = gc.get_threshold()
     gc.set_threshold(before[0], before[1], NEVER_FULL)

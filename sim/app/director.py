@@ -17,7 +17,7 @@ from math import log
 from random import Random
 from typing import Any, assert_never
 
-from actors.node.profile import Override
+from actors.node.runtime.profile import Override
 from actors.users import (
     ApplyAll,
     Cordon,
@@ -34,8 +34,8 @@ from sim.app.cluster import Cluster
 from sim.app.faults import TERMINATED
 from sim.check import Observer, Trigger, World
 from sim.kernel import Rule
-from sim.scenario import plan
-from sim.scenario.plan import Action, PlannedAction, PlannedStep, Span
+from sim.scenario.plan import plan
+from sim.scenario.plan.plan import Action, PlannedAction, PlannedStep, Span
 
 # What somebody puts on a node: key and effect of a taint; of a cordon neither.
 CLOSED = "", ""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from actors.node.commands import commanded
-from sim.scenario.plan import ApplyObjects, Behave, Generate, Plan
+from actors.node.runtime.commands import commanded
+from sim.scenario.plan.plan import ApplyObjects, Behave, Generate, Plan
 
 REMEDY = "give it a command that is known, as [sleep, 10s], its nodes runtime.exitAfter, or a workload step with exitAfter"
 

@@ -9,7 +9,7 @@ does, request by request; the others are put into storage as that one is, as fro
 scheduler's choice gives it, with a name, uid, address and containers of its own; where a quota counts them, each pod is asked
 for and charged, and quotas come before what they limit.  What is refused, or finds no node, or would
 have to wait for something (`actors.node.established.settles`), is left to those whose work it is: an object that is refused
-is applied as usual.  The same plan and seed give the same cluster.  `tests/cluster/test_established.py` compares
+is applied as usual.  The same plan and seed give the same cluster.  `tests/cluster/faults/test_established.py` compares
 with a cluster that came up by itself.
 Differs  from a cluster that came up: no events and no history; everything is as old as the run; Jobs and StatefulSets with
          claims begin with their controllers.
@@ -21,23 +21,24 @@ from collections.abc import Callable, Generator, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from actors.apiserver.direct import ask
-from actors.controllers import manager, nodelifecycle, resourcequota, serviceaccount, ttl
+from actors.apiserver.outside_time import ask
+from actors.controllers import manager, resourcequota, serviceaccount, ttl
 from actors.controllers.established import Child, children_of
-from actors.controllers.nodelifecycle_decide import NO_SCHEDULE, taints_patch, without_taints
-from actors.node import api as node_api
+from actors.controllers.nodelifecycle import loop as nodelifecycle
+from actors.controllers.nodelifecycle.decide import NO_SCHEDULE, taints_patch, without_taints
 from actors.node import established as node_side
-from actors.node.status_manager import status_patch
+from actors.node import requests as node_api
+from actors.node.pods.status_manager import status_patch
 from actors.scheduler.actor import user_of
 from actors.scheduler.attempt import Attempts, Placed
 from actors.scheduler.cluster import Cluster as View
 from actors.scheduler.pods import PodInfo, Template, binding
 from actors.scheduler.status import waits
-from sim.machinery import quota as amounts
-from sim.machinery.api import Obj, Reply, Request, UserInfo
-from sim.machinery.names_gen import generated_name, new_uid
-from sim.machinery.scheme import Resource
-from sim.machinery.store import Item
+from sim.api.admission import quota as amounts
+from sim.api.generated_names import generated_name, new_uid
+from sim.api.schema.scheme import Resource
+from sim.api.store import Item
+from sim.api.types import Obj, Reply, Request, UserInfo
 
 if TYPE_CHECKING:
     from sim.app.cluster import Cluster

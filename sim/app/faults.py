@@ -13,12 +13,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from actors.node.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME
-from actors.node.pressure import shared
+from actors.node.pressure.forecast import shared
+from actors.node.runtime.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME
 from sim.kernel import Rule as NetworkRule
 from sim.kernel.actor import PROCESS
 from sim.report.story import END_OF
-from sim.scenario.steps import DRIFT_MIN_PPM
+from sim.scenario.read.steps import DRIFT_MIN_PPM
 from sim.units import format_duration
 
 if TYPE_CHECKING:

@@ -17,14 +17,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from actors.controllers.metrics import Metric, Sample, Value, none_returned, not_fetched
-from actors.node.machine import Container
+from actors.controllers.shared.metrics_api import Metric, Sample, Value, none_returned, not_fetched
 from actors.node.node import Node
-from actors.node.pressure import memory_of
+from actors.node.pressure.forecast import memory_of
+from actors.node.runtime.machine import Container
+from sim.api.objects import is_ready
+from sim.api.schema.scheme import Scheme
 from sim.kernel import Kernel
-from sim.machinery.objects import is_ready
-from sim.machinery.scheme import Scheme
-from sim.scenario.plan import TellMetric, group_kind
+from sim.scenario.plan.plan import TellMetric, group_kind
 from sim.units import SECOND, quantity_milli
 
 Obj = dict[str, Any]

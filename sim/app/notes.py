@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sim.api.types import Obj
 from sim.app.endless import endless_jobs, manifests_of
 from sim.app.options import idle_options
-from sim.machinery.api import Obj
-from sim.scenario.plan import Plan
+from sim.scenario.plan.plan import Plan
 
 NOT_WAITED_FOR = "mounts a PersistentVolumeClaim, and claims are not waited for: such pods run although their claim is missing or Pending"
 

@@ -8,21 +8,21 @@ from actors.apiserver import ApiServerOptions
 from actors.apiserver.options import UNCACHED
 from actors.controllers import cloud_node_lifecycle
 from actors.controllers.table import LOOPS
-from actors.node.node_status import reserved_nano
+from actors.node.heartbeat.node_status import reserved_nano
+from sim.api.admission.chain import ORDER, Defaults
+from sim.api.kinds.validation.core import taints
+from sim.api.kinds.validation.meta import labels
+from sim.api.schema.runtime_config import turned_off
+from sim.api.schema.scheme import Scheme
 from sim.errors import InputError, suggestion
 from sim.ident import NAMES, Names
-from sim.machinery.admission import ORDER, Defaults
-from sim.machinery.runtime_config import turned_off
-from sim.machinery.scheme import Scheme
-from sim.machinery.validation.core import taints
-from sim.machinery.validation.meta import labels
 from sim.options.api_server import ApiServerFlags, parse_api_server
 from sim.options.cloud import CLOUD
 from sim.options.controller_manager import ControllerManagerOptions, parse_controller_manager
 from sim.options.gates import enabled, of_api_server
 from sim.options.node_agent import NodeAgentOptions, parse_node_agent
 from sim.options.scheduler import SchedulerOptions, parse_scheduler
-from sim.scenario.plan import ClusterPlan, NodePlan
+from sim.scenario.plan.plan import ClusterPlan, NodePlan
 from sim.units import NANO, SECOND, format_quantity_nano, quantity_nano, quantity_style
 
 

@@ -15,13 +15,13 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
 
+from sim.api.schema.scheme import Scheme
 from sim.check import Condition, Matter, misplaced, texts_of
 from sim.errors import suggestion
 from sim.ident import NAMES
-from sim.machinery.scheme import Scheme
-from sim.scenario.plan import ApplyObjects, Generate, Plan
-from sim.scenario.pods import is_given, made_by
-from sim.scenario.references import MANIFESTS_ONLY
+from sim.scenario.check.made_pods import is_given, made_by
+from sim.scenario.check.references import MANIFESTS_ONLY
+from sim.scenario.plan.plan import ApplyObjects, Generate, Plan
 
 SHOWN = 4  # of what there is, when that is told
 

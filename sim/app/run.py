@@ -18,7 +18,7 @@ from sim.errors import InputError
 from sim.ident import NAMES
 from sim.kernel import DEFAULT_EPOCH_US, Operation, Trace
 from sim.report import BUCKET_US, Timeline
-from sim.scenario.plan import Plan
+from sim.scenario.plan.plan import Plan
 from sim.units import SECOND
 from sim.version import __version__
 from sim.wire.http.gateway import Gateway

@@ -11,7 +11,7 @@ from __future__ import annotations
 import platform
 from functools import lru_cache
 
-from sim.app.outcome import program_digest, program_files
+from sim.app.study.outcome import program_digest, program_files
 from sim.units import SECOND, format_time
 
 MAJOR, MINOR = "1", "25"

@@ -28,11 +28,11 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
 
+from sim.api.schema.scheme import Scheme
 from sim.check.predicate import Test, has_part, parse_predicates
 from sim.check.world import Obj, World
 from sim.errors import suggestion
 from sim.ident import NAMES, Names
-from sim.machinery.scheme import Scheme
 
 Select = Callable[[World, str, Obj], bool]
 

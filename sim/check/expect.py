@@ -17,12 +17,12 @@ from typing import Any, Protocol
 
 from msgspec import UNSET
 
+from sim.api.store import Change
 from sim.check.condition import Condition, parse_condition, quantified
 from sim.check.over import Bounds, parse_over
 from sim.check.tally import Matter, Tally, parse_matter, seen_by
 from sim.check.world import World, split_key
 from sim.ident import Names
-from sim.machinery.store import Change
 from sim.units import parse_duration_us
 
 
@@ -46,7 +46,7 @@ class Verdict:
 
 
 class Spec(Protocol):
-    """An expectation as the scenario's schema gives it (see sim.scenario.schema.Expectation)."""
+    """An expectation as the scenario's schema gives it (see sim.scenario.read.schema.Expectation)."""
 
     name: str
     when: Any

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from sim.api.store import Change
 from sim.check.condition import Condition, in_words
 from sim.check.expect import Expectation, Verdict
 from sim.check.tally import Matter, Tally, seen_by
 from sim.check.world import World
 from sim.errors import suggestion
-from sim.machinery.store import Change
 
 LIKENESS = 0.88  # of reasons: NodeReady is no misspelt NodeNotReady
 

@@ -126,7 +126,7 @@ def parse_over(given: Mapping[str, Any], timed: bool, measures: bool = True) -> 
 
 
 def _like(given: Mapping[str, Any]) -> Like:
-    """What `sim.scenario.samples` has read."""
+    """What `sim.scenario.read.samples` has read."""
     name = " ".join(str(given[key]) for key in ("file", "column") if key in given)
     level = _number("level", given.get("level", LEVEL), timed=False)
     if not 0 < level < 1:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from sim.api.objects import condition_status, is_ready
+from sim.api.schema.field_schemas import OPEN_TYPES, SchemaNode
+from sim.api.schema.scheme import Scheme
 from sim.check.world import Obj
 from sim.errors import suggestion, suggestion_or_all
 from sim.ident import NAMES, TAINT_EFFECTS, Names
-from sim.machinery.objects import condition_status, is_ready
-from sim.machinery.schema import OPEN_TYPES, SchemaNode
-from sim.machinery.scheme import Scheme
 from sim.units import NANO, quantity_nano
 
 Test = Callable[[Obj], bool]

@@ -14,10 +14,10 @@ from typing import Any
 
 from msgspec import UNSET
 
+from sim.api.store import Change, Item
 from sim.check.condition import Condition, Select, check_resource, check_where, parse_condition, selector
 from sim.check.world import World
 from sim.ident import Names
-from sim.machinery.store import Change, Item
 
 
 class Tally:

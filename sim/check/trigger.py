@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from sim.api.store import Change
 from sim.check.condition import Condition
 from sim.check.expect import is_step
 from sim.check.tally import Tally, parse_matter, seen_by
 from sim.check.world import World
 from sim.ident import Names
-from sim.machinery.store import Change
 
 
 class Trigger:

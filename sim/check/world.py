@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from sim.api.store import Change
 from sim.ident import Names
-from sim.machinery.store import Change
 
 Obj = dict[str, Any]
 

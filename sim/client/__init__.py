@@ -1,15 +1,22 @@
 """How a process uses the API: client, informers, work queues, events, leader election."""
 
-from sim.client.channel import Channel
-from sim.client.client import DEFAULT_QPS, Client
-from sim.client.election import ElectionOptions, LeaderElector
-from sim.client.election_multi import candidate
-from sim.client.events import EventRecorder
-from sim.client.folded import FoldedCalls
-from sim.client.heartbeat import Heartbeat
-from sim.client.informer import Informer, Informers, unmoved
-from sim.client.limiter import ItemExponential, Limiter, MaxOf, SharedBucket, TokenBucket, default_limiter
+from sim.client.cache.informer import Informer, Informers, unmoved
+from sim.client.election.elector import ElectionOptions, LeaderElector
+from sim.client.election.multilock import candidate
+from sim.client.events.recorder import EventRecorder
+from sim.client.fast.coalesced_calls import FoldedCalls
+from sim.client.fast.lease_renewal import Heartbeat
 from sim.client.queue import WorkQueue
+from sim.client.rest.channel import Channel
+from sim.client.rest.client import DEFAULT_QPS, Client
+from sim.client.rest.limiter import (
+    ItemExponential,
+    Limiter,
+    MaxOf,
+    SharedBucket,
+    TokenBucket,
+    default_limiter,
+)
 
 __all__ = [
     "DEFAULT_QPS",

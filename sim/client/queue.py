@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from sim.client.limiter import Limiter, default_limiter
+from sim.client.rest.limiter import Limiter, default_limiter
 from sim.kernel import Context, Timer
 
 Key = Any  # hashable: mostly "namespace/name"

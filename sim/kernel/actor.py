@@ -28,12 +28,12 @@ from typing import Any
 
 import trio
 
+from sim.kernel.causes import Standing
 from sim.kernel.kernel import Kernel, KernelTask
-from sim.kernel.standing import Standing
 from sim.kernel.streams import Sparing
 from sim.kernel.sync import Future, Mailbox
 from sim.kernel.timer import Timer
-from sim.kernel.trace import Kind, Values
+from sim.kernel.trace.records import Kind, Values
 from sim.units import format_duration
 
 Main = Callable[["Context"], Awaitable[None] | None]

@@ -28,13 +28,13 @@ import outcome
 import trio
 from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
 
+from sim.kernel.causes import Standing
 from sim.kernel.gate import Gate, Operation
 from sim.kernel.network import Network
-from sim.kernel.report import DeadlockError, Livelock, LivelockError, describe_waits
-from sim.kernel.standing import Standing
+from sim.kernel.standstill import DeadlockError, Livelock, LivelockError, describe_waits
 from sim.kernel.streams import stream
 from sim.kernel.timer import Timer, fire
-from sim.kernel.trace import Kind, Trace, Values
+from sim.kernel.trace.records import Kind, Trace, Values
 
 NEVER_US = 1 << 62
 SPAN_BITS = 20  # a span of time is about a second

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import InitVar, dataclass, field
 
-from sim.kernel.standing import Standing
+from sim.kernel.causes import Standing
 from sim.kernel.streams import Sparing
 
 # One-way delay of a data-centre network: published medians are 0.1 to 0.5 ms within and up to 1 ms between

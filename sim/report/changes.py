@@ -15,10 +15,10 @@ from itertools import compress
 from operator import ne
 from typing import Any
 
+from sim.api.objects import condition_status, controller_of
+from sim.api.schema.scheme import Scheme
+from sim.api.store import Beaten, Change
 from sim.kernel import Kernel
-from sim.machinery.objects import condition_status, controller_of
-from sim.machinery.scheme import Scheme
-from sim.machinery.store import Beaten, Change
 
 Obj = dict[str, Any]
 Facts = tuple[Any, ...]  # by the names beside it; None: not there

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sim.api.objects import condition_status
+from sim.api.store import Change
 from sim.ident import Names
-from sim.machinery.objects import condition_status
-from sim.machinery.store import Change
 
 Obj = dict[str, Any]
 BUCKET_US = 10_000_000  # of the request rate

@@ -1,0 +1,1 @@
+"""Scenario files: from YAML text to a checked plan."""

@@ -1,0 +1,1 @@
+"""API requests over sockets and over HTTP."""

@@ -19,9 +19,9 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from sim.machinery import status
-from sim.machinery.api import Json, Reply, Request, WatchEvent
-from sim.machinery.store import Item
+from sim.api import status
+from sim.api.store import Item
+from sim.api.types import Json, Reply, Request, WatchEvent
 
 # To a server: upstream takes request bodies up to 3 MiB (apiserver DefaultConfig MaxRequestBodyBytes); the rest is
 # names and options.

@@ -8,7 +8,7 @@ Holds: every request gets one reply, or "ConnectionRefused" (nobody answered the
 connection went while it was open); a watch ends with its connection; nothing is delivered within `send`; an
 actor that does not read its watch holds up nobody else and loses the watch at BACKLOG_MAX events.
 
-Mirrors  client-go v1.25 transport, as `sim.client.channel` does for simulated links.
+Mirrors  client-go v1.25 transport, as `sim.client.rest.channel` does for simulated links.
 Differs  the delay is the real network's; there is no hot lane, heartbeats go as ordinary requests.
 """
 
@@ -19,9 +19,9 @@ from typing import Any
 
 import trio
 
+from sim.api import status
+from sim.api.types import Reply, Request, WatchEvent
 from sim.kernel import Context, Kernel
-from sim.machinery import status
-from sim.machinery.api import Reply, Request, WatchEvent
 from sim.wire import frames, websocket
 from sim.wire.accepting import first_of
 from sim.wire.sockets import Outbox, Pipe, PipeBrokenError, parse_address

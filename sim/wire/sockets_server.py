@@ -19,8 +19,8 @@ from typing import Any
 
 import trio
 
+from sim.api.types import Endpoint, Reply, Watch
 from sim.kernel import Kernel
-from sim.machinery.api import Endpoint, Reply, Watch
 from sim.wire import frames, websocket
 from sim.wire.accepting import accept_connections, guarded
 from sim.wire.sockets import CLOSE_S, Outbox, Pipe, PipeBrokenError, StreamPipe

@@ -7,9 +7,9 @@ from math import inf
 
 import pytest
 
+from sim.api.types import Reply, Request, UserInfo
 from sim.app.cluster import Cluster
 from sim.kernel import NotKeptError, Operation
-from sim.machinery.api import Reply, Request, UserInfo
 from sim.wire.http.gateway import Gateway, OutsideWatch
 
 BACKLOG_MAX = 5

@@ -17,13 +17,13 @@ import trio.testing
 from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_client_stream
 
 from actors.apiserver.handlers import Handlers
+from sim.api.types import UserInfo
+from sim.api.verbs.call import Call, Steps
 from sim.app.cluster import Cluster, plain_nodes
-from sim.app.serve import make_front
+from sim.app.serving.serve import make_front
 from sim.ident import NAMES
 from sim.kernel import NEVER_US, Operation
-from sim.machinery.api import UserInfo
-from sim.machinery.verbs_call import Call, Steps
-from sim.scenario.plan import ClusterPlan, ComponentPlan
+from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 from sim.wire.http.app import OPENED, PEER, make_app
 from sim.wire.http.body import BODY_MAX

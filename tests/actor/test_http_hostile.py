@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from actors.apiserver.handlers import Handlers
-from sim.machinery import status
-from sim.machinery.validation.resources import pages
+from sim.api import status
+from sim.api.kinds.validation.resources import pages
 from sim.wire.http import app
 from sim.wire.http.yaml_json import NODES_MAX
 from tests.actor.test_http import JSON, MAPS, N, config_map, served
-from tests.unit.wire.test_http_protobuf import body, put
+from tests.unit.sim.wire.http.test_protobuf import body, put
 
 YAML = {"Content-Type": N.media_yaml}
 PROTOBUF = {"Content-Type": N.media_protobuf}

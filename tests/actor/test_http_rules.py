@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-from sim.app import serve
 from sim.app.cluster import Cluster
 from sim.app.notes import NOT_WAITED_FOR
+from sim.app.serving import serve
 from sim.ident import NAMES
 from sim.kernel import NEVER_US
-from sim.scenario.plan import ClusterPlan, ComponentPlan, Plan
+from sim.scenario.plan.plan import ClusterPlan, ComponentPlan, Plan
 from sim.units import parse_time
 from tests.actor.test_http import MAPS, config_map, served
 from tests.actor.test_http_custom import BASE, GROUP, defined, passed, widget

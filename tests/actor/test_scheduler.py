@@ -9,11 +9,11 @@ import trio
 from actors.apiserver.server import ApiServer, ApiServerOptions
 from actors.scheduler import scheduler_main
 from actors.storage import Storage
+from sim.api.schema.scheme import Scheme
+from sim.api.types import Reply, Request, UserInfo
 from sim.client import Channel
 from sim.ident import NAMES
 from sim.kernel import Kernel, Supervisor
-from sim.machinery.api import Reply, Request, UserInfo
-from sim.machinery.scheme import Scheme
 from sim.options.scheduler import parse_scheduler
 from sim.units import SECOND
 

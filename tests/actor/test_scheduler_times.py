@@ -8,8 +8,8 @@ import math
 import pytest
 
 from actors.scheduler.actor import CYCLE_US
+from sim.api.types import Reply
 from sim.ident import NAMES
-from sim.machinery.api import Reply
 from sim.units import SECOND
 from tests.actor.test_scheduler import a_rig, condition_of, hold, lose
 

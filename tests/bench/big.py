@@ -19,11 +19,11 @@ from time import process_time
 
 import trio
 
+from sim.api.store import Change
 from sim.app.cluster import Cluster, no_collection, plain_nodes
 from sim.app.large_pages import resident_mib
 from sim.app.run import SLICE_S
-from sim.machinery.store import Change
-from sim.scenario.plan import ClusterPlan, ComponentPlan
+from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 from tests.bench.timing import machine, profiled, wants_profile
 

@@ -20,8 +20,8 @@ from random import Random
 from time import perf_counter, sleep
 from typing import Any
 
+from sim.api.protobuf.wire import part, varint
 from sim.ident import NAMES
-from sim.machinery.protobuf_wire import part, varint
 from sim.statistics import quantile
 from tests.bench.served import Server, served
 from tests.bench.timing import machine

@@ -23,7 +23,7 @@ from typing import Any
 
 import trio
 
-from sim.app.pool import cores
+from sim.app.study.pool import cores
 from sim.report.distribution import Pair, draw_pairs
 from sim.statistics import ks_test, quantile
 from tests.bench.recorded import Death, Outage, deaths, failovers, outage, recording, same_deaths

@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 
 from sim.app.cluster import Cluster, plain_nodes
-from sim.scenario.plan import ClusterPlan, ComponentPlan
+from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 from tests.cluster.seen import Seen, pods_on
 

@@ -74,7 +74,7 @@ def served(*arguments: str) -> Iterator[Server]:
     """A server that is ended afterwards."""
     with tempfile.TemporaryDirectory() as folder:
         config, log = Path(folder, "config"), Path(folder, "log")
-        command = [sys.executable, "-m", "sim.app.cli", "serve", *arguments]
+        command = [sys.executable, "-m", "sim.app.cli.main", "serve", *arguments]
         command += ["--naming", "kubernetes", "--port", "0", "--client-config", str(config)]
         with log.open("w") as errors:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)

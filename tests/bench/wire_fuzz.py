@@ -73,7 +73,7 @@ class Server:
             return f"still running {END_S:.0f} s after {number.name}"
         if status:
             return f"exit status {status}"
-        command = [sys.executable, "-m", "sim.app.cli", "replay", str(self.folder / "journal"), "--json"]
+        command = [sys.executable, "-m", "sim.app.cli.main", "replay", str(self.folder / "journal"), "--json"]
         replayed = subprocess.run(command, capture_output=True, text=True, check=False)
         return (
             "" if json.loads(replayed.stdout).get("as_served") else "the journal has no end, or another one"
@@ -87,7 +87,7 @@ def serving(descriptors: int | None = None, *options: str) -> Iterator[Server]:
     with TemporaryDirectory() as name:
         folder = Path(name)
         limited = [] if descriptors is None else ["sh", "-c", f'ulimit -n {descriptors} && exec "$@"', "sh"]
-        serve = [sys.executable, "-m", "sim.app.cli", "serve", "--port", "0", "--naming", "kubernetes"]
+        serve = [sys.executable, "-m", "sim.app.cli.main", "serve", "--port", "0", "--naming", "kubernetes"]
         files = ["--client-config", str(folder / "config"), "--journal", str(folder / "journal")]
         with (
             (folder / "log").open("w") as log,

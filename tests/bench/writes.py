@@ -17,14 +17,14 @@ from typing import Any
 
 import trio
 
-from actors.storage.cut import SPLIT, split
+from actors.storage.compact.shapes import SPLIT, split
+from sim.api.store import Change, Item, Managed
+from sim.api.types import Obj
 from sim.app.cluster import Cluster, no_collection
 from sim.app.run import SLICE_S
 from sim.client import Client
-from sim.client.informer import Informers, Objects
-from sim.machinery.api import Obj
-from sim.machinery.store import Change, Item, Managed
-from sim.scenario.plan import ClusterPlan, ComponentPlan
+from sim.client.cache.informer import Informers, Objects
+from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from tests.bench.big import Clock, fill, planned, sizes
 from tests.bench.timing import machine
 

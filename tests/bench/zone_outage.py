@@ -11,7 +11,7 @@ import trio
 
 from sim.app.cluster import no_collection
 from sim.app.run import Result, run_plan
-from sim.scenario.compile import load
+from sim.scenario.plan.compile import load
 from tests.bench.timing import best_of, machine, profiled, wants_profile
 
 SCENARIO = Path(__file__).resolve().parents[2] / "scenarios" / "zone-outage.yaml"

@@ -10,14 +10,14 @@ from dataclasses import replace
 from typing import Any
 
 from actors.controllers.manager import controller_manager_main
-from actors.controllers.nodelifecycle import NodeLifecycle
-from actors.controllers.nodelifecycle_decide import PassCost
-from actors.controllers.shell import Env
+from actors.controllers.nodelifecycle.decide import PassCost
+from actors.controllers.nodelifecycle.loop import NodeLifecycle
+from actors.controllers.shared.shell import Env
 from actors.controllers.table import LOOPS
-from actors.node.profile import DEFAULT_PROFILE, NodeSpec, RuntimeProfile
+from actors.node.runtime.profile import DEFAULT_PROFILE, NodeSpec, RuntimeProfile
 from sim.app.cluster import Cluster, plain_nodes
 from sim.kernel import Context
-from sim.scenario.plan import ClusterPlan, NodePlan
+from sim.scenario.plan.plan import ClusterPlan, NodePlan
 from sim.units import SECOND
 from tests.cluster.seen import Obj, Seen
 

@@ -14,17 +14,17 @@ import trio
 
 from actors.apiserver import ApiServer, ApiServerOptions
 from actors.controllers.manager import controller_manager_main
-from actors.controllers.nodelifecycle import NodeLifecycle
-from actors.controllers.nodelifecycle_decide import PassCost
-from actors.controllers.shell import Env
+from actors.controllers.nodelifecycle.decide import PassCost
+from actors.controllers.nodelifecycle.loop import NodeLifecycle
+from actors.controllers.shared.shell import Env
 from actors.storage import Storage
+from sim.api.objects import condition_of
+from sim.api.schema.scheme import Scheme
+from sim.api.store import Change
+from sim.api.types import Obj, Reply, UserInfo
 from sim.client import Channel, Client
 from sim.ident import NAMES
 from sim.kernel import Context, Kernel, Supervisor
-from sim.machinery.api import Obj, Reply, UserInfo
-from sim.machinery.objects import condition_of
-from sim.machinery.scheme import Scheme
-from sim.machinery.store import Change
 from sim.options.controller_manager import ControllerManagerOptions
 from sim.units import SECOND, format_micro_time, format_time
 

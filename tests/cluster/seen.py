@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sim.api.store import Change
 from sim.ident import Names
-from sim.machinery.store import Change
 
 Obj = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""What every store promises (sim/machinery/store.py), held against each implementation."""
+"""What every store promises (sim/api/store.py), held against each implementation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from actors.storage import MemoryStore
-from sim.machinery.store import (
+from sim.api.store import (
     Change,
     Compacted,
     Delete,

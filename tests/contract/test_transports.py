@@ -18,11 +18,11 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from sim.api.store import Change
+from sim.api.types import Obj, Reply, Request, Transport
 from sim.app.cluster import Cluster, plain_nodes
 from sim.kernel import NEVER_US, Context
-from sim.machinery.api import Obj, Reply, Request, Transport
-from sim.machinery.store import Change
-from sim.scenario.plan import ClusterPlan, ComponentPlan
+from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 from sim.wire.sockets import address_of, listen
 from sim.wire.sockets_client import SocketClients

@@ -14,11 +14,11 @@ import trio
 import trio_websocket
 
 from actors.apiserver import ApiServerOptions
+from sim.api.store import Item
+from sim.api.types import Reply, Request, UserInfo, WatchEvent
 from sim.client import Client, Informers
-from sim.client.heartbeat import Rhythm
+from sim.client.fast.lease_renewal import Rhythm
 from sim.kernel import NEVER_US, Context, Kernel, Operation, Supervisor
-from sim.machinery.api import Reply, Request, UserInfo, WatchEvent
-from sim.machinery.store import Item
 from sim.wire import frames
 from sim.wire.sockets import StreamPipe, address_of, dial_stream, listen, parse_address
 from sim.wire.sockets_client import BACKLOG_MAX, SocketClients, SocketWatch

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import strategies as st
 
 from sim.app.cluster import Cluster, plain_nodes
-from sim.client.exchange import Exchange
-from sim.scenario.plan import ClusterPlan, ComponentPlan
+from sim.client.fast.read_modify_write import Exchange
+from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import MS, SECOND
 
 NODE = plain_nodes(1)[0]

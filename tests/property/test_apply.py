@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.machinery.golden_api import Api, whole
+from tests.unit.sim.api.golden_api import Api, whole
 
 PATH = "/api/v1/namespaces/golden-ns/configmaps/m"
 APPLY, MERGE = "application/apply-patch+yaml", "application/merge-patch+json"

@@ -11,15 +11,15 @@ from unittest.mock import patch
 import trio
 from hypothesis import given, settings
 
-from actors.apiserver import lane
-from actors.controllers.nodelifecycle_columns import Columns
-from actors.controllers.nodelifecycle_decide import Health, Turns
-from actors.storage.beats import Beats
+from actors.apiserver.fast import lease_updates as lane
+from actors.controllers.nodelifecycle.decide import Health, Turns
+from actors.controllers.nodelifecycle.renewal_columns import Columns
+from actors.storage.columns.renewals import Beats
+from sim.api.store import Compacted
+from sim.api.watch.columnar_renewals import Run
 from sim.app.cluster import Cluster, plain_nodes
 from sim.kernel import Operation
-from sim.machinery.runs import Run
-from sim.machinery.store import Compacted
-from sim.scenario.plan import ClusterPlan, ComponentPlan
+from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 from tests.property.disturbed import FAULTS, LEASES, Steps, disturb, steps
 

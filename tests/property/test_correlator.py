@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.client import correlator
-from sim.client.correlator import Correlator
+from sim.client.events import correlator
+from sim.client.events.correlator import Correlator
 from sim.units import format_time
 
 CACHE_MAX = 3

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.machinery.fairness import Queuing, Work, deal
-from sim.machinery.fairness_queues import GUESS_US, PER_SEAT_US, QueueSet, Verdict
+from sim.api.fairness.classification import Queuing, Work, deal
+from sim.api.fairness.queues import GUESS_US, PER_SEAT_US, QueueSet, Verdict
 from sim.units import MS
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import trio
 from hypothesis import assume, given, settings
 
+from sim.api.store import Beaten, Change
 from sim.app.cluster import Cluster
-from sim.machinery.store import Beaten, Change
 from sim.units import SECOND
 from tests.property.disturbed import FAULTS, PLAN, Steps, disturb, no_exchanges, step_by_step, steps, ties
 

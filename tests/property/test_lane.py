@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.apiserver import ApiServer
-from sim.machinery.api import Reply, Request, UserInfo
+from sim.api.types import Reply, Request, UserInfo
 from sim.units import format_micro_time, parse_time
 from tests.actor.apiserver.cluster import Plane, lease, plane, request
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import yaml
 
+from sim.api.objects import is_ready
 from sim.app.cluster import Cluster
 from sim.app.director import Director
-from sim.machinery.objects import is_ready
-from sim.scenario.compile import compile_plan
-from sim.scenario.plan import Plan
-from sim.scenario.source import parse_documents
+from sim.scenario.plan.compile import compile_plan
+from sim.scenario.plan.plan import Plan
+from sim.scenario.read.source import parse_documents
 
 NODES = 5
 NIGHT_S, QUIET_S = 400, 2100  # long enough for back-offs of five minutes and the node controller's rates

@@ -8,12 +8,13 @@ from unittest.mock import patch as replaced
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.machinery import managed, managed_fields
-from sim.machinery.managed import Writer, on_create, on_update, rebound, render
-from sim.machinery.managed_fields import OWN, changed_fields
-from sim.machinery.managed_set import difference, intersection, of_paths, outside, union
-from sim.machinery.patch import merge_patch
-from sim.machinery.schema import schema_of_kind
+from sim.api.ownership import differences as managed_fields
+from sim.api.ownership import managed
+from sim.api.ownership.differences import OWN, changed_fields
+from sim.api.ownership.field_sets import difference, intersection, of_paths, outside, union
+from sim.api.ownership.managed import Writer, on_create, on_update, rebound, render
+from sim.api.patch.json_patches import merge_patch
+from sim.api.schema.field_schemas import schema_of_kind
 
 CONFIG_MAP = schema_of_kind("", "v1", "ConfigMap")
 KEYS = st.sampled_from("abcd")

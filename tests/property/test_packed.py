@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from actors.storage.compact.items import PackedItem, Packer, PastItem, YoungItem
 from actors.storage.memory import MemoryStore
-from actors.storage.packed import PackedItem, Packer, PastItem, YoungItem
-from sim.machinery.store import Item
+from sim.api.store import Item
 
 KEY = "//events/default/web.1"
 scalars = st.none() | st.booleans() | st.integers(0, 1) | st.just(1.0) | st.sampled_from(["", "a", "b"])

@@ -8,8 +8,8 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.node.status_manager import status_patch
-from sim.machinery.api import Obj, Reply, Request, UserInfo
+from actors.node.pods.status_manager import status_patch
+from sim.api.types import Obj, Reply, Request, UserInfo
 from tests.actor.apiserver.cluster import NAMES_ORCH, Plane, plane, request
 
 NODE = UserInfo("system:node:n", ("system:nodes",))

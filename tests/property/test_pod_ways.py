@@ -7,10 +7,10 @@ from typing import Any
 import trio
 from hypothesis import assume, given, settings
 
-from actors.apiserver.pod_ways import EventWay, PodWay
+from actors.apiserver.fast.coalesced_pod_calls import EventWay, PodWay
+from sim.api.store import Change
+from sim.api.types import Request
 from sim.app.cluster import Cluster
-from sim.machinery.api import Request
-from sim.machinery.store import Change
 from sim.units import SECOND
 from tests.property.disturbed import FAULTS, PLAN, Steps, disturb, no_exchanges, step_by_step, steps, ties
 

@@ -15,18 +15,18 @@ import trio
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from actors.controllers.garbagecollector import _owner_uids
-from actors.controllers.pod_owners import label_values, namespace_values, owner_values
-from actors.node import pod_status
-from actors.node.machine import Container, PodRuntime
-from actors.node.pod_status import conditions_of
-from actors.node.profile import FOREVER
-from actors.node.status_manager import StatusManager
-from actors.storage.packed import PackedItem, Packer
+from actors.controllers.garbagecollector.loop import _owner_uids
+from actors.controllers.shared.pod_owners import label_values, namespace_values, owner_values
+from actors.node.pods import pod_status
+from actors.node.pods.pod_status import conditions_of
+from actors.node.pods.status_manager import StatusManager
+from actors.node.runtime.machine import Container, PodRuntime
+from actors.node.runtime.profile import FOREVER
+from actors.storage.compact.items import PackedItem, Packer
+from sim.api.store import Item
 from sim.app.cluster import Cluster, plain_nodes
-from sim.client.informer_index import Index
-from sim.machinery.store import Item
-from sim.scenario.plan import ClusterPlan
+from sim.client.cache.indexes import Index
+from sim.scenario.plan.plan import ClusterPlan
 from tests.property.test_packed import exact
 
 PLAN = ClusterPlan(nodes=plain_nodes(2))

@@ -8,9 +8,9 @@ from unittest.mock import patch as replaced
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.machinery import strategic
-from sim.machinery.patch import PatchError
-from sim.machinery.schema import schema_of_kind
+from sim.api.patch import strategic_merge as strategic
+from sim.api.patch.json_patches import PatchError
+from sim.api.schema.field_schemas import schema_of_kind
 
 POD = schema_of_kind("", "v1", "Pod")
 TYPES = st.sampled_from(("Ready", "Initialized", "PodScheduled", "ContainersReady", True, 1, None))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sim.client import Channel, Client, Informers
-from sim.client.informer import Informer
+from sim.client.cache.informer import Informer
 from sim.kernel import Context, Rule
 from sim.units import SECOND
 from tests.actor.apiserver.cluster import ADMIN, SCHEME

@@ -8,11 +8,11 @@ from random import Random
 import pytest
 
 from actors.storage import MemoryStore
-from sim.machinery.horizon import Horizon
-from sim.machinery.watchcache import WatchCache
-from sim.machinery.watchcache_watch import CacheWatch
+from sim.api.watch.cache import WatchCache
+from sim.api.watch.cache_watch import CacheWatch
+from sim.api.watch.horizon import Horizon
 from sim.units import MS, SECOND
-from tests.unit.machinery.test_watchcache import PREFIX, Clock
+from tests.unit.sim.api.watch.test_cache import PREFIX, Clock
 
 LAGS_US = (1 * MS, 1 * MS, 50 * MS, 2 * SECOND, 20 * SECOND, 200 * SECOND)
 PAUSES_US = ((1, 2 * MS), (1 * MS, 200 * MS), (100 * MS, 3 * SECOND))

@@ -16,7 +16,8 @@ def table() -> dict[int, list[str]]:
 
 def cases_of(file: str) -> set[int]:
     """The cases that the tests of a file are named by."""
-    text = (CLUSTER / f"test_{file}.py").read_text(encoding="utf-8")
+    (path,) = CLUSTER.rglob(f"test_{file}.py")
+    text = path.read_text(encoding="utf-8")
     return {int(number) for number in re.findall(r"^async def test_(\d+)_", text, re.MULTILINE)}
 
 
@@ -29,7 +30,7 @@ def test_each_case_of_the_table_has_a_test_in_each_file_that_the_table_names() -
 
 
 def test_each_case_that_a_test_is_named_by_stands_in_the_table() -> None:
-    files = sorted(path.stem.removeprefix("test_") for path in CLUSTER.glob("test_*.py"))
+    files = sorted(path.stem.removeprefix("test_") for path in CLUSTER.rglob("test_*.py"))
     named = {number for file in files for number in cases_of(file)}
     assert sorted(named - table().keys()) == []
     assert len(table()) >= 40

@@ -13,7 +13,7 @@ SOURCES = sorted(path for part in ("sim", "actors") for path in (ROOT / part).rg
 FILE_MAX, FUNCTION_MAX = 600, 70
 IMPURE = {"trio", "time", "random", "os", "socket", "uuid", "logging", "secrets", "threading"}
 PURE_ZONE = (
-    "sim/machinery/",
+    "sim/api/",
     "sim/options/",
     "sim/ident.py",
     "sim/units.py",

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from sim.api import status
+from sim.api.auth.account_tokens import AccountTokens
+from sim.api.auth.authorizer import IMPERSONATE, may
+from sim.api.types import Obj, UserInfo
 from sim.errors import InputError
 from sim.files import read_bounded
 from sim.ident import Names
-from sim.machinery import status
-from sim.machinery.api import Obj, UserInfo
-from sim.machinery.authorizer import IMPERSONATE, may
-from sim.wire.http.account_tokens import AccountTokens
 from sim.wire.http.routing import Attributes
 
 TOKEN_COLUMNS_MIN = 3

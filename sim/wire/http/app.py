@@ -18,14 +18,14 @@ from typing import Any
 
 import trio
 
-from sim.machinery import status
-from sim.machinery.api import Obj, Request, UserInfo
-from sim.machinery.custom import CustomResource
-from sim.machinery.scheme import Resource, Scheme
+from sim.api import status
+from sim.api.auth.account_tokens import AccountTokens
+from sim.api.crd.served import CustomResource
+from sim.api.schema.scheme import Resource, Scheme
+from sim.api.types import Obj, Request, UserInfo
 from sim.units import parse_duration_us
 from sim.wire.http import negotiation, rendering, routing
 from sim.wire.http.access import Access, Authenticator, Certificate, Impersonation
-from sim.wire.http.account_tokens import AccountTokens
 from sim.wire.http.body import BODY_MAX, BadBody, json_text, strict_warnings
 from sim.wire.http.documents import NO_PAGE, Document, Documents
 from sim.wire.http.exchange import Exchange, Response, serve_exchange

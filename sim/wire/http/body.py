@@ -16,10 +16,10 @@ import re
 
 import msgspec
 
+from sim.api import status
+from sim.api.schema.json_text import DEPTH_MAX
+from sim.api.types import Obj
 from sim.ident import Names
-from sim.machinery import status
-from sim.machinery.api import Obj
-from sim.machinery.json_text import DEPTH_MAX
 from sim.wire.http.negotiation import produced
 from sim.wire.http.protobuf import ProtobufError, ProtobufTooLarge, decode
 from sim.wire.http.routing import Target

@@ -13,16 +13,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sim.ident import Names
-from sim.machinery import discovery, openapi_protobuf, status
-from sim.machinery.openapi import (
+from sim.api import status
+from sim.api.openapi import protobuf_form as openapi_protobuf
+from sim.api.openapi.documents import (
     openapi_v2,
     openapi_v2_protobuf,
     openapi_v3,
     openapi_v3_index,
     openapi_v3_of_discovery,
 )
-from sim.machinery.scheme import Scheme
+from sim.api.schema import discovery
+from sim.api.schema.scheme import Scheme
+from sim.ident import Names
 from sim.wire.http.negotiation import parse_accept
 from sim.wire.http.rendering import TEXT
 from sim.wire.http.routing import query_pairs

@@ -22,10 +22,10 @@ from typing import Any, Protocol
 
 import trio
 
+from sim.api import status
+from sim.api.schema.scheme import Scheme
+from sim.api.types import Reply, Request, UserInfo, Watch, WatchEvent
 from sim.kernel import Kernel, unheard
-from sim.machinery import status
-from sim.machinery.api import Reply, Request, UserInfo, Watch, WatchEvent
-from sim.machinery.scheme import Scheme
 
 # Real seconds: --request-timeout.  Virtual time may stand still, sockets do not wait for ever.
 REQUEST_TIMEOUT_S = 60

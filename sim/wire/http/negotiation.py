@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sim.api import status
+from sim.api.types import Obj
 from sim.ident import Names
-from sim.machinery import status
-from sim.machinery.api import Obj
 
 TABLE, PARTIAL, PARTIAL_LIST = "Table", "PartialObjectMetadata", "PartialObjectMetadataList"
 META_VERSIONS = ("v1", "v1beta1")

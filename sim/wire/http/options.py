@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from sim.api import status
+from sim.api.kinds.validation.errors import FieldError
+from sim.api.schema.json_text import go_quote
+from sim.api.status import Cause
+from sim.api.types import Obj
+from sim.api.verbs.call import is_true
+from sim.api.verbs.delete import delete_option_errors
 from sim.ident import Names
-from sim.machinery import status
-from sim.machinery.api import Obj
-from sim.machinery.json_text import go_quote
-from sim.machinery.status import Cause
-from sim.machinery.validation.errors import FieldError
-from sim.machinery.verbs_call import is_true
-from sim.machinery.verbs_delete import delete_option_errors
 from sim.units import not_whole, parse_whole
 from sim.wire.http.routing import Target, parse_query, query_pairs
 

@@ -1,7 +1,7 @@
 """Protobuf bodies, which Go clients send by default, as JSON values.
 
 Turns the envelope and the message inside it into the object that the same body in JSON would be, from the field
-numbers in `sim.machinery.protobuf_numbers` and the types in the schema.
+numbers in `sim.api.protobuf.numbers` and the types in the schema.
 
 Holds: every length is checked against what is there; nesting and the number of fields are bounded; unknown fields are
 skipped; whatever the bytes, the outcome is a JSON value or a `ProtobufError`.
@@ -19,8 +19,8 @@ from typing import Any
 
 import msgspec
 
-from sim.machinery.protobuf_numbers import numbers, short_name
-from sim.machinery.schema import SchemaNode, schema_of_kind
+from sim.api.protobuf.numbers import numbers, short_name
+from sim.api.schema.field_schemas import SchemaNode, schema_of_kind
 from sim.units import SECOND, format_micro_time, format_time
 
 MAGIC = b"k8s\x00"

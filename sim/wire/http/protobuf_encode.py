@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from sim.api.protobuf.numbers import numbers, short_name
+from sim.api.protobuf.wire import part, varint
+from sim.api.schema.field_schemas import OBJECT_META, SchemaNode, schema_of, schema_of_kind
+from sim.api.types import Obj
 from sim.ident import Names
-from sim.machinery.api import Obj
-from sim.machinery.protobuf_numbers import numbers, short_name
-from sim.machinery.protobuf_wire import part, varint
-from sim.machinery.schema import OBJECT_META, SchemaNode, schema_of, schema_of_kind
 from sim.units import SECOND, parse_time
 from sim.wire.http.protobuf import MAGIC
 

@@ -20,12 +20,13 @@ from typing import Any
 
 import msgspec
 
+from sim.api import status
+from sim.api.kinds.tables.core import columns, row
+from sim.api.ownership import managed
+from sim.api.schema.scheme import Resource
+from sim.api.store import Item
+from sim.api.types import Obj, Reply, WatchEvent
 from sim.ident import Names
-from sim.machinery import managed, status
-from sim.machinery.api import Obj, Reply, WatchEvent
-from sim.machinery.scheme import Resource
-from sim.machinery.store import Item
-from sim.machinery.tables import columns, row
 from sim.wire.http import protobuf_encode
 from sim.wire.http.negotiation import PARTIAL, PARTIAL_LIST, TABLE, Form, NotAcceptable
 from sim.wire.http.yaml_json import dump_yaml

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
-from sim.machinery import status
-from sim.machinery.api import Obj
-from sim.machinery.kinds import UNSERVED
-from sim.machinery.scheme import Resource, Scheme
+from sim.api import status
+from sim.api.kinds.table import UNSERVED
+from sim.api.schema.scheme import Resource, Scheme
+from sim.api.types import Obj
 
 METHOD_VERBS = {
     "POST": "create",

@@ -10,10 +10,10 @@ import trio
 
 from actors.apiserver import ApiServer, ApiServerOptions
 from actors.storage import Storage
+from sim.api.schema.scheme import Scheme
+from sim.api.types import Reply, Request, UserInfo, Watch, WatchEvent
 from sim.ident import NAMES
 from sim.kernel import Kernel, Supervisor
-from sim.machinery.api import Reply, Request, UserInfo, Watch, WatchEvent
-from sim.machinery.scheme import Scheme
 
 NAMES_ORCH = NAMES["orch"]
 SCHEME = Scheme(NAMES_ORCH)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sim.machinery.store import Range
+from sim.api.store import Range
 from tests.actor.apiserver.cluster import Plane, plane
 
 S = 1_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.machinery.api import Obj, Reply, Request
+from sim.api.types import Obj, Reply, Request
 from sim.units import MS, SECOND
 from tests.actor.apiserver.cluster import ADMIN, Plane, Seen, plane
 from tests.actor.apiserver.test_definitions import DEFINITIONS, GROUP, definition

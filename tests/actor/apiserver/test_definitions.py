@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from actors.apiserver import ApiServerOptions
-from sim.machinery.api import Obj, Reply, Request
-from sim.machinery.store import Range
+from sim.api.store import Range
+from sim.api.types import Obj, Reply, Request
 from sim.units import MS, SECOND
 from tests.actor.apiserver.cluster import ADMIN, NAMES_ORCH, SCHEME, Plane, plane, request
 

@@ -8,7 +8,7 @@ import pytest
 
 from actors.apiserver import ApiServerOptions
 from actors.apiserver.fairness import asked
-from sim.machinery.api import Reply, Request, UserInfo
+from sim.api.types import Reply, Request, UserInfo
 from sim.units import MS, SECOND
 from tests.actor.apiserver.cluster import NAMES_ORCH, SCHEME, Plane, lease, plane, request
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from actors.apiserver import ApiServerOptions
-from sim.machinery import managed
+from sim.api.ownership import managed
 from sim.units import SECOND
 from tests.actor.apiserver.cluster import Plane, plane
 

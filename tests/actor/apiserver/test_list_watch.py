@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from actors.apiserver import ApiServerOptions
-from sim.machinery.api import Reply
-from sim.machinery.store import Item
+from sim.api.store import Item
+from sim.api.types import Reply
 from tests.actor.apiserver.cluster import ADMIN, SCHEME, USER, Plane, Seen, lease, plane, request
 
 S = 1_000_000

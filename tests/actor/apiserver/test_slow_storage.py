@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from actors.apiserver import ApiServerOptions
-from sim.machinery.api import Reply
-from sim.machinery.store import Delete, Item, Put
+from sim.api.store import Delete, Item, Put
+from sim.api.types import Reply
 from sim.units import MS, SECOND
 from tests.actor.apiserver.cluster import SCHEME, Plane, lease, plane, request
 from tests.actor.apiserver.test_verbs import POD, bound_pod, budget, evict

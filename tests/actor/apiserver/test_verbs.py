@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.apiserver import ApiServerOptions
-from sim.machinery import verbs
+from sim.api.verbs import single as verbs
 from sim.units import SECOND
 from tests.actor.apiserver.cluster import Plane, Seen, lease, plane
 

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from actors.apiserver import ApiServerOptions
+from sim.api.types import Endpoint, Reply, Request
 from sim.client import Channel, Client
 from sim.kernel import Context, Kernel, Rule, Supervisor
-from sim.machinery.api import Endpoint, Reply, Request
 from sim.units import SECOND
 from tests.actor.apiserver.cluster import ADMIN, SCHEME, Plane, plane
 

@@ -5,12 +5,12 @@ from itertools import pairwise
 
 import trio
 
+from sim.api.schema.scheme import Scheme
+from sim.api.store import Item
+from sim.api.types import Reply, UserInfo, WatchEvent
 from sim.client import Channel, Client, ElectionOptions, EventRecorder, Informers, LeaderElector, WorkQueue
 from sim.ident import NAMES
 from sim.kernel import Kernel, Rule, Supervisor
-from sim.machinery.api import Reply, UserInfo, WatchEvent
-from sim.machinery.scheme import Scheme
-from sim.machinery.store import Item
 from sim.units import format_time
 
 SCHEME = Scheme(NAMES["orch"])

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from sim.api.store import Change
 from sim.client import ElectionOptions, LeaderElector, candidate
 from sim.kernel import Context
-from sim.machinery.store import Change
 from sim.units import SECOND
 from tests.actor.apiserver.cluster import SCHEME
 from tests.actor.client.rig import Rig, rig

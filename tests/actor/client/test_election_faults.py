@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from sim.api.store import Put
+from sim.api.types import Reply, Request
 from sim.kernel import Rule
-from sim.machinery.api import Reply, Request
-from sim.machinery.store import Put
 from sim.units import SECOND, parse_time
 from tests.actor.apiserver.cluster import SCHEME
 from tests.actor.client.rig import Rig, Tap, rig

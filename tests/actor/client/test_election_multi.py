@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from sim.api.types import Obj, Reply, Request
+from sim.api.verbs.call import Refusal
 from sim.client import EventRecorder
-from sim.client.election_multi import PRIMARIES, spec_of, text_of
-from sim.machinery.api import Obj, Reply, Request
-from sim.machinery.verbs_call import Refusal
+from sim.client.election.multilock import PRIMARIES, spec_of, text_of
 from sim.units import SECOND, format_time
 from tests.actor.apiserver.cluster import SCHEME
 from tests.actor.client.rig import Rig, rig

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from sim.api.types import Reply, UserInfo
 from sim.client import Heartbeat
-from sim.client.heartbeat import Rhythm
+from sim.client.fast.lease_renewal import Rhythm
 from sim.kernel import Context
-from sim.machinery.api import Reply, UserInfo
 from sim.units import SECOND, format_micro_time, parse_time
 from tests.actor.apiserver.cluster import SCHEME, lease
 from tests.actor.client.rig import Rig, rig

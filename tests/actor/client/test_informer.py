@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.caches import FailedWatch
+from actors.apiserver.caches.watch_caches import FailedWatch
+from sim.api.store import Item
+from sim.api.types import Reply, Request
 from sim.client import Informer, Informers, unmoved
-from sim.client.channel import DEAD_CONNECTION_US
-from sim.client.channel_watch import LAZY_MAX, ChannelWatch
-from sim.client.reflector import BACKOFF_MAX_US, BACKOFF_US, Backoff
+from sim.client.cache.reflector import BACKOFF_MAX_US, BACKOFF_US, Backoff
+from sim.client.rest.channel import DEAD_CONNECTION_US
+from sim.client.rest.channel_watch import LAZY_MAX, ChannelWatch
 from sim.kernel import Context, Rule
-from sim.machinery.api import Reply, Request
-from sim.machinery.store import Item
 from sim.units import SECOND
 from tests.actor.apiserver.cluster import SCHEME, lease
 from tests.actor.client.rig import Rig, Tap, rig

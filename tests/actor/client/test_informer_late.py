@@ -10,7 +10,7 @@ import pytest
 
 from actors.apiserver import ApiServerOptions
 from sim.client import Channel, Client
-from sim.client.channel_watch import BACKLOG_MAX, LAZY_MAX, ChannelWatch
+from sim.client.rest.channel_watch import BACKLOG_MAX, LAZY_MAX, ChannelWatch
 from sim.units import SECOND
 from tests.actor.apiserver.cluster import SCHEME, lease
 from tests.actor.client.rig import OPTIONS, rig

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from actors.apiserver import ApiServerOptions
+from sim.api.types import Reply
 from sim.client import Channel, Client, Informers
 from sim.kernel import Context, Rule
-from sim.machinery.api import Reply
 from sim.units import SECOND
 from tests.actor.apiserver.cluster import ADMIN, SCHEME, USER, lease
 from tests.actor.client.rig import Rig, rig

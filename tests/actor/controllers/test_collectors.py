@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from sim.api.types import Obj
 from sim.ident import NAMES
-from sim.machinery.api import Obj
 from sim.units import SECOND
 from tests.actor.controllers.workload import POD_SPEC, World, world
 

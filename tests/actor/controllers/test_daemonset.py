@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from actors.controllers.daemonset_decide import target_node
-from sim.machinery.api import Obj
+from actors.controllers.daemonset.decide import target_node
+from sim.api.types import Obj
 from tests.actor.controllers.workload import World, template, workload, world
 
 LOOPS = ("daemonset",)

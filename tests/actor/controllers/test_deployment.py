@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.controllers.pod_template_hash import pod_template_hash
-from sim.machinery.api import Obj
+from actors.controllers.shared.pod_template_hash import pod_template_hash
+from sim.api.types import Obj
 from sim.units import SECOND
 from tests.actor.controllers.workload import World, template, workload, world
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sim.machinery.api import Obj
+from sim.api.types import Obj
 from sim.units import SECOND, format_time
 from tests.actor.controllers.workload import POD_SPEC, World, workload, world
 

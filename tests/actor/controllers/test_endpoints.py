@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sim.machinery.api import Obj
+from sim.api.types import Obj
 from sim.units import MS, SECOND
 from tests.actor.controllers.workload import POD_SPEC, World, workload, world
 

@@ -12,8 +12,8 @@ import pytest
 
 from actors.controllers.endpoint import subsets_of
 from actors.controllers.endpoint import view_of as address_view
-from actors.controllers.endpointslice_decide import view_of as endpoint_view
-from sim.machinery.api import Obj
+from actors.controllers.endpointslice.decide import view_of as endpoint_view
+from sim.api.types import Obj
 from sim.units import SECOND
 from tests.actor.controllers.test_endpoints import LOOPS, pod, service
 from tests.actor.controllers.workload import World, world

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.metrics import Metric, NoMetrics, Sample, Value, none_returned
-from sim.machinery.api import Obj
-from sim.machinery.store import Change
+from actors.controllers.shared.metrics_api import Metric, NoMetrics, Sample, Value, none_returned
+from sim.api.store import Change
+from sim.api.types import Obj
 from sim.units import SECOND
 from tests.actor.apiserver.cluster import SCHEME
 from tests.actor.controllers.workload import POD_SPEC, World, workload, world

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sim.machinery.api import Obj
+from sim.api.types import Obj
 from sim.units import SECOND
 from tests.actor.apiserver.cluster import SCHEME
 from tests.actor.controllers.workload import POD_SPEC, World, world

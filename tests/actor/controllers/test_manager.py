@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 import pytest
 
 from actors.controllers.manager import controller_manager_main
-from actors.controllers.shell import Env
+from actors.controllers.shared.shell import Env
 from actors.controllers.table import Start
+from sim.api.types import Endpoint
 from sim.client import Channel
 from sim.ident import NAMES
 from sim.kernel import Rule
-from sim.machinery.api import Endpoint
 from sim.options.controller_manager import parse_controller_manager
 from sim.units import SECOND
 from tests.actor.apiserver.cluster import SCHEME, Plane, plane

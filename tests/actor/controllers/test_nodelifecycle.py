@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from sim.machinery.api import Obj
+from sim.api.types import Obj
 from sim.units import MS, SECOND, format_time
 from tests.actor.apiserver.cluster import SCHEME
 from tests.actor.controllers.workload import POD_SPEC, World, world

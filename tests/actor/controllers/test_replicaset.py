@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from sim.machinery.api import Obj
+from sim.api.types import Obj
 from sim.units import MS, SECOND
 from tests.actor.controllers.workload import POD_SPEC, workload, world
 

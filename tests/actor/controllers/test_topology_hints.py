@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.topology_hints import allocations_of, hinted, is_overloaded, shares_of
+from actors.controllers.endpointslice.topology_hints import allocations_of, hinted, is_overloaded, shares_of
+from sim.api.types import Obj
 from sim.ident import NAMES
-from sim.machinery.api import Obj
 from tests.actor.controllers.test_endpoints import pod, service
 from tests.actor.controllers.workload import World, world
 

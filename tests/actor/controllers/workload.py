@@ -8,11 +8,11 @@ from typing import Any
 
 from actors.apiserver import ApiServer, ApiServerOptions
 from actors.controllers.manager import controller_manager_main
-from actors.controllers.metrics import Metrics
+from actors.controllers.shared.metrics_api import Metrics
 from actors.controllers.table import LOOPS
+from sim.api.store import Change
+from sim.api.types import Endpoint, Obj, Reply, Request
 from sim.client import Channel
-from sim.machinery.api import Endpoint, Obj, Reply, Request
-from sim.machinery.store import Change
 from sim.options.controller_manager import ControllerManagerOptions
 from sim.options.gates import OF_FIELDS, enabled
 from sim.units import SECOND

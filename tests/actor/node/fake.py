@@ -7,16 +7,16 @@ from typing import Any
 import trio
 
 from actors.node.agent import node_agent_main
-from actors.node.machine import Machine
 from actors.node.node import Node
-from actors.node.profile import NodeSpec
-from sim.client.heartbeat import Rhythm
+from actors.node.runtime.machine import Machine
+from actors.node.runtime.profile import NodeSpec
+from sim.api.store import Item
+from sim.api.types import Reply, Request, WatchEvent
+from sim.client.fast.lease_renewal import Rhythm
 from sim.ident import NAMES
 from sim.kernel.actor import Context, Supervisor
 from sim.kernel.dice import Dice
 from sim.kernel.kernel import Kernel
-from sim.machinery.api import Reply, Request, WatchEvent
-from sim.machinery.store import Item
 from sim.options.node_agent import NodeAgentOptions, parse_node_agent
 from sim.units import SECOND, format_time
 

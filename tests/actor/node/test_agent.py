@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 
-from actors.node.pressure import Ramp
-from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
-from sim.machinery.store import Item
+from actors.node.pressure.forecast import Ramp
+from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
+from sim.api.store import Item
 from sim.options.node_agent import parse_node_agent
 from sim.units import MINUTE, SECOND
 from tests.actor.node.fake import one_node

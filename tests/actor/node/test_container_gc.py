@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from actors.node.container_gc import excess
-from actors.node.machine import Container, Machine
-from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
+from actors.node.runtime.container_gc import excess
+from actors.node.runtime.machine import Container, Machine
+from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
 from sim.options.node_agent import parse_node_agent
 from sim.units import MINUTE, SECOND
 from tests.actor.node.fake import FakeApi, one_node

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from sim.machinery.api import Reply, Request
+from sim.api.types import Reply, Request
 from sim.units import SECOND
 from tests.actor.node.fake import NAMES_USED, FakeApi, one_node
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from actors.node.log_files import LogFiles
-from actors.node.pressure import log_bytes_of
-from actors.node.profile import ContainerBehaviour, NodeSpec, Override, Rule, RuntimeProfile
+from actors.node.pressure.forecast import log_bytes_of
+from actors.node.runtime.log_files import LogFiles
+from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Override, Rule, RuntimeProfile
 from sim.kernel import Kernel
 from sim.options.node_agent import parse_node_agent
 from sim.units import SECOND

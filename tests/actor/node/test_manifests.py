@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from actors.node.mirrors import static_pod
 from actors.node.node import Node
-from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
+from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
+from actors.node.sources.mirrors import static_pod
+from sim.api.types import WatchEvent
 from sim.kernel import Kernel
-from sim.machinery.api import WatchEvent
 from sim.options.node_agent import parse_node_agent
 from sim.units import SECOND
 from tests.actor.node.fake import NAMES_USED, FakeApi, one_node

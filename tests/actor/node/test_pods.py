@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.node.profile import ContainerBehaviour, NodeSpec, Override, Rule, RuntimeProfile
+from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Override, Rule, RuntimeProfile
 from sim.options.node_agent import parse_node_agent
 from sim.units import SECOND
 from tests.actor.node.fake import one_node

@@ -3,7 +3,7 @@
 from itertools import pairwise
 from typing import Any
 
-from actors.node.profile import NodeSpec
+from actors.node.runtime.profile import NodeSpec
 from sim.options.node_agent import parse_node_agent
 from sim.units import SECOND
 from tests.actor.node.fake import NAMES_USED, FakeApi, one_node

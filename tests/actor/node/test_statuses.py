@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
-from sim.machinery.api import Request
+from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
+from sim.api.types import Request
 from sim.units import MS, SECOND
 from tests.actor.node.fake import FakeApi, one_node
 

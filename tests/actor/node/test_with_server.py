@@ -9,18 +9,18 @@ import trio
 from actors.apiserver.server import ApiServer
 from actors.node.agent import node_agent_main
 from actors.node.clients import NodeClients
-from actors.node.machine import Machine
 from actors.node.node import Node
-from actors.node.profile import NodeSpec
+from actors.node.runtime.machine import Machine
+from actors.node.runtime.profile import NodeSpec
 from actors.storage import Storage
-from sim.client.channel import Channel
-from sim.client.client import Client
+from sim.api.schema.scheme import Scheme
+from sim.api.types import UserInfo
+from sim.client.rest.channel import Channel
+from sim.client.rest.client import Client
 from sim.ident import NAMES
 from sim.kernel.actor import Context, Supervisor
 from sim.kernel.kernel import Kernel
 from sim.kernel.network import Rule
-from sim.machinery.api import UserInfo
-from sim.machinery.scheme import Scheme
 from sim.options.node_agent import parse_node_agent
 from sim.units import SECOND
 

@@ -1,0 +1,1 @@
+"""Objects that the API server makes and maintains itself."""

@@ -1,0 +1,148 @@
+"""The FlowSchemas and priority levels that every cluster begins with.
+
+Turns a naming set into the objects, in the order upstream makes them.
+
+Mirrors  kubernetes v1.25 apiserver pkg/apis/flowcontrol/bootstrap/default.go (as a real control plane shows them).
+Differs  their status is told at once (`dangling` does it later on); nobody puts an object back that was changed or
+         deleted (upstream looks each minute).
+"""
+
+from __future__ import annotations
+
+from sim.api.types import Obj
+from sim.ident import Names
+from sim.units import format_time
+
+EVERY = ["*"]
+# name: (shares, queues, hand size, queue length); catch-all lets nobody wait.
+_LEVELS: dict[str, tuple[int, int, int, int]] = {
+    "system": (30, 64, 6, 50),
+    "node-high": (40, 64, 6, 50),
+    "leader-election": (10, 16, 4, 50),
+    "workload-high": (40, 128, 6, 50),
+    "workload-low": (100, 128, 6, 50),
+    "global-default": (20, 128, 6, 50),
+}
+_ALL_RULES: Obj = {
+    "resourceRules": [
+        {"verbs": EVERY, "apiGroups": EVERY, "resources": EVERY, "clusterScope": True, "namespaces": EVERY}
+    ],
+    "nonResourceRules": [{"verbs": EVERY, "nonResourceURLs": EVERY}],
+}
+_LOCKS = ["get", "create", "update"]
+
+
+def levels(names: Names) -> list[Obj]:
+    """The PriorityLevelConfigurations."""
+    specs: dict[str, Obj] = {
+        "exempt": {"type": "Exempt"},
+        "catch-all": _limited(5, {"type": "Reject"}),
+    }
+    for name, (shares, queues, hand, length) in _LEVELS.items():
+        queuing = {"queues": queues, "handSize": hand, "queueLengthLimit": length}
+        specs[name] = _limited(shares, {"type": "Queue", "queuing": queuing})
+    return [{"metadata": _metadata(names, name), "spec": spec} for name, spec in specs.items()]
+
+
+def _limited(shares: int, response: Obj) -> Obj:
+    limited = {"assuredConcurrencyShares": shares, "limitResponse": response}
+    return {"type": "Limited", "limited": limited}
+
+
+def _metadata(names: Names, name: str) -> Obj:
+    return {"name": name, "annotations": {names.annotation_flow_autoupdate: "true"}}
+
+
+def schemas(names: Names, now_us: int = 0) -> list[Obj]:
+    """The FlowSchemas."""
+    anybody = [_group(names.group_unauthenticated), _group(names.group_authenticated)]
+    manager, scheduler = _user(names.user_controller_manager), _user(names.user_scheduler)
+    nodes, system_accounts = [_group(names.group_nodes)], [_account(names, "*")]
+    leases = {"apiGroups": [names.group("coordination")], "resources": ["leases"], "namespaces": EVERY}
+    core = {"apiGroups": [""], "namespaces": EVERY}
+    endpoints = _covering({**core, "verbs": _LOCKS, "resources": ["endpoints"]})
+    locks = _covering(
+        {**core, "verbs": _LOCKS, "resources": ["endpoints", "configmaps"]}, {**leases, "verbs": _LOCKS}
+    )
+    own = _covering(
+        {**core, "verbs": EVERY, "resources": ["nodes", "nodes/status"], "clusterScope": True},
+        {**leases, "verbs": EVERY},
+    )
+    slicers = [_account(names, f"{name}-controller") for name in ("endpoint", "endpointslicemirroring")]
+    health = {"nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": ["/healthz", "/readyz", "/livez"]}]}
+    electors = [manager, scheduler, *system_accounts]
+
+    def schema(name: str, precedence: int, level: str, subjects: list[Obj], rules: Obj, by: str = "") -> Obj:
+        spec = {
+            "matchingPrecedence": precedence,
+            "priorityLevelConfiguration": {"name": level},
+            **({"distinguisherMethod": {"type": by}} if by else {}),
+            "rules": [{"subjects": subjects, **rules}],
+        }
+        return {
+            "metadata": _metadata(names, name),
+            "spec": spec,
+            "status": {"conditions": [dangling(level, True, now_us)]},
+        }
+
+    user, namespace = "ByUser", "ByNamespace"
+    return [
+        schema("exempt", 1, "exempt", [_group(names.group_masters)], _ALL_RULES),
+        schema("catch-all", 10000, "catch-all", anybody, _ALL_RULES, user),
+        schema("probes", 2, "exempt", anybody, health),
+        schema(
+            "system-leader-election",
+            100,
+            "leader-election",
+            electors,
+            _covering({**leases, "verbs": _LOCKS}),
+            user,
+        ),
+        schema("endpoint-controller", 150, "workload-high", [manager, *slicers], endpoints, user),
+        schema("workload-leader-election", 200, "leader-election", system_accounts, locks, user),
+        schema("system-node-high", 400, "node-high", nodes, own, user),
+        schema("system-nodes", 500, "system", nodes, _ALL_RULES, user),
+        schema(names.component("controller-manager"), 800, "workload-high", [manager], _ALL_RULES, namespace),
+        schema(names.component("scheduler"), 800, "workload-high", [scheduler], _ALL_RULES, namespace),
+        schema(
+            f"{names.system_namespace}-service-accounts",
+            900,
+            "workload-high",
+            system_accounts,
+            _ALL_RULES,
+            namespace,
+        ),
+        schema(
+            "service-accounts", 9000, "workload-low", [_group(names.group_service_accounts)], _ALL_RULES, user
+        ),
+        schema("global-default", 9900, "global-default", anybody, _ALL_RULES, user),
+    ]
+
+
+def _covering(*rules: Obj) -> Obj:
+    return {"resourceRules": list(rules)}
+
+
+def _group(name: str) -> Obj:
+    return {"kind": "Group", "group": {"name": name}}
+
+
+def _user(name: str) -> Obj:
+    return {"kind": "User", "user": {"name": name}}
+
+
+def _account(names: Names, name: str) -> Obj:
+    account = {"name": name, "namespace": names.system_namespace}
+    return {"kind": "ServiceAccount", "serviceAccount": account}
+
+
+def dangling(level: str, exists: bool, now_us: int) -> Obj:
+    """The condition that tells whether a schema's level is there."""
+    end = "and it exists" if exists else "but there is no such object"
+    return {
+        "type": "Dangling",
+        "status": "False" if exists else "True",
+        "lastTransitionTime": format_time(now_us),
+        "reason": "Found" if exists else "NotFound",
+        "message": f'This FlowSchema references the PriorityLevelConfiguration object named "{level}" {end}',
+    }

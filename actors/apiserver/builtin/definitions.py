@@ -1,0 +1,104 @@
+"""The CustomResourceDefinitions as one replica sees them: what it serves besides the fixed kinds.
+
+Turns the commits of definitions into `Served`, once the replica's watch caches show them.
+
+Holds: a commit counts from the instant at which a list from the cache would show it, not before; what a definition
+served and does not any more, or in another way, ends its watches, and none goes on from before; asking changes
+nothing, so that discovery may be read from outside a simulation at any time.
+
+Mirrors  apiextensions-apiserver v1.25 pkg/apiserver/customresource_handler.go (updateCustomResourceDefinition,
+         removeDeadStorage).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from actors.apiserver.caches.watch_caches import Caches
+from actors.apiserver.ports import LocalStore
+from sim.api.crd.served import CustomResource, Served
+from sim.api.schema.scheme import Scheme
+from sim.api.store import Change, Page, Range
+from sim.api.types import Obj
+from sim.api.watch.cache_watch import CacheWatch
+from sim.api.watch.horizon import NEVER_US
+from sim.kernel import Context
+from sim.units import SECOND
+
+DEFINITIONS = "customresourcedefinitions"
+DRAIN_US = 1 * SECOND  # tearDown: for requests that hold on to the old storage
+
+
+class Definitions:
+    """A `scheme.More` of one incarnation of a replica."""
+
+    def __init__(self, ctx: Context, store: LocalStore, caches: Caches, scheme: Scheme) -> None:
+        self._caches = caches
+        resource = scheme.resource(DEFINITIONS)
+        self._cache = caches.of(resource)
+        page = store.range(Range(resource.prefix))
+        assert isinstance(page, Page)
+        self._found: dict[str, Obj] = {item.key: item.obj for item in page.items}
+        self._coming: deque[Change] = deque()
+        self.served = Served(self._sorted())
+        ctx.on_stop(store.subscribe(resource.prefix, self._changed))
+        caches.horizon.moved.append(self._moved)
+
+    def _sorted(self) -> list[Obj]:
+        return [self._found[key] for key in sorted(self._found)]
+
+    def _changed(self, change: Change) -> None:
+        self._coming.append(change)
+        self._look_at(change)
+
+    def _look_at(self, change: Change) -> None:
+        due_us = self._caches.horizon.due_us(change.at_us)
+        if due_us < NEVER_US:
+            self._caches.timers.call_at(max(due_us, self._caches.timers.now_us()), self._look)
+
+    def _moved(self) -> None:
+        """The caches trail by more or less than they did, or follow the storage again."""
+        for change in self._coming:
+            self._look_at(change)
+
+    def _look(self, _: object) -> None:
+        """Take in what has become visible."""
+        revision = self._cache.revision()
+        before, seen = self.served, False
+        while self._coming and self._coming[0].rev <= revision:
+            change = self._coming.popleft()
+            seen = True
+            if change.deleted:
+                self._found.pop(change.item.key, None)
+            else:
+                self._found[change.item.key] = change.item.obj
+        if seen:
+            self.served = Served(self._sorted())
+            self._renew(before)
+
+    def _renew(self, before: Served) -> None:
+        """Of kinds that are served in another way than they were upstream's storage is made anew: its window is empty.
+
+        The old one tells its watches for a moment more (tearDown).
+        """
+        timers = self._caches.timers
+        for resource in before.resources:
+            after = self.served.find(resource.group, resource.version, resource.plural)
+            if after is None or _is_other(resource, after):
+                cache = self._caches.of(resource)
+                cache.restart()
+                timers.call_at(timers.now_us() + DRAIN_US, _end, cache.watches())
+
+
+def _end(watches: list[CacheWatch]) -> None:
+    for watch in watches:
+        watch.end()
+
+
+def _is_other(old: CustomResource, new: CustomResource) -> bool:
+    """Whether a definition has changed in more than what is said of its state."""
+    if old is new:
+        return False
+    before, after = old.definition, new.definition
+    names = [(definition.get("status") or {}).get("acceptedNames") for definition in (before, after)]
+    return names[0] != names[1] or before["spec"] != after["spec"]

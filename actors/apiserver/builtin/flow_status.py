@@ -1,0 +1,80 @@
+"""Each FlowSchema says in its status whether the priority level that it names is there.
+
+Turns changes of FlowSchemas and PriorityLevelConfigurations into writes of the condition `Dangling`, by server-side apply.
+
+Holds: nothing is asked or written while neither kind changes; replicas that look at one instant write the same.
+
+Mirrors  kubernetes v1.25 apiserver pkg/util/flowcontrol/apf_controller.go (syncFlowSchemaStatus, digestConfigObjects).
+Differs  it looks at the storage, the caches' delay after a change, and not again each minute.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from actors.apiserver.builtin.bootstrap_flows import dangling
+from actors.apiserver.fairness import LEVELS, SCHEMAS
+from actors.apiserver.ports import LocalStore
+from sim.api.store import Page, Range
+from sim.api.types import Obj, Request, UserInfo
+from sim.kernel import Context
+
+if TYPE_CHECKING:
+    from actors.apiserver.server import ApiServer
+
+MANAGER = "api-priority-and-fairness-config-consumer-v1"  # apf_controller.go: ConfigConsumerAsFieldManager
+
+
+class Dangling:
+    """What one incarnation does about it."""
+
+    def __init__(self, server: ApiServer, store: LocalStore, ctx: Context) -> None:
+        self._server = server
+        self._store = store
+        self._ctx = ctx
+        self._planned = False
+        for plural in (SCHEMAS, LEVELS):
+            ctx.on_stop(store.subscribe(server.scheme.prefix(plural), self._changed))
+
+    def _changed(self, _: object) -> None:
+        if not self._planned:
+            self._planned = True
+            self._ctx.call_later_us(self._server.options.cache_lag_us, self._look)
+
+    def _look(self, _: Any) -> None:
+        self._planned = False
+        levels = {level["metadata"]["name"] for level in self._all(LEVELS)}
+        for schema in self._all(SCHEMAS):
+            level = schema["spec"]["priorityLevelConfiguration"]["name"]
+            wanted = dangling(level, level in levels, self._ctx.wall_us())
+            found = (schema.get("status") or {}).get("conditions") or ()
+            if not any(one["type"] == "Dangling" and one["status"] == wanted["status"] for one in found):
+                self._write(schema, wanted)
+
+    def _all(self, plural: str) -> list[Obj]:
+        page = self._store.range(Range(self._server.scheme.prefix(plural)))
+        return [item.obj for item in page.items] if isinstance(page, Page) else []
+
+    def _write(self, schema: Obj, condition: Obj) -> None:
+        server, names = self._server, self._server.scheme.names
+        resource = server.scheme.resource(SCHEMAS)
+        name = schema["metadata"]["name"]
+        body = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {"name": name},
+            "status": {"conditions": [condition]},
+        }
+        request = Request(
+            verb="patch",
+            resource=resource.plural,
+            group=resource.group,
+            version=resource.version,
+            subresource="status",
+            name=name,
+            body=body,
+            content_type=names.media_apply_patch,
+            options={"fieldManager": MANAGER, "force": "true"},
+            user=UserInfo(names.user_apiserver, (names.group_masters, names.group_authenticated)),
+        )
+        server.handle(request, lambda _: None)

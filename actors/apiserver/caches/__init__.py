@@ -1,0 +1,1 @@
+"""The watch caches of an API server replica, and selections from them."""

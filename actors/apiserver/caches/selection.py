@@ -1,0 +1,76 @@
+"""Which objects a list or watch wants.
+
+Turns the label and field selectors of a request into one predicate, and into the one object or node they name.
+
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/{get,watch}.go, pkg/registry/generic/registry/store.go (MatchesSingle).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sim.api import selectors
+from sim.api.schema.scheme import Scheme
+from sim.api.types import Obj
+from sim.api.verbs import list as verbs_list
+from sim.api.verbs.call import Call, bad_request
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a list or watch wants.  key: of the one object it can match; node: of the one node (pods).
+
+    alone: all that is on that node is wanted
+    """
+
+    matches: Callable[[Obj], bool] | None = None
+    key: str = ""
+    node: str = ""
+    alone: bool = False
+
+
+EVERYTHING = Selection()
+
+
+def _on_node(node: str) -> Callable[[Obj], bool]:
+    def matches(pod: Obj) -> bool:
+        spec = pod.get("spec")
+        return spec is not None and spec.get("nodeName") == node
+
+    return matches
+
+
+def select(scheme: Scheme, call: Call) -> Selection:
+    """Label and field selector of a request as one predicate."""
+    options, request = call.options, call.request
+    label_text, field_text = options.get("labelSelector", ""), options.get("fieldSelector", "")
+    if request.name:  # a watch of one object by its path
+        field_text = f"metadata.name={request.name}"
+    if options:
+        verbs_list.parse_limit(options)
+    if not label_text and not field_text:
+        verbs_list.check_match(options, scheme.names.group("meta"), watching=request.verb == "watch")
+        return EVERYTHING
+    try:
+        labels = selectors.parse_labels(label_text)
+        verbs_list.check_match(options, scheme.names.group("meta"), watching=request.verb == "watch")
+        fields = selectors.parse_fields(call.resource, field_text)
+    except selectors.SelectorError as error:
+        raise bad_request(str(error)) from None
+    name = fields.exact("metadata.name") or ""
+    namespace = request.namespace or fields.exact("metadata.namespace") or ""
+    key = (
+        scheme.key(call.resource, namespace, name)
+        if name and (namespace or not call.resource.namespaced)
+        else ""
+    )
+    node = (fields.exact("spec.nodeName") or "") if call.resource.rule == "pods" else ""
+    if labels.empty:
+        alone = bool(node) and len(fields.requirements) == 1  # as each node agent asks
+        return Selection(_on_node(node) if alone else fields.matches, key, node, alone)
+    if fields.empty:
+        return Selection(lambda obj: labels.matches(obj["metadata"].get("labels")), key, node)
+    return Selection(
+        lambda obj: labels.matches(obj["metadata"].get("labels")) and fields.matches(obj), key, node
+    )

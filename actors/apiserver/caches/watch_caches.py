@@ -1,0 +1,257 @@
+"""A replica's watch caches, and how requests are answered from them.
+
+Turns list and watch options into a page, a watch, or a wait for a revision that has not arrived yet.
+
+Holds: a wait ends once, by the revision's arrival or after `FRESH_WAIT_US`; one cache per stored resource; a cache
+made when its resource is first read answers as one that was there from the replica's start.
+
+Mirrors  kubernetes v1.25 apiserver pkg/storage/cacher (waitUntilFreshAndBlock), pkg/endpoints/handlers/{get,watch}.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
+from functools import partial
+from operator import attrgetter
+from random import Random
+from typing import Any, NamedTuple
+
+from actors.apiserver.caches.pods_by_node import ByNode
+from actors.apiserver.options import ApiServerOptions
+from actors.apiserver.ports import LocalStore
+from sim.api import status
+from sim.api.schema.scheme import Resource
+from sim.api.store import Change, Compacted
+from sim.api.types import Obj, Reply, WatchEvent
+from sim.api.watch.cache import TooOld, WatchCache
+from sim.api.watch.cache_watch import CacheWatch
+from sim.api.watch.horizon import NEVER_US, Horizon
+from sim.kernel import Context
+from sim.units import SECOND
+
+FRESH_WAIT_US = 3 * SECOND  # watch_cache.go: blockTimeout
+
+
+class CachedRead(NamedTuple):
+    """A read that a watch cache answers once it shows `rev`."""
+
+    cache: WatchCache
+    rev: int
+    read: Callable[[], Reply]
+
+
+class ContextTimers:
+    """Virtual time as the caches want it."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._random: Random = ctx.stream("watch")
+        self.call_at = ctx.kernel.call_at
+        self.now_us: Callable[[], int] = partial(attrgetter("now_us"), ctx.kernel)  # asked very often
+
+    def uniform_us(self, low_us: int, high_us: int) -> int:
+        return low_us + int((high_us - low_us) * self._random.random())
+
+
+def node_of(spec: Obj | None) -> str:
+    """The value pods' watches are indexed by."""
+    return spec.get("nodeName", "") if spec else ""
+
+
+class Caches:
+    """All watch caches of one incarnation of one replica.
+
+    watched: the resources that have one from the start upstream, unless the options say that they have none; those of
+    definitions have one when they are first asked for
+    """
+
+    def __init__(
+        self, ctx: Context, store: LocalStore, options: ApiServerOptions, watched: Iterable[Resource] = ()
+    ) -> None:
+        self.timers = ContextTimers(ctx)
+        self._started = ctx.kernel.cause
+        self.horizon = Horizon(self.timers, options.cache_lag_us, store.revision)
+        self._store = store
+        self._min_watch_us = options.min_watch_us
+        self._has_cache = options.has_cache
+        self._cached = [resource for resource in watched if self._has_cache(resource)]
+        self._caches: dict[str, WatchCache] = {}
+        self.by_node = ByNode()
+        self.ready = True
+        self.waiting: list[int] = []  # requests that came while not ready, and need them
+        # What is said to watches of what is not cached, while the storage has no leader.
+        self._unled: Obj | None = None
+
+    def of(self, resource: Resource) -> WatchCache:
+        cache = self._caches.get(resource.prefix)
+        if cache is None:
+            index = node_of if resource.rule == "pods" else None
+            direct = not self._has_cache(resource)
+            cache = self._caches[resource.prefix] = WatchCache(
+                self._store, resource.prefix, self.horizon, index, direct
+            )
+        return cache
+
+    def before_compact(self, rev: int) -> None:
+        """Take in what history is about to lose, also for resources that nobody has read yet."""
+        self.by_node.forget()
+        for resource in self._cached:
+            self.of(resource)
+        self._cached = []
+        for cache in self._caches.values():
+            cache.before_compact(rev)
+
+    def cut(self) -> None:
+        """The replica has died: every watch ends."""
+        self.by_node.forget()
+        for cache in self._caches.values():
+            cache.cut()
+
+    def close(self) -> None:
+        """They follow the storage no more.
+
+        cacher.go, startCaching: without its own watch a cache does not answer reads (of any age: the storage does; at least so
+        new: they wait), and lets watches wait.
+        """
+        self.ready = False
+
+    def end_watches(self) -> None:
+        """Of all that is cached."""
+        for cache in self._caches.values():
+            if not cache.direct:
+                cache.end_watches()
+
+    def open_anew(self) -> list[int]:
+        """They have listed the storage: each window begins there; returns who waited."""
+        self.ready = True
+        self.end_watches()
+        for cache in self._caches.values():
+            if not cache.direct:
+                cache.restart()
+        waiting, self.waiting = self.waiting, []
+        return waiting
+
+    def set_led(self, led: bool, error: Obj | None = None) -> None:
+        """Whether the storage has a leader; without one its own watches end in this error."""
+        if self._unled is None and error is not None:
+            for cache in self._caches.values():
+                if cache.direct:
+                    cache.fail_watches(error)
+        self._unled = None if led else error
+
+    def go_on(self) -> None:
+        """The storage is reached again: whoever's next revision history has lost meanwhile lists anew (reflector.go)."""
+        for cache in self._caches.values():
+            if not cache.direct and cache.revision() < self._store.floor:
+                cache.end_watches()
+                cache.restart()
+
+    def show_progress(self) -> None:
+        """The storage says how far all watches are, also those that see nothing."""
+        if not self.horizon.frozen:
+            self.horizon.show_progress(self._store.revision_at(self.horizon.reached_us()))
+
+    # --- watches ------------------------------------------------------------------------------------------
+
+    @property
+    def watched(self) -> int:
+        """How many watches are open."""
+        return sum([cache.watched for cache in self._caches.values()])
+
+    def drop(self, resource: str, client: str) -> None:
+        """Break off the watches of a resource that users matching a glob hold ("": all)."""
+        for prefix, cache in self._caches.items():
+            if not resource or prefix.split("/")[2] == resource:
+                for watch in cache.watches():
+                    if not client or fnmatchcase(watch.client, client):
+                        watch.end()
+
+    def deadline_us(self, timeout_s: int) -> int:
+        now_us = self.timers.now_us()
+        if timeout_s:
+            return now_us + max(0, timeout_s) * SECOND
+        # default watch time-out: uniform between --min-request-timeout and twice that
+        return now_us + self.timers.uniform_us(self._min_watch_us, 2 * self._min_watch_us)
+
+    def open(self, cache: WatchCache, watch: CacheWatch, rev: int) -> CacheWatch | FailedWatch:
+        if cache.direct and self._unled is not None:
+            return FailedWatch(self._unled)
+        too_old = cache.open(watch, rev)
+        if isinstance(too_old, TooOld):
+            if cache.direct:
+                return FailedWatch(status.compacted("watch"))
+            cause = self._started if cache.whole else 0
+            return FailedWatch(status.too_old(too_old.asked, too_old.oldest), cause)
+        return watch
+
+    # --- waiting ------------------------------------------------------------------------------------------
+
+    def when_fresh(self, cache: WatchCache, rev: int, then: Callable[[bool], None]) -> None:
+        """Call `then(True)` when the cache shows `rev`, `then(False)` if it does not in time."""
+        if cache.revision() >= rev:
+            then(True)
+        else:
+            _Wait(self, cache, rev, then)
+
+
+class FailedWatch:
+    """A watch that says one error and ends: how 410 comes on a watch (HTTP 200, then ERROR).  cause: of it, if that is known."""
+
+    def __init__(self, status: Obj, cause: int = 0) -> None:
+        self._events = [WatchEvent("ERROR", None, 0, status, cause)]
+
+    def attach(self, notify: Callable[[], None]) -> None:
+        notify()
+
+    def take(self, limit: int = 1000) -> list[WatchEvent]:
+        events, self._events = self._events, []
+        return events
+
+    @property
+    def ended(self) -> bool:
+        return not self._events
+
+    def stop(self) -> None:
+        self._events = []
+
+
+class _Wait:
+    """One request waiting for a cache to reach a revision."""
+
+    def __init__(self, caches: Caches, cache: WatchCache, rev: int, then: Callable[[bool], None]) -> None:
+        self._caches = caches
+        self._cache = cache
+        self._rev = rev
+        self._then: Callable[[bool], None] | None = then
+        self._at_us = NEVER_US  # when it was committed
+        timers = caches.timers
+        self._cancel = cache.feed.subscribe(cache.prefix, self._on_change)
+        cache.horizon.moved.append(self._expect)
+        timers.call_at(timers.now_us() + FRESH_WAIT_US, self._settle)
+        newest = cache.feed.events(rev - 1, cache.prefix, 1) if rev <= cache.feed.revision else []
+        if not isinstance(newest, Compacted):
+            for change in newest:
+                self._on_change(change)
+
+    def _on_change(self, change: Change) -> None:
+        if change.rev >= self._rev and self._at_us == NEVER_US:
+            self._at_us = change.at_us
+            self._expect()
+
+    def _expect(self) -> None:
+        """Look when it is to be seen, which changes with how far the replica is behind."""
+        if self._at_us < NEVER_US:
+            timers, due_us = self._caches.timers, self._cache.horizon.due_us(self._at_us)
+            if due_us < NEVER_US:
+                timers.call_at(max(due_us, timers.now_us()), self._check)
+
+    def _check(self, _: Any) -> None:
+        if self._cache.revision() >= self._rev:
+            self._settle(None)
+
+    def _settle(self, _: Any) -> None:
+        then, self._then = self._then, None
+        if then is not None:
+            self._cancel()
+            self._cache.horizon.moved.remove(self._expect)
+            then(self._cache.revision() >= self._rev)

@@ -1,0 +1,154 @@
+"""Short ways: who reads an object and then says of it that all is as it was needs no requests.
+
+Turns a node agent's read of its node into a look at the watch cache, its write of new heartbeat times into the commit
+that the patch would make; a leader's read of its lease and its renewal into a look at the store and a write by the lane.
+
+Holds: what is answered, written and drawn is what the ordinary requests would get, write and draw (`plans` or the lane
+know that); in every other case the answer is None and nothing was done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from actors.apiserver.fast import node_heartbeats as beats
+from actors.apiserver.fast.base import Way
+from actors.apiserver.fast.coalesced_pod_calls import EventWay, PodWay
+from actors.apiserver.rules import Reads
+from sim.api.ownership.managed import UPDATE
+from sim.api.store import Item, Managed
+from sim.api.types import Obj, Request
+from sim.kernel import State
+from sim.units import SECOND
+
+if TYPE_CHECKING:
+    from actors.apiserver.server import ApiServer
+
+
+def offer_short_way(server: ApiServer, request: Request) -> NodeWay | LeaseWay | PodWay | EventWay | None:
+    """For calls like `request` and the writes that follow; None if this server has none for them now."""
+    ctx = server.ctx
+    if ctx is None or ctx.state is not State.RUNNING or not server.prompt:
+        return None
+    resource = server.scheme.find(request.group, request.version, request.resource)
+    if resource is None:
+        return None
+    if not resource.group and resource.rule in ("pods", "events"):
+        return PodWay(server, request) if resource.rule == "pods" else EventWay(server, request)
+    if resource.rule == "leases" and request.name:
+        return LeaseWay(server, request)
+    if resource.rule != "nodes" or not request.name or not server.options.has_cache(resource):
+        return None
+    return NodeWay(server, request)
+
+
+class LeaseWay(Way):
+    """A leader and its lease."""
+
+    __slots__ = ("_key",)
+
+    def __init__(self, server: ApiServer, asked: Request) -> None:
+        super().__init__(server, asked)
+        self._key = server.scheme.key("leases", asked.namespace, asked.name)
+
+    def look(self) -> tuple[Item, int] | None:
+        """The lease as it is stored, and the storage's latency."""
+        server = self.server
+        item = server.storage.store.get(self._key) if self._open() else None
+        if item is None:
+            return None
+        return self._answer(item, 0)
+
+    def renew(self, held: Item, spec: Obj, time_us: int) -> tuple[Item, int] | None:
+        """Write a spec in which only the time of renewal is another than in `held`: this one."""
+        server, asked = self.server, self._asked
+        lane = server.lanes.get(self._key)
+        if lane is None or lane.last is not held or not lane.serves(asked) or not self._open():
+            return None
+        done = lane.move(held.obj["spec"], spec, time_us)
+        if done is None:
+            return None
+        return self._answer(done, 1)
+
+
+class NodeWay(Way):
+    """A node agent and its node.
+
+    _last: what was written last; _reads: what admission had read for that; _owner: the client's entry in its record
+    _whole: all of its conditions were beaten, in their order
+    """
+
+    __slots__ = ("_cache", "_key", "_last", "_owner", "_reads", "_whole")
+
+    def __init__(self, server: ApiServer, asked: Request) -> None:
+        super().__init__(server, asked)
+        caches = server.caches
+        assert caches is not None
+        self._cache = caches.of(server.scheme.resource("nodes"))
+        self._key = f"{self._cache.prefix}/{asked.name}"
+        self._last: Item | None = None
+        self._owner: Managed | None = None
+        self._reads: Reads = Reads()
+        self._whole = False
+
+    def look(self) -> tuple[Item, int] | None:
+        """The node as the watch cache shows it, and the storage's latency."""
+        server = self.server
+        caches = server.caches
+        if caches is None or not caches.ready or not self._open():
+            return None
+        item = self._cache.get(self._key)
+        if item is None:
+            return None
+        return self._answer(item, 0)
+
+    def beat(self, held: Item, sent: Sequence[Obj]) -> tuple[Item, int] | None:
+        """Write new heartbeat times of conditions of `held`."""
+        plans, node = self.server.plans, held.obj
+        status = node["status"]
+        if not sent or plans is None or not self._open():
+            return None
+        before: Sequence[Obj] = status["conditions"]
+        if self._last is held and plans.holds(self._reads):
+            conditions = beats.whole(before, sent) if self._whole else beats.beaten(before, sent)
+        else:
+            self._last = None
+            conditions = beats.beaten(before, sent)
+            reads = None if conditions is None else plans.beaten_before(held, self._asked.manager, sent)
+            if reads is None:
+                return None
+            self._reads = reads
+            self._whole = [*map(beats.type_of, before)] == [*map(beats.type_of, sent)]
+        if conditions is None:
+            return None
+        status = {**status, "conditions": conditions}
+        return self._commit(held, {**node, "metadata": {**node["metadata"]}, "status": status})
+
+    def _commit(self, held: Item, obj: Obj) -> tuple[Item, int] | None:
+        server = self.server
+        assert server.ctx is not None
+        storage = server.storage
+        storage.writer = self._asked.user.name, "patch status"
+        record = self._record(held, server.ctx.wall_us() // SECOND)
+        done = storage.store.beat(held, obj, record, server.kernel.cause)
+        if done is None:
+            self._last = None
+            return None
+        self._last = done
+        return self._answer(done, 1)
+
+    def _record(self, held: Item, now_s: int) -> tuple[Managed, ...]:
+        """Who owns what after the write."""
+        record, owner = held.managed, self._owner
+        if self._last is held and record and record[-1] is owner and now_s >= owner.time_s:
+            self._owner = owner = Managed(
+                owner.manager, UPDATE, owner.api_version, now_s, owner.fields, owner.subresource
+            )
+            return (*record[:-1], owner)  # the latest comes last
+        moved = beats.moved(
+            record, self._asked.manager, self.server.scheme.resource("nodes").api_version, now_s
+        )
+        assert moved is not None  # one was learned from
+        self._owner = moved[-1] if moved and moved[-1] not in record else None
+        return moved

@@ -1,0 +1,579 @@
+"""Short ways: a write whose like has been served before is made as that one was, without asking everything again.
+
+Turns a `Request` into the commit and reply that the ordinary verb would give, where a request of the same shape
+has shown what that is: reads of a pod, of a node as a cache shows it, creates of events and of pods from a template,
+bindings, patches of a pod's status (at other times too: `shapes`) and of a node's heartbeat times.
+A shape is everything that the verb, admission, validation and ownership go by; what they do not look at (names,
+addresses, ids of containers) is filled in.
+
+Holds: a plan is kept only if it gives what the ordinary way just gave, down to the order of fields; it is
+followed only while everything that admission read for it is still the same object.  In every other case `follow`
+answers None, nothing was drawn or written, and the request goes the ordinary way.
+`tests/property/test_plans.py` compares a replica that has plans with one that has none.
+
+Mirrors  nothing upstream: the verbs of `sim.api.verbs.single` and `verbs_sub` are its meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from actors.apiserver.fast import condition_times as shapes
+from actors.apiserver.fast import node_heartbeats as beats
+from actors.apiserver.ports import writer_of
+from actors.apiserver.rules import Reads, StoreView
+from sim.api.generated_names import generated_name, new_uid
+from sim.api.kinds.defaults.core import CONTAINER_STATUS
+from sim.api.kinds.validation import text
+from sim.api.ownership import managed as ownership
+from sim.api.patch.strategic_merge import ORDER_PREFIX, without_nulls
+from sim.api.schema.scheme import Resource
+from sim.api.store import Item, Managed
+from sim.api.types import Obj, Reply, Request
+from sim.api.verbs.call import Call, Registry
+from sim.api.verbs.subresources import BOUND, first_scheduled
+from sim.units import SECOND, format_time
+
+if TYPE_CHECKING:
+    from actors.apiserver.server import ApiServer
+
+PLANS_MAX = 8192  # plans of one kind; beyond that all are learned anew
+# Specs as bound to a node, shared by the pods of a template there: more would not be worth their memory.
+BOUND_MAX = 1_024
+MEMBERS = CONTAINER_STATUS.keys()
+CONTAINERS = ("containerStatuses", "initContainerStatuses")
+# Of an Event: values, and structs of values in two of them.
+EVENT = frozenset(
+    ("action", "apiVersion", "count", "eventTime", "firstTimestamp", "involvedObject", "kind", "lastTimestamp", "message",
+     "metadata", "reason", "reportingComponent", "reportingInstance", "source", "type")
+)  # fmt: skip
+ORDER = ORDER_PREFIX + "conditions"
+TEXTS = frozenset(("hostIP", "message", "phase", "podIP", "qosClass", "reason", "startTime"))
+CACHED = {"resourceVersion": "0"}  # options of a read that any cache may answer
+Key = tuple[Any, ...]
+
+
+class Stamp:
+    """A record of one owner whose time moves on: clients of one name that write in one second share it."""
+
+    __slots__ = ("entry", "record")
+
+    def __init__(self, entry: Managed) -> None:
+        self.entry = entry
+        self.record = (entry,)
+
+    def at(self, now_s: int) -> tuple[Managed, ...]:
+        entry = self.entry
+        if entry.time_s != now_s:
+            self.entry = entry = Managed(
+                entry.manager, entry.operation, entry.api_version, now_s, entry.fields, entry.subresource
+            )
+            self.record = (entry,)
+        return self.record
+
+
+class Created:
+    """How a new object of one shape comes out.
+
+    given: what takes the place of, or comes after, the fields sent (metadata is made anew)
+    stamp: its record of ownership (None: nobody owns anything); held: keeps alive what the key names by identity
+    mould: the store's, for those of its shape that it keeps packed
+    """
+
+    __slots__ = ("given", "held", "mould", "reads", "stamp")
+
+    def __init__(self, given: Obj, stamp: Stamp | None, reads: Reads, held: Any) -> None:
+        self.given = given
+        self.stamp = stamp
+        self.reads = reads
+        self.held = held
+        self.mould: Any = None
+
+    def record(self, now_s: int) -> tuple[Managed, ...]:
+        return () if self.stamp is None else self.stamp.at(now_s)
+
+
+class Patched(NamedTuple):
+    """What a patch of one shape makes of a pod's conditions, and of the record of ownership, in one second."""
+
+    conditions: Any
+    record: tuple[Managed, ...]
+    reads: Reads
+    held: Any
+
+
+class Lesson(NamedTuple):
+    """What is to be learned from a request under way: by which key, from which old object."""
+
+    request: Request
+    key: Key
+    old: Item | None
+    held: Any
+
+
+class Plans:
+    """The short ways of one incarnation of one replica."""
+
+    def __init__(self, server: ApiServer, registry: Registry, view: StoreView) -> None:
+        self._server = server
+        self._storage = server.storage
+        self._registry = registry
+        self._view = view
+        self._strategic = registry.names.media_strategic_patch
+        self._pods: Resource = registry.scheme.resource("pods")
+        self._events: Resource = registry.scheme.resource("events")
+        self._nodes: Resource = registry.scheme.resource("nodes")
+        self._leases: Resource = registry.scheme.resource("leases")
+        self._lanes = server.lanes
+        self._created: dict[Key, Created] = {}
+        self._told: dict[Key, Created] = {}  # of events, by what their recorders say of them
+        self._patched: dict[Key, Patched] = {}
+        self._shapes: dict[Key, shapes.Shape] = {}
+        # By signature: what was read, and the record that keeps the signature's sets of fields alive.
+        self._beats: dict[beats.Signature, tuple[Reads, tuple[Managed, ...]]] = {}
+        self._admitted: dict[str, Reads] = {}  # bindings, by namespace
+        self._bound: dict[tuple[int, str], tuple[Obj, Obj]] = {}
+        self._second = (-1, "")
+        self.lesson: Lesson | None = None
+        self.followed = 0  # requests so far
+        self._authorizer = server.authorizer
+        self._ways: dict[tuple[str, ...], Callable[[Request], Reply | None]] = {
+            ("get", "", "v1", "pods", ""): self._get,
+            ("get", self._leases.group, "v1", "leases", ""): self._get,
+            ("update", self._leases.group, "v1", "leases", ""): self._renew,
+            ("create", "", "v1", "events", ""): self._create_event,
+            ("create", "", "v1", "pods", ""): self._create_pod,
+            ("create", "", "v1", "pods", "binding"): self._bind,
+            ("patch", "", "v1", "pods", "status"): self._patch_status,
+            ("patch", "", "v1", "nodes", "status"): self._beat,
+        }
+
+    def follow(self, request: Request) -> Reply | None:
+        """The reply of a request that has been carried out; None: it has to go the ordinary way."""
+        way = self._ways.get(
+            (request.verb, request.group, request.version, request.resource, request.subresource)
+        )
+        if request.options:
+            way = self._look if request.verb == "get" and request.options == CACHED else None
+        if way is None or (type(request.body) is not dict and request.verb != "get"):
+            return None
+        user = request.user
+        if not user.name.startswith("system:"):  # the words of anybody else are looked at
+            return None
+        if self._authorizer.refuse(user, request) is not None:
+            return None
+        reply = way(request)
+        if reply is not None:
+            self.followed += 1
+        return reply
+
+    def _ask(self, request: Request, key: Key, held: Any, old: Item | None = None) -> None:
+        """Learn from what the ordinary way is about to do."""
+        self.lesson = Lesson(request, key, old, held)
+        self._view.reads = []
+
+    def learn(self, request: Request, reply: Reply) -> None:
+        """The ordinary way has been gone."""
+        lesson, self.lesson = self.lesson, None
+        reads, self._view.reads = self._view.reads, None
+        if lesson is None or reads is None or lesson.request is not request or not reply.ok or reply.warnings:
+            return
+        taken = Reads(tuple(reads))
+        if request.subresource == "binding":
+            self._admitted[request.namespace] = taken
+        elif request.resource == "nodes":
+            self._learn_beat(lesson, reply, taken)
+        elif request.subresource:
+            self._learn_patch(lesson, reply, taken)
+        else:
+            self._learn_create(lesson, reply, taken)
+
+    def _get(self, request: Request) -> Reply | None:
+        resource = self._pods if request.resource == "pods" else self._leases
+        item = self._storage.store.get(f"{resource.prefix}{request.namespace}/{request.name}")
+        return None if item is None else Reply(200, item=item)
+
+    def _look(self, request: Request) -> Reply | None:
+        """A node as the watch cache shows it."""
+        caches = self._server.caches
+        if request.resource != "nodes" or request.group or request.subresource or request.namespace:
+            return None
+        if caches is None or not caches.ready or request.version != "v1":
+            return None
+        cache = caches.of(self._nodes)
+        item = None if cache.direct else cache.get(f"{self._nodes.prefix}/{request.name}")
+        return None if item is None else Reply(200, item=item)
+
+    def _renew(self, request: Request) -> Reply | None:
+        """A lease's next time, by an ordinary update: an election's."""
+        lane = self._lanes.get(f"{self._leases.prefix}{request.namespace}/{request.name}")
+        return None if lane is None else lane.update(request)
+
+    # --- creates ------------------------------------------------------------------------------------------
+
+    def _create_event(self, request: Request) -> Reply | None:
+        key = self._event_key(request.manager, request.namespace, request.body)
+        if key is None:
+            return None
+        plan = self._created.get(key)
+        if plan is None or not self._view.holds(plan.reads):
+            self._ask(request, key, None)
+            return None
+        item = self.put_event(request, request.body, plan)
+        return None if item is None else Reply(201, item=item)
+
+    def event_plan(self, manager: str, body: Obj, shape: tuple[str | int, ...]) -> Created | None:
+        """How such an event comes out, if that is known.  `shape`: those of one differ only in words that nobody looks at."""
+        namespace = body["metadata"]["namespace"]
+        known = (manager, namespace, len(body["source"]), shape)
+        plan = self._told.get(known)
+        if plan is None:
+            key = self._event_key(manager, namespace, body)
+            plan = None if key is None else self._created.get(key)
+            if plan is not None and len(self._told) < PLANS_MAX:
+                self._told[known] = plan
+        return plan
+
+    def put_event(self, like: Request, body: Obj, plan: Created) -> Item | None:
+        """Commit an event by its plan; None if there is one of its name.  `like`: the request, or one of its client."""
+        metadata = body["metadata"]
+        path = f"{self._events.prefix}{metadata['namespace']}/{metadata['name']}"
+        store, now_s = self._storage.store, self._registry.wall_us() // SECOND
+        if store.get(path) is not None:
+            return None
+        made = {
+            **metadata, "uid": new_uid(self._registry.bits), "creationTimestamp": self._text_of(now_s),
+            "resourceVersion": "",
+        }  # fmt: skip
+        if plan.mould is not None:
+            # As an event is split: its values, those of its metadata and of what it is about.
+            flat = [*body.values(), *plan.given.values(), *made.values(), *body["involvedObject"].values()]
+            self._storage.writer = like.user.name, "create"
+            item = store.cast(path, plan.mould, flat, plan.record(now_s), self._server.kernel.cause)
+            if item is not None:
+                return item
+        item = self._put(like, body, path, plan, made)
+        plan.mould = store.mould(item)
+        return item
+
+    def _event_key(self, manager: str, namespace: str, body: Obj) -> Key | None:
+        metadata = body.get("metadata")
+        if type(metadata) is not dict or len(metadata) != 2 or body.get("apiVersion") != "v1":
+            return None
+        if not metadata.get("name") or metadata.get("namespace") != namespace or body.get("kind") != "Event":
+            return None
+        involved, source = body.get("involvedObject"), body.get("source")
+        if type(involved) is not dict or type(source) is not dict or not EVENT.issuperset(body):
+            return None
+        if involved.get("namespace", namespace) != namespace:  # a node has none
+            return None
+        values = (*body.values(), *involved.values(), *source.values())
+        key: Key = (
+            manager, namespace, len(body), len(involved), *metadata, *body, *involved, *source,
+            *map(type, values), *map(bool, values),
+        )  # fmt: skip
+        if body.get("eventTime"):  # then its words are looked at
+            key += (body.get("reportingComponent"), body.get("reportingInstance"), body.get("action"))
+            key += (body.get("reason"), len(body.get("message") or ""))
+        return key
+
+    def _create_pod(self, request: Request) -> Reply | None:
+        """A pod as controllers make them from templates: named by the server, all else shared with its like."""
+        body = request.body
+        metadata, spec = body.get("metadata"), body.get("spec")
+        if type(metadata) is not dict or type(spec) is not dict or len(body) != 4:
+            return None
+        base = metadata.get("generateName")
+        if not base or "name" in metadata or "namespace" in metadata:
+            return None
+        values = [value for name, value in metadata.items() if name != "generateName"]
+        key = (
+            *body, body.get("kind"), body.get("apiVersion"), request.namespace, request.manager, id(spec), base,
+            *metadata, *map(id, values),
+        )  # fmt: skip
+        plan = self._created.get(key)
+        if plan is None or not self._view.holds(plan.reads):
+            self._ask(request, key, (spec, values))
+            return None
+        registry, namespace = self._registry, request.namespace
+        made = {**metadata, "namespace": namespace, "uid": new_uid(registry.bits)}
+        name = generated_name(base, registry.bits)
+        path = f"{self._pods.prefix}{namespace}/{name}"
+        taken = self._storage.store.get(path)
+        if taken is not None:
+            return Call(request, self._pods, registry).already_exists(name, taken, True).reply()
+        made["creationTimestamp"], made["name"] = "", name
+        return Reply(201, item=self._put(request, body, path, plan, made))
+
+    def _put(self, like: Request, body: Obj, path: str, plan: Created, made: Obj) -> Item:
+        """Commit a new object; `made`: its metadata but for the time."""
+        storage, now_s = self._storage, self._registry.wall_us() // SECOND
+        made["creationTimestamp"] = self._text_of(now_s)
+        obj = {**body, **plan.given, "metadata": made}
+        storage.writer = like.user.name, "create"
+        item = storage.store.put(path, obj, 0, plan.record(now_s), self._server.kernel.cause)
+        assert isinstance(item, Item)
+        return item
+
+    def _text_of(self, now_s: int) -> str:
+        if self._second[0] != now_s:
+            self._second = now_s, format_time(now_s * SECOND)
+        return self._second[1]
+
+    def _learn_create(self, lesson: Lesson, reply: Reply, reads: Reads) -> None:
+        item, body = reply.item, lesson.request.body
+        if item is None or len(item.managed) > 1:
+            return
+        obj, made = item.obj, item.obj["metadata"]
+        sent = {**body["metadata"], "namespace": lesson.request.namespace}
+        for field in ("uid", "creationTimestamp", "name"):
+            sent[field] = made[field]
+        sent["resourceVersion"] = made["resourceVersion"]
+        if list(sent.items()) != list(made.items()):
+            return
+        given = {}
+        for field, value in obj.items():
+            if field == "metadata" or (field in body and value is body[field]):
+                continue
+            if field in body and lesson.held is None:
+                return  # changed by what it says, not only by its shape
+            given[field] = value
+        if list({**body, **given}) != list(obj):
+            return
+        if len(self._created) >= PLANS_MAX:
+            self._created.clear()
+        stamp = Stamp(item.managed[0]) if item.managed else None
+        self._created[lesson.key] = Created(given, stamp, reads, lesson.held)
+
+    # --- bindings -----------------------------------------------------------------------------------------
+
+    def _bind(self, request: Request) -> Reply | None:
+        body, namespace, name = request.body, request.namespace, request.name
+        metadata, target = body.get("metadata"), body.get("target")
+        if body.get("kind") != "Binding" or body.get("apiVersion") != "v1" or type(target) is not dict:
+            return None
+        node = target.get("name")
+        if type(metadata) is not dict or len(metadata) != 3 or target.get("kind") != "Node" or not node:
+            return None
+        item = self._storage.store.get(f"{self._pods.prefix}{namespace}/{name}")
+        if not name or metadata.get("name") != name or metadata.get("namespace") != namespace or item is None:
+            return None
+        pod = item.obj
+        own, spec, status = pod["metadata"], pod.get("spec"), pod.get("status")
+        if metadata.get("uid") != own["uid"] or "deletionTimestamp" in own or not spec or not status:
+            return None
+        if "nodeName" in spec or "conditions" in status:
+            return None
+        reads = self._admitted.get(namespace)
+        if reads is None or not self._view.holds(reads):
+            self._ask(request, (), None)
+            return None
+        known = self._bound.get((id(spec), node))
+        if known is None:
+            if len(self._bound) >= BOUND_MAX:
+                self._bound.clear()
+            known = self._bound[id(spec), node] = (spec, {**spec, "nodeName": node})
+        conditions = first_scheduled(self._text_of(self._registry.wall_us() // SECOND))
+        obj = {**pod, "metadata": {**own}, "spec": known[1], "status": {**status, "conditions": conditions}}
+        self._storage.writer = writer_of(request)
+        self._storage.store.put(item.key, obj, item.rev, item.managed, request.cause)
+        return Reply(201, body=BOUND)
+
+    # --- a pod's status -----------------------------------------------------------------------------------
+
+    def _patch_status(self, request: Request) -> Reply | None:
+        store = self._storage.store
+        item = store.get(f"{self._pods.prefix}{request.namespace}/{request.name}")
+        if item is None or request.content_type != self._strategic:
+            return None
+        done = self.patch_pod(request, item, request.body)
+        return None if done is None else Reply(200, item=done)
+
+    def patch_pod(self, like: Request, item: Item, body: Obj) -> Item | None:
+        """Commit a patch of a pod's status.  `like`: the request (which is learned from if need be), or one of its client."""
+        metadata, patch = body.get("metadata"), body.get("status")
+        if type(metadata) is not dict or type(patch) is not dict or len(body) != 2 or len(metadata) != 1:
+            return None
+        pod = item.obj
+        own, held = pod["metadata"], pod.get("status")
+        if metadata.get("uid") != own["uid"] or "deletionTimestamp" in own or not held:
+            return None
+        order, conditions, before = patch.get(ORDER), patch.get("conditions"), held.get("conditions")
+        if not conditions or not before or not _is_plain(pod, held, patch):
+            return None
+        now_s = self._registry.wall_us() // SECOND
+        key = (id(before), id(conditions), id(order), id(item.managed), now_s, like.manager, *patch, *held)
+        plan = self._patched.get(key) or self._at_another_time(like.manager, patch, key, item)
+        if plan is None or not self._view.holds(plan.reads):
+            if like.body is body:
+                self._ask(like, key, (before, conditions, order, item.managed), item)
+            return None
+        obj = {**pod, "metadata": {**own}, "status": _patched(held, patch, plan.conditions)}
+        self._storage.writer = like.user.name, "patch status"
+        done = self._storage.store.put(item.key, obj, item.rev, plan.record, self._server.kernel.cause)
+        assert isinstance(done, Item)
+        return done
+
+    def _shape_key(self, manager: str, patch: Obj, item: Item) -> Key | None:
+        held = item.obj["status"]
+        now_s = self._registry.wall_us() // SECOND
+        words = shapes.words_of(
+            held["conditions"], patch["conditions"], patch.get(ORDER), item.managed, now_s
+        )
+        return None if words is None else (manager, len(patch), *patch, *held, *words)
+
+    def _at_another_time(self, manager: str, patch: Obj, key: Key, item: Item) -> Patched | None:
+        """A plan by one for a patch that differs in its times alone."""
+        known = self._shape_key(manager, patch, item)
+        shape = None if known is None else self._shapes.get(known)
+        if shape is None:
+            return None
+        before, conditions = item.obj["status"]["conditions"], patch["conditions"]
+        now_s = self._registry.wall_us() // SECOND
+        held = (before, conditions, patch.get(ORDER), item.managed)
+        return self._keep_patch(
+            key,
+            Patched(
+                shapes.made_conditions(shape, before, conditions),
+                shapes.made_record(shape, item.managed, now_s),
+                shape.reads,
+                held,
+            ),
+        )
+
+    def _keep_patch(self, key: Key, plan: Patched) -> Patched:
+        if len(self._patched) >= PLANS_MAX:
+            self._patched.clear()
+        self._patched[key] = plan
+        return plan
+
+    def _learn_patch(self, lesson: Lesson, reply: Reply, reads: Reads) -> None:
+        old, item = lesson.old, reply.item
+        if old is None or item is None or item is old or not ownership.is_bound(old.managed):
+            return
+        status, conditions = item.obj["status"], item.obj["status"].get("conditions")
+        made = _patched(old.obj["status"], lesson.request.body["status"], conditions)
+        own = {**old.obj["metadata"], "resourceVersion": item.obj["metadata"]["resourceVersion"]}
+        expected = {**old.obj, "metadata": own, "status": status}
+        if list(made.items()) != list(status.items()) or list(expected.items()) != list(item.obj.items()):
+            return
+        self._keep_patch(lesson.key, Patched(conditions, item.managed, reads, lesson.held))
+        known = self._shape_key(lesson.request.manager, lesson.request.body["status"], old)
+        if known is None:
+            return
+        before, sent = old.obj["status"]["conditions"], lesson.request.body["status"]["conditions"]
+        now_s = self._registry.wall_us() // SECOND
+        shape = shapes.learned((before, sent, conditions), (old.managed, item.managed), now_s, reads)
+        if shape is not None:
+            if len(self._shapes) >= PLANS_MAX:
+                self._shapes.clear()
+            self._shapes[known] = shape
+
+    # --- a node's heartbeat -------------------------------------------------------------------------------
+
+    def _beat(self, request: Request) -> Reply | None:
+        body, store = request.body, self._storage.store
+        patch, item = body.get("status"), store.get(f"{self._nodes.prefix}/{request.name}")
+        if len(body) != 1 or type(patch) is not dict or len(patch) != 1 or item is None:
+            return None
+        node, sent = item.obj, patch.get("conditions")
+        status = node.get("status") or {}
+        held = status.get("conditions")
+        if type(sent) is not list or not sent or not held or "deletionTimestamp" in node["metadata"]:
+            return None
+        conditions = beats.beaten(held, sent) if request.content_type == self._strategic else None
+        if conditions is None:
+            return None
+        key = beats.signature(item.managed, request.manager, sent)
+        known = self._beats.get(key)
+        if known is None or not self._view.holds(known[0]):
+            self._ask(request, key, conditions, item)
+            return None
+        now_s = self._registry.wall_us() // SECOND
+        record = beats.moved(item.managed, request.manager, self._nodes.api_version, now_s)
+        assert record is not None  # one was learned from
+        obj = {**node, "metadata": {**node["metadata"]}, "status": {**status, "conditions": conditions}}
+        self._storage.writer = writer_of(request)
+        done = store.beat(item, obj, record, request.cause)
+        assert done is not None
+        return Reply(200, item=done)
+
+    def beaten_before(self, item: Item, manager: str, sent: Sequence[Obj]) -> Reads | None:
+        """What admission reads for such a heartbeat; None if none like it has been learned from, or that has changed."""
+        known = self._beats.get(beats.signature(item.managed, manager, sent))
+        if known is None or "deletionTimestamp" in item.obj["metadata"] or not self.holds(known[0]):
+            return None
+        return known[0]
+
+    def holds(self, reads: Reads) -> bool:
+        """True if admission would read the same now."""
+        return self._view.holds(reads)
+
+    def _learn_beat(self, lesson: Lesson, reply: Reply, reads: Reads) -> None:
+        """Only if the ordinary way has done the same."""
+        old, item, request = lesson.old, reply.item, lesson.request
+        if old is None or item is None or item is old:
+            return
+        own = {**old.obj["metadata"], "resourceVersion": item.obj["metadata"]["resourceVersion"]}
+        status = {**old.obj["status"], "conditions": lesson.held}
+        expected = {**old.obj, "metadata": own, "status": status}
+        record = beats.moved(
+            old.managed, request.manager, self._nodes.api_version, self._registry.wall_us() // SECOND
+        )
+        if record != item.managed or _pairs(expected) != _pairs(item.obj):
+            return
+        if len(self._beats) >= PLANS_MAX:
+            self._beats.clear()
+        self._beats[lesson.key] = reads, item.managed
+
+
+def _pairs(node: Obj) -> tuple[Any, ...]:
+    """What a node says, with the order in which it does."""
+    status = node["status"]
+    return [*node.items()], [*status.items()], [[*condition.items()] for condition in status["conditions"]]
+
+
+def _patched(held: Obj, patch: Obj, conditions: Any) -> Obj:
+    status = {**held, **patch}
+    status["conditions"] = conditions
+    status.pop(ORDER, None)
+    return status
+
+
+def _is_plain(pod: Obj, held: Obj, patch: Obj) -> bool:
+    """True if all that the patch says, but for conditions, takes the place of what was, whatever it is."""
+    for field, value in patch.items():
+        if field in TEXTS:
+            if type(value) is not str or not value or held.get(field) == value:
+                return False
+        elif field in CONTAINERS:
+            if type(value) is not list or not _is_whole(value):
+                return False
+            if field not in held:
+                if without_nulls(value) is not value:
+                    return False
+            elif (
+                held[field] == value
+                or field != "containerStatuses"
+                or (pod.get("spec") or {}).get("restartPolicy") != "Always"
+            ):
+                return False  # one that has ended may have to stay so
+        elif field == "podIPs":
+            if field in held or type(value) is not list or len(value) != 1 or not _is_address(value[0]):
+                return False
+        elif field != "conditions" and field != ORDER:
+            return False
+    address, listed = patch.get("podIP") or held.get("podIP"), patch.get("podIPs") or held.get("podIPs")
+    return not address or bool(listed and listed[0].get("ip") == address)
+
+
+def _is_whole(statuses: list[Any]) -> bool:
+    """True if nothing is to be filled in."""
+    return all(type(status) is dict and status.keys() >= MEMBERS for status in statuses)
+
+
+def _is_address(entry: Any) -> bool:
+    return (
+        type(entry) is dict and len(entry) == 1 and type(entry.get("ip")) is str and not text.ip(entry["ip"])
+    )

@@ -1,0 +1,1 @@
+"""An API server's start, connection to the storage, and graceful termination."""

@@ -1,0 +1,93 @@
+"""A request on a storage that takes its time: what is asked of the storage, one operation after the other.
+
+Turns the steps of a verb into operations for the storage, and their answers into the next one or the reply.  A write is made
+from what the watch cache shows, and costs one operation where that is what is stored; where it is not, the storage tells what
+is.
+
+Holds: no reply comes of what only the cache shows: one that writes nothing is made again from what is stored; what a failed
+expectation shows is not asked for again.
+
+Mirrors  kubernetes v1.25 apiserver pkg/storage/cacher/cacher.go (GuaranteedUpdate) and pkg/storage/etcd3/store.go
+         (GuaranteedUpdate, conditionalDelete).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from actors.apiserver.caches.watch_caches import Caches
+from actors.apiserver.handlers import Handlers
+from sim.api.store import Answer, Delete, Get, Item, Mismatch, Op, Put
+from sim.api.types import Reply, Request
+from sim.api.verbs.call import Call, Refusal, Steps
+
+
+class _Known(NamedTuple):
+    """What is stored under the request's key (None: nothing)."""
+
+    item: Item | None
+
+
+def _updates(request: Request) -> bool:
+    """Whether upstream begins a request of this kind with what its cache shows."""
+    return request.verb in ("update", "patch") or request.subresource == "binding"
+
+
+class Stepwise:
+    """One request.  `call` and `steps`: of its first run."""
+
+    def __init__(
+        self, handlers: Handlers, caches: Caches, request: Request, call: Call, steps: Steps
+    ) -> None:
+        self._handlers = handlers
+        self._caches = caches
+        self._request = request
+        self._call = call
+        self._steps = steps
+        self._key = call.key
+        self._guesses = _updates(request)
+        self._guessed = self._wrote = False
+        self._known: _Known | None = None
+
+    def advance(self, answer: Answer) -> Op | Reply:
+        """What the storage has answered (None: begin); what to ask it next, or the reply."""
+        if isinstance(answer, Mismatch) and answer.key == self._key:
+            self._known = _Known(answer.current)
+        while True:
+            try:
+                op = self._steps.send(answer)
+            except StopIteration as stop:
+                reply: Reply = stop.value
+            except Refusal as refusal:
+                reply = refusal.reply(tuple(self._call.warnings))
+            else:
+                known = self._look(op)
+                if known is None:
+                    self._wrote = self._wrote or isinstance(op, Put | Delete)
+                    return op
+                answer = known.item
+                continue
+            if self._wrote or not self._guessed:
+                return reply
+            self._guesses = self._guessed = False  # what the cache showed may be old
+            try:
+                self._call = self._handlers.call(self._request)
+                self._steps, answer = self._handlers.steps(self._call), None
+            except Refusal as refusal:
+                return refusal.reply()
+
+    def _look(self, op: Op) -> _Known | None:
+        """The answer, if the storage need not be asked."""
+        if not isinstance(op, Get) or op.key != self._key:
+            return None
+        known, self._known = self._known, None
+        if known is not None:
+            return known
+        cache = self._caches.of(self._call.resource)
+        if not self._guesses or self._wrote or cache.direct or not self._caches.ready:
+            return None
+        item = cache.get(self._key)
+        if item is None:
+            return None
+        self._guessed = True
+        return _Known(item)

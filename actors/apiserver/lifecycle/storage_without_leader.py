@@ -1,0 +1,108 @@
+"""How a replica's watch caches live through a time in which the storage has no leader.
+
+Turns the storage's word that there is none, or one again, into what becomes of the caches: their own watches are asked for
+again for half a minute, then they are given up, and listed anew when there is a leader.
+
+Holds: clients' watches on a cache that lives on miss nothing and notice nothing; a cache that was given up ends them a second
+later and shows nothing before it has been listed; what has no cache has its watches ended in an error at once.
+
+Mirrors  kubernetes v1.25 apiserver pkg/storage/cacher/cacher.go (startCaching, MaxInternalErrorRetryDuration) and
+         pkg/storage/etcd3/watcher.go; client-go tools/cache/retry_with_deadline.go.
+Differs  all caches of a replica are in one state; a list is answered as soon as there is a leader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from actors.apiserver.caches.watch_caches import Caches
+from sim.api import status
+from sim.kernel import Context
+from sim.units import SECOND
+
+RETRY_US = 30 * SECOND  # MaxInternalErrorRetryDuration
+CALM_US = 60 * SECOND  # without an error for so long, the next one counts as the first
+RESTART_US = SECOND  # wait.Until of startCaching
+NO_LEADER = "etcdserver: no leader"
+
+
+class Patience:
+    """How long the same error is borne (RetryWithDeadline)."""
+
+    def __init__(self) -> None:
+        self._first_us = self._last_us = -CALM_US
+
+    def bears(self, now_us: int) -> bool:
+        """An error comes: whether to try again."""
+        if now_us - self._last_us >= CALM_US:
+            self._first_us = now_us
+        self._last_us = now_us
+        return now_us - self._first_us <= RETRY_US
+
+    @property
+    def ends_us(self) -> int:
+        """Until when it lasts, if the errors go on."""
+        return self._first_us + RETRY_US
+
+
+class CacheLife:
+    """Of one incarnation.  begin: goes on with a request that waited for the caches."""
+
+    def __init__(self, ctx: Context, caches: Caches, begin: Callable[[int], None]) -> None:
+        self._ctx = ctx
+        self._caches = caches
+        self._begin = begin
+        self._patience = Patience()
+        self._led = True
+        self._listing = False  # as soon as there is a leader
+        self._turns = 0
+
+    def wait_for_list(self) -> None:
+        """Nothing is there yet: `listed` comes."""
+        self._caches.close()
+
+    def listed(self) -> None:
+        """The first list has come."""
+        self._listing = True
+        self._list()
+
+    def set_led(self, led: bool) -> None:
+        """The storage has had no leader for some time, or has one again."""
+        now_us, caches = self._ctx.now_us(), self._caches
+        if led is self._led:
+            return
+        self._led, self._turns = led, self._turns + 1
+        if led:
+            self._patience.bears(now_us)  # the last error was just now
+            self._list()
+            return
+        caches.set_led(False, status.internal_error(NO_LEADER))
+        if caches.ready:
+            if self._patience.bears(now_us):
+                self._ctx.call_later_us(
+                    self._patience.ends_us - now_us + 1, self._out_of_patience, self._turns
+                )
+            else:
+                self._give_up()
+
+    def _out_of_patience(self, turn: int) -> None:
+        if turn == self._turns:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        self._patience = Patience()
+        self._caches.close()
+        self._ctx.call_later_us(RESTART_US, self._restart)
+
+    def _restart(self, _: object) -> None:
+        self._caches.end_watches()
+        self._listing = True
+        self._list()
+
+    def _list(self) -> None:
+        if self._led:
+            self._caches.set_led(True)
+        if self._led and self._listing:
+            self._listing = False
+            for number in self._caches.open_anew():
+                self._begin(number)

@@ -1,0 +1,33 @@
+"""A request answered at the very instant it is asked, for those who stand outside virtual time.
+
+Turns a request that does not watch into its reply through the same rights, verbs, admission and store as any other,
+without the delays of links and storage: the library's calls between two runs of the clock.
+"""
+
+from __future__ import annotations
+
+from actors.apiserver.ports import writer_of
+from actors.apiserver.server import ApiServer
+from sim.api.types import Reply, Request
+from sim.api.verbs.call import Refusal
+
+
+def ask(server: ApiServer, request: Request) -> Reply:
+    """Serve a request at once on a running replica.  RuntimeError if the storage could not answer at once."""
+    storage, handlers = server.storage, server.handlers
+    assert handlers is not None
+    if not storage.prompt:
+        raise RuntimeError(
+            f"the storage is not healthy: {request.verb} {request.resource} would have to wait"
+        )
+    storage.writer = writer_of(request)
+    try:
+        steps = handlers.steps(handlers.call(request))
+        op = next(steps)
+        while True:
+            op = steps.send(storage.store.apply(op))
+    except StopIteration as stop:
+        reply: Reply = stop.value
+        return reply
+    except Refusal as refusal:
+        return refusal.reply()

@@ -1,0 +1,1 @@
+"""The DaemonSet loop."""

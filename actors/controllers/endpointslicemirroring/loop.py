@@ -1,0 +1,97 @@
+"""EndpointSlice mirroring loop: Endpoints that somebody wrote for a Service without selector, shown
+as slices too.
+
+Turns such an Endpoints object and the slices that mirror it into creates, updates and deletes of
+slices.
+
+Holds: nothing is decided on a cache older than this process's own writes; slices of what is not, or
+no more, to be mirrored go; none is made for Endpoints that are being deleted.
+
+Mirrors  kubernetes v1.25
+         pkg/controller/endpointslicemirroring/endpointslicemirroring_controller.go.
+"""
+
+from __future__ import annotations
+
+from actors.controllers.endpointslice.own_slices import MAX_RETRIES, OwnSlices, slice_queue
+from actors.controllers.endpointslicemirroring import decide
+from actors.controllers.shared.endpoint_pods import is_selecting
+from actors.controllers.shared.pod_owners import owner_ref
+from actors.controllers.shared.shell import Env, run_workers
+from sim.api.objects import is_deleting, key_of
+from sim.api.types import Obj
+
+
+async def start(env: Env) -> None:
+    loop = EndpointSliceMirroringLoop(env)
+    await env.informers.start_and_sync()
+    workers = env.options.mirroring_concurrent_service_endpoint_syncs
+    run_workers(env, loop.queue, loop.sync, workers, MAX_RETRIES)
+
+
+class EndpointSliceMirroringLoop:
+    def __init__(self, env: Env) -> None:
+        self.env = env
+        self.names = env.names
+        self.client = env.client("endpointslicemirroring-controller")
+        self.recorder = env.recorder("endpoint-slice-mirroring-controller", self.client)
+        self.queue = slice_queue(env, "endpoint_slice_mirroring")
+        self.endpoints = env.informers["endpoints"]
+        self.services = env.informers["services"]
+        manager = self.names.managed_by_mirroring_controller
+        self.slices = OwnSlices(env, self.client, manager, "Endpoints", self._queue_later)
+        self.endpoints.on(add=self._written, update=self._rewritten, delete=self._written)
+        self.services.on(add=self._served, update=self._served_otherwise, delete=self._served)
+
+    # --- handlers ---------------------------------------------------------------------------------
+
+    def _queue_later(self, key: str) -> None:
+        self.queue.add_after_us(key, self.env.options.mirroring_endpointslice_updates_batch_period_us)
+
+    def _written(self, endpoints: Obj) -> None:
+        if decide.is_mirrored(endpoints, self.names):
+            self._queue_later(key_of(endpoints))
+
+    def _rewritten(self, old: Obj, new: Obj) -> None:
+        self._written(new if decide.is_mirrored(new, self.names) else old)
+
+    def _served(self, service: Obj) -> None:
+        if not is_selecting(service):
+            self._queue_later(key_of(service))
+
+    def _served_otherwise(self, old: Obj, new: Obj) -> None:
+        if is_selecting(old) is not is_selecting(new):
+            self._queue_later(key_of(new))
+
+    # --- sync -------------------------------------------------------------------------------------
+
+    async def sync(self, key: str) -> str | None:
+        endpoints, service = self.endpoints.get(key), self.services.get(key)
+        pieces = self.slices.of(key)
+        mirrored = endpoints is not None and decide.is_mirrored(endpoints, self.names)
+        if endpoints is None or not mirrored or service is None or is_selecting(service):
+            self.slices.forget(key)
+            return await self._delete_all(key, pieces)
+        if self.slices.is_stale(key, pieces):
+            return "EndpointSlice informer cache is out of date"
+        limit = self.env.options.mirroring_max_endpoints_per_subset
+        ref = owner_ref(self.env, "endpoints", endpoints)
+        changes, skipped = decide.reconcile(decide.wanted_of(endpoints, ref, self.names, limit), pieces)
+        if skipped:
+            text = (
+                f"A max of {limit} addresses can be mirrored to EndpointSlices per Endpoints subset. "
+                f"{skipped} addresses were skipped"
+            )
+            self.recorder.event(endpoints, "Warning", "TooManyAddressesToMirror", text)
+        if is_deleting(endpoints):
+            changes.create = []  # the collector would delete them again
+        return (await self.slices.write(key, changes)).error
+
+    async def _delete_all(self, key: str, pieces: list[Obj]) -> str | None:
+        refused = [why for piece in pieces if (why := await self.slices.delete(key, piece))]
+        if not refused:
+            return None
+        return (
+            f"error(s) deleting {len(refused)}/{len(pieces)} EndpointSlices for {key} Endpoints, "
+            f"including: {refused[0]}"
+        )

@@ -1,0 +1,499 @@
+"""Garbage collection by owner references: what nobody owns any more goes; foreground and orphan
+deletion.
+
+Turns changes of objects into checks of their owners at the API and into DELETEs, and finishes
+deletions that wait for dependents (foreground) or let them go (orphan).
+
+Holds: nothing is deleted before its owner was found absent at the API itself, and only under its
+own uid; an object without owners costs an event two look-ups.
+
+Mirrors  kubernetes v1.25 pkg/controller/garbagecollector/{garbagecollector,graph_builder}.go.
+Differs  the graph is the informers with an index by owner, no copy of it; an owner that lives in
+         another namespace than its dependents is told of when it was looked for in theirs; leases
+         have no handlers (an event for each renewal would be the largest cost of all): they are
+         looked through every 30 s and when a kind that owns some loses one, so that the deletion of
+         a lease begins, and is noticed by those that it owns or blocks, up to 30 s late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from actors.controllers.garbagecollector.decide import (
+    AbsentOwners,
+    OwnerState,
+    Ref,
+    blocks,
+    decide,
+    disown_patch,
+    finalizer_patch,
+    is_deleting_dependents,
+    merged_disown_patch,
+    merged_unblock_patch,
+    starts_deletion_with,
+    unblock_patch,
+    unblocked,
+)
+from actors.controllers.garbagecollector.polled_kinds import Quiet
+from actors.controllers.shared.shell import BACKOFF_US, Env, retry_on_conflict, run_workers
+from sim.api.crd.served import Served
+from sim.api.objects import key_of, split_key
+from sim.api.schema.scheme import Resource
+from sim.api.types import Obj, Reply
+from sim.client import unmoved
+from sim.units import SECOND
+
+if TYPE_CHECKING:
+    from sim.client import Informer
+
+CLIENT = "generic-garbage-collector"
+COMPONENT = "garbage-collector-controller"
+METADATA_QPS_FACTOR = 2  # startGarbageCollectorController doubles the rate of the metadata client
+SWEEP_US = 30 * SECOND  # discovery sync period
+OWNER_INDEX = "owner"
+_QUIET = ("leases",)  # renewed all the time, deleted hardly ever
+_VERBS = ("delete", "list", "watch")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An object by identity.  virtual: known from a reference only."""
+
+    api_version: str
+    kind: str
+    key: str
+    uid: str
+    virtual: bool = False
+
+
+async def start(env: Env) -> None:
+    await GarbageCollector(env).run()
+
+
+class GarbageCollector:
+    def __init__(self, env: Env) -> None:
+        self._env = env
+        self._names = env.names
+        self._client = env.client(CLIENT, env.options.api_qps * METADATA_QPS_FACTOR)
+        self._recorder = env.recorder(COMPONENT, env.client(CLIENT))
+        self._delete_queue = env.queue("garbage_collector_attempt_to_delete")
+        self._orphan_queue = env.queue("garbage_collector_attempt_to_orphan")
+        self._absent = AbsentOwners()
+        self._informers: dict[tuple[str, str], Informer] = {}
+        self._resources: dict[tuple[str, str], Resource] = {}
+        # Which informers hold dependents of a kind: learned, so that a pod's end asks none of them.
+        self._below: dict[str, dict[tuple[str, str], None]] = {}
+        # By uid, those that wait for their dependents: by whatever name, and in which namespace,
+        # these call them.
+        self._waiting: dict[str, Item] = {}
+        self._quiet: dict[tuple[str, str], Quiet] = {}  # what has no handlers
+        self._owners_of_quiet: dict[str, None] = {}
+        self._owned_by_quiet: dict[str, Item] = {}  # by uid, those that own something
+        # Of these, by uid, whose deletion was seen to begin, with the finalizers: a second one may
+        # begin in another way.
+        self._going: dict[str, list[str]] = {}
+        self._custom: dict[str, tuple[str, Informer]] = {}  # by resource: the version followed
+        definitions = env.scheme.resource("customresourcedefinitions")
+        self._definitions = (definitions.api_version, definitions.kind)
+        for resource in env.scheme.resources:
+            shared = env.scheme.resource(resource.plural) is resource
+            if shared and resource.plural != "events" and all(verb in resource.verbs for verb in _VERBS):
+                ident = (resource.api_version, resource.kind)
+                self._informers[ident] = env.informers[resource.plural]
+                self._resources[ident] = resource
+                if resource.plural in _QUIET:
+                    self._quiet[ident] = Quiet(self._informers[ident])
+
+    async def run(self) -> None:
+        for ident, informer in self._informers.items():
+            if ident not in self._quiet:
+                self._follow(ident, informer)
+        await self._env.informers.start_and_sync()
+        workers = self._env.options.concurrent_gc_syncs
+        run_workers(self._env, self._delete_queue, self._sync, workers)
+        run_workers(self._env, self._orphan_queue, self._orphan, workers)
+        self._sweep_forever(None)
+
+    def _meet_kinds(self) -> None:
+        """Follow the kinds that definitions have made since, and leave those that are gone."""
+        definitions = self._informers.get(self._definitions)
+        if definitions is None:
+            return
+        served = Served(definitions.list())
+        wanted = {r.group_resource: r for r in served.preferred() if all(verb in r.verbs for verb in _VERBS)}
+        for name, (version, informer) in list(self._custom.items()):
+            if name not in wanted or wanted[name].version != version:
+                del self._custom[name]
+                informer.stop()
+                for ident in [ident for ident, known in self._informers.items() if known is informer]:
+                    del self._informers[ident], self._resources[ident]
+        for name, resource in wanted.items():
+            known = self._custom.get(name)
+            informer = self._env.informers.custom(resource) if known is None else known[1]
+            for each in served.resources:  # an owner may be named in any version
+                if each.group_resource == name:
+                    self._informers[each.api_version, each.kind] = informer
+                    self._resources[each.api_version, each.kind] = each
+            if known is None:
+                self._custom[name] = resource.version, informer
+                self._follow((resource.api_version, resource.kind), informer)
+                informer.start()
+
+    def _follow(self, ident: tuple[str, str], informer: Informer) -> None:
+        informer.add_index(OWNER_INDEX, _owner_uids, ("metadata", "ownerReferences"))
+
+        def added(obj: Obj) -> None:
+            meta = obj["metadata"]
+            refs = meta.get("ownerReferences")
+            if refs:
+                self._meet_owners(ident, obj, refs)
+            if "deletionTimestamp" in meta:
+                self._deletion_starts(ident, None, obj)
+
+        def updated(old: Obj, new: Obj) -> None:
+            before, after = old["metadata"], new["metadata"]
+            if before["uid"] != after["uid"]:
+                self._forget_owners()
+                self._waiting.pop(before["uid"], None)
+                added(new)  # gone and made again, between two lists
+                return
+            had, has = before.get("ownerReferences") or (), after.get("ownerReferences") or ()
+            if had is not has and had != has:
+                known = [ref["uid"] for ref in had]
+                self._meet_owners(ident, new, [ref for ref in has if ref["uid"] not in known])
+                for ref in unblocked(had, has):
+                    if (waiting := self._waiting.get(ref["uid"])) is not None:
+                        self._delete_queue.add(waiting)
+                    elif (owner := self._owner(ref, after.get("namespace", ""))) is not None:
+                        self._delete_queue.add(_item((ref["apiVersion"], ref["kind"]), owner))
+            if "deletionTimestamp" in after:
+                self._deletion_starts(ident, old, new)
+
+        def deleted(obj: Obj) -> None:
+            meta = obj["metadata"]
+            below = self._dependents(ident[1], meta["uid"])
+            if below:
+                self._absent.add(_coordinates(ident, meta["name"], meta["uid"], meta.get("namespace", "")))
+            for dependent_of, dependent in below:
+                self._delete_queue.add(_item(dependent_of, dependent))
+            self._waiting.pop(meta["uid"], None)
+            for ref in meta.get("ownerReferences") or ():
+                if (waiting := self._waiting.get(ref["uid"])) is not None:
+                    self._delete_queue.add(waiting)
+            if ident[1] in self._owners_of_quiet:
+                self._forget_owners()
+                self._sweep()
+
+        informer.on(added, updated, deleted, beat=unmoved)
+
+    # --- the graph --------------------------------------------------------------------------------
+
+    def _dependents(self, kind: str, uid: str) -> list[tuple[tuple[str, str], Obj]]:
+        return [
+            (ident, dependent)
+            for ident in self._below.get(kind, ())
+            if ident in self._informers
+            for dependent in self._informers[ident].by_index(OWNER_INDEX, uid)
+        ]
+
+    def _all_dependents(self, kind: str, uid: str) -> list[tuple[tuple[str, str], Obj]]:
+        """With those that have no handlers."""
+        quiet = [(ident, obj) for ident, kept in self._quiet.items() for obj in kept.owned_by(uid)]
+        return self._dependents(kind, uid) + quiet
+
+    def _owner(self, ref: Ref, namespace: str) -> Obj | None:
+        """The owner as the cache has it, under the reference's uid."""
+        ident = (ref["apiVersion"], ref["kind"])
+        resource = self._resources.get(ident)
+        if resource is None:
+            return None
+        found = self._informers[ident].get(_owner_key(resource, ref["name"], namespace))
+        return found if found is not None and found["metadata"]["uid"] == ref["uid"] else None
+
+    def _note_quiet(self, ident: tuple[str, str], key: str, uid: str) -> None:
+        """What somebody calls its owner is to be looked after, if nobody tells of its end."""
+        if ident in self._quiet:
+            self._owned_by_quiet[uid] = Item(*ident, key, uid, virtual=True)
+
+    def _meet_owners(self, ident: tuple[str, str], obj: Obj, refs: Any) -> None:
+        """Learn of an object's owners; look one up at the API that the cache does not know."""
+        namespace = obj["metadata"].get("namespace", "")
+        for ref in refs:
+            self._below.setdefault(ref["kind"], {})[ident] = None
+            owner_ident = (ref["apiVersion"], ref["kind"])
+            resource = self._resources.get(owner_ident)
+            if resource is None:
+                # a custom one may be met yet: as after a start, or when its definition comes later
+                key = f"{namespace}/{ref['name']}" if namespace else ref["name"]
+                self._delete_queue.add(Item(*owner_ident, key, ref["uid"], virtual=True))
+                continue
+            key = _owner_key(resource, ref["name"], namespace)
+            self._note_quiet(owner_ident, key, ref["uid"])
+            found = self._informers[owner_ident].get(key)
+            if found is not None and found["metadata"]["uid"] == ref["uid"]:
+                continue
+            if resource.namespaced and "namespace" not in obj["metadata"]:
+                self._report_namespace(ident, obj, ref)
+                continue
+            self._delete_queue.add(Item(*owner_ident, key, ref["uid"], virtual=True))
+
+    def _report_namespace(self, ident: tuple[str, str], obj: Obj, ref: Ref) -> None:
+        """Tell of an object whose owner lives in a namespace, and another one.
+
+        Cluster-wide, it is never collected.
+        """
+        meta = obj["metadata"]
+        namespace = meta.get("namespace", "")
+        owners = self._informers[ref["apiVersion"], ref["kind"]].objects.values()
+        found = next((owner["metadata"] for owner in owners if owner["metadata"]["uid"] == ref["uid"]), None)
+        if found is None or found["namespace"] == namespace:
+            return
+        about = {"apiVersion": ident[0], "kind": ident[1], "name": meta["name"], "uid": meta["uid"]}
+        if namespace:
+            about["namespace"] = namespace
+        owner = f"{ref['apiVersion']}/{ref['kind']}, namespace: {namespace}, name: {ref['name']}, uid: {ref['uid']}"
+        text = f'ownerRef [{owner}] does not exist in namespace "{namespace}"'
+        self._recorder.event(about, "Warning", "OwnerRefInvalidNamespace", text)
+
+    def _deletion_starts(self, ident: tuple[str, str], old: Obj | None, new: Obj) -> None:
+        if starts_deletion_with(old, new, self._names.finalizer_orphan):
+            self._orphan_queue.add(_item(ident, new))
+        elif starts_deletion_with(old, new, self._names.finalizer_foreground):
+            for dependent_of, dependent in self._all_dependents(ident[1], new["metadata"]["uid"]):
+                self._delete_queue.add(_item(dependent_of, dependent))
+            item = self._waiting[new["metadata"]["uid"]] = _item(ident, new)
+            self._delete_queue.add(item)
+
+    def _sweep_forever(self, _: object) -> None:
+        self._meet_kinds()
+        self._sweep()
+        self._env.ctx.call_later_us(SWEEP_US, self._sweep_forever)
+
+    def _forget_owners(self) -> None:
+        for kept in self._quiet.values():
+            kept.forget()
+
+    def _sweep(self) -> None:
+        """Look after what has no handlers: its owners, its deletions, and what it owned."""
+        going: dict[str, list[str]] = {}
+        for ident, kept in self._quiet.items():
+            kept.look()
+            if not kept.sound:
+                self._check_owners_of(ident, kept)
+            for uid, obj in kept.being_deleted().items():
+                going[uid] = obj["metadata"].get("finalizers") or []
+                if going[uid] != self._going.get(uid):
+                    self._deletion_starts(ident, None, obj)
+        for uid in self._going:
+            if uid not in going:
+                self._waiting.pop(uid, None)
+        self._going = going
+        for uid, item in list(self._owned_by_quiet.items()):
+            found = self._informers[item.api_version, item.kind].get(item.key)
+            if not self._all_dependents(item.kind, uid):
+                del self._owned_by_quiet[uid]
+            elif found is None or found["metadata"]["uid"] != uid:
+                self._delete_queue.add(item)
+
+    def _check_owners_of(self, ident: tuple[str, str], kept: Quiet) -> None:
+        orphans: dict[str, None] = {}
+        found: dict[str, Any] = {}
+        for key, refs in kept.refs.items():
+            if kept.found.get(key) is not refs:
+                for ref in refs:
+                    self._owners_of_quiet[ref["kind"]] = None
+                    owner_ident, namespace = (ref["apiVersion"], ref["kind"]), split_key(key)[0]
+                    if (resource := self._resources.get(owner_ident)) is not None:
+                        owner_key = _owner_key(resource, ref["name"], namespace)
+                        self._note_quiet(owner_ident, owner_key, ref["uid"])
+                    if self._owner(ref, namespace) is None:
+                        orphans[key] = None
+            if key not in orphans:
+                found[key] = refs
+        kept.sound, kept.found = not orphans, found
+        for key in orphans:
+            if (orphan := kept.informer.get(key)) is not None:
+                self._delete_queue.add(_item(ident, orphan))
+
+    # --- checks -----------------------------------------------------------------------------------
+
+    async def _sync(self, item: Item) -> str | None:
+        ident = (item.api_version, item.kind)
+        if ident not in self._resources:
+            # its kind is gone, and it with it; or has never been, and those that name it wait for
+            # it
+            waited_for = item.virtual and self._dependents(item.kind, item.uid)
+            return _no_mapping(*ident) if waited_for else None
+        resource, informer = self._resources[ident], self._informers[ident]
+        if item.virtual:
+            namespace, name = split_key(item.key)
+            if resource.namespaced and not namespace:
+                return None  # it cannot own what names it
+            item = replace(item, key=_owner_key(resource, name, namespace))
+        cached = informer.get(item.key)
+        if cached is not None and cached["metadata"]["uid"] != item.uid:
+            cached = None
+        if item.virtual:
+            return None if cached is not None else await self._check_virtual(item, resource)
+        if cached is None:
+            return None
+        foreground = is_deleting_dependents(cached, self._names)
+        if "deletionTimestamp" in cached["metadata"] and not foreground:
+            return None
+        live = await self._get(resource, item.key)
+        if not live.ok or live.obj["metadata"]["uid"] != item.uid:
+            return None if live.ok or live.reason == "NotFound" else live.message
+        if foreground:
+            return await self._wait_for_dependents(item, resource)
+        return await self._check_owners(item, resource, live.obj)
+
+    async def _check_virtual(self, item: Item, resource: Resource) -> str | None:
+        """Is an owner that nobody has seen really absent?  Then its dependents are checked."""
+        namespace, name = split_key(item.key)
+        coordinates = _coordinates((item.api_version, item.kind), name, item.uid, namespace)
+        if coordinates not in self._absent:
+            live = await self._get(resource, item.key)
+            if live.ok and live.obj["metadata"]["uid"] == item.uid:
+                return "owner not observed yet"
+            if not live.ok and live.reason != "NotFound":
+                return live.message
+            self._absent.add(coordinates)
+        for ident, dependent in self._all_dependents(item.kind, item.uid):
+            if resource.namespaced and dependent["metadata"].get("namespace") == namespace:
+                ref = {"apiVersion": item.api_version, "kind": item.kind, "name": name, "uid": item.uid}
+                self._report_namespace(ident, dependent, ref)
+            self._delete_queue.add(_item(ident, dependent))
+        return None
+
+    async def _check_owners(self, item: Item, resource: Resource, live: Obj) -> str | None:
+        owners: list[tuple[Ref, OwnerState]] = []
+        for ref in live["metadata"].get("ownerReferences") or ():
+            state, error = await self._state_of(ref, live)
+            if error:
+                return error
+            if state is None:
+                return None  # an owner in a namespace cannot own this: left alone for good
+            owners.append((ref, state))
+        if not owners:
+            return None
+        waiting = any(state is OwnerState.WAITING for _, state in owners)
+        below = [each for _, each in self._all_dependents(item.kind, item.uid)] if waiting else []
+        verdict = decide(live, owners, below, self._names)
+        namespace, name = split_key(item.key)
+        if verdict.disown:
+            reply = await self._disown(resource, live, verdict.disown)
+            return None if reply.ok or reply.reason == "NotFound" else reply.message
+        if verdict.unblock:
+            patch = merged_unblock_patch(live) if resource.custom else unblock_patch(live)
+            kind = "merge" if resource.custom else "strategic"
+            reply = await self._client.patch(resource, namespace, name, patch, kind=kind)
+            if not reply.ok:
+                return reply.message
+        if verdict.policy:
+            reply = await self._client.delete(resource, namespace, name, uid=item.uid, policy=verdict.policy)
+            return None if reply.ok or reply.reason == "NotFound" else reply.message
+        return None
+
+    async def _state_of(self, ref: Ref, dependent: Obj) -> tuple[OwnerState | None, str]:
+        """Whether an owner exists, at the API itself; None: it cannot own the dependent."""
+        ident = (ref["apiVersion"], ref["kind"])
+        resource = self._resources.get(ident)
+        if resource is None:
+            return None, _no_mapping(*ident)
+        namespace = dependent["metadata"].get("namespace", "") if resource.namespaced else ""
+        coordinates = _coordinates(ident, ref["name"], ref["uid"], namespace)
+        if coordinates in self._absent:
+            return OwnerState.DANGLING, ""
+        if resource.namespaced and not namespace:
+            return None, ""
+        live = await self._get(resource, _owner_key(resource, ref["name"], namespace))
+        if not live.ok and live.reason != "NotFound":
+            return None, live.message
+        if not live.ok or live.obj["metadata"]["uid"] != ref["uid"]:
+            self._absent.add(coordinates)
+            return OwnerState.DANGLING, ""
+        return OwnerState.WAITING if is_deleting_dependents(live.obj, self._names) else OwnerState.SOLID, ""
+
+    async def _wait_for_dependents(self, item: Item, resource: Resource) -> str | None:
+        blocking = [
+            (ident, dependent)
+            for ident, dependent in self._all_dependents(item.kind, item.uid)
+            if blocks(dependent, item.uid)
+        ]
+        if not blocking:
+            return await self._drop_finalizer(item, resource, self._names.finalizer_foreground)
+        for ident, dependent in blocking:
+            if not is_deleting_dependents(dependent, self._names):
+                self._delete_queue.add(_item(ident, dependent))
+            if ident in self._quiet:
+                # nobody is told when it goes
+                self._delete_queue.add_after_us(item, SWEEP_US)
+        return None
+
+    async def _orphan(self, item: Item) -> str | None:
+        """Take an owner out of all its dependents, then let it go."""
+        if (item.api_version, item.kind) not in self._resources:
+            return None
+        below = self._all_dependents(item.kind, item.uid)
+
+        async def let_go(ident: tuple[str, str], dependent: Obj) -> Reply:
+            return await self._disown(self._resources[ident], dependent, [item.uid])
+
+        replies = await self._env.ctx.gather(
+            *(lambda ident=ident, dependent=dependent: let_go(ident, dependent) for ident, dependent in below)
+        )
+        for reply in replies:
+            if not reply.ok and reply.reason != "NotFound":
+                return str(reply.message)
+        resource = self._resources[item.api_version, item.kind]
+        return await self._drop_finalizer(item, resource, self._names.finalizer_orphan)
+
+    async def _drop_finalizer(self, item: Item, resource: Resource, finalizer: str) -> str | None:
+        namespace, name = split_key(item.key)
+
+        async def attempt() -> Reply:
+            live = await self._get(resource, item.key)
+            patch = finalizer_patch(live.obj, finalizer) if live.ok else None
+            if patch is None or live.obj["metadata"]["uid"] != item.uid:
+                return live
+            return await self._client.patch(resource, namespace, name, patch, kind="merge")
+
+        reply = await retry_on_conflict(self._env.ctx, BACKOFF_US, attempt)
+        return None if reply.ok or reply.reason == "NotFound" else reply.message
+
+    async def _disown(self, resource: Resource, dependent: Obj, owners: Sequence[str]) -> Reply:
+        meta = dependent["metadata"]
+        namespace, name = meta.get("namespace", ""), meta["name"]
+        if resource.custom:
+            patch = merged_disown_patch(dependent, owners)
+            return await self._client.patch(resource, namespace, name, patch, kind="merge")
+        patch = disown_patch(meta["uid"], owners)
+        return await self._client.patch(resource, namespace, name, patch)
+
+    async def _get(self, resource: Resource, key: str) -> Reply:
+        namespace, name = split_key(key)
+        return await self._client.get(resource, namespace, name)
+
+
+def _item(ident: tuple[str, str], obj: Obj) -> Item:
+    return Item(*ident, key_of(obj), obj["metadata"]["uid"])
+
+
+def _no_mapping(api_version: str, kind: str) -> str:
+    return f"unable to get REST mapping for {api_version}/{kind}."
+
+
+def _owner_uids(obj: Obj) -> tuple[str, ...]:
+    refs = obj["metadata"].get("ownerReferences")
+    return tuple(ref["uid"] for ref in refs) if refs else ()
+
+
+def _owner_key(resource: Resource, name: str, namespace: str) -> str:
+    """Key of the owner called so by a dependent in this namespace."""
+    return f"{namespace}/{name}" if namespace and resource.namespaced else name
+
+
+def _coordinates(ident: tuple[str, str], name: str, uid: str, namespace: str) -> tuple[str, ...]:
+    return (*ident, name, uid, namespace)

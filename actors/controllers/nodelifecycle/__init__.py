@@ -1,0 +1,1 @@
+"""The node lifecycle loop: silent nodes become Unknown and are tainted."""

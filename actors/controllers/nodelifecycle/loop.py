@@ -1,0 +1,537 @@
+"""Node lifecycle: find nodes that went silent, tell their pods, taint them, at a rate that depends
+on the zone.
+
+Turns leases and node status into Ready=Unknown conditions, pods' Ready=False, NoSchedule taints (at
+once, by node event) and NoExecute taints (queued per zone: `nodelifecycle_zones`); the taint
+manager turns the latter into evictions.
+
+Holds: one pass at a time, its writes one after another on a client of 20 requests a second; the
+next pass starts a period after this one ended, so that passes drift as upstream; a pass over nodes
+that are well looks at their new leases only: a deadline is kept for each, and what else could
+change the verdict (the node object, a forgotten lease) puts it on the list of those to look at.
+
+Mirrors  kubernetes v1.25 pkg/controller/nodelifecycle/node_lifecycle_controller.go.
+Differs  a pod is queued for marking only when its node is known not to be ready, a node for
+         tainting or labelling only when there is something to write (upstream's workers find that
+         out); what is known of a node's health goes when its object does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from actors.controllers.nodelifecycle.decide import (
+    NO_EXECUTE,
+    NO_SCHEDULE,
+    ConditionTaints,
+    Health,
+    PassCost,
+    Turns,
+    has_taint,
+    label_fixes,
+    last_verdict,
+    listen,
+    next_health_try,
+    not_ready_pod,
+    only_reported,
+    opposite_taint,
+    same,
+    silent_status,
+    taint_for,
+)
+from actors.controllers.nodelifecycle.renewals import Heard, Renewals
+from actors.controllers.nodelifecycle.taints import TaintWriter
+from actors.controllers.nodelifecycle.zone_passes import Zones
+from actors.controllers.shared.shell import NODE_INDEX, Env, index_by_node, run_workers
+from actors.controllers.taint_manager.loop import TaintManager
+from sim.api.objects import condition_of
+from sim.api.types import Obj
+from sim.units import format_time, parse_time
+
+if TYPE_CHECKING:
+    from actors.controllers.nodelifecycle.zone_states import Zone
+
+CLIENT = "node-controller"
+COMPONENT = "node-controller"
+NODE_WORKERS = 8  # scheduler.UpdateWorkerSize
+POD_WORKERS = 4  # podUpdateWorkerSize
+
+
+async def start(env: Env) -> None:
+    await NodeLifecycle(env, PassCost()).run()
+
+
+class NodeLifecycle:
+    """The loop's state; `run` starts its tasks."""
+
+    def __init__(self, env: Env, cost: PassCost) -> None:
+        self._env = env
+        self._ctx = env.ctx
+        self._names = env.names
+        self._options = env.options
+        self._cost = cost
+        self._client = env.client(CLIENT)
+        self._recorder = env.recorder(COMPONENT, self._client)
+        self._order = self._ctx.stream("node-order")
+        self._writer = TaintWriter(self._ctx, self._client, self._ctx.stream("taint-backoff"))
+        self._nodes = env.informers["nodes"]
+        self._pods = env.informers["pods"]
+        self._leases = env.informers["leases"]
+        index_by_node(self._pods)
+        self._taint_manager = TaintManager(env, self._client, self._pods_of)
+        self._condition_taints = ConditionTaints(env.names)
+        self._agent = env.names.node_agent.capitalize()
+
+        self._health: dict[str, Health] = {}
+        self._renewals = Renewals(self._leases)
+        self._list: list[Health] = []
+        self._restless: dict[str, None] = {}  # nodes to look at in the next pass
+        # by which record each was as it was found, until it is looked at
+        self._listed: dict[str, int] = {}
+        # By which record each came or went since the first list, until that is told.
+        self._moved: dict[str, int] = {}
+        # Nodes whose taints or labels were not right when they were last considered, and what was
+        # wrong with the taints.
+        self._unsettled: dict[str, tuple[list[str], list[str]]] = {}
+        self._members_changed = True
+        self._zones = Zones(env, self._nodes, self._writer, self._health)
+        self._retry: dict[str, None] = {}  # nodes whose pods could not all be marked
+        self._owed_us = 0  # work of the running pass not yet slept
+        self._node_queue = env.queue("node_lifecycle_controller")
+        self._pod_queue = env.queue("node_lifecycle_controller_pods")
+
+    async def run(self) -> None:
+        self._nodes.on(
+            self._node_added, self._node_updated, self._node_deleted, beat=self._node_beaten, late=True
+        )
+        self._pods.on(add=self._pod_added, update=self._pod_updated, delete=self._pod_deleted)
+        await self._env.informers.start_and_sync()
+        run_workers(self._env, self._node_queue, self._sync_node, NODE_WORKERS)
+        run_workers(self._env, self._pod_queue, self._sync_pod, POD_WORKERS)
+        self._ctx.spawn(self._zones.taint_forever, name="no-execute")
+        self._ctx.spawn(self._monitor_forever, name="node-monitor")
+
+    # --- informers --------------------------------------------------------------------------------
+
+    def _pods_of(self, node: str) -> list[Obj]:
+        return self._pods.by_index(NODE_INDEX, node)
+
+    def _node_added(self, node: Obj) -> None:
+        self._members_changed = True
+        name = node["metadata"]["name"]
+        self._restless[name], self._listed[name] = None, self._ctx.kernel.cause
+        if self._nodes.synced:
+            self._moved[name] = self._ctx.kernel.cause
+        self._taint_manager.node_changed(None, node)
+        self._consider(node)
+
+    def _node_updated(self, old: Obj, new: Obj) -> None:
+        health = self._health.get(new["metadata"]["name"])
+        if health is not None and _ready(old) != _ready(new):
+            health.verdict = self._ctx.kernel.cause
+        self._restless[new["metadata"]["name"]] = None
+        self._taint_manager.node_changed(old, new)
+        self._consider(new)
+
+    def _node_beaten(self, old: Obj, node: Obj) -> None:
+        """It said that it is as it was: what could not be written for it may be tried again."""
+        name = node["metadata"]["name"]
+        self._restless[name] = None
+        health = self._health.get(name)
+        if health is not None and (same(old, health.node) or same(old, health.beaten)):
+            health.beaten = node
+        if node["metadata"]["name"] in self._unsettled:
+            self._consider(node)
+
+    def _node_deleted(self, node: Obj) -> None:
+        self._members_changed = True
+        self._moved[node["metadata"]["name"]] = self._ctx.kernel.cause
+        self._taint_manager.node_changed(node, None)
+        self._unsettled.pop(node["metadata"]["name"], None)
+        self._nodes.urge("nodelifecycle", bool(self._unsettled))
+        self._retry.pop(node["metadata"]["name"], None)
+
+    def _consider(self, node: Obj) -> None:
+        """Queue a node whose NoSchedule taints or labels are not what they should be."""
+        added, removed = self._condition_taints.diff(node)
+        name = node["metadata"]["name"]
+        if added or removed or label_fixes(node["metadata"].get("labels") or {}, self._names):
+            anew = self._unsettled.get(name) != (added, removed)
+            self._unsettled[name] = added, removed
+            self._node_queue.add(name, anew=anew)
+        else:
+            self._unsettled.pop(name, None)
+        self._nodes.urge("nodelifecycle", bool(self._unsettled))
+
+    def _pod_added(self, pod: Obj) -> None:
+        self._taint_manager.pod_changed(None, pod)
+        self._pod_bound(pod)
+
+    def _pod_updated(self, old: Obj, new: Obj) -> None:
+        if old["spec"] is new["spec"]:
+            return
+        self._taint_manager.pod_changed(old, new)
+        if old["spec"].get("nodeName") != new["spec"].get("nodeName"):
+            self._pod_bound(new)
+
+    def _pod_deleted(self, pod: Obj) -> None:
+        self._taint_manager.pod_changed(pod, None)
+
+    def _pod_bound(self, pod: Obj) -> None:
+        health = self._health.get(pod["spec"].get("nodeName", ""))
+        if health is not None and health.ready is not None and health.ready["status"] != "True":
+            self._pod_queue.add(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
+
+    # --- workers ----------------------------------------------------------------------------------
+
+    async def _sync_node(self, name: str) -> str | None:
+        """NoSchedule taints and labels of one node.
+
+        Failures wait for the node's next event, as upstream.
+        """
+        node = self._nodes.get(name)
+        if node is None:
+            return None
+        added, removed = self._condition_taints.diff(node)
+        if added or removed:
+            pairs = [(key, NO_SCHEDULE) for key in removed]
+            await self._writer.swap(node, [(key, NO_SCHEDULE) for key in added], pairs)
+        fixes = label_fixes(node["metadata"].get("labels") or {}, self._names)
+        if fixes:
+            await self._client.patch("nodes", "", name, {"metadata": {"labels": fixes}})
+        return None
+
+    async def _sync_pod(self, key: str) -> str | None:
+        """Mark a pod that came to a node which is not ready."""
+        pod = self._pods.get(key)
+        if pod is None:
+            return None
+        name = pod["spec"].get("nodeName", "")
+        health = self._health.get(name)
+        if health is None or health.ready is None:
+            return None
+        if self._nodes.get(name) is None:
+            return f"node {name} not found"
+        if health.ready["status"] != "True" and not await self._mark_pods([pod]):
+            return "pod status not written"
+        return None
+
+    async def _mark_pods(self, pods: list[Obj]) -> bool:
+        """Ready=False and an event for each pod; False if a write failed."""
+        done = True
+        for pod in pods:
+            changed = not_ready_pod(pod, format_time(self._ctx.wall_us()))
+            if changed is None:
+                continue
+            reply = await self._client.update("pods", changed, subresource="status")
+            if reply.reason == "NotFound":
+                continue
+            done = done and reply.ok
+            self._recorder.event(pod, "Warning", "NodeNotReady", "Node is not ready")
+        return done
+
+    # --- the monitor pass -------------------------------------------------------------------------
+
+    async def _monitor_forever(self) -> None:
+        while True:
+            await self._monitor_pass()
+            await self._ctx.sleep_us(self._options.node_monitor_period_us)
+
+    async def _pay(self) -> None:
+        """Let the time pass that the work since the last request took."""
+        owed, self._owed_us = self._owed_us, 0
+        if owed:
+            await self._ctx.sleep_us(owed)
+
+    async def _monitor_pass(self) -> None:
+        """Look at every node, that is: at those where a look could find something, in their turn
+        and at its time.
+        """
+        self._owed_us += self._cost.base_us
+        if self._members_changed:
+            await self._settle_members()
+        everyone, cost_us = self._list, self._cost.node_us
+        count = len(everyone)
+        # upstream ranges over a map: a fixed arbitrary order from a random start
+        first = self._order.randrange(count) if count else 0
+        nodes = self._nodes.objects.copy()  # as at the start of the pass; leases are read live
+        kernel = self._ctx.kernel
+        cause, owed_us = kernel.cause, self._owed_us
+        start_us = self._ctx.now_us() + owed_us
+        self._leases.pull()
+        news, later, looked = self._renewals.news(), list[Heard](), dict[str, Health]()
+        turns = Turns(first, count, start_us, cost_us, count)
+        found, reporters = self._worth_a_look(turns, nodes)
+        looked.update((health.name, health) for health in reporters)
+        unsure = False
+        for turn, health in found:
+            self._owed_us = owed_us + cost_us * (turn + 1)
+            before = self._ctx.now_us(), self._owed_us
+            looked[health.name] = health
+            await self._examine(health, nodes.get(health.name))
+            kernel.cause = cause
+            if (self._ctx.now_us(), self._owed_us) != before:
+                turns = replace(turns, done=turn + 1)
+                break
+            for known, renewed in self._renewals.each(self._renewals.news()):
+                unsure = True
+                if known is not None and turns.of(known.index) > turn:
+                    later.append((known, renewed))
+                elif known is not None:  # its turn is over
+                    self._restless[known.name] = None
+        else:
+            self._owed_us = owed_us + cost_us * count
+        if count:
+            self._renewals.hear(news, turns, looked)
+        for known, renewed in later:
+            self._renewals.tell(known, renewed, turns, looked)
+        if unsure:
+            self._renewals.unsure()
+        self._hear_reports(reporters, nodes, turns)
+        for turn in range(turns.done, count):
+            health = everyone[(first + turn) % count]
+            self._owed_us += cost_us
+            await self._examine(health, nodes.get(health.name))
+            kernel.cause = cause
+        await self._pay()
+        await self._handle_disruption(nodes)
+
+    def _worth_a_look(
+        self, turns: Turns, nodes: Mapping[str, Obj]
+    ) -> tuple[list[tuple[int, Health]], list[Health]]:
+        """By turn: nodes that are not well or changed, and those that may be silent for too long
+        when the last turn is over.
+
+        Where nobody but those who are well and reported is to be looked at, they are answered
+        apart.
+        """
+        names, self._restless = self._restless, {}
+        found: dict[int, Health] = {}
+        for name in names:
+            known = self._health.get(name)
+            if known is not None:
+                found[turns.of(known.index)] = known
+        reporters = [*found.values()]
+        last_us = turns.start_us + turns.cost_us * turns.count
+        for health in self._renewals.late(last_us - self._options.node_monitor_grace_period_us):
+            if health.quiet and self._health.get(health.name) is health:
+                found[turns.of(health.index)] = health
+                reporters = []
+        if all(only_reported(health, nodes.get(health.name)) for health in reporters) and self._renewals.sees(
+            reporters
+        ):
+            return [], reporters
+        return sorted(found.items()), []
+
+    def _hear_reports(self, reporters: list[Health], nodes: Mapping[str, Obj], turns: Turns) -> None:
+        """As `_examine` of those who only reported, each in its turn."""
+        for health in reporters:
+            node = nodes[health.name]
+            if not same(node, health.node):
+                health.node, health.ready = node, condition_of(node, "Ready")
+        self._renewals.report(reporters, turns)
+        for health in reporters:
+            if not health.timed:  # it forgot the lease that it had
+                self._restless[health.name] = None
+
+    async def _examine(self, health: Health, node: Obj | None) -> None:
+        """One node in its turn; afterwards it is well and has a deadline, or is looked at again in
+        the next pass.
+        """
+        self._renewals.read(health)
+        lease = self._leases.newest(health.lease_key)
+        renewed = None if lease is None else lease.peek_us("spec", "renewTime")
+        health.lease_revision = "" if lease is None else str(lease.rev)
+        now_us = self._ctx.now_us() + self._owed_us
+        well = health.quiet and (same(node, health.node) or same(node, health.beaten))
+        if well and node is not None and not same(node, health.node):
+            health.node = node
+            listen(health, condition_of(node, "Ready"), renewed, now_us, now_us)
+        elif well and renewed is not None:
+            health.hear(renewed, now_us)
+        silent = now_us - health.probe_us > self._options.node_monitor_grace_period_us
+        if node is not None and (silent or not well):
+            await self._look(health, node, renewed)
+            self._leases.pull()
+        self._renewals.expect(health)
+        if not health.quiet or health.renewed is None:
+            self._restless[health.name] = None
+
+    async def _settle_members(self) -> None:
+        """Meet new nodes and part from those that are gone."""
+        self._members_changed = False
+        nodes = self._nodes.objects
+        added = [node for name, node in nodes.items() if name not in self._health]
+        gone = [health for name, health in self._health.items() if name not in nodes]
+        # A pass comes of nothing but time: who is met or gone is so by what was seen, but for those
+        # found by who begins.
+        kernel, cause = self._ctx.kernel, self._ctx.kernel.cause
+        for node in added:
+            name = node["metadata"]["name"]
+            kernel.cause = self._moved.get(name, cause)
+            self._node_event(
+                node, "RegisteredNode", f"Node {name} event: Registered Node {name} in Controller"
+            )
+            self._health[name] = health = self._unheard(name)
+            self._renewals.holders[health.lease_key] = health
+            health.node = node
+            self._restless[name] = None
+        for health in gone:
+            del self._health[health.name], self._renewals.holders[health.lease_key]
+            self._listed.pop(health.name, None)
+            self._zones.leave_out(health)
+            if health.node is not None:
+                kernel.cause = self._moved.get(health.name, cause)
+                text = f"Node {health.name} event: Removing Node {health.name} from Controller"
+                self._node_event(health.node, "RemovingNode", text)
+        self._moved = {}
+        if added or gone:
+            self._renewals.changed()
+            self._list = list(self._health.values())
+            self._order.shuffle(self._list)
+            for index, health in enumerate(self._list):
+                health.index = index
+        # In the order of the passes, for upstream ranges over the same map: not by names, which
+        # would have one and the same node always meet the workers that write its other taints.
+        met = {node["metadata"]["name"]: node for node in added}
+        for health in self._list if met else ():
+            if health.name in met:
+                kernel.cause = self._listed.get(health.name) or cause
+                await self._mark_reachable(met[health.name])
+        kernel.cause = cause
+
+    def _unheard(self, name: str) -> Health:
+        namespace = self._names.lease_namespace
+        return Health(name, self._client.scheme.key("leases", namespace, name))
+
+    async def _look(self, health: Health, node: Obj, renewed: int | None) -> None:
+        """One node in full: its health, its taints, its pods."""
+        health.quiet = False
+        outcome = await self._update_health(health, node, renewed)
+        if outcome is None:
+            self._zones.leave_out(health)  # skipped this time
+            return
+        live, observed = outcome
+        ready = condition_of(live, "Ready")
+        zone = self._zones.count(health, live, ready is not None and ready["status"] == "True")
+        if ready is None:
+            return
+        found = self._listed.pop(health.name, 0)
+        if ready["status"] != "True" and not health.verdict:  # a new leader finds it so
+            is_silent = ready["status"] == "Unknown"
+            silence = self._ctx.silence(health.name, self._ctx.now_us()) if is_silent else 0
+            health.verdict = silence or found
+        self._ctx.kernel.cause = health.verdict or found or self._ctx.kernel.cause
+        await self._set_eviction(live, observed, zone)
+        if ready["status"] != "True" and observed == "True":
+            name = health.name
+            self._node_event(live, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
+            self._retry[name] = None
+        if health.name in self._retry and (ready["status"] != "True" or observed != "True"):
+            await self._pay()
+            if not await self._mark_pods(self._pods_of(health.name)):
+                return
+        self._retry.pop(health.name, None)
+        health.node, health.beaten = node, None
+        health.quiet = observed == ready["status"] == "True" and not self._taint_keys(node)
+
+    def _taint_keys(self, node: Obj) -> list[tuple[str, str]]:
+        """The NoExecute taints of ours that a node has."""
+        names = self._names
+        ours = ((names.taint_unreachable, NO_EXECUTE), (names.taint_not_ready, NO_EXECUTE))
+        return [pair for pair in ours if has_taint(node, *pair)]
+
+    async def _update_health(self, health: Health, node: Obj, renewed: int | None) -> tuple[Obj, str] | None:
+        """Listen to a node and write Unknown if it is silent: the node then, and the Ready status
+        before.
+
+        None: the writes failed, nothing more is done about the node in this pass.
+        """
+        failed_us, last = -1, False
+        while True:
+            now_us = self._ctx.now_us() + self._owed_us
+            ready = condition_of(node, "Ready")
+            created_us = now_us if ready is not None else now_us - self._age_us(node)
+            listen(health, ready, renewed, now_us, created_us)
+            options = self._options
+            grace_us = options.node_monitor_grace_period_us
+            if ready is None:
+                grace_us = options.node_startup_grace_period_us
+            observed = "Unknown" if ready is None else ready["status"]
+            if now_us - health.probe_us <= grace_us:
+                return node, observed
+            silent = silent_status(node, format_time(self._ctx.wall_us() + self._owed_us), self._agent)
+            changed = condition_of(silent, "Ready")
+            if changed is ready:  # was Unknown already
+                return silent, observed
+            await self._pay()
+            self._judge(health, now_us)
+            reply = await self._client.update("nodes", silent, subresource="status")
+            if reply.ok:
+                health.ready, health.renewed = changed, renewed
+                return silent, observed
+            again = await self._client.get("nodes", "", health.name)
+            if not again.ok or last:
+                return None
+            node, now_us = again.obj, self._ctx.now_us()
+            failed_us = now_us if failed_us < 0 else failed_us
+            at_us, last = next_health_try(failed_us, now_us)
+            await self._ctx.sleep_us(at_us - now_us)
+
+    def _judge(self, health: Health, now_us: int) -> None:
+        """What follows is because the node is silent, and that because of the fault that silenced
+        it, if known.
+        """
+        why = {"silent_us": now_us - health.probe_us, "lease": health.lease_revision}
+        silence = self._ctx.silence(health.name, health.probe_us)
+        health.verdict = self._ctx.decided("unheard", f"nodes/{health.name}", why, silence)
+
+    def _age_us(self, node: Obj) -> int:
+        return self._ctx.wall_us() + self._owed_us - parse_time(node["metadata"]["creationTimestamp"])
+
+    async def _set_eviction(self, node: Obj, observed: str, zone: Zone) -> None:
+        """Queue, swap or lift the NoExecute taint by the Ready status before this pass's own write."""
+        taint = taint_for(observed, self._names)
+        if taint is None:
+            if observed == "True":
+                await self._mark_reachable(node)
+            return
+        opposite = opposite_taint(taint, self._names)
+        if has_taint(node, opposite, NO_EXECUTE):
+            await self._pay()
+            await self._writer.swap(node, [(taint, NO_EXECUTE)], [(opposite, NO_EXECUTE)])
+            return
+        self._zones.queue(zone, node, anew=not has_taint(node, taint, NO_EXECUTE))
+
+    async def _mark_reachable(self, node: Obj) -> None:
+        """Take both NoExecute taints off and the node out of its queue."""
+        for pair in self._taint_keys(node):
+            await self._pay()
+            if not await self._writer.remove(node, [pair]):
+                return
+        self._zones.unqueue(node)
+
+    async def _handle_disruption(self, nodes: Mapping[str, Obj]) -> None:
+        """Set the zones' states and rates by the counts of this pass."""
+        decision = self._zones.decide(nodes)
+        kernel, cause = self._ctx.kernel, self._ctx.kernel.cause
+        if decision.absolve:  # because of the last one that fell silent
+            kernel.cause = last_verdict(self._list) or cause
+            for node in nodes.values():
+                await self._mark_reachable(node)
+            kernel.cause = cause
+        if decision.fresh:
+            self._renewals.heard_all(self._ctx.now_us())
+        self._zones.settle(decision, self._list)
+
+    def _node_event(self, node: Obj, reason: str, message: str) -> None:
+        meta = node["metadata"]
+        ref = {"apiVersion": "v1", "kind": "Node", "name": meta["name"], "uid": meta["uid"]}
+        self._recorder.event(ref, "Normal", reason, message)
+
+
+def _ready(node: Obj) -> str:
+    ready = condition_of(node, "Ready")
+    return "" if ready is None else str(ready["status"])

@@ -1,0 +1,1 @@
+"""The StatefulSet loop."""

@@ -1,0 +1,1 @@
+"""The taint manager: pods leave nodes that have NoExecute taints."""

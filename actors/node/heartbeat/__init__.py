@@ -1,0 +1,1 @@
+"""Registration, status and lease of a node, and its shutdown."""

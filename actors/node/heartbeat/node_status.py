@@ -1,0 +1,397 @@
+"""What a node says about itself: the Node object at registration and its status.  Pure.
+
+Mirrors  pkg/kubelet/kubelet_node_status.go, nodestatus/setters.go: order and texts of addresses, capacity,
+         nodeInfo, images and conditions (v1.25).
+Differs  one address family, no device plug-ins (an extended resource is there by the machine's capacity, or by
+         somebody's patch of the status until the agent starts anew); volume limits only as capacity says; of what a cloud
+         would tell there is the provider's id alone, zone and region are the machine's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from sys import intern
+from typing import Any
+
+from actors.node.pods.pod_status import image_id
+from actors.node.pods.status_manager import condition_order
+from actors.node.runtime.machine import RUNTIME, RUNTIME_VERSION, Machine
+from actors.node.runtime.profile import NodeSpec
+from sim.api.kinds.validation.resources import is_extended
+from sim.ident import Names
+from sim.options.cloud import provider_id
+from sim.options.node_agent import NodeAgentOptions
+from sim.units import (
+    NANO,
+    format_quantity_milli,
+    format_quantity_nano,
+    quantity_milli,
+    quantity_nano,
+    quantity_style,
+)
+
+Obj = dict[str, Any]
+
+VERSION = "v1.25.16"  # the last patch of the line
+PRESSURES = (
+    ("MemoryPressure", "InsufficientMemory", "SufficientMemory", "insufficient memory available", "sufficient memory available"),
+    ("DiskPressure", "DiskPressure", "NoDiskPressure", "disk pressure", "no disk pressure"),
+    ("PIDPressure", "InsufficientPID", "SufficientPID", "insufficient PID available", "sufficient PID available"),
+)  # fmt: skip
+OWN = frozenset({*(row[0] for row in PRESSURES), "Ready"})
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What the conditions are computed from.  errors: of Ready, in upstream's order."""
+
+    errors: tuple[str, ...] = ()
+    pressures: tuple[str, ...] = ()
+
+
+WELL = Health()
+
+
+def host_address(machine: Machine, options: NodeAgentOptions) -> str:
+    """--node-ip, else the scenario's address, else one made from the name."""
+    if options.node_ip or machine.spec.address:
+        return options.node_ip or machine.spec.address
+    digest = hashlib.md5(machine.spec.name.encode(), usedforsecurity=False).digest()
+    return f"172.{16 + digest[0] % 16}.{digest[1]}.{1 + digest[2] % 254}"
+
+
+def default_labels(spec: NodeSpec, names: Names) -> dict[str, str]:
+    """Labels the agent sets and reconciles by itself."""
+    labels = {
+        names.label_hostname: spec.name,
+        names.label_os: spec.os,
+        names.label_arch: spec.arch,
+        names.label_beta_os: spec.os,
+        names.label_beta_arch: spec.arch,
+    }
+    for value, keys in (
+        (spec.instance_type, (names.label_instance_type, names.label_beta_instance_type)),
+        (spec.zone, (names.label_zone, names.label_beta_zone)),
+        (spec.region, (names.label_region, names.label_beta_region)),
+    ):
+        if value:
+            labels.update(dict.fromkeys(keys, value))
+    return labels
+
+
+def initial_labels(spec: NodeSpec, options: NodeAgentOptions, names: Names) -> dict[str, str]:
+    """Labels of the node as it registers: what is given takes the place of what is known."""
+    return {**default_labels(spec, names), **spec.labels, **options.node_labels}
+
+
+def stale_labels(
+    held: Mapping[str, str], spec: NodeSpec, options: NodeAgentOptions, names: Names
+) -> dict[str, str | None]:
+    """What a registered node's labels are to be patched with: of default ones, those that it would register otherwise."""
+    initial = initial_labels(spec, options, names)
+    keys = (
+        names.label_hostname, names.label_zone, names.label_region, names.label_beta_zone, names.label_beta_region,
+        names.label_instance_type, names.label_beta_instance_type, names.label_os, names.label_arch,
+        names.label_beta_os, names.label_beta_arch,
+    )  # fmt: skip
+    return {k: initial[k] or None for k in keys if k in initial and held.get(k, "") != initial[k]}
+
+
+def lost_labels(node: Obj, spec: NodeSpec, names: Names) -> dict[str, str]:
+    """Those that every pass puts right: what the machine is."""
+    held = node["metadata"].get("labels") or {}
+    return {k: v for k, v in ((names.label_os, spec.os), (names.label_arch, spec.arch)) if held.get(k) != v}
+
+
+def allocatable_of(capacity: Mapping[str, str], options: NodeAgentOptions) -> dict[str, str]:
+    """Capacity less reservations and hard eviction thresholds, of memory also less huge pages; never below zero."""
+    result = {}
+    for resource, text in capacity.items():
+        held = reserved_nano(resource, text, options)
+        left = max(0, quantity_nano(text) - held)
+        result[resource] = _stored(format_quantity_nano(left, quantity_style(text)) if held else text)
+    huge = sum(quantity_nano(text) for name, text in capacity.items() if name.startswith("hugepages-"))
+    if huge and "memory" in result:  # set aside, whoever uses them
+        left_nano = max(0, quantity_nano(result["memory"]) - huge)
+        result["memory"] = _stored(format_quantity_nano(left_nano, quantity_style(result["memory"])))
+    return result
+
+
+def reserved_nano(resource: str, capacity: str, options: NodeAgentOptions) -> int:
+    """How much of a resource is set aside from pods."""
+    held = [options.orch_reserved.get(resource, "0"), options.system_reserved.get(resource, "0")]
+    if resource == "cpu" and options.reserved_cpus:
+        held = [str(len(options.reserved_cpus))]
+    nano = sum(map(quantity_nano, held))
+    signal = {"memory": "memory.available", "ephemeral-storage": "nodefs.available"}.get(resource)
+    if signal and not options.experimental_allocatable_ignore_eviction:
+        nano += threshold_value(options.eviction_hard.get(signal, "0"), capacity) * NANO
+    return nano
+
+
+def _stored(text: str) -> str:
+    """As the API gives it back (its defaults round resource lists): another text would look like a change."""
+    return format_quantity_milli(quantity_milli(text), quantity_style(text))
+
+
+def threshold_value(threshold: str, capacity: str) -> int:
+    """A threshold as an amount; Quirk: a percentage is a float32 times capacity, truncated."""
+    if not threshold.endswith("%"):
+        return quantity_nano(threshold) // 1_000_000_000
+    share = struct.unpack("f", struct.pack("f", float(threshold[:-1]) / 100))[0]
+    return int(quantity_nano(capacity) // 1_000_000_000 * share)
+
+
+def capacity_of(spec: NodeSpec, options: NodeAgentOptions) -> dict[str, str]:
+    capacity = {resource: _stored(text) for resource, text in spec.capacity.items()}
+    pods = quantity_milli(capacity.get("pods", str(options.max_pods))) // 1000
+    if options.pods_per_core:
+        pods = min(pods, options.pods_per_core * quantity_milli(capacity.get("cpu", "0")) // 1000)
+    return {**capacity, "pods": format_quantity_milli(pods * 1000)}
+
+
+def node_info(machine: Machine) -> Obj:
+    return {
+        "machineID": machine.machine_id,
+        "systemUUID": machine.system_uuid,
+        "bootID": machine.boot_id,
+        "kernelVersion": "5.15.0",
+        "osImage": "Debian GNU/Linux 11 (bullseye)",
+        "containerRuntimeVersion": f"{RUNTIME}://{RUNTIME_VERSION}",
+        "kubeletVersion": VERSION,
+        "kubeProxyVersion": VERSION,
+        "operatingSystem": machine.spec.os,
+        "architecture": machine.spec.arch,
+    }
+
+
+def images_of(images: Mapping[str, int], limit: int) -> list[Obj]:
+    """The largest first, each by its digest and by its tag."""
+    rows = sorted(images.items(), key=lambda row: (-row[1], row[0]))
+    shown = rows if limit < 0 else rows[:limit]
+    return [{"names": [*dict.fromkeys((image_id(name), name))], "sizeBytes": size} for name, size in shown]
+
+
+def conditions_of(health: Health, old: Sequence[Obj], now: str) -> tuple[list[Obj], list[str]]:
+    """All conditions, ours in the places that they have, and the reasons of the events that their changes cause."""
+    held = {c["type"]: c for c in old}
+    made: dict[str, Obj] = {}
+    events = []
+    for type_, bad, good, bad_text, good_text in PRESSURES:
+        status = "True" if type_ in health.pressures else "False"
+        before = held.get(type_)
+        if before is not None and before["status"] == status:
+            made[type_] = {**before, "lastHeartbeatTime": now}  # Quirk: reason and message stay
+            continue
+        word, text = (bad, bad_text) if status == "True" else (good, good_text)
+        made[type_] = _condition(type_, status, f"KubeletHas{word}", f"kubelet has {text}", before, now)
+        events.append(f"NodeHas{word}")
+    if health.errors:
+        message = health.errors[0] if len(health.errors) == 1 else f"[{', '.join(health.errors)}]"
+        ready = _condition("Ready", "False", "KubeletNotReady", message, held.get("Ready"), now)
+    else:
+        ready = _condition(
+            "Ready", "True", "KubeletReady", "kubelet is posting ready status", held.get("Ready"), now
+        )
+    before = held.get("Ready")
+    if before is not None and before["status"] != ready["status"]:
+        events.append("NodeReady" if ready["status"] == "True" else "NodeNotReady")
+    made["Ready"] = ready
+    return [*(made.pop(c["type"], c) for c in old), *made.values()], events
+
+
+def _condition(type_: str, status: str, reason: str, message: str, before: Obj | None, now: str) -> Obj:
+    moved = before is None or before["status"] != status
+    since = now if moved or before is None else before.get("lastTransitionTime") or now
+    return {
+        "type": type_,
+        "status": status,
+        "lastHeartbeatTime": now,
+        "lastTransitionTime": since,
+        "reason": intern(reason),
+        "message": intern(message),
+    }
+
+
+def status_of(
+    machine: Machine, options: NodeAgentOptions, fixed: Obj, old: Obj, health: Health, now: str
+) -> tuple[Obj, list[str]]:
+    """All setters on top of the status that the API holds.  `fixed`: what `fixed_status` made once."""
+    conditions, events = conditions_of(health, old.get("conditions") or (), now)
+    before = (old.get("nodeInfo") or {}).get("bootID")
+    if before and before != fixed["nodeInfo"]["bootID"]:
+        events.insert(0, "Rebooted")
+    status = {**old, **fixed, **_with_others(old, fixed), "conditions": conditions}
+    if not status["images"]:
+        del status["images"]
+    return status, events
+
+
+def _with_others(old: Obj, fixed: Obj) -> Obj:
+    """Capacity and allocatable, if others have said something of resources that the machine knows nothing of.
+
+    Such a capacity may be allocated whole; an extended resource that is no capacity any more may not.
+    """
+    ours = fixed["capacity"]
+    more = {name: amount for name, amount in (old.get("capacity") or {}).items() if name not in ours}
+    left = {
+        name: amount
+        for name, amount in (old.get("allocatable") or {}).items()
+        if name not in ours and name not in more and not is_extended(name)
+    }
+    if not more and not left:
+        return {}
+    return {"capacity": {**ours, **more}, "allocatable": {**fixed["allocatable"], **more, **left}}
+
+
+def without_extended(held: Obj, fixed: Obj) -> Obj:
+    """What an agent that starts patches the status with that is held: nobody offers an extended resource any more."""
+    none = {
+        name: "0"
+        for name, amount in (held.get("capacity") or {}).items()
+        if name not in fixed["capacity"] and amount != "0" and is_extended(name)
+    }
+    return {"capacity": none, "allocatable": none} if none else {}
+
+
+def fixed_status(machine: Machine, options: NodeAgentOptions, address: str) -> Obj:
+    """The parts of the status that one incarnation of the agent never changes, but for the list of images."""
+    capacity = capacity_of(machine.spec, options)
+    return listing(machine, options) | {
+        "addresses": [
+            {"type": "InternalIP", "address": address},
+            {"type": "Hostname", "address": machine.spec.name},
+        ],
+        "capacity": _one(*capacity.items()),
+        "allocatable": _one(*allocatable_of(capacity, options).items()),
+        "nodeInfo": node_info(machine),
+        "daemonEndpoints": _endpoints(options.port),
+    }
+
+
+def listing(machine: Machine, options: NodeAgentOptions) -> Obj:
+    """The part of the status that lists images."""
+    return {"images": images_of(machine.images, options.node_status_max_images)}
+
+
+@lru_cache(maxsize=64)
+def _endpoints(port: int) -> Obj:
+    """The same object for all nodes alike."""
+    return {"kubeletEndpoint": {"Port": port}}
+
+
+@lru_cache(maxsize=64)
+def _one(*items: tuple[str, str]) -> dict[str, str]:
+    """The same map for all nodes alike."""
+    return dict(items)
+
+
+def new_node(machine: Machine, options: NodeAgentOptions, names: Names, status: Obj) -> Obj:
+    """The object that registration POSTs."""
+    spec = machine.spec
+    taints = [dict(taint) for taint in spec.taints] + [dict(taint) for taint in options.register_with_taints]
+    node_spec: Obj = {}
+    if not options.register_schedulable:
+        node_spec["unschedulable"] = True
+        mark = {"key": names.taint_unschedulable, "effect": "NoSchedule"}
+        if not any(t["key"] == mark["key"] and t["effect"] == mark["effect"] for t in taints):
+            taints.append(mark)
+    if taints:
+        node_spec["taints"] = taints
+    known_as = spec.provider_id or options.provider_id
+    if known_as or options.cloud_provider:
+        node_spec["providerID"] = known_as or provider_id(spec.name)
+    metadata: Obj = {
+        "name": spec.name,
+        "labels": initial_labels(spec, options, names),
+    }
+    asked = {
+        names.annotation_attach_detach: options.enable_controller_attach_detach,
+        names.annotation_keep_volumes: options.keep_terminated_pod_volumes,
+    }
+    if any(asked.values()):
+        metadata["annotations"] = {key: "true" for key, wanted in asked.items() if wanted}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": node_spec, "status": status}
+
+
+def is_given_up(status: Obj) -> bool:
+    """Whether somebody else has written that nothing is heard of the node."""
+    return any(c["type"] == "Ready" and c["status"] == "Unknown" for c in status.get("conditions") or ())
+
+
+def changed(old: Obj, new: Obj) -> bool:
+    """Whether the status differs in more than heartbeat times and the order of conditions."""
+    if any(key not in new for key in old):
+        return True
+    for key, value in new.items():
+        if key != "conditions" and old.get(key) != value:
+            return True
+    held = {c["type"]: c for c in old.get("conditions") or ()}
+    if len(held) != len(new["conditions"]):
+        return True
+    for condition in new["conditions"]:
+        before = held.get(condition["type"])
+        if before is None:
+            return True
+        if (
+            before is not condition
+            and before | {"lastHeartbeatTime": condition["lastHeartbeatTime"]} != condition
+        ):
+            return True
+    return False
+
+
+def only_beaten(old: Obj, new: Obj) -> bool:
+    """Whether a status differs from an earlier one in heartbeat times alone; False also where that takes a longer look."""
+    before, after = old.get("conditions") or (), new.get("conditions") or ()
+    if len(old) != len(new) or len(before) != len(after):
+        return False
+    if any(value is not old.get(key) for key, value in new.items() if key != "conditions"):
+        return False
+    return all(
+        held is now or {**held, "lastHeartbeatTime": now.get("lastHeartbeatTime")} == now
+        for held, now in zip(before, after, strict=True)
+    )
+
+
+def beat_patch(old: Obj, now: str) -> Obj:
+    """As `status_patch` where nothing has changed: new heartbeat times."""
+    beaten = [c["type"] for c in old["conditions"] if c["type"] in OWN and c.get("lastHeartbeatTime") != now]
+    return {"conditions": [{"type": type_, "lastHeartbeatTime": now} for type_ in beaten]}
+
+
+def status_patch(old: Obj, new: Obj) -> Obj:
+    """Strategic merge of `status`: of a condition what has changed, the address list whole.
+
+    What the read did not show and somebody else has written meanwhile stays: a heartbeat that was made from an old read
+    does not make a node ready that was given up.
+    """
+    patch: Obj = {}
+    for key, value in new.items():
+        if key == "addresses" and old.get(key) != value:
+            patch[key] = [*value, {"$patch": "replace"}]
+        elif key == "conditions":
+            before = {c["type"]: c for c in old.get(key) or ()}
+            patch[key] = [_changes(before.get(c["type"], {}), c) for c in value if before.get(c["type"]) != c]
+            patch |= condition_order(old.get(key) or [], value)
+        elif key in ("capacity", "allocatable"):
+            patch |= {key: changes} if (changes := _amounts(old.get(key) or {}, value)) else {}
+        elif old.get(key) != value:
+            patch[key] = value
+    return patch | {key: None for key in old if key not in new}
+
+
+def _amounts(old: Obj, new: Obj) -> Obj:
+    """What turns one map of resources into the other."""
+    changed = {name: amount for name, amount in new.items() if old.get(name) != amount}
+    return changed | {name: None for name in old if name not in new}
+
+
+def _changes(old: Obj, new: Obj) -> Obj:
+    """What turns one condition into the other, and whose it is."""
+    changed = {key: value for key, value in new.items() if key == "type" or old.get(key) != value}
+    return changed | {key: None for key in old if key not in new}

@@ -1,0 +1,1 @@
+"""Pods on a node: workers, status, probes and their end."""

@@ -1,0 +1,185 @@
+"""A pod and what its runtime shows turned into what to kill, make and start.  Pure.
+
+Mirrors  pkg/kubelet/kuberuntime/kuberuntime_manager.go: computePodActions, findNextInitContainerToRun;
+         pkg/kubelet/container/helpers.go: ShouldContainerBeRestarted; kuberuntime/security_context_others.go:
+         verifyRunAsNonRoot (v1.25).
+Differs  images are taken to run as somebody who is not root; a changed container spec is told by its image: no other container field can change in the API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from actors.node.pods.pod_status import restart_policy, should_restart
+from actors.node.runtime.machine import Container, PodRuntime
+
+Obj = dict[str, Any]
+
+
+class Asked(NamedTuple):
+    """How somebody asked for a pod's end.  grace_s: None for the pod's own; override: phase, reason and message of its status."""
+
+    grace_s: int | None
+    override: tuple[str, str, str] | None
+
+
+UNASKED = Asked(None, None)
+
+
+@dataclass(slots=True)
+class Actions:
+    """kill_pod: stop everything first; kills: (container, message); ephemeral: those to start before all others; init: the
+    one to start; starts: in order."""
+
+    kill_pod: bool = False
+    create_sandbox: bool = False
+    kills: list[tuple[Obj, Container, str]] = field(default_factory=list)
+    ephemeral: list[Obj] = field(default_factory=list)
+    init: Obj | None = None
+    starts: list[Obj] = field(default_factory=list)
+
+
+def compute_actions(pod: Obj, runtime: PodRuntime | None, failed: Mapping[str, str], now_us: int) -> Actions:
+    """`failed`: container -> "liveness" or "startup" where that probe's result is Failure."""
+    spec, policy = pod["spec"], restart_policy(pod)
+    init = spec.get("initContainers") or ()
+    if runtime is None or not runtime.ready:
+        return _with_new_sandbox(pod, runtime, policy, now_us)
+    # Whatever else is to be done, and never again.
+    actions = Actions(
+        ephemeral=[c for c in spec.get("ephemeralContainers") or () if not runtime.newest(c["name"])]
+    )
+    if init:
+        last, following, done = next_init(spec, runtime, now_us)
+        if not done:
+            if following is not None:
+                if last is not None and last.exited(now_us) and last.exit_code != 0 and policy == "Never":
+                    actions.kill_pod = True
+                else:
+                    actions.init = following
+            return actions
+    kept = 0
+    for container in spec["containers"]:
+        newest = runtime.newest(container["name"])
+        if newest is None or not newest.running(now_us):
+            if _starts(pod, newest, policy):
+                actions.starts.append(container)
+            continue
+        restart = policy != "Never"
+        if newest.image != container["image"]:
+            message, restart = f"Container {container['name']} definition changed", True
+        elif container["name"] in failed:
+            message = f"Container {container['name']} failed {failed[container['name']]} probe"
+        else:
+            kept += 1
+            continue
+        if restart:
+            message += ", will be restarted"
+            actions.starts.append(container)
+        actions.kills.append((container, newest, message))
+    actions.kill_pod = not kept and not actions.starts
+    return actions
+
+
+def _starts(pod: Obj, newest: Container | None, policy: str) -> bool:
+    if pod["metadata"].get("deletionTimestamp"):
+        return False
+    return newest is None or should_restart(policy, newest.exit_code)
+
+
+def _with_new_sandbox(pod: Obj, runtime: PodRuntime | None, policy: str, now_us: int) -> Actions:
+    spec = pod["spec"]
+    actions = Actions(kill_pod=runtime is not None, create_sandbox=True)
+    ran = runtime is not None and bool(runtime.containers)
+    if policy == "Never" and ran:
+        actions.create_sandbox = False
+        return actions
+    starts = []
+    for container in spec["containers"]:
+        newest = runtime.newest(container["name"]) if runtime is not None else None
+        succeeded = newest is not None and newest.exited(now_us) and newest.exit_code == 0
+        if not (succeeded and policy == "OnFailure"):
+            starts.append(container)
+    init = spec.get("initContainers") or ()
+    if not starts and (not init or (runtime is not None and next_init(spec, runtime, now_us)[2])):
+        actions.create_sandbox = False
+    elif init:
+        actions.init = init[0]
+    else:
+        actions.starts = starts
+    return actions
+
+
+def next_init(spec: Obj, runtime: PodRuntime, now_us: int) -> tuple[Container | None, Obj | None, bool]:
+    """(last state seen, the init container to run next, whether all are done)."""
+    init = spec["initContainers"]
+    for container in spec["containers"]:
+        newest = runtime.newest(container["name"])
+        if newest is not None and newest.running(now_us):
+            return None, None, True
+    for container in reversed(init):
+        newest = runtime.newest(container["name"])
+        if newest is not None and newest.exited(now_us) and newest.exit_code != 0:
+            return newest, container, False
+    for index in range(len(init) - 1, -1, -1):
+        newest = runtime.newest(init[index]["name"])
+        if newest is None:
+            continue
+        if newest.running(now_us):
+            return newest, None, False
+        if index == len(init) - 1:
+            return newest, None, True
+        return newest, init[index + 1], False
+    return None, init[0], False
+
+
+def effective_grace_us(pod: Obj, override_s: int | None = None) -> int:
+    """How long a terminating pod's containers get.  Quirk: an override of 0 counts as not set.
+
+    Mirrors pod_workers.go: calculateEffectiveGracePeriod.
+    """
+    grace = int(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
+    if override_s is not None and (grace == 0 or override_s < grace):
+        grace = override_s
+    if not grace:
+        spec_s = pod["spec"].get("terminationGracePeriodSeconds")
+        grace = 30 if spec_s is None else int(spec_s)
+    return max(1, grace) * 1_000_000
+
+
+def own_grace_us(pod: Obj, probe: Obj | None = None) -> int:
+    """What a kill gets of the pod's own: as its deletion says, else the probe that failed, else the pod's spec.
+
+    Mirrors kuberuntime_container.go: setTerminationGracePeriod.
+    """
+    for holder, key in (
+        (pod["metadata"], "deletionGracePeriodSeconds"),
+        (probe or {}, "terminationGracePeriodSeconds"),
+        (pod["spec"], "terminationGracePeriodSeconds"),
+    ):
+        if holder.get(key) is not None:
+            return int(holder[key]) * 1_000_000
+    return 30_000_000
+
+
+def failed_probe(container: Obj, message: str) -> Obj | None:
+    """The probe for whose failure a container is killed, by the message of that."""
+    for kind in ("liveness", "startup"):
+        if message.startswith(f"Container {container['name']} failed {kind} probe"):
+            return container.get(f"{kind}Probe")
+    return None
+
+
+def root_problem(pod: Obj, container: Obj) -> str:
+    """Why the container's user may not run it: root, where the pod wants nobody to be; "" if he may."""
+    whole, own = (holder.get("securityContext") or {} for holder in (pod["spec"], container))
+    if (
+        not own.get("runAsNonRoot", whole.get("runAsNonRoot"))
+        or own.get("runAsUser", whole.get("runAsUser")) != 0
+    ):
+        return ""
+    meta = pod["metadata"]
+    about = f"{meta['name']}_{meta['namespace']}({meta['uid']})"
+    return f'container\'s runAsUser breaks non-root policy (pod: "{about}", container: {container["name"]})'

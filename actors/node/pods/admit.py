@@ -1,0 +1,248 @@
+"""Whether a pod may run here: the node's own admission.  Pure.
+
+Turns a pod, what the node's other pods hold and the Node object into None or (reason, message).
+
+Mirrors  pkg/kubelet/lifecycle/predicate.go, pkg/kubelet/sysctl/allowlist.go, pkg/scheduler/framework/plugins fit, nodeaffinity, nodename,
+         nodeports; pkg/kubelet/eviction/eviction_manager.go: Admit (v1.25).
+Differs  topology, CPU and device managers are not modelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from actors.node.pods.pod_status import pod_qos
+from sim.api.memo import IdentityMemo
+from sim.api.selectors import meets
+from sim.units import quantity_milli, quantity_value
+
+Obj = dict[str, Any]
+CRITICAL_PRIORITY = 2_000_000_000  # scheduling.SystemCriticalPriority
+FIRST = ("cpu", "memory", "ephemeral-storage")
+# allowlist.go: SafeSysctlAllowlist
+SAFE_SYSCTLS = (
+    "kernel.shm_rmid_forced",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.tcp_syncookies",
+    "net.ipv4.ping_group_range",
+    "net.ipv4.ip_unprivileged_port_start",
+)
+# Pods of a template share their containers.
+_REQUESTS: IdentityMemo[Requests] = IdentityMemo()
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """What a pod holds: cpu in milli, the rest whole, in the order of checking.  `ports`: (protocol, host ip, port).
+
+    anyhow: of extended resources, what its init containers ask for, though the node may not know them
+    """
+
+    amounts: tuple[tuple[str, int], ...]
+    ports: tuple[tuple[str, str, int], ...] = ()
+    anyhow: tuple[tuple[str, int], ...] = ()
+
+
+@lru_cache(maxsize=1024, typed=True)
+def amount(resource: str, text: object) -> int:
+    return quantity_milli(str(text)) if resource == "cpu" else quantity_value(str(text))
+
+
+def requests_of(pod: Obj) -> Requests:
+    """The larger of the sum of the app containers and any init container, plus overhead."""
+    spec = pod["spec"]
+    parts = (spec["containers"], spec.get("initContainers"), spec.get("overhead"))
+    known = _REQUESTS.get(*parts)
+    return _REQUESTS.put(_requests_of(spec), *parts) if known is None else known
+
+
+def _requests_of(spec: Obj) -> Requests:
+    total: dict[str, int] = {}
+    ports: list[tuple[str, str, int]] = []
+    for container in spec["containers"]:
+        for resource, text in ((container.get("resources") or {}).get("requests") or {}).items():
+            total[resource] = total.get(resource, 0) + amount(resource, text)
+        for port in container.get("ports") or ():
+            if port.get("hostPort"):
+                ports.append((port.get("protocol", "TCP"), port.get("hostIP") or "0.0.0.0", port["hostPort"]))
+    anyhow: dict[str, int] = {}
+    for container in spec.get("initContainers") or ():
+        for resource, text in ((container.get("resources") or {}).get("requests") or {}).items():
+            total[resource] = max(total.get(resource, 0), amount(resource, text))
+            if "/" in resource and amount(resource, text):
+                anyhow[resource] = max(anyhow.get(resource, 0), amount(resource, text))
+    for resource, text in (spec.get("overhead") or {}).items():
+        total[resource] = total.get(resource, 0) + amount(resource, text)
+    amounts = [(resource, total[resource]) for resource in FIRST if resource in total]
+    amounts += sorted((resource, value) for resource, value in total.items() if resource not in FIRST)
+    return Requests(tuple(amounts), tuple(ports), tuple(anyhow.items()))
+
+
+class Used:
+    """Running totals over the pods that were admitted."""
+
+    __slots__ = ("amounts", "pods", "ports")
+
+    def __init__(self) -> None:
+        self.pods = 0
+        self.amounts: dict[str, int] = {}
+        self.ports: list[tuple[str, str, int]] = []
+
+    def add(self, requests: Requests) -> None:
+        self.pods += 1
+        for resource, value in requests.amounts:
+            self.amounts[resource] = self.amounts.get(resource, 0) + value
+        self.ports.extend(requests.ports)
+
+    def remove(self, requests: Requests) -> None:
+        self.pods -= 1
+        for resource, value in requests.amounts:
+            self.amounts[resource] -= value
+        for port in requests.ports:
+            self.ports.remove(port)
+
+
+def is_critical(pod: Obj, static: bool) -> bool:
+    return static or int(pod["spec"].get("priority") or 0) >= CRITICAL_PRIORITY
+
+
+def refuse_under_pressure(
+    pod: Obj, pressures: tuple[str, ...], static: bool, memory_taint: str
+) -> tuple[str, str] | None:
+    """Memory pressure alone turns away only pods of class BestEffort that do not tolerate its taint."""
+    if not pressures or is_critical(pod, static):
+        return None
+    if pressures == ("MemoryPressure",):
+        taint = {"key": memory_taint, "effect": "NoSchedule"}
+        if pod_qos(pod) != "BestEffort" or tolerates(
+            pod["spec"].get("tolerations") or (), [taint], "NoSchedule"
+        ):
+            return None
+    return "Evicted", f"The node had condition: [{' '.join(pressures)}]. "
+
+
+def refuse_sysctls(pod: Obj, allowed: Sequence[str]) -> tuple[str, str] | None:
+    """Safe ones and those of `allowed` (names, or beginnings with "*") may be set, not those of a namespace that is the host's."""
+    spec = pod["spec"]
+    for sysctl in (spec.get("securityContext") or {}).get("sysctls") or ():
+        name = sysctl["name"].replace("/", ".")
+        host, hosts = ("net", "hostNetwork") if name.startswith("net.") else ("ipc", "hostIPC")
+        known = (*SAFE_SYSCTLS, *allowed)
+        if not any(name == own or (own.endswith("*") and name.startswith(own[:-1])) for own in known):
+            return "SysctlForbidden", f'forbidden sysctl: "{name}" not allowlisted'
+        if spec.get(hosts):
+            return "SysctlForbidden", f'forbidden sysctl: "{name}" not allowed with host {host} enabled'
+    return None
+
+
+def refuse_os(pod: Obj, node: Obj, os_label: str) -> tuple[str, str] | None:
+    """A pod may say for which operating system it is.  Quirk: also by a label of its own."""
+    labels, named = pod["metadata"].get("labels") or {}, pod["spec"].get("os") or {}
+    if os_label not in labels and "name" not in named:
+        return None  # nearly always
+    runs = ((node.get("status") or {}).get("nodeInfo") or {}).get("operatingSystem", "linux")
+    if labels.get(os_label, runs) != runs:
+        text = f"Failed to admit pod as the `{os_label}` label doesn't match node label"
+        return "PodOSSelectorNodeLabelDoesNotMatch", text
+    if named.get("name", runs) != runs:
+        return "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"
+    return None
+
+
+def refuse(pod: Obj, requests: Requests, used: Used, node: Obj, static: bool) -> tuple[str, str] | None:
+    """The first reason against the pod, in upstream's order."""
+    short = shortages(requests, used, node)
+    if short:
+        resource, asked, held, capacity = short[0]
+        text = f"Node didn't have enough resource: {resource}, requested: {asked}, used: {held}, capacity: {capacity}"
+        return f"OutOf{resource}", text
+    return refuse_otherwise(pod, requests, used, node, static)
+
+
+def refuse_otherwise(
+    pod: Obj, requests: Requests, used: Used, node: Obj, static: bool
+) -> tuple[str, str] | None:
+    """The first reason but for resources."""
+    name = node["metadata"]["name"]
+    if not matches_node(pod["spec"], node):
+        return "NodeAffinity", "Predicate NodeAffinity failed"
+    if pod["spec"].get("nodeName") not in (None, "", name):
+        return "NodeName", "Predicate NodeName failed"
+    if requests.ports and any(_ports_clash(port, other) for port in requests.ports for other in used.ports):
+        return "NodePorts", "Predicate NodePorts failed"
+    taints = (node.get("spec") or {}).get("taints") or ()
+    if taints and not static and not tolerates(pod["spec"].get("tolerations") or (), taints, "NoExecute"):
+        return "TaintToleration", "Predicate TaintToleration failed"
+    return None
+
+
+def shortages(requests: Requests, used: Used, node: Obj) -> list[tuple[str, int, int, int]]:
+    """Each resource that is short: its name, what is asked for, held by others, and there at all."""
+    allocatable = (node.get("status") or {}).get("allocatable") or {}
+    found = []
+    limit = amount("pods", allocatable.get("pods", 0))
+    if used.pods + 1 > limit:
+        found.append(("pods", 1, used.pods, limit))
+    # An extended resource that the node lacks is ignored.  Quirk: not in init containers (removeMissingExtendedResources).
+    wanted = {name: value for name, value in requests.amounts if "/" not in name or name in allocatable}
+    wanted |= {name: value for name, value in requests.anyhow if name not in allocatable}
+    others = [name for name in wanted if name not in FIRST]
+    if not others and not any(wanted.values()):
+        return found
+    # Quirk: whoever asks for anything is refused also for want of what it asks nothing of, where others hold too much.
+    for resource in (*FIRST, *others):
+        asked, held = wanted.get(resource, 0), used.amounts.get(resource, 0)
+        capacity = amount(resource, allocatable.get(resource, 0))
+        if asked + held > capacity:
+            found.append((resource, asked, held, capacity))
+    return found
+
+
+def _ports_clash(a: tuple[str, str, int], b: tuple[str, str, int]) -> bool:
+    return a[0] == b[0] and a[2] == b[2] and (a[1] == b[1] or "0.0.0.0" in (a[1], b[1]))
+
+
+def tolerates(tolerations: Iterable[Obj], taints: Iterable[Obj], effect: str) -> bool:
+    held = list(tolerations)
+    return all(
+        any(_tolerates(toleration, taint) for toleration in held)
+        for taint in taints
+        if taint["effect"] == effect
+    )
+
+
+def _tolerates(toleration: Obj, taint: Obj) -> bool:
+    if toleration.get("effect") not in (None, "", taint["effect"]):
+        return False
+    if toleration.get("key") not in (None, "", taint["key"]):
+        return False
+    if toleration.get("operator") == "Exists":
+        return True
+    return bool(toleration.get("value", "") == taint.get("value", "")) and bool(toleration.get("key"))
+
+
+def matches_node(spec: Obj, node: Obj) -> bool:
+    """nodeSelector and required node affinity."""
+    if not spec.get("nodeSelector") and not spec.get("affinity"):
+        return True
+    labels = node["metadata"].get("labels") or {}
+    if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
+        return False
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    if not required:
+        return True
+    fields = {"metadata.name": node["metadata"]["name"]}
+    return any(
+        (term.get("matchExpressions") or term.get("matchFields"))
+        and all(_holds(labels, rule) for rule in term.get("matchExpressions") or ())
+        and all(_holds(fields, rule) for rule in term.get("matchFields") or ())
+        for term in required["nodeSelectorTerms"]
+    )
+
+
+def _holds(labels: Mapping[str, str], rule: Obj) -> bool:
+    return meets(rule["operator"], labels.get(rule["key"]), rule.get("values") or ())

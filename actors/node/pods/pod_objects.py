@@ -1,0 +1,49 @@
+"""Pods as an agent's sources bring them: their order, what has changed of them, and how events refer to them.  Pure.
+
+Mirrors  pkg/kubelet/config/config.go: podsDifferSemantically; pkg/kubelet/container/ref.go: GenerateContainerRef (v1.25).
+"""
+
+from __future__ import annotations
+
+from sys import intern
+from typing import Any
+
+from sim.api.store import Item
+
+Obj = dict[str, Any]
+
+
+def age(item: Item) -> tuple[str, str]:
+    """What pods are sorted by: creation, then name."""
+    return item.peek("metadata", "creationTimestamp"), item.key.rpartition("/")[2]
+
+
+def reference(pod: Obj, container: str) -> Obj:
+    meta = pod["metadata"]
+    reference = {
+        "kind": "Pod",
+        "namespace": meta["namespace"],
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "apiVersion": "v1",
+        "resourceVersion": meta.get("resourceVersion", ""),
+    }
+    if container:
+        kinds = ("initContainers", "ephemeralContainers")
+        kind = next(
+            (k for k in kinds if any(c["name"] == container for c in pod["spec"].get(k) or ())), "containers"
+        )
+        reference["fieldPath"] = intern(f"spec.{kind}{{{container}}}")
+    return reference
+
+
+def only_status_differs(old: Obj, new: Obj) -> bool:
+    if old["spec"] is not new["spec"] and old["spec"] != new["spec"]:
+        return False
+    before, now = old["metadata"], new["metadata"]
+    return bool(
+        before.get("deletionTimestamp") == now.get("deletionTimestamp")
+        and before.get("deletionGracePeriodSeconds") == now.get("deletionGracePeriodSeconds")
+        and before.get("labels") == now.get("labels")
+        and before.get("annotations") == now.get("annotations")
+    )

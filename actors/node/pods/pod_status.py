@@ -1,0 +1,526 @@
+"""A pod, what its runtime shows and what the last sync failed at, turned into `status`.  Pure.
+
+Mirrors  pkg/kubelet/kubelet_pods.go: generateAPIPodStatus, convertStatusToAPIStatus, getPhase;
+         pkg/kubelet/status/generate.go: the conditions (v1.25).
+Differs  termination messages come from the runtime model, not from a file in the container.
+
+Equal conditions are one shared object (`_condition` is cached): thousands of pods that became ready in the
+same second differ in ids and addresses only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from actors.node.runtime.machine import Container, PodRuntime
+from sim.api.objects import TERMINAL
+from sim.units import SECOND, format_time, quantity_milli, quantity_value
+
+Obj = dict[str, Any]
+Reason = tuple[str, str]  # waiting reason and message of the last failed start
+
+LOST_MESSAGE = (
+    "The container could not be located when the pod was deleted.  The container used to be Running"
+)
+DEADLINE_REASON = "DeadlineExceeded"
+DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
+NOTHING: Obj = {}
+
+
+@dataclass(slots=True)
+class View:
+    """What the agent knows about a pod besides its object, at one instant.
+
+    reasons: container -> why its last start failed; unready, unstarted: containers whose probes say no
+    override: phase, reason, message that the killer of the pod asked for; no phase: Failed, unless it has succeeded
+    late: it is past its activeDeadlineSeconds
+    said_us: what this machine's wall clock said at a time of the kernel
+    """
+
+    now_us: int
+    said_us: Callable[[int], int]
+    host_ip: str
+    runtime: PodRuntime | None = None
+    reasons: Mapping[str, Reason] = field(default_factory=lambda: NOTHING)
+    unready: Mapping[str, None] = field(default_factory=lambda: NOTHING)
+    unstarted: Mapping[str, None] = field(default_factory=lambda: NOTHING)
+    override: tuple[str, str, str] | None = None
+    late: bool = False
+
+
+def reasoned(reasons: Mapping[str, Reason], name: str, reason: Reason | None) -> Mapping[str, Reason]:
+    """Why containers do not run, if for this one now something (or nothing) stands in its way."""
+    if reason is not None:
+        return {**reasons, name: reason}
+    if name not in reasons:
+        return reasons
+    return {held: why for held, why in reasons.items() if held != name} or NOTHING
+
+
+def restart_policy(pod: Obj) -> str:
+    return str(pod["spec"].get("restartPolicy", "Always"))
+
+
+def should_restart(policy: str, exit_code: int) -> bool:
+    return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
+
+
+@lru_cache(maxsize=4096)
+def _condition(type_: str, status: str, since: str, reason: str, message: str) -> Obj:
+    # As JSON has it upstream, and as the API gives it back: then equal is equal, without a look inside.
+    condition = {"lastProbeTime": None, "lastTransitionTime": since, "type": type_, "status": status}
+    if reason:
+        condition["reason"] = reason
+    if message:
+        condition["message"] = message
+    return condition
+
+
+@lru_cache(maxsize=256)
+def _waiting(reason: str, message: str) -> Obj:
+    state = {"reason": reason} if reason else {}
+    if message:
+        state["message"] = message
+    return {"waiting": state}
+
+
+@lru_cache(maxsize=256)
+def qos_class(resources: tuple[tuple[str, str, str, str], ...]) -> str:
+    """From (cpu request, memory request, cpu limit, memory limit) of each container, as quantity texts."""
+    guaranteed, anything = True, False
+    for cpu_request, memory_request, cpu_limit, memory_limit in resources:
+        values = [quantity_milli(text) for text in (cpu_request, memory_request, cpu_limit, memory_limit)]
+        anything = anything or any(value > 0 for value in values)
+        if not (values[2] and values[3] and values[0] == values[2] and values[1] == values[3]):
+            guaranteed = False
+    if not anything:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def pod_qos(pod: Obj) -> str:
+    known = (pod.get("status") or {}).get("qosClass")
+    if known:
+        return str(known)
+    spec, rows = pod["spec"], []
+    for container in [*spec.get("initContainers", ()), *spec["containers"]]:
+        resources = container.get("resources") or {}
+        requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+        rows.append(
+            (
+                str(requests.get("cpu", limits.get("cpu", "0"))),
+                str(requests.get("memory", limits.get("memory", "0"))),
+                str(limits.get("cpu", "0")),
+                str(limits.get("memory", "0")),
+            )
+        )
+    return qos_class(tuple(rows))
+
+
+def priority_of(pod: Obj) -> int:
+    return int(pod["spec"].get("priority") or 0)
+
+
+def memory_request(pod: Obj) -> int:
+    total = 0
+    for container in pod["spec"]["containers"]:
+        total += quantity_value(
+            str(((container.get("resources") or {}).get("requests") or {}).get("memory", "0"))
+        )
+    return total
+
+
+# --- containers -------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1024)
+def _running(unix_s: int) -> Obj:
+    return {"running": {"startedAt": format_time(unix_s * SECOND)}}
+
+
+def _state(container: Container, view: View) -> Obj:
+    started_us = view.said_us(container.started_us)
+    if not container.exited(view.now_us):
+        return _running(started_us // SECOND)
+    assert container.exit_us is not None
+    terminated = {
+        "exitCode": container.exit_code,
+        "reason": container.reason,
+        "startedAt": format_time(started_us),
+        "finishedAt": format_time(view.said_us(container.exit_us)),
+        "containerID": container.ident,
+    }
+    if container.message:
+        terminated["message"] = container.message
+    return {"terminated": terminated}
+
+
+@lru_cache(maxsize=1024)
+def image_id(image: str) -> str:
+    """The image by its digest, which is not a real one: stable, of the right form, and the same on every node."""
+    name, _, digest = image.partition("@")
+    head, slash, last = name.rpartition("/")
+    digest = digest or f"sha256:{hashlib.sha256(image.encode()).hexdigest()}"
+    return f"{head}{slash}{last.partition(':')[0]}@{digest}"
+
+
+# What a container that was running and that the runtime has forgotten leaves behind.
+LOST_STATE: Obj = {"terminated": {"reason": "ContainerStatusUnknown", "message": LOST_MESSAGE, "exitCode": 137,
+                                  "startedAt": None, "finishedAt": None}}  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
+def _unstarted(name: str, image: str, reason: str, init: bool) -> Obj:
+    """A container that never ran, the same object for all pods of a template."""
+    status = {"name": name, "ready": False, "restartCount": 0, "image": image, "imageID": "",
+              "state": _waiting(reason, ""), "lastState": NOTHING}  # fmt: skip
+    return status if init else {**status, "started": False}
+
+
+def container_status(pod: Obj, spec: Obj, view: View, *, init: bool, held: Iterable[Obj]) -> Obj:
+    """One entry of containerStatuses or initContainerStatuses, of which `held` are those held so far."""
+    name, runtime = spec["name"], view.runtime
+    instances = runtime.instances(name) if runtime is not None else ()
+    newest = instances[-1] if instances else None
+    reason = view.reasons.get(name)
+    if newest is None:
+        old = _by_name(held).get(name)
+        if old is not None and "terminated" in old["state"]:
+            if reason is None:
+                return old  # Quirk: how it ended stands until it runs again, though the runtime knows no more of it
+            status = {**old}
+        else:
+            default = "PodInitializing" if pod["spec"].get("initContainers") else "ContainerCreating"
+            status = _unstarted(name, spec["image"], default, init)
+            history = NOTHING if old is None else _history(pod, old)
+            if not history and reason is None:
+                return status
+            status = {**status, **history}
+    else:
+        image = newest.image
+        status = {
+            "name": name,
+            "ready": False,
+            "restartCount": newest.attempt,
+            "image": image,
+            "imageID": image_id(image),
+            "state": _state(newest, view),
+            "lastState": _state(instances[-2], view) if len(instances) > 1 else NOTHING,
+            "containerID": newest.ident,
+        }
+    if (
+        reason is not None
+        and not (newest is not None and newest.running(view.now_us))
+        and not pod["metadata"].get("deletionTimestamp")  # else nothing of it will start again
+    ):
+        if newest is None or should_restart(_policy(pod, init), newest.exit_code):
+            if "terminated" in status["state"]:
+                status["lastState"] = status["state"]
+            status["state"] = _waiting(*reason)
+    if init:
+        status["ready"] = status["state"].get("terminated", NOTHING).get("exitCode") == 0
+    else:
+        started = "running" in status["state"] and name not in view.unstarted
+        status["started"] = started
+        status["ready"] = started and name not in view.unready
+    return status
+
+
+def _history(pod: Obj, old: Obj) -> Obj:
+    """What is left of the instances that a container without any had; {} if it had none."""
+    restarts, last = old.get("restartCount", 0), old.get("lastState")
+    # Quirk: of one that had ended before it ran last nothing is told, nor is it counted.
+    if "running" in (old.get("state") or NOTHING) and "terminated" not in (last or NOTHING):
+        last = LOST_STATE
+        restarts += 0 if pod["metadata"].get("deletionTimestamp") else 1
+    return {"lastState": last or NOTHING, "restartCount": restarts} if last or restarts else NOTHING
+
+
+def unseen_us(runtime: PodRuntime, shown: Obj, now_us: int) -> int | None:
+    """The first change that the status does not show: now, a coming exit, or none."""
+    for key in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
+        for status in shown.get(key) or ():
+            newest = runtime.newest(status["name"])
+            if newest is None:
+                continue
+            state = status["state"]
+            if status.get("containerID") != newest.ident:
+                return now_us
+            if newest.exited(now_us) and "running" in state:
+                return now_us
+    if not runtime.ready and shown.get("phase") not in TERMINAL:
+        return now_us
+    return runtime.next_exit_us(now_us)
+
+
+# The final word on a container that never ended by what the runtime shows.
+UNKNOWN_END: Obj = {"terminated": {"reason": "ContainerStatusUnknown", "exitCode": 137, "startedAt": None,
+                                   "finishedAt": None,
+                                   "message": "The container could not be located when the pod was terminated"}}  # fmt: skip
+
+
+def ended(status: Obj) -> Obj:
+    """The last status of a pod of which nothing runs any more.  Its phase and conditions stay.
+
+    Containers that nobody has seen end have ended with an error, but for those of a pod whose init containers did not come
+    to their end, and the init containers whose turn never came.  Mirrors status_manager.go: TerminatePod.
+    """
+    init, app = status.get("initContainerStatuses") or [], status["containerStatuses"]
+    tried = max((n for n, held in enumerate(init, 1) if not _waits(held)), default=1)
+    over = {"containerStatuses": app, "initContainerStatuses": [*map(_certain, init[:tried]), *init[tried:]]}
+    if not init or not all(map(_waits, app)) or _ended_code(init[-1]) == 0:
+        over["containerStatuses"] = [*map(_certain, app)]
+    return {**status, **{key: held for key, held in over.items() if held}}
+
+
+def _waits(status: Obj) -> bool:
+    """It has not been seen to start."""
+    return "waiting" in status["state"] and "terminated" not in status["lastState"]
+
+
+def _certain(status: Obj) -> Obj:
+    return status if "terminated" in status["state"] else {**status, "state": UNKNOWN_END}
+
+
+def _policy(pod: Obj, init: bool) -> str:
+    policy = restart_policy(pod)
+    return "OnFailure" if init and policy == "Always" else policy
+
+
+def _by_name(statuses: Iterable[Obj]) -> dict[str, Obj]:
+    return {status["name"]: status for status in statuses}
+
+
+# --- phase ------------------------------------------------------------------------------------------------
+
+
+def phase_of(pod: Obj, init: Sequence[Obj], app: Sequence[Obj]) -> str:
+    policy = restart_policy(pod)
+    inits = pod["spec"].get("initContainers")
+    if inits:
+        statuses = _by_name(init)
+        codes = [_ended_code(statuses[c["name"]]) if c["name"] in statuses else None for c in inits]
+        if policy == "Never" and any(codes):
+            return "Failed"
+        if None in codes:  # Quirk: also of a pod whose others have run, in a sandbox before this one
+            return "Pending"
+    waiting = len(pod["spec"]["containers"]) - len(app)  # without a status
+    running = stopped = succeeded = 0
+    for status in app:
+        state = status["state"]
+        if "running" in state:
+            running += 1
+        elif "terminated" in state:
+            stopped += 1
+            succeeded += state["terminated"]["exitCode"] == 0
+        elif "terminated" in status["lastState"]:
+            stopped += 1
+        else:
+            waiting += 1
+    if waiting:
+        return "Pending"
+    if running or policy == "Always":
+        return "Running"
+    if stopped == succeeded:
+        return "Succeeded"
+    return "Failed" if policy == "Never" else "Running"
+
+
+def _ended_code(status: Obj) -> int | None:
+    for state in (status["state"], status["lastState"]):
+        if "terminated" in state:
+            return int(state["terminated"]["exitCode"])
+        if "running" in state:
+            return None
+    return None
+
+
+# --- conditions -------------------------------------------------------------------------------------------
+
+
+Verdict = tuple[str, str, str, str]  # type, status, reason, message
+
+
+def _verdicts(pod: Obj, phase: str, init: Sequence[Obj], app: Sequence[Obj]) -> Sequence[Verdict]:
+    unready = tuple([s["name"] for s in app if not s["ready"]])
+    incomplete = tuple([s["name"] for s in init if not s["ready"]]) if init else ()
+    verdicts = _own_verdicts(phase, unready, incomplete)
+    if verdicts[1][1] == "True" and pod["spec"].get("readinessGates"):
+        initialized, _, *others = verdicts
+        return [initialized, ("Ready", *_gates(pod)), *others]
+    return verdicts
+
+
+@lru_cache(maxsize=1024)
+def _own_verdicts(phase: str, unready: tuple[str, ...], incomplete: tuple[str, ...]) -> Sequence[Verdict]:
+    """Without readiness gates: the same tuples for all pods of a template."""
+    ready, initialized = ("True", "", ""), ("True", "", "")
+    if phase == "Succeeded":
+        ready, initialized = ("False", "PodCompleted", ""), ("True", "PodCompleted", "")
+    elif phase == "Failed":
+        ready = ("False", "PodFailed", "")
+    elif unready:
+        ready = ("False", "ContainersNotReady", f"containers with unready status: [{' '.join(unready)}]")
+    if incomplete and phase != "Succeeded":
+        text = f"containers with incomplete status: [{' '.join(incomplete)}]"
+        initialized = ("False", "ContainersNotInitialized", text)
+    return (
+        ("Initialized", *initialized),
+        ("Ready", *ready),
+        ("ContainersReady", *ready),
+        ("PodScheduled", "True", "", ""),
+    )
+
+
+def _gates(pod: Obj) -> tuple[str, str, str]:
+    held: dict[str, str] = {}
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        held.setdefault(condition["type"], condition["status"])  # the first counts of several
+    unmet = []
+    for gate in pod["spec"].get("readinessGates") or ():
+        type_ = gate["conditionType"]
+        if type_ not in held:
+            unmet.append(f'corresponding condition of pod readiness gate "{type_}" does not exist.')
+        elif held[type_] != "True":
+            unmet.append(f'the status of pod readiness gate "{type_}" is not "True", but {held[type_]}')
+    return ("False", "ReadinessGatesNotReady", ", ".join(unmet)) if unmet else ("True", "", "")
+
+
+OWN_CONDITIONS = frozenset({"Initialized", "Ready", "ContainersReady", "PodScheduled"})
+
+
+# By the identity of the old conditions: pods that come to the same in one second share the list of them.
+_conditions: dict[tuple[Sequence[Verdict], int, str], tuple[Sequence[Obj], list[Obj]]] = {}
+_CONDITIONS_MAX = 4096
+
+
+def conditions_of(verdicts: Sequence[Verdict], old: Sequence[Obj], now: str) -> list[Obj]:
+    """Foreign conditions first, then ours; the transition time moves only with the status."""
+    key = (tuple(verdicts), id(old), now)
+    known = _conditions.get(key)
+    if known is None:
+        if len(_conditions) >= _CONDITIONS_MAX:
+            _conditions.clear()
+        known = _conditions[key] = (old, _find_conditions(verdicts, old, now))
+    return known[1]
+
+
+def _find_conditions(verdicts: Sequence[Verdict], old: Sequence[Obj], now: str) -> list[Obj]:
+    standing = _standing(verdicts, old)
+    if standing is not None:
+        return standing
+    held = {condition["type"]: condition for condition in old}
+    conditions = []
+    if not OWN_CONDITIONS.issuperset(held):
+        conditions = [condition for condition in old if condition["type"] not in OWN_CONDITIONS]
+    for type_, status, reason, message in verdicts:
+        before, since = held.get(type_), now
+        if before is not None and before["status"] == status:
+            since = before.get("lastTransitionTime") or now
+        conditions.append(_condition(type_, status, since, reason, message))
+    return conditions
+
+
+def _standing(verdicts: Sequence[Verdict], old: Sequence[Obj]) -> list[Obj] | None:
+    """What comes out if these are the verdicts already, in their order and with nothing else; None: they are not."""
+    if len(verdicts) != len(old):
+        return None
+    conditions = []
+    for (type_, status, reason, message), held in zip(verdicts, old, strict=True):
+        since = held.get("lastTransitionTime")
+        if not since:
+            return None
+        condition = _condition(type_, status, since, reason, message)
+        if held != condition:
+            return None
+        conditions.append(condition)
+    return conditions
+
+
+# --- the whole --------------------------------------------------------------------------------------------
+
+
+def past_deadline(pod: Obj, start_us: int | None, wall_now_us: int) -> bool:
+    seconds = pod["spec"].get("activeDeadlineSeconds")
+    return seconds is not None and start_us is not None and wall_now_us - start_us >= seconds * SECOND
+
+
+def generate(pod: Obj, old: Obj, view: View) -> Obj:
+    """The status that this pod should have now.  `old`: the status held so far (the API's at first)."""
+    spec = pod["spec"]
+    held = old.get("containerStatuses") or ()
+    app = [container_status(pod, c, view, init=False, held=held) for c in spec["containers"]]
+    init: list[Obj] = []
+    if spec.get("initContainers"):
+        held = old.get("initContainerStatuses") or ()
+        init = [container_status(pod, c, view, init=True, held=held) for c in spec["initContainers"]]
+    if len(app) > 1:
+        app.sort(key=lambda s: str(s["name"]))
+    phase, reason, message = _phase(pod, old, view, init, app)
+    now = format_time(view.said_us(view.now_us))
+    conditions = conditions_of(_verdicts(pod, phase, init, app), old.get("conditions") or (), now)
+    if view.override is not None:  # Quirk: conditions do not know of it yet
+        wanted, reason, message = view.override
+        phase = wanted or ("Succeeded" if phase == "Succeeded" else "Failed")
+    status: Obj = {
+        "phase": phase,
+        "conditions": conditions,
+        "hostIP": view.host_ip,
+        "startTime": old.get("startTime") or now,
+        "containerStatuses": app,
+        "qosClass": old.get("qosClass") or pod_qos(pod),
+    }
+    if init:
+        status["initContainerStatuses"] = init
+    if ephemeral := spec.get("ephemeralContainers"):
+        held = old.get("ephemeralContainerStatuses") or ()
+        made = [{**container_status(pod, c, view, init=True, held=held), "ready": False} for c in ephemeral]
+        status["ephemeralContainerStatuses"] = sorted(made, key=lambda s: str(s["name"]))
+    if reason:
+        status["reason"] = reason
+    if message:
+        status["message"] = message
+    ip = view.host_ip if spec.get("hostNetwork") else (view.runtime.ip if view.runtime else "")
+    if ip and (spec.get("hostNetwork") or view.runtime is not None):
+        status["podIP"], status["podIPs"] = ip, [{"ip": ip}]
+    elif old.get("podIP"):
+        status["podIP"], status["podIPs"] = old["podIP"], old.get("podIPs") or [{"ip": old["podIP"]}]
+    if old.get("nominatedNodeName"):
+        status["nominatedNodeName"] = old["nominatedNodeName"]
+    return status
+
+
+def probed(pod: Obj, status: Obj, container: str, key: str, value: bool, now: str) -> Obj:
+    """The same status, but for what a probe says of a container: whether it is `ready`, or has `started`.
+
+    Quirk: what the latter means for its readiness is left to the next sync.  Mirrors status_manager.go: SetContainerReadiness,
+    SetContainerStartup.
+    """
+    app = [{**s, key: value} if s["name"] == container else s for s in status["containerStatuses"]]
+    told = {**status, "containerStatuses": app}
+    if key == "ready":
+        verdicts = _verdicts(pod, status["phase"], status.get("initContainerStatuses") or (), app)
+        told["conditions"] = conditions_of(verdicts, status["conditions"], now)
+    return told
+
+
+def _phase(pod: Obj, old: Obj, view: View, init: Sequence[Obj], app: Sequence[Obj]) -> tuple[str, str, str]:
+    """By its containers, but for the deadline; what ended a pod is known as long as its phase stays.
+
+    Quirk: one that was to fail has succeeded after all, and says nothing of it, if its containers end well when they are
+    stopped and do not start again.
+    """
+    shown, before = (pod.get("status") or NOTHING).get("phase"), old.get("phase")
+    known = old.get("reason", ""), old.get("message", "")
+    if shown in TERMINAL:  # never left again
+        return shown, *known
+    if view.late:
+        return "Failed", DEADLINE_REASON, DEADLINE_MESSAGE
+    phase = phase_of(pod, init, app)
+    if phase not in TERMINAL and before in TERMINAL:
+        phase = str(before)
+    return phase, *(known if phase == before else ("", ""))

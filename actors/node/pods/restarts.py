@@ -1,0 +1,46 @@
+"""When a container that has ended may start again.
+
+Turns the end of a container's last instance into what holds it back, if something does, and tells of it.
+
+Mirrors  pkg/kubelet/kuberuntime/kuberuntime_manager.go: doBackOff (v1.25).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from actors.node.pods.pod_status import reasoned
+from sim.units import format_duration
+
+if TYPE_CHECKING:
+    from actors.node.pods.worker import Worker
+    from actors.node.runtime.machine import Container
+
+Obj = dict[str, Any]
+
+
+def held_back(worker: Worker, spec: Obj, newest: Container | None) -> str:
+    """What to tell; "" lets the container start and raises the delay of the next restart."""
+    agent = worker.agent
+    if newest is None or newest.exit_us is None:
+        return ""
+    key = f"{worker.uid}/{spec['name']}/{spec['image']}"
+    ended_us, now_us = agent.ctx.said_us(newest.exit_us), agent.ctx.wall_us()
+    held_us = agent.restarts.held_us(key, ended_us, now_us)
+    meta, name = worker.pod["metadata"], spec["name"]
+    message = (
+        f"back-off {format_duration(held_us)} restarting failed container={name} "
+        f"pod={meta['name']}_{meta['namespace']}({worker.uid})"
+    )
+    reason = ("CrashLoopBackOff", message)
+    if worker.reasons.get(name) != reason:  # else it waits still, as decided before
+        why = {"container": name, "exit_code": newest.exit_code, "wait_us": held_us}
+        agent.ctx.decided(
+            "back-off" if held_us else "restart", f"pods/{meta['namespace']}/{meta['name']}", why
+        )
+    if not held_us:
+        agent.restarts.next(key, ended_us, now_us)
+        return ""
+    agent.event(worker.pod, "Warning", "BackOff", "Back-off restarting failed container", container=name)
+    worker.reasons = reasoned(worker.reasons, name, reason)
+    return message

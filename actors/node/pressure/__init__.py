@@ -1,0 +1,1 @@
+"""Node pressure: forecasts of what a machine has left, and evictions."""

@@ -1,0 +1,1 @@
+"""The machine under an agent: sandboxes, containers, images and logs."""

@@ -1,0 +1,157 @@
+"""Images of one node: present, pulled, refused.
+
+Turns a container's image and pull policy into time (`ensure` yields how long) and, on failure, a waiting reason.
+
+Mirrors  pkg/kubelet/images/image_manager.go: EnsureImageExists; puller.go: serial puller; helpers.go: a pull beyond the
+         registry's rate is not made to wait but fails (v1.25).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from actors.node.causes import caused
+from actors.node.pods.backoff import Backoff
+from actors.node.pods.pod_status import Reason
+from actors.node.runtime.image_names import fault_of
+from sim.client.rest.limiter import TokenBucket
+from sim.units import format_duration
+
+if TYPE_CHECKING:
+    from actors.node.agent import NodeAgent
+    from actors.node.pods.worker import Worker
+
+Obj = dict[str, Any]
+WAIT = -1  # the puller calls `Worker.proceed`
+TOO_FAST = "pull QPS exceeded"
+
+
+@dataclass(slots=True)
+class Pull:
+    """One try to pull an image.  cause: what led to it; took_us, error: how it goes, known when its turn has come."""
+
+    worker: Worker
+    work: Any
+    image: str
+    cause: int
+    took_us: int = 0
+    error: str | None = None
+
+
+class Images:
+    """The image manager of one agent incarnation."""
+
+    __slots__ = ("_agent", "_back_off", "_pulling", "_queue", "_registry")
+
+    def __init__(self, agent: NodeAgent) -> None:
+        self._agent = agent
+        self._back_off = Backoff()
+        self._queue: list[Pull] = []
+        self._pulling = False
+        self._registry = TokenBucket(agent.options.registry_qps, agent.options.registry_burst)
+
+    def forget(self, uid: str) -> None:
+        self._back_off.forget(uid)
+
+    def _present(self, image: str) -> bool:
+        profile, machine = self._agent.spec.profile, self._agent.machine
+        if image in profile.broken_images:
+            return False
+        return image not in machine.missing if profile.warm else image in machine.images
+
+    def ensure(self, worker: Worker, spec: Obj) -> Generator[int, None, Reason | None]:
+        """Make the image be there.  Returns why it is not, or None."""
+        agent, image, name = self._agent, spec["image"], spec["name"]
+        fault = fault_of(image)
+        if fault:
+            message = f'Failed to apply default image tag "{image}": couldn\'t parse image reference "{image}": {fault}'
+            agent.event(worker.pod, "Warning", "InspectFailed", message, container=name)
+            return self._failed(worker, name, "InvalidImageName", message)
+        policy = spec.get("imagePullPolicy") or "IfNotPresent"
+        present = self._present(image)
+        if present and policy != "Always":
+            text = f'Container image "{image}" already present on machine'
+            agent.event(worker.pod, "Normal", "Pulled", text, container=name)
+            return None
+        if policy == "Never":
+            message = f'Container image "{image}" is not present with pull policy of Never'
+            agent.event(worker.pod, "Warning", "ErrImageNeverPull", message, container=name)
+            return self._failed(worker, name, "ErrImageNeverPull", message)
+        key = f"{worker.uid}_{image}"
+        if self._back_off.held_since_update_us(key, agent.ctx.now_us()):
+            message = f'Back-off pulling image "{image}"'
+            agent.event(worker.pod, "Normal", "BackOff", message, container=name)
+            return self._failed(worker, name, "ImagePullBackOff", message)
+        agent.event(worker.pod, "Normal", "Pulling", f'Pulling image "{image}"', container=name)
+        began_us = agent.now_us
+        pull = Pull(worker, worker.work, image, agent.ctx.kernel.cause)
+        if agent.options.serialize_image_pulls:
+            self._queue.append(pull)
+            self._pull_next()
+            yield WAIT
+        else:
+            yield self._begin(pull)
+            self._end(pull)
+        if (error := pull.error) is not None:
+            now_us = agent.ctx.now_us()
+            self._back_off.next(key, now_us, now_us)
+            meta = worker.pod["metadata"]
+            why = {
+                "image": image,
+                "error": error,
+                "wait_us": self._back_off.held_since_update_us(key, now_us),
+                "fault": agent.machine.pull_faults.get(image, 0),
+            }
+            agent.ctx.decided("pull-back-off", f"pods/{meta['namespace']}/{meta['name']}", why)
+            text = f'Failed to pull image "{image}": {error}'
+            agent.event(worker.pod, "Warning", "Failed", text, container=name)
+            return self._failed(worker, name, "ErrImagePull", error)
+        waited = format_duration(agent.now_us - began_us)
+        text = f'Successfully pulled image "{image}" in {format_duration(pull.took_us)} ({waited} including waiting)'
+        agent.event(worker.pod, "Normal", "Pulled", text, container=name)
+        return None
+
+    def _failed(self, worker: Worker, name: str, reason: str, message: str) -> Reason:
+        self._agent.event(worker.pod, "Warning", "Failed", f"Error: {reason}", container=name)
+        return reason, message
+
+    def _pull_next(self) -> None:
+        if not self._pulling and self._queue:
+            self._pulling = True
+            pull = self._queue.pop(0)
+            with caused(self._agent.ctx.kernel, pull.cause):
+                self._agent.ctx.call_later_us(self._begin(pull), self._pulled, pull)
+
+    def _begin(self, pull: Pull) -> int:
+        """Ask the registry now: how long that takes.  What another pull has brought meanwhile is only checked."""
+        registry, agent = self._registry, self._agent
+        if registry.limits and not registry.take(agent.now_us):
+            pull.error = TOO_FAST
+            return 0
+        profile = agent.spec.profile
+        pull.error = profile.broken_images.get(pull.image)
+        whole_us = profile.pull_us + (agent.machine.runtime_delay_us or 0)
+        pull.took_us = profile.refresh_us if self._present(pull.image) else whole_us
+        return pull.took_us
+
+    def _end(self, pull: Pull) -> None:
+        """A pull that the registry refused does not bring the image: it is there when one has come, not when one would."""
+        agent, image = self._agent, pull.image
+        machine, profile = agent.machine, agent.spec.profile
+        others = tuple([one for one in machine.missing if one != image])
+        if pull.error is not None:
+            machine.missing = machine.missing if pull.error == TOO_FAST else (*others, image)
+            return
+        machine.missing = others
+        if not profile.warm and image not in machine.images:
+            machine.images = {**machine.images, image: profile.image_bytes}
+            agent.image_gc.pulled(image)
+            agent.consider_pressure()
+
+    def _pulled(self, pull: Pull) -> None:
+        self._pulling = False
+        self._end(pull)
+        self._pull_next()
+        pull.worker.proceed(pull.work)

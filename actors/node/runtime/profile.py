@@ -1,0 +1,225 @@
+"""What a scenario says about a node and the programs on it, as frozen values.
+
+Turns scenario settings into `NodeSpec` (what the machine is) and `RuntimeProfile` (how its runtime and the
+containers on it behave).  Nothing here changes during a run; faults are put into the `Machine`.
+
+Differs  upstream has real programs; here a container's behaviour is a value chosen by the first `Rule` that
+         covers its pod, or by a command that everybody knows.  Latencies are constants of the profile: their spread comes from the phases of the
+         agent's tickers and from the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from actors.node.runtime.commands import AT_ONCE_US, commanded
+from sim.units import MS, SECOND
+
+Obj = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerBehaviour:
+    """How one container's program behaves, counted from its start.
+
+    exit_after_us: it ends by itself after this long (None: runs until stopped)
+    healthy_after_us: until then its probes fail; unhealthy_after_us: from then on they fail (wedged)
+    stop_us: time from SIGTERM to its exit; None ignores SIGTERM and waits for SIGKILL
+    memory_bytes: its working set while it runs, reached in a straight line over memory_ramp_us
+    cpu_milli: of cpu, that it uses; load_milli: that all pods of its kind use together (`sim.app.metrics`)
+    log_bytes, volume_bytes: on the node's file system, as logs and in the first emptyDir volume that it mounts
+    log_rate: bytes a second that its log grows by beside that, in files that are rotated
+    layer_bytes: what it writes into its own layer, on the images' file system
+    inodes, processes: how many of them it holds
+    start_error: the runtime's message when the start fails (RunContainerError), "" for success
+    """
+
+    exit_after_us: int | None = None
+    exit_code: int = 0
+    healthy_after_us: int = 0
+    unhealthy_after_us: int | None = None
+    stop_us: int | None = 200 * MS
+    stop_exit_code: int = 0
+    memory_bytes: int = 0
+    memory_ramp_us: int = 0
+    cpu_milli: int = 0
+    load_milli: int = 0
+    log_bytes: int = 0
+    log_rate: int = 0
+    volume_bytes: int = 0
+    layer_bytes: int = 0
+    inodes: int = 0
+    processes: int = 1
+    start_error: str = ""
+    log: str = ""
+
+    @property
+    def uses_much(self) -> bool:
+        """Whether it can make the node short of anything."""
+        return bool(
+            self.memory_bytes or self.log_bytes or self.log_rate or self.volume_bytes or self.layer_bytes or self.inodes
+            or self.processes > 1
+        )  # fmt: skip
+
+
+FOREVER = ContainerBehaviour()
+USAGE = ("cpu_milli", "load_milli", "memory_bytes")  # what a metrics server sees of a behaviour
+# An init container that does not end would hold its pod for ever.
+RUN_TO_END = ContainerBehaviour(exit_after_us=AT_ONCE_US)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Containers of pods in `namespace` with `labels` (and this container name) behave so; "" covers all."""
+
+    behaviour: ContainerBehaviour
+    namespace: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    pod_prefix: str = ""
+    container: str = ""
+
+    def covers(self, pod: Obj, container: str) -> bool:
+        meta = pod["metadata"]
+        if self.namespace and meta.get("namespace") != self.namespace:
+            return False
+        if self.container and container != self.container:
+            return False
+        if self.pod_prefix and not meta["name"].startswith(self.pod_prefix):
+            return False
+        labels = meta.get("labels") or {}
+        return all(labels.get(key) == value for key, value in self.labels.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """A fault of containers: `changes` to the behaviour of those it covers; init containers are asked for by their
+    name or their image.
+
+    pull_error: `image` cannot be pulled, and is not there
+    record, since_us: of the trace, of what brought the fault, and when that was
+    """
+
+    changes: Mapping[str, Any]
+    namespace: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    pod_prefix: str = ""
+    image: str = ""
+    container: str = ""
+    pull_error: str = ""
+    record: int = 0
+    since_us: int = 0
+
+    @property
+    def usage(self) -> bool:
+        """Whether they use more or less of something by that."""
+        return any(name in USAGE for name in self.changes)
+
+    def covers(self, pod: Obj, container: str, init: bool) -> bool:
+        if init and not self.image and self.container != container:
+            return False
+        rule = Rule(FOREVER, self.namespace, self.labels, self.pod_prefix, self.container)
+        if not rule.covers(pod, container):
+            return False
+        specs = pod["spec"].get("initContainers" if init else "containers") or ()
+        return not self.image or any(c["name"] == container and c["image"] == self.image for c in specs)
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeProfile:
+    """Latencies and contents of a node's runtime.
+
+    Defaults make a warm node: pods run about 1 s after they are bound, of which half a second is the wait for
+    the next relist.  sandbox_us and start_us are of the size that containerd shows on an idle machine.
+
+    warm: every image is there from the beginning; else only those in `images` (name -> bytes)
+    pull_us: time to pull an image that is not there; refresh_us: to check one that is (policy Always)
+    image_disk_bytes: size of a file system of the images' own; 0: they lie on the node's
+    broken_images: image -> the error with which its pull fails
+    shutdown_us: from the end of what holds a shutdown up until the power is off
+    """
+
+    sandbox_us: int = 300 * MS
+    start_us: int = 100 * MS
+    warm: bool = True
+    images: Mapping[str, int] = field(default_factory=dict)
+    pull_us: int = 5 * SECOND
+    refresh_us: int = 500 * MS
+    image_bytes: int = 100_000_000
+    image_disk_bytes: int = 0
+    shutdown_us: int = 2 * SECOND
+    broken_images: Mapping[str, str] = field(default_factory=dict)
+    rules: tuple[Rule, ...] = ()
+    overrides: tuple[Override, ...] = ()
+
+    def behaviour(self, pod: Obj, container: str, init: bool) -> ContainerBehaviour:
+        found = self._ruled(pod, container, init)
+        for override in self.overrides:
+            if override.changes and override.covers(pod, container, init):
+                found = replace(found, **override.changes)
+        return found
+
+    def imposed(self, pod: Obj, container: str, init: bool, *names: str) -> Override | None:
+        """The fault by which one of these of its behaviour is as it is."""
+        for override in reversed(self.overrides):
+            if any(name in override.changes for name in names) and override.covers(pod, container, init):
+                return override
+        return None
+
+    def _ruled(self, pod: Obj, container: str, init: bool) -> ContainerBehaviour:
+        for rule in self.rules:
+            if rule.covers(pod, container):
+                return rule.behaviour
+        kinds = ("initContainers",) if init else ("containers", "ephemeralContainers")
+        for spec in (c for kind in kinds for c in pod["spec"].get(kind) or ()):
+            if spec["name"] == container:
+                known = commanded(spec)
+                if known is not None:
+                    return replace(FOREVER, **known)
+                break
+        return RUN_TO_END if init else FOREVER
+
+    def overridden(self, overrides: Sequence[Override]) -> RuntimeProfile:
+        """The profile while these faults are in force."""
+        broken = {o.image: o.pull_error for o in overrides if o.pull_error}
+        return replace(self, overrides=tuple(overrides), broken_images={**self.broken_images, **broken})
+
+
+def manifest_file(pod: Obj) -> str:
+    """What the file of a static pod is called where nobody says it."""
+    meta = pod["metadata"]
+    namespace = meta.get("namespace") or "default"
+    return str(meta["name"]) if namespace == "default" else f"{namespace}.{meta['name']}"
+
+
+DEFAULT_PROFILE = RuntimeProfile()
+DEFAULT_CAPACITY: Mapping[str, str] = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi"}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSpec:
+    """One machine.
+
+    capacity: resource -> quantity text; without `pods` the agent's --max-pods says how many
+    taints: as in the API (key, value, effect), given at registration
+    static_pods: pod objects as in the manifest directory
+    pod_cidr: used while the Node object has none (stands for a network plug-in with addresses of its own)
+    lease_jitter: False renews the lease at whole multiples of its interval, for timing to the hundredth
+    """
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    zone: str = ""
+    region: str = ""
+    instance_type: str = ""
+    address: str = ""
+    pod_cidr: str = ""
+    capacity: Mapping[str, str] = field(default_factory=lambda: DEFAULT_CAPACITY)
+    taints: tuple[Mapping[str, str], ...] = ()
+    static_pods: tuple[Obj, ...] = ()
+    profile: RuntimeProfile = DEFAULT_PROFILE
+    provider_id: str = ""
+    lease_jitter: bool = True
+    os: str = "linux"
+    arch: str = "amd64"

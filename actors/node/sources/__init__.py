@@ -1,0 +1,1 @@
+"""Sources of pods and of the objects that they refer to."""

@@ -1,0 +1,173 @@
+"""List and watch of the few objects a node cares about, as callbacks: the agent's API source.
+
+Turns a watch on one resource and field selector into `on_set` (a whole set, after each list) and `on_event`
+(one change); `on_break` tells that no watch goes on.  Holds: after `on_set` every change but those of heartbeat
+times alone, which are the agent's own, is reported once and in order, or a new `on_set` comes.
+
+Mirrors  client-go tools/cache/reflector.go: list from the cache, at first whatever that has, later nothing older than what was
+         seen (relistResourceVersion), from the storage where the cache is behind that; watch from its revision, back-off
+         0.8 s doubling to 30 s with jitter 1, reset after 2 min without a failure; a refused or throttled watch is opened
+         again without a list, after a back-off of its own; one that ended in peace at once (v1.25).
+Differs  no timeoutSeconds is sent, so a watch lasts as long as the server likes; the node's own watch asks for no
+         bookmarks: its status writes keep its revision fresh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from actors.node.requests import Api
+from sim.api.store import Beaten, Item
+from sim.api.types import TOO_MANY_REQUESTS, Reply, Watch, WatchEvent
+from sim.client.cache.reflector import is_unavailable
+from sim.client.rest.channel_watch import ChannelWatch
+from sim.kernel.actor import Context
+from sim.kernel.dice import Dice
+from sim.units import MINUTE, MS, SECOND
+
+BACKOFF_US = 800 * MS
+BACKOFF_MAX_US = 30 * SECOND
+BACKOFF_RESET_US = 2 * MINUTE
+BATCH = 1000  # events taken from a watch at once; fewer means that there are no more for now
+SHORT_WATCH_US = 1 * SECOND
+FRESH = (BACKOFF_US, 0)
+
+
+class Source:
+    """One reflector.  It waits longer each time that its list or watch failed, and, apart from that, each time that
+    nobody answered its watch."""
+
+    __slots__ = (
+        "_api", "_ctx", "_dice", "_failures", "_on_break", "_on_event", "_on_set", "_opened_us", "_refusals", "_resource",
+        "_revision", "_revision_bad", "_seen", "_selector", "_watch", "live",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        ctx: Context,
+        api: Api,
+        resource: str,
+        selector: str,
+        dice: Dice,
+        handlers: tuple[Callable[[list[Item]], None], Callable[[str, Item], None], Callable[[], None]],
+    ) -> None:
+        self._ctx = ctx
+        self._api = api
+        self._resource = resource
+        self._selector = selector
+        self._dice = dice
+        self._on_set, self._on_event, self._on_break = handlers
+        self._revision = "0"  # of the last thing seen
+        self._revision_bad = False  # no list can be had at it: ask for the newest
+        self._watch: Watch | None = None
+        self._failures = FRESH
+        self._refusals = FRESH
+        self._opened_us = 0
+        self._seen = False
+        self.live = (
+            False  # a watch is open, or opened again after one that ended in peace: what is known is current
+        )
+        ctx.on_stop(self._stop)
+
+    def start(self) -> None:
+        self._list()
+
+    def _stop(self) -> None:
+        if self._watch is not None:
+            self._watch.stop()
+
+    def _list(self, _: object = None) -> None:
+        revision = "" if self._revision_bad else self._revision
+        self._api.list(self._resource, self._selector, revision, self._listed)
+
+    def _listed(self, reply: Reply) -> None:
+        if not reply.ok:
+            behind, self._revision_bad = self._revision_bad, self._revision_bad or is_unavailable(reply)
+            if self._revision_bad and not behind:
+                self._list()
+            else:
+                self._again()
+            return
+        self._revision_bad = False
+        self._revision = str(reply.revision)
+        self._on_set([*(reply.items or ())])
+        self._open()
+
+    def _open(self, _: object = None) -> None:
+        self._opened_us = self._ctx.now_us()
+        bookmarks = self._resource == "pods"
+        self._api.watch(self._resource, self._selector, self._revision, bookmarks, self._opened)
+
+    def _opened(self, reply: Reply) -> None:
+        if reply.watch is None:
+            self._break()
+            if reply.lost == "ConnectionRefused" or reply.code == TOO_MANY_REQUESTS:
+                self._refusals = self._later(self._refusals, self._open)
+            else:
+                self._again()
+            return
+        self._watch = reply.watch
+        self._seen = False
+        self.live = True
+        if isinstance(reply.watch, ChannelWatch):
+            # A bookmark is wanted when the next watch is opened; what beats is the agent itself, and knows it.
+            reply.watch.attach(self._drain, bookmarks=False, give=self._take_in, beats=False)
+        else:
+            reply.watch.attach(self._drain)
+
+    def _drain(self) -> None:
+        watch = self._watch
+        if watch is None:
+            return
+        full = True
+        while full and (events := watch.take(BATCH)):
+            full = len(events) == BATCH
+            self._take_in(events)
+        if watch.ended and self._watch is watch:
+            self._watch = None
+            watch.stop()
+            if self._seen or self._ctx.now_us() - self._opened_us >= SHORT_WATCH_US:
+                self._open()
+            else:
+                self._break()
+                self._again()
+
+    def _take_in(self, events: Sequence[WatchEvent]) -> None:
+        """What the watch has; an error comes last."""
+        kernel, on_event = self._ctx.kernel, self._on_event
+        cause = kernel.cause
+        for event in events:
+            if event.type == "ERROR":
+                kernel.cause = cause
+                self._close()
+                self._again()
+                return
+            self._seen = True
+            self._revision = str(event.revision)
+            if event.item is not None and type(event.item) is not Beaten:
+                kernel.cause = event.cause or cause
+                on_event(event.type, event.item)
+        kernel.cause = cause
+
+    def _close(self) -> None:
+        watch, self._watch = self._watch, None
+        self._break()
+        if watch is not None:
+            watch.stop()
+
+    def _break(self) -> None:
+        self.live = False
+        self._on_break()
+
+    def _again(self) -> None:
+        """List anew after a pause."""
+        self._failures = self._later(self._failures, self._list)
+
+    def _later(self, waits: tuple[int, int], again: Callable[[object], None]) -> tuple[int, int]:
+        """Do it after a pause; `waits` are the pause and when it was last asked for, returned for the next time."""
+        delay_us, last_us = waits
+        now_us = self._ctx.now_us()
+        if now_us - last_us > BACKOFF_RESET_US:
+            delay_us = BACKOFF_US
+        self._ctx.call_later_us(self._dice.jitter_us(delay_us, 100), again)
+        return min(2 * delay_us, BACKOFF_MAX_US), now_us

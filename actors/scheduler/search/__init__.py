@@ -1,0 +1,1 @@
+"""The incremental search for nodes, equal to trying every node."""

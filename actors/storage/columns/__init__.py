@@ -1,0 +1,1 @@
+"""Columnar renewals: lease renewals of many nodes, computed with arrays."""

@@ -1,0 +1,264 @@
+"""Heartbeats by the thousand, in columns: renewals of leases while nothing disturbs them.
+
+Turns what each of them depends on (`Beater.state`) into a window at a time: who beats within the next second, when, what
+is written and when they beat next, each computed for all at once; as time goes on, what has happened becomes runs of
+revisions and of trace records.
+
+Holds: the same instants, revisions, records and objects as if each had beaten alone (tests/property/test_beats.py
+compares the traces); as soon as anything changes its state (`Standing.moves`), a server has bounds, or somebody is told
+of single renewals or records, all of them beat alone again from that instant on, and one whose object others touch does.
+Of two beats in one microsecond, one alone and one in columns, the latter comes first.
+
+Mirrors  nothing upstream: thousands of kubelets renew their leases, each alone.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from actors.storage.memory import MemoryStore
+from sim.api.watch.columnar_renewals import Beater, Carrier, Course, Run, Window
+from sim.api.watch.lease_renewals import Line
+from sim.kernel.dice import GAMMA, mix
+from sim.kernel.kernel import NEVER_US, Kernel
+from sim.units import SECOND
+
+SPAN_US = SECOND  # of a window; nobody beats twice in one
+GROWTH = 1024
+BOUND_MAX = 1 << 31  # its product with 32 bits fits
+COLUMNS = (
+    "ahead", "at", "back_low", "back_span", "bound", "offset", "order", "out_low", "out_span", "period", "sent", "series", "state",
+)  # fmt: skip
+
+Columns = dict[str, np.ndarray[Any, np.dtype[Any]]]
+
+
+class Beats:
+    """Who has joined, and the window that time is in.
+
+    columns: by row; at: when the next beat arrives (NEVER_US: beats alone), sent: when it is sent
+    _next: of the window's places the columns after their beats; `_done` of these have happened, `_kept` of them stand in
+    the columns already
+    """
+
+    def __init__(self, kernel: Kernel, store: MemoryStore, prefix: str, watched: Callable[[], bool]) -> None:
+        self._kernel, self._store, self._prefix = kernel, store, prefix
+        self._watched = watched
+        self.columns: Columns = {}
+        self._who: list[tuple[Beater, Carrier] | None] = []
+        self._lines: list[Line | None] = []  # by row; a window has it as it was
+        self._lent = False  # to a window
+        self.members = 0
+        self._course = Course(np.empty(0, np.int64))
+        self._bucket = store.follow(prefix, self._course, self.leave)
+        self._heard: object = None
+        self._moves = -1
+        self._carriers: list[Carrier] = []  # one to each server
+        self._window: Window | None = None
+        self._times: list[int] = []
+        self._pairs: Any = None
+        self._next: Columns = {}
+        self._done = self._kept = self._serial = 0
+        self._end_us = 0
+        kernel.bulk = self._go_on
+
+    # --- who takes part -------------------------------------------------------------------------------------
+
+    def join(self, beater: Beater, carrier: Carrier, next_us: int) -> bool:
+        line, ahead_us = carrier.line, carrier.ahead_us
+        kernel, moves = self._kernel, self._kernel.standing.moves
+        if line is None or ahead_us is None or not line.series or kernel.gate.replay:
+            return False
+        if self.members and self._disturbed():
+            return False
+        state = beater.state()
+        if state["period"] < SPAN_US or not state["bound"] <= BOUND_MAX:
+            return False
+        if next_us < self._end_us and self.members:
+            if self._times:
+                return False
+            self._begin(next_us)
+        elif not self.members:
+            self._moves, self._heard, self._carriers = moves, None, []
+            if self._disturbed():
+                return False
+            self._begin(next_us)
+        if not any(other.server is carrier.server for other in self._carriers):
+            self._carriers.append(carrier)
+        row = self._row(line.key)
+        for name, value in {**state, "ahead": ahead_us, "series": line.series, "at": next_us}.items():
+            self.columns[name][row] = value
+        self._course.stays(row, self._bucket.items[line.key])
+        if self._lent:
+            self._lines, self._lent = self._lines.copy(), False
+        self._who[row], self._lines[row] = (beater, carrier), line
+        self.members += 1
+        return True
+
+    def _begin(self, at_us: int) -> None:
+        """No window is open; the next one begins then."""
+        self._window, self._times, self._done, self._kept = None, [], 0, 0
+        self._end_us = self._kernel.bulk_us = at_us
+
+    def _row(self, key: str) -> int:
+        rows = self._course.rows
+        row = rows.setdefault(key, len(rows))
+        if row == len(self._who):
+            self._who.append(None)
+            self._lines.append(None)
+        if not self.columns or row >= len(self.columns["at"]):
+            more = GROWTH + len(self._who) // 2
+            for name in COLUMNS:
+                old = self.columns.get(name, np.empty(0, np.uint64 if name == "state" else np.int64))
+                fill = np.full(more, NEVER_US if name == "at" else 0, old.dtype)
+                self.columns[name] = np.concatenate((old, fill))
+            self._course.last = np.concatenate((self._course.last, np.full(more, -1, np.int64)))
+        return row
+
+    def leave(self, key: str) -> None:
+        row = self._course.rows.get(key)
+        if row is not None and self._who[row] is not None:
+            self._keep()
+            window = self._window
+            if window is not None:
+                for place in (window.rows[self._done :] == row).nonzero()[0].tolist():
+                    self._drop(window, self._done + place)
+            self._part(row)
+            if not self.members:
+                self._kernel.bulk_us = NEVER_US
+
+    def _drop(self, window: Window, place: int) -> None:
+        """What was to happen there does not."""
+        for name in ("rows", "at", "value", "time_s"):
+            setattr(window, name, np.delete(getattr(window, name), place))
+        del self._times[place]
+        self._pairs = np.delete(self._pairs, place, 0)
+        self._next = {name: np.delete(column, place) for name, column in self._next.items()}
+
+    def _part(self, row: int) -> None:
+        """One beats alone from now on."""
+        known, line = self._who[row], self._lines[row]
+        assert known is not None and line is not None
+        beater, carrier = known
+        self._who[row] = None
+        self.members -= 1
+        columns = self.columns
+        self._bucket.bring(line.key)
+        item: Any = self._bucket.items[line.key]
+        self._course.stays(row, item)
+        carrier.left(item)
+        next_us = int(columns["at"][row])
+        columns["at"][row] = NEVER_US
+        beater.resume(next_us, int(columns["sent"][row]), int(columns["state"][row]), item)
+
+    def _disturbed(self) -> bool:
+        """Whether something is not as it was when they joined."""
+        if self._heard is not self._bucket.heard and self._store.unheard(self._prefix):
+            self._heard = self._bucket.heard  # others came or went
+        if (
+            self._moves != self._kernel.standing.moves
+            or self._heard is not self._bucket.heard
+            or self._watched()
+        ):
+            return True
+        return any(carrier.bounded for carrier in self._carriers)
+
+    def _part_all(self) -> None:
+        self._keep()
+        window, done = self._window, self._done
+        if window is not None:
+            for place in range(len(self._times) - 1, done - 1, -1):
+                self._drop(window, place)
+        for row, known in enumerate(self._who):
+            if known is not None:
+                self._part(row)
+        self._kernel.bulk_us = NEVER_US
+
+    # --- as time goes on ------------------------------------------------------------------------------------
+
+    def _go_on(self, until_us: int) -> None:
+        """Everything up to a time happens."""
+        if self._disturbed():
+            self._part_all()
+            return
+        while True:
+            times, done = self._times, self._done
+            to = bisect_right(times, until_us, done)
+            if to > done:
+                self._happen(done, to)
+            if to < len(times):
+                self._kernel.bulk_us = times[to]
+                return
+            if self._end_us > until_us:
+                self._kernel.bulk_us = self._end_us
+                return
+            self._keep()
+            if not self.members:
+                self._kernel.bulk_us = NEVER_US
+                return
+            self._open(max(self._end_us, int(self.columns["at"].min())))
+
+    def _happen(self, lo: int, hi: int) -> None:
+        window, kernel, store = self._window, self._kernel, self._store
+        assert window is not None
+        first = store.revision + 1
+        ident = kernel.trace.run(first, self._pairs[lo:hi].tobytes())
+        run = window.runs[-1] if window.runs else None
+        if run is None or not (
+            run.hi == lo and run.ident + lo - run.lo == ident and store.reach(self._bucket, run, hi)
+        ):
+            run = Run(self._course, window, lo, hi, first, ident, self._times[lo])
+            window.runs.append(run)
+            store.run(self._bucket, run)
+        kernel.steps += hi - lo
+        self._done = hi
+        if len(self._carriers) == 1:
+            self._carriers[0].carried(hi - lo)
+        else:
+            for row in window.rows[lo:hi].tolist():
+                self._who[row][1].carried(1)
+
+    def _keep(self) -> None:
+        """What has happened stands in the columns."""
+        window, kept, done = self._window, self._kept, self._done
+        if window is not None and kept < done:
+            rows = window.rows[kept:done]
+            for name, column in self._next.items():
+                self.columns[name][rows] = column[kept:done]
+            self._course.last[rows] = window.serial
+            self._kept = done
+
+    def _open(self, begin_us: int) -> None:
+        """The window from `begin_us` on."""
+        columns, end_us = self.columns, begin_us + SPAN_US
+        rows = (columns["at"] < end_us).nonzero()[0]
+        rows = rows[np.lexsort((columns["order"][rows], columns["at"][rows]))]
+        mine = {name: column[rows] for name, column in columns.items()}
+        at, value = mine["at"], mine["sent"] + mine["offset"]
+        time_s = (at + mine["ahead"]) // SECOND
+        self._serial += 1
+        self._window = Window(self._serial, (rows.astype(np.int32), at, value, time_s), self._lines)
+        self._lent = True
+        self._course.windows.append(self._window)
+        self._times, self._done, self._kept, self._end_us = at.tolist(), 0, 0, end_us
+        self._pairs = np.stack((mine["series"], at), axis=1).astype("<i8")
+        self._next = following(mine)
+
+
+def following(mine: Columns) -> Columns:
+    """Columns after one more beat: `Heartbeat.beat` for many."""
+    state = mine["state"] + np.uint64(GAMMA)
+    bits = mix(state)
+    high, low = (bits >> np.uint64(32)).astype(np.int64), (bits & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    end = mine["at"] + mine["back_low"] + ((low & 0xFFFF) * mine["back_span"] >> 16)
+    period, bound = mine["period"], mine["bound"]
+    sent = end + np.where(bound > 0, period + (high * bound >> 32), period - end % period)
+    return {
+        "state": state,
+        "sent": sent,
+        "at": sent + mine["out_low"] + ((low >> 16) * mine["out_span"] >> 16),
+    }

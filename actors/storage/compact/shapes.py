@@ -1,0 +1,345 @@
+"""What alike objects share, and where the rest of each stands: the cut of an object into a shape and values.
+
+Turns an object into a flat list of the values of its maps (`split`), by the names and order of which a `Cut` knows
+what of them is the same in very many objects (the shape), what is akin, what has a form of its own (`terse`) and
+what is left; and a shape with these back into an equal object, its members in the same order.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from actors.storage.compact import encoded_texts as terse
+from sim.api.store import Item
+from sim.api.types import Obj
+
+Tree = Mapping[str, "Tree"]
+Values = tuple[Any, ...]
+Column = terse.Column
+
+# What is taken apart: maps, and lists of nothing but maps.
+LEAF: Tree = {}
+SPLIT: Tree = {
+    "metadata": LEAF,
+    "involvedObject": LEAF,
+    "spec": LEAF,
+    "status": {
+        "conditions": LEAF,
+        "podIPs": LEAF,
+        "containerStatuses": {"state": {"running": LEAF}, "lastState": LEAF},
+    },
+}
+# Below these names the same few values stand in very many objects: they are part of the shape.
+ALIKE = frozenset((
+    "action", "apiVersion", "dnsPolicy", "enableServiceLinks", "fieldPath", "kind", "lastProbeTime", "phase",
+    "preemptionPolicy", "priority", "qosClass", "ready", "reason", "reportingComponent", "reportingInstance",
+    "restartCount", "restartPolicy", "schedulerName", "started", "status", "terminationGracePeriodSeconds", "type",
+))  # fmt: skip
+# These are the same objects in all that has one origin.
+AKIN = frozenset((
+    "containers", "generateName", "image", "imageID", "initContainers", "labels", "namespace", "ownerReferences",
+    "securityContext", "serviceAccount", "serviceAccountName", "source", "tolerations", "volumes",
+))  # fmt: skip
+
+
+class Form(NamedTuple):
+    """A form that texts have: in which fields, what `struct` makes of one, how it gets there and comes back."""
+
+    fields: frozenset[str]
+    code: str
+    take: Callable[[terse.Column], Sequence[Any]]
+    give: Callable[[Any], Any]
+
+
+FORMS = (
+    Form(
+        frozenset(("creationTimestamp", "finishedAt", "firstTimestamp", "lastTimestamp", "lastTransitionTime",
+                   "startTime", "startedAt")),
+        "I", terse.seconds, terse.time_text,
+    ),
+    Form(frozenset(("hostIP", "ip", "podIP")), "I", terse.addresses, terse.address_text),
+    Form(frozenset(("resourceVersion",)), "I", terse.numbers, str),
+    Form(frozenset(("eventTime",)), "Q", terse.instants, terse.instant_text),
+    Form(frozenset(("uid",)), "16s", terse.uids, terse.uid_text),
+    Form(frozenset(("containerID",)), "32s", terse.containers, terse.container_text),
+)  # fmt: skip
+NAMING = frozenset(("message", "name"))  # texts that tell the name of who they are about
+SELF = "\0"  # stands for it
+# Revision, that of the creation, cause: a day of 5,000 nodes makes some 40 million of each.
+HEAD, HEAD_LENGTH = "<3I", 3
+PLAIN = frozenset((str, int, float, bool, type(None)))
+# What stands in a place of an object: a value that is part of the shape, its kin's, its own; a part; what follows; or
+# its own in one of the forms: this and the form's number.
+IS_ALIKE, IS_AKIN, IS_OWN, IS_PART, IS_DERIVED, IS_FORMED = range(6)
+Table = dict[Values, dict[Values, Any]]  # by types, then by values
+Field = tuple[int, Any]  # which of these, and its place among the values, or itself, or its reader
+# What takes the bytes apart, which of the pieces it is, and what makes a text of that.
+Reader = tuple[Callable[[bytes], Values], int, Callable[[Any], Any]]
+
+
+class Part:
+    """One map or list of a shape: where it belongs, what is in it, and which of it comes from where."""
+
+    __slots__ = ("akin", "own", "parent", "place", "proto")
+
+    def __init__(self, proto: Any) -> None:
+        self.parent = 0
+        self.place: Any = None
+        self.proto = proto
+        self.own: list[tuple[Any, int]] = []
+        self.akin: list[tuple[Any, int]] = []
+
+
+class Layout:
+    """How an object's own values stand one after the other: first those that its bytes hold, then the rest.
+
+    akin, own: where they stand among the values of all maps, one after the other
+    spans: of each form, in what the bytes hold, and how a text is made again
+    naming: places of the rest in which its name may stand
+    """
+
+    __slots__ = ("akin", "formed", "naming", "own", "spans", "struct")
+
+    def __init__(self, kinds: list[tuple[int, Any]]) -> None:
+        forms = [kind - IS_FORMED for kind, _ in kinds if kind >= IS_FORMED]
+        self.akin, self.own = _places_of(kinds, IS_AKIN), []
+        for wanted in (*range(IS_FORMED, IS_FORMED + len(FORMS)), IS_OWN):
+            self.own += _places_of(kinds, wanted)
+        self.formed = len(forms)
+        self.spans: list[tuple[int, int, Callable[[Any], Any]]] = []
+        at = HEAD_LENGTH
+        for number, form in enumerate(FORMS):
+            if count := forms.count(number):
+                self.spans.append((at, at + count, form.give))
+                at += count
+        self.struct = struct.Struct(HEAD + "".join([FORMS[number].code for number in sorted(forms)]))
+        rest = [place for kind, place in kinds if kind == IS_OWN]
+        self.naming = [at for at, place in enumerate(rest) if place in NAMING]
+
+    def read(self, name: str, rest: Values, data: bytes) -> list[Any]:
+        values = self.struct.unpack(data)
+        own: list[Any] = []
+        for start, end, give in self.spans:
+            own += map(give, values[start:end])
+        own += rest
+        for at in self.naming:
+            text = own[self.formed + at]
+            if type(text) is str and SELF in text:
+                own[self.formed + at] = text.replace(SELF, stem_of(name))
+        return own
+
+    def reader(self, at: int) -> Reader:
+        """By which one of the values that the bytes hold is read alone."""
+        at += HEAD_LENGTH
+        give = next(give for start, end, give in self.spans if start <= at < end)
+        return self.struct.unpack, at, give
+
+
+def _places_of(kinds: list[tuple[int, Any]], wanted: int) -> list[int]:
+    return [at for at, (kind, _) in enumerate(kinds) if kind == wanted]
+
+
+def stem_of(key: str) -> str:
+    """What texts call the object of this key, or name: events are named after who they are about, and a number."""
+    name = key[key.rfind("/") + 1 :]
+    return name[: name.rfind(".")] if "." in name else name
+
+
+class Shape:
+    """What alike objects share: the parts they are made of, outer ones first, and the values that are equal."""
+
+    __slots__ = ("_fields", "_layout", "parts", "size")
+
+    def __init__(self, parts: list[Part], layout: Layout) -> None:
+        self.parts = parts
+        self.size = layout.struct.size  # of an object's bytes
+        self._layout = layout
+        self._fields: dict[tuple[str, str], Field] = {}
+
+    def field(self, section: str, field: str) -> Field:
+        """Where one field of a section of the object comes from."""
+        known = self._fields.get((section, field))
+        if known is None:
+            known = self._fields[section, field] = self._find(section, field)
+        return known
+
+    def _find(self, section: str, field: str) -> Field:
+        parts = self.parts
+        for number, part in enumerate(parts):
+            if number and not part.parent and part.place == section:
+                for place, at in part.akin:
+                    if place == field:
+                        return IS_AKIN, at
+                for place, at in part.own:
+                    if place == field:
+                        layout = self._layout
+                        if at < layout.formed:
+                            return IS_FORMED, layout.reader(at)
+                        at -= layout.formed
+                        return (IS_DERIVED, None) if at in layout.naming else (IS_OWN, at)
+                derived = section == "metadata" and field in ("name", "resourceVersion")
+                inner = any(other.parent == number and other.place == field for other in parts)
+                return (IS_DERIVED, None) if derived or inner else (IS_ALIKE, part.proto.get(field))
+        return IS_DERIVED, None
+
+    def build(self, name: str, rev: int, akin: Values, rest: Values, data: bytes) -> Obj:
+        return self._made(name, rev, akin, self._layout.read(name, rest, data))
+
+    def lay_out(self, name: str, rev: int, flat: list[Any]) -> Obj:
+        """The object of which these are the values."""
+        layout = self._layout
+        return self._made(name, rev, [flat[at] for at in layout.akin], [flat[at] for at in layout.own])
+
+    def _made(self, name: str, rev: int, akin: Sequence[Any], own: list[Any]) -> Obj:
+        made: list[Any] = []
+        for part in self.parts:
+            new = part.proto.copy()
+            for place, at in part.own:
+                new[place] = own[at]
+            for place, at in part.akin:
+                new[place] = akin[at]
+            if made:
+                made[part.parent][part.place] = new
+            made.append(new)
+        obj: Obj = made[0]
+        metadata = obj["metadata"]
+        metadata["name"], metadata["resourceVersion"] = name, str(rev)
+        return obj
+
+
+class Cut:
+    """What of objects with the same names in the same order goes into the shape, and what does not.
+
+    where: numbers of the parts; alike, rest: places among the values of all maps, one after the other
+    formed: the same for what becomes bytes, with its form
+    """
+
+    __slots__ = ("alike", "formed", "layout", "pick", "rest", "shapes", "terse", "where")
+
+    def __init__(self, obj: Obj, terse: bool) -> None:
+        self.where: dict[tuple[int, Any], int] = {}
+        _number(obj, SPLIT, 0, self.where)
+        self.terse = terse
+        kinds = [
+            (kind, place)
+            for _, place, kind in _places(_parts(obj, self.where), self.where, terse)
+            if type(place) is str
+        ]
+        self.alike, self.rest = _places_of(kinds, IS_ALIKE), _places_of(kinds, IS_OWN)
+        self.pick = _picker(self.alike)
+        self.formed = [
+            (form, at) for number, form in enumerate(FORMS) for at in _places_of(kinds, IS_FORMED + number)
+        ]
+        self.layout = Layout(kinds)
+        self.shapes: Table = {}
+
+    def data(self, items: Sequence[Item], columns: Sequence[Column]) -> list[bytes]:
+        """The bytes of each; ValueError and the like if something has another form."""
+        head = (
+            [item.rev for item in items],
+            [item.created for item in items],
+            [item.cause for item in items],
+        )
+        formed = [form.take(columns[at]) for form, at in self.formed]
+        return [*map(self.layout.struct.pack, *head, *formed)]
+
+
+def _picker(places: list[int]) -> Callable[[list[Any]], Values]:
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda flat: tuple([flat[place] for place in places])
+
+
+def split(part: Any, tree: Tree, layout: list[Any], flat: list[Any]) -> bool:
+    """Collect the values of a map, and of what is taken apart of it, in order.
+
+    `layout`, with the names of the map, is the same for the same structure.
+    False: a list that is to be taken apart holds something else than maps.
+    """
+    flat += part.values()
+    for name, below in tree.items():
+        inner = part.get(name)
+        kind = type(inner)
+        if kind is dict:
+            layout += (name, len(inner), *inner)
+            if not below:
+                flat += inner.values()
+            elif not split(inner, below, layout, flat):
+                return False
+        elif kind is list:
+            layout += (name, -len(inner))
+            for each in inner:
+                if type(each) is not dict:
+                    return False
+                layout += (len(each), *each)
+                if not below:
+                    flat += each.values()
+                elif not split(each, below, layout, flat):
+                    return False
+    return True
+
+
+def _number(part: Any, tree: Tree, number: int, where: dict[tuple[int, Any], int]) -> None:
+    """Number what `_split` takes apart, in its order, by the number of the outer part and the place in it."""
+    for name, below in tree.items():
+        inner = part.get(name)
+        kind = type(inner)
+        if kind is dict:
+            where[number, name] = at = len(where) + 1
+            _number(inner, below, at, where)
+        elif kind is list:
+            where[number, name] = at = len(where) + 1
+            for place, each in enumerate(inner):
+                where[at, place] = one = len(where) + 1
+                _number(each, below, one, where)
+
+
+def _parts(obj: Obj, where: Mapping[tuple[int, Any], int]) -> list[Any]:
+    parts: list[Any] = [obj]
+    for outer, place in where:
+        parts.append(parts[outer][place])
+    return parts
+
+
+def _places(
+    parts: list[Any], where: Mapping[tuple[int, Any], int], terse: bool
+) -> Iterator[tuple[int, Any, int]]:
+    """Of each value: number of its part, place therein, and what becomes of it."""
+    for number, part in enumerate(parts):
+        for place in range(len(part)) if type(part) is list else part:
+            if (number, place) in where:
+                kind = IS_PART
+            elif place in ("name", "resourceVersion") and number == where[0, "metadata"]:
+                kind = IS_DERIVED
+            else:
+                kind = IS_ALIKE if place in ALIKE else IS_AKIN if place in AKIN else IS_OWN
+                for at, form in enumerate(FORMS):
+                    if terse and place in form.fields:
+                        kind = IS_FORMED + at
+            yield number, place, kind
+
+
+def shape_of(obj: Obj, cut: Cut) -> Shape:
+    parts = _parts(obj, cut.where)
+    made = [Part(part.copy()) for part in parts]
+    for (outer, place), number in cut.where.items():
+        made[number].parent, made[number].place = outer, place
+    places = [*_places(parts, cut.where, cut.terse)]
+    akin = [(number, place) for number, place, kind in places if kind == IS_AKIN]
+    own = [
+        (number, place)
+        for wanted in (*range(IS_FORMED, IS_FORMED + len(FORMS)), IS_OWN)
+        for number, place, kind in places
+        if kind == wanted
+    ]
+    for at, (number, place) in enumerate(akin):
+        made[number].akin.append((place, at))
+    for at, (number, place) in enumerate(own):
+        made[number].own.append((place, at))
+    for number, place, kind in places:
+        if kind != IS_ALIKE:
+            made[number].proto[place] = None
+    return Shape(made, cut.layout)

@@ -1,0 +1,1 @@
+"""Admission: the chain and its plugins."""

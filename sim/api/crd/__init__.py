@@ -1,0 +1,1 @@
+"""Custom resources: definitions, structural schemas, and objects of custom kinds."""

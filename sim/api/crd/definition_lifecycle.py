@@ -1,0 +1,187 @@
+"""The life of a CustomResourceDefinition: names are accepted or refused, it is established, it goes with its objects.
+
+Turns a definition, and those it shares a group with, into the status it should have next; each function is one of
+upstream's controllers.  `None` means that there is nothing to write.
+
+Holds: a name belongs to who had it accepted first, until that one changes it or goes; what was established stays so; a
+condition's time changes with its status alone.
+
+Mirrors  apiextensions-apiserver v1.25 pkg/controller/{status/naming_controller,establish/establishing_controller,
+         apiapproval/apiapproval_controller,finalizer/crd_finalizer}.go, pkg/apihelpers/helpers.go,
+         pkg/registry/customresourcedefinition/etcd.go (Delete).
+Differs  condition NonStructuralSchema is never set: no such schema gets into the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from sim.api import objects
+from sim.api.kinds.validation.definitions.definition import approval
+from sim.api.objects import condition_of, condition_status
+from sim.api.schema.json_text import go_quote
+from sim.api.types import Json, Obj
+
+ACCEPTED, ESTABLISHED, TERMINATING = "NamesAccepted", "Established", "Terminating"
+CONFORMANT = "KubernetesAPIApprovalPolicyConformant"
+# Conditions of a group's approval: status and reason.
+_APPROVALS = {
+    "Missing": ("False", "MissingAnnotation"),
+    "Invalid": ("False", "InvalidAnnotation"),
+    "Approved": ("True", "ApprovedAnnotation"),
+    "Unapproved": ("False", "UnapprovedAnnotation"),
+}
+# What becomes of a deletion: status, reason, message.
+PENDING = (
+    "True",
+    "InstanceDeletionPending",
+    "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+)
+IN_PROGRESS = ("True", "InstanceDeletionInProgress", "CustomResource deletion is in progress")
+UNDONE = (
+    "True",
+    "InstanceDeletionCheck",
+    "could not confirm zero CustomResources remaining: timed out waiting for the condition",
+)
+COMPLETED = ("False", "InstanceDeletionCompleted", "removed all instances")
+NEVER = ("False", "NeverEstablished", "resource was never established")
+
+
+# --- conditions -------------------------------------------------------------------------------------------
+
+
+def is_true(obj: Obj, kind: str) -> bool:
+    return condition_status(obj, kind) == "True"
+
+
+def with_condition(obj: Obj, kind: str, said: tuple[str, str, str], now_text: str) -> Obj:
+    """The definition with a condition of this status, reason and message."""
+    status, reason, message = said
+    new = {
+        "type": kind,
+        "status": status,
+        "lastTransitionTime": now_text,
+        "reason": reason,
+        "message": message,
+    }
+    return objects.with_condition(obj, new)
+
+
+def _says(obj: Obj, kind: str, said: tuple[str, str, str]) -> bool:
+    old = condition_of(obj, kind)
+    return old is not None and (old["status"], old.get("reason"), old.get("message")) == said
+
+
+# --- names ------------------------------------------------------------------------------------------------
+
+
+def _used(definitions: Iterable[Obj]) -> tuple[Mapping[str, None], Mapping[str, None]]:
+    """Names of resources and of kinds that are taken."""
+    resources: dict[str, None] = {}
+    kinds: dict[str, None] = {}
+    for definition in definitions:
+        names = definition["status"]["acceptedNames"]
+        for name in (names["plural"], names.get("singular", ""), *names.get("shortNames", ())):
+            resources[name] = None
+        kinds[names["kind"]] = kinds[names.get("listKind", "")] = None
+    return resources, kinds
+
+
+def named(obj: Obj, group: Iterable[Obj], now_text: str) -> Obj | None:
+    """The definition with the names it may have.  `group`: all definitions of its group, this one among them."""
+    wanted, had = obj["spec"]["names"], obj["status"]["acceptedNames"]
+    if wanted == had:
+        return None
+    resources, kinds = _used(group)
+    accepted = dict(had)
+    said = ("True", "NoConflicts", "no conflicts found")
+    for field, used in (
+        ("plural", resources),
+        ("singular", resources),
+        ("shortNames", resources),
+        ("kind", kinds),
+        ("listKind", kinds),
+    ):
+        problem = _conflict(wanted.get(field), had.get(field), used)
+        if not problem:
+            _set(accepted, field, wanted.get(field))
+        else:  # Quirk: the last conflict is the one that is told
+            said = ("False", f"{field[0].upper()}{field[1:]}Conflict", problem)
+    _set(accepted, "categories", wanted.get("categories"))
+    if accepted == had and _says(obj, ACCEPTED, said):
+        return None
+    made = with_condition(
+        {**obj, "status": {**obj["status"], "acceptedNames": accepted}}, ACCEPTED, said, now_text
+    )
+    if said[0] == "True" and not is_true(obj, ESTABLISHED):
+        return with_condition(
+            made, ESTABLISHED, ("False", "Installing", "the initial names have been accepted"), now_text
+        )
+    if condition_of(obj, ESTABLISHED) is None:
+        refused = ("False", "NotAccepted", "not all names are accepted")
+        return with_condition(made, ESTABLISHED, refused, now_text)
+    return made
+
+
+def _set(names: Obj, field: str, value: Json) -> None:
+    if value:
+        names[field] = value
+    elif field in ("plural", "kind"):
+        names[field] = ""
+    else:
+        names.pop(field, None)
+
+
+def _conflict(wanted: Json, had: Json, used: Mapping[str, None]) -> str:
+    """Which of the names asked for are somebody's; "" if none is."""
+    if isinstance(wanted, list):
+        taken = [name for name in wanted if name in used and name not in (had or ())]
+    else:
+        taken = [] if wanted == had or wanted not in used else [wanted]
+    texts = list(dict.fromkeys(f"{go_quote(name)} is already in use" for name in taken))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]" if texts else ""
+
+
+# --- the other conditions ---------------------------------------------------------------------------------
+
+
+def established(obj: Obj, now_text: str) -> Obj | None:
+    """The definition in discovery, once its names are accepted."""
+    if not is_true(obj, ACCEPTED) or is_true(obj, ESTABLISHED):
+        return None
+    said = ("True", "InitialNamesAccepted", "the initial names have been accepted")
+    return with_condition(obj, ESTABLISHED, said, now_text)
+
+
+def approved(obj: Obj, now_text: str) -> Obj | None:
+    """The definition with what is said of its group's approval, where the group needs one."""
+    state = approval(obj)
+    if state is None:
+        return None
+    said = (*_APPROVALS[state[0]], state[1])
+    return None if _says(obj, CONFORMANT, said) else with_condition(obj, CONFORMANT, said, now_text)
+
+
+# --- the end ----------------------------------------------------------------------------------------------
+
+
+def marked(obj: Obj, finalizer: str, now_text: str) -> Obj:
+    """The definition as the first DELETE leaves it: the finalizer keeps it until its objects are gone."""
+    metadata = obj["metadata"]
+    finalizers = metadata.get("finalizers") or []
+    if finalizer not in finalizers:
+        finalizers = [*finalizers, finalizer]
+    metadata = {**metadata, "deletionTimestamp": now_text, "finalizers": finalizers}
+    return with_condition({**obj, "metadata": metadata}, TERMINATING, PENDING, now_text)
+
+
+def is_going(obj: Obj, finalizer: str) -> bool:
+    metadata = obj["metadata"]
+    return bool(metadata.get("deletionTimestamp")) and finalizer in (metadata.get("finalizers") or ())
+
+
+def released(obj: Obj, finalizer: str, said: tuple[str, str, str], now_text: str) -> Obj:
+    """The definition without the finalizer."""
+    metadata = obj["metadata"]
+    left = [name for name in metadata.get("finalizers") or () if name != finalizer]
+    return with_condition({**obj, "metadata": {**metadata, "finalizers": left}}, TERMINATING, said, now_text)

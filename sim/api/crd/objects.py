@@ -1,0 +1,390 @@
+"""Custom resources on their way in and out: bodies to objects, stored ones to the version asked for, what is wrong.
+
+Turns the body of a request into an object by its definition's schema, an object as it is stored into one of the version
+that is asked for, and a new or changed one into field errors.
+
+Holds: what comes out of a body or the store is pruned, has its defaults and well-typed metadata, whoever sent it; warnings
+are told even when the request is refused.
+
+Mirrors  apiextensions-apiserver v1.25 pkg/apiserver/customresource_handler.go (unstructuredNegotiatedSerializer,
+         unstructuredSchemaCoercer, crdConversionRESTOptionsGetter), pkg/registry/customresource/validator.go.
+Differs  versions differ by name only: a conversion webhook is answered as one that cannot be reached, and of a definition
+         with one only the stored version can be watched; CEL rules are not evaluated.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from sim.api.crd.served import CustomResource, Scale
+from sim.api.crd.structural import ANYTHING, Structural
+from sim.api.crd.structural_check import schema_errors
+from sim.api.crd.structural_values import (
+    BadPart,
+    defaulted,
+    pruned,
+    typed_metadata,
+    with_typed_parts,
+    without_nulls,
+)
+from sim.api.kinds.validation import text
+from sim.api.kinds.validation.errors import REQUIRED, Errors, FieldError, Shown, duplicate, invalid
+from sim.api.kinds.validation.meta import object_meta, object_meta_update
+from sim.api.memo import IdentityMemo
+from sim.api.ownership.typed_values import go_syntax
+from sim.api.patch.strategic_merge import go_print
+from sim.api.schema import field_validation as fieldvalidation
+from sim.api.schema.field_validation import IGNORE, STRICT, duplicate_fields
+from sim.api.schema.json_text import go_quote, parse_noting_twice, plain
+from sim.api.types import Json, Obj
+from sim.api.verbs.call import Call, Refusal, bad_request, internal
+
+SUMMARY_CHARS = 30  # create.go: summarizeData(body, 30)
+_HEAD = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+
+
+# --- bodies -----------------------------------------------------------------------------------------------
+
+
+def decode(call: Call, resource: CustomResource) -> Obj:
+    """The body of a POST or PUT as an object; of which kind it says it is remains to be validated."""
+    body: Json = call.request.body
+    raw = bytes(body or b"") if body is None or isinstance(body, bytes | bytearray) else None
+    value = body
+    if raw is not None:
+        try:
+            value = parse_noting_twice(raw.decode("utf-8", "replace"))
+        except ValueError as error:
+            raise _unrecognized(
+                resource, f"couldn't get version/kind; json parse error: {error}", raw
+            ) from None
+    shown = msgspec.json.encode(value) if raw is None else raw
+    value = _headed(resource, value, shown)
+    try:
+        obj, problems = shaped(resource, value)
+    except BadPart as error:
+        raise bad_request(f"{_cannot(resource)}{error}") from None
+    group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
+    directive = call.field_validation
+    if problems and directive == STRICT:
+        raise bad_request(f"{_cannot(resource)}strict decoding error: {', '.join(problems)}")
+    if directive != IGNORE:
+        call.warnings += problems
+    if (group, version) != (resource.group, resource.version):
+        raise bad_request(
+            f"the API version in the data ({obj.get('apiVersion') or ''}) does not match the expected API version "
+            f"({resource.api_version})"
+        )
+    return obj
+
+
+def _cannot(resource: CustomResource) -> str:
+    return f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+
+
+def _unrecognized(resource: CustomResource, why: str, raw: bytes) -> Refusal:
+    more = " ..." if len(raw) > SUMMARY_CHARS else ""
+    cut = raw[:SUMMARY_CHARS]
+    told = cut.decode("utf-8", "replace") if raw[:1] == b"{" else cut.hex()
+    shown = f"{told}{more}" if raw else "<empty>"
+    return bad_request(
+        f"the object provided is unrecognized (must be of type {resource.kind}): {why} ({shown})"
+    )
+
+
+def _headed(resource: CustomResource, value: Json, raw: bytes) -> Obj:
+    """The body with a kind of some sort."""
+    wrong = ""
+    if value is not None and not isinstance(value, dict):
+        wrong = f"json: cannot unmarshal {fieldvalidation.go_kind(value)} into Go value of type {_HEAD}"
+    for field in ("apiVersion", "kind") if not wrong and value else ():
+        given = value.get(field)
+        if given is not None and not isinstance(given, str):
+            kind = fieldvalidation.go_kind(given)
+            wrong = wrong or f"json: cannot unmarshal {kind} into Go struct field .{field} of type string"
+    if wrong:
+        raise _unrecognized(resource, f"couldn't get version/kind; json parse error: {wrong}", raw)
+    if not value or not value.get("kind"):
+        whole = raw.decode("utf-8", "replace")
+        raise _unrecognized(resource, f"Object 'Kind' is missing in '{whole}'", raw)
+    found: Obj = value
+    return found
+
+
+def shaped(resource: CustomResource, value: Obj) -> tuple[Obj, list[str]]:
+    """An object as its schema has it, and what was unknown or came twice, in words.  Raises BadPart.
+
+    Quirk: the schema is that of the version the object names; of one that there is not, no field is known.
+    """
+    problems = duplicate_fields(value)
+    obj, unknown = typed_metadata(plain(value) if problems else value)
+    group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
+    if group == resource.group and obj.get("kind") == resource.kind:
+        structure: Structural = resource.schemas.get(version, ANYTHING)
+        obj, fields = pruned(structure, obj)
+        obj = without_nulls(structure, obj)
+        obj, parts = with_typed_parts(structure, obj)
+        unknown = [*unknown, *fields, *parts]
+        obj = defaulted(structure, obj)
+    return obj, problems + [f"unknown field {go_quote(path)}" for path in unknown]
+
+
+def conform(call: Call, resource: CustomResource, obj: Json) -> tuple[Obj, list[str], str]:
+    """What a patch has made, as it is stored; what was unknown; and why it is no object, "" if it is one."""
+    if not isinstance(obj, dict):
+        return (
+            {},
+            [],
+            f"json: cannot unmarshal {fieldvalidation.go_kind(obj)} into Go value of type map[string]interface {{}}",
+        )
+    kind, version = obj.get("kind"), obj.get("apiVersion")
+    if not isinstance(kind, str) or not kind:
+        return {}, [], "Object 'Kind' is missing"
+    if version is not None and not isinstance(version, str):
+        return {}, [], "apiVersion must be a string"
+    try:
+        made, problems = shaped(resource, obj)
+    except BadPart as error:
+        return {}, [], str(error)
+    if not version:
+        text_of = "Object 'apiVersion' is missing in 'object has no apiVersion field'"
+        raise Refusal(
+            500, "InternalError", f"Internal error occurred: {text_of}", {"causes": [{"message": text_of}]}
+        )
+    return made, problems, ""
+
+
+def with_defaults(resource: CustomResource, obj: Obj) -> Obj:
+    """As upstream defaults after admission and apply: whatever was left out by then."""
+    out: Obj = defaulted(resource.structure, obj)
+    return out
+
+
+# --- versions ---------------------------------------------------------------------------------------------
+
+_shown: IdentityMemo[Obj] = IdentityMemo()
+
+
+def shown(resource: CustomResource, obj: Obj) -> Obj:
+    """An object as it is stored in the version asked for; the same object where there is nothing to do."""
+    known = _shown.get(resource, obj)
+    return _shown.put(_converted(resource, obj, resource.version), resource, obj) if known is None else known
+
+
+def stored(resource: CustomResource, obj: Obj) -> Obj:
+    """An object of the version asked for as it is stored."""
+    return _converted(resource, obj, resource.stored)
+
+
+def _converted(resource: CustomResource, obj: Obj, wanted: str) -> Obj:
+    given = str(obj.get("apiVersion") or "").rpartition("/")[2]
+    if given != wanted:
+        check_webhook(resource, str(obj.get("apiVersion")))
+        if given not in resource.schemas:
+            raise internal(f"request to convert CR from an invalid group/version: {obj.get('apiVersion')}")
+    structure: Structural | None = resource.schemas.get(given)
+    if structure is not None:
+        obj = without_nulls(structure, pruned(structure, obj)[0])
+        obj = defaulted(structure, obj)
+    if given != wanted:
+        obj = {**obj, "apiVersion": f"{resource.group}/{wanted}"}
+        after: Structural | None = resource.schemas.get(wanted)
+        obj = obj if after is None else without_nulls(after, pruned(after, obj)[0])
+    return obj
+
+
+def check_webhook(resource: CustomResource, api_version: str) -> None:
+    """Refuse a conversion that somebody else would have to make."""
+    url = resource.webhook
+    if not url:
+        return
+    why = f'Post "{url}?timeout=30s": '
+    service = url.removeprefix("https://").partition(".")[0]
+    why += f'service "{service}" not found' if ".svc:" in url else "no route to host"
+    raise internal(f"conversion webhook for {api_version}, Kind={resource.kind} failed: {why}")
+
+
+# --- validation -------------------------------------------------------------------------------------------
+
+
+def type_errors(resource: CustomResource, obj: Obj) -> Errors:
+    """An object of another kind than its place; nothing else is looked at then."""
+    errors: Errors = []
+    for field, wanted in (("kind", resource.kind), ("apiVersion", resource.api_version)):
+        if obj.get(field) != wanted:
+            errors.append(invalid(field, obj.get(field) or "", f"must be {wanted}"))
+    return errors
+
+
+def create_errors(resource: CustomResource, obj: Obj) -> Errors:
+    errors = object_meta(obj["metadata"], resource.namespaced, text.subdomain, core=False)
+    return errors + _value_errors(resource, obj, None)
+
+
+def update_errors(resource: CustomResource, new: Obj, old: Obj) -> Errors:
+    return object_meta_update(new["metadata"], old["metadata"], core=False) + _value_errors(
+        resource, new, old
+    )
+
+
+def status_errors(resource: CustomResource, new: Obj, old: Obj) -> Errors:
+    """Quirk: of a status neither embedded objects nor items that come twice are told."""
+    errors = object_meta_update(new["metadata"], old["metadata"], core=False)
+    errors += schema_errors(resource.structure.raw, new)
+    scale = resource.scale
+    return errors if scale is None else errors + _shown_errors(scale, new)
+
+
+def _value_errors(resource: CustomResource, obj: Obj, old: Obj | None) -> Errors:
+    structure, scale = resource.structure, resource.scale
+    errors = schema_errors(structure.raw, obj)
+    if scale is not None:
+        errors += _number_errors(scale.replicas, obj) + _shown_errors(scale, obj)
+    embedded_errors(structure, obj, "", False, errors)
+    # What came twice before its list was told to have names may stay (strategy.go, ValidateUpdate).
+    if old is None or not list_errors(structure, old):
+        errors += list_errors(structure, obj)
+    return errors
+
+
+def at_path(obj: Obj, path: str) -> Any:
+    """What a simple path such as ".spec.replicas" leads to; None if nothing."""
+    found: Any = obj
+    for name in path.removeprefix(".").split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
+
+
+def _shown_errors(scale: Scale, obj: Obj) -> Errors:
+    """What is wrong with what a scale shows of a status."""
+    errors = _number_errors(scale.status_replicas, obj)
+    if scale.selector and (odd := _not_of(str, obj, scale.selector)):
+        errors.append(invalid(scale.selector, "", odd))
+    return errors
+
+
+def _number_errors(path: str, obj: Obj) -> Errors:
+    """What a scale shows must be a number; nothing at all may stand there."""
+    odd = _not_of(int, obj, path)
+    if odd:
+        return [invalid(path, 0, odd)]
+    found = at_path(obj, path) or 0
+    if found < 0:
+        return [invalid(path, found, "should be a non-negative integer")]
+    if found >= 1 << 31:
+        return [invalid(path, found, f"should be less than or equal to {(1 << 31) - 1}")]
+    return []
+
+
+_GO_TYPES = {
+    str: "string",
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    list: "[]interface {}",
+    type(None): "<nil>",
+}
+
+
+def _not_of(wanted: type, obj: Obj, path: str) -> str:
+    """Go's words for what does not lead to a value of this type; "" if it does, or to nothing."""
+    found: Any = obj
+    names = path.removeprefix(".").split(".")
+    for depth, name in enumerate(names):
+        if not isinstance(found, dict):
+            return (
+                "" if found is None else _accessor_error(names[: depth + 1], found, "map[string]interface {}")
+            )
+        if name not in found:
+            return ""
+        found = found[name]
+    return "" if type(found) is wanted else _accessor_error(names, found, _GO_TYPES[wanted])
+
+
+def _accessor_error(names: list[str], found: Any, wanted: str) -> str:
+    kind = _GO_TYPES.get(type(found), "map[string]interface {}")
+    wanted = wanted.replace(" ", "")  # Quirk: printed with a space, written without
+    return f".{'.'.join(names)} accessor error: {go_print(found)} is of the type {kind}, expected {wanted}"
+
+
+def embedded_errors(schema: Structural, value: Json, at: str, embedded: bool, errors: Errors) -> None:
+    """Types and metadata of the objects in a value; `embedded`: it is one itself."""
+    if isinstance(value, list):
+        for i, item in enumerate(value) if schema.items is not None else ():
+            assert schema.items is not None
+            embedded_errors(schema.items, item, f"{at}[{i}]", schema.items.embedded, errors)
+        return
+    if not isinstance(value, dict):
+        return
+    if embedded:
+        errors += _head_errors(value, at)
+    for key, given in value.items():
+        below = schema.below(key)
+        if below is not None:
+            embedded_errors(below, given, schema.place(at, key), below.embedded, errors)
+
+
+def _head_errors(value: Obj, at: str) -> Errors:
+    errors: Errors = []
+    for key in ("apiVersion", "kind"):
+        if key not in value:
+            errors.append(FieldError(f"{at}.{key}", REQUIRED, "must not be empty"))
+            continue
+        given = value[key]
+        field = f"{at}.{key}"
+        if not isinstance(given, str):
+            errors.append(invalid(field, Shown(go_syntax(given)), "must be a string"))
+        elif not given:
+            errors.append(invalid(field, given, "must not be empty"))
+        elif key == "apiVersion" and given.count("/") > 1:
+            errors.append(invalid(field, given, f"unexpected GroupVersion string: {given}"))
+        elif key == "kind" and (problems := text.label_1035(given.lower())):
+            told = f"may have mixed case, but should otherwise match: {','.join(problems)}"
+            errors.append(invalid(field, given, told))
+    metadata = value.get("metadata")
+    if isinstance(metadata, dict):
+        metadata = {**metadata, "name": metadata.get("name") or "fakename"}
+        found = object_meta(metadata, bool(metadata.get("namespace")), text.segment, core=False)
+        errors += [msgspec.structs.replace(error, field=f"{at}.{error.field}") for error in found]
+    return errors
+
+
+def list_errors(schema: Structural, obj: Obj) -> Errors:
+    """Items that come twice in lists of type set and map."""
+    errors: Errors = []
+    _repeated(schema, obj, "", errors)
+    return errors
+
+
+def _repeated(schema: Structural, value: Json, at: str, errors: Errors) -> None:
+    if isinstance(value, dict):
+        for key, given in value.items():
+            below = schema.below(key)
+            if below is not None:
+                _repeated(below, given, schema.place(at, key), errors)
+    elif isinstance(value, list):
+        if schema.list_type in ("set", "map"):
+            errors += _duplicates(schema, value, at)
+        for i, item in enumerate(value) if schema.items is not None else ():
+            assert schema.items is not None
+            _repeated(schema.items, item, f"{at}[{i}]", errors)
+
+
+def _duplicates(schema: Structural, value: list[Json], at: str) -> Errors:
+    """Quirk: what comes three times is told once, at its second place."""
+    seen: dict[bytes, int] = {}
+    errors: Errors = []
+    for i, item in enumerate(value):
+        what = item
+        if schema.list_type == "map":
+            if not isinstance(item, dict):
+                continue
+            what = {key: item[key] for key in schema.map_keys if key in item}
+        text_of = msgspec.json.encode(what, order="deterministic")
+        count = seen[text_of] = seen.get(text_of, 0) + 1
+        if count == 2:
+            shown_as = what if isinstance(what, str) else Shown(go_syntax(what))
+            errors.append(duplicate(f"{at}[{i}]", shown_as))
+    return errors

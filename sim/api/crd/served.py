@@ -1,0 +1,307 @@
+"""Custom resources: what CustomResourceDefinitions add to the kinds that are served.
+
+Turns definitions as they are stored into `CustomResource`s, one a served version, and a set of those into `Served`: the
+look-ups by URL, name and kind that a `Scheme` asks where its own table has nothing.
+
+Holds: a definition's resources are made once as long as it is the same object, so that identity is equality here too;
+definitions come in the order of their names; one that makes no sense (nobody may have checked it) serves nothing.
+A kind is served from NamesAccepted=True on, and found by discovery from Established=True on.
+
+Mirrors  apiextensions-apiserver v1.25 pkg/apiserver/customresource_handler.go (getOrCreateServingInfoFor),
+         customresource_discovery_controller.go.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from sim.api.crd.structural import Structural, ownership_node, structural
+from sim.api.memo import IdentityMemo
+from sim.api.schema.field_schemas import SchemaNode
+from sim.api.schema.scheme import CUSTOM, CUSTOM_WITH_STATUS, Resource, Subresource
+from sim.api.store import Change, Managed
+from sim.api.types import Json, Obj
+
+# In upstream's order of discovery, which is not that of other kinds.
+VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+SUB_VERBS = ("get", "patch", "update")
+_EMPTY: Obj = {}
+_VERSION = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?")
+_STAGES = {"": 2, "beta": 1, "alpha": 0}
+
+
+class Scale(NamedTuple):
+    """Where a scale is found in an object: JSON paths such as ".spec.replicas"; selector: "" where there is none."""
+
+    replicas: str
+    status_replicas: str
+    selector: str
+
+
+class Column(NamedTuple):
+    """A column of the table kubectl prints."""
+
+    name: str
+    type: str
+    path: str
+    format: str = ""
+    description: str = ""
+    priority: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class CustomResource(Resource):
+    """One served version of a definition.
+
+    schemas: of every version, by its name; stored: the version in which objects are stored
+    warning: to whoever asks, of a version that is deprecated; terminating: the definition is being deleted
+    established: discovery shows it; webhook: its conversion is somebody else's ("" where versions differ by name only)
+    definition: the object that says all this
+    """
+
+    schemas: Any = None
+    stored: str = ""
+    scale: Scale | None = None
+    columns: tuple[Column, ...] = ()
+    warning: str = ""
+    terminating: bool = False
+    established: bool = True
+    webhook: str = ""
+    definition: Any = None
+
+    @property
+    def structure(self) -> Structural:
+        found: Structural = self.schemas[self.version]
+        return found
+
+    @cached_property
+    def schema(self) -> SchemaNode:
+        return ownership_node(self.structure)
+
+    def lost_version(self, managed: tuple[Managed, ...]) -> str:
+        """A version that somebody has written and the definition has no more; "" if there is none."""
+        written = [entry.api_version for entry in managed]
+        return next((text for text in written if text.rpartition("/")[2] not in self.schemas), "")
+
+
+_made: IdentityMemo[tuple[CustomResource, ...]] = IdentityMemo()
+
+
+def resources_of(definition: Obj) -> tuple[CustomResource, ...]:
+    """What a definition serves, in the order of its versions."""
+    found = _made.get(definition)
+    if found is None:
+        found = _made.put(_resources(definition), definition)
+    return found
+
+
+def _resources(definition: Obj) -> tuple[CustomResource, ...]:
+    spec, status = _map(definition, "spec"), _map(definition, "status")
+    true = [c.get("type") for c in _maps(status, "conditions") if c.get("status") == "True"]
+    names = _map(status, "acceptedNames")
+    if not names.get("plural") or not names.get("kind"):
+        names = _map(spec, "names")
+    group, plural, kind = (
+        _text(part, key) for part, key in ((spec, "group"), (names, "plural"), (names, "kind"))
+    )
+    versions = [version for version in _maps(spec, "versions") if _text(version, "name")]
+    if not ({"NamesAccepted", "Established"} & set(map(str, true))) or not (group and plural and kind):
+        return ()
+    if definition["metadata"].get("name") != f"{plural}.{group}":
+        return ()
+    stored = next((_text(v, "name") for v in versions if v.get("storage") is True), "")
+    schemas = {_text(v, "name"): structural(_map(v, "schema").get("openAPIV3Schema")) for v in versions}
+    hashed = sha256(f"{group}/{stored}/{kind}".encode()).digest()[:8]
+    return tuple(
+        CustomResource(
+            group=group,
+            version=_text(version, "name"),
+            plural=plural,
+            singular=_text(names, "singular") or kind.lower(),
+            kind=kind,
+            list_kind=_text(names, "listKind") or f"{kind}List",
+            namespaced=spec.get("scope") != "Cluster",
+            short_names=_texts(names, "shortNames"),
+            categories=_texts(names, "categories"),
+            verbs=VERBS,
+            subresources=_subresources(version, kind),
+            short_group=group,
+            upstream_group=group,
+            api_version=f"{group}/{_text(version, 'name')}",
+            group_resource=f"{plural}.{group}",
+            prefix=f"/{group}/{plural}/",
+            storage_version_hash=b64encode(hashed).decode(),
+            json_only=True,
+            custom=True,
+            rule=CUSTOM_WITH_STATUS if _map(version, "subresources").get("status") is not None else CUSTOM,
+            schemas=schemas,
+            stored=stored,
+            scale=_scale(version),
+            columns=_columns(version),
+            warning=_warning(version, group, kind),
+            terminating="Terminating" in true,
+            established="Established" in true,
+            webhook=_webhook(spec),
+            definition=definition,
+        )
+        for version in versions
+        if version.get("served") is True
+    )
+
+
+def _subresources(version: Obj, kind: str) -> tuple[Subresource, ...]:
+    given = _map(version, "subresources")
+    found = []
+    if given.get("status") is not None:
+        found.append(Subresource("status", kind, SUB_VERBS))
+    if _scale(version) is not None:
+        found.append(Subresource("scale", "Scale", SUB_VERBS, "autoscaling", "v1"))
+    return tuple(found)
+
+
+def _scale(version: Obj) -> Scale | None:
+    given = _map(version, "subresources").get("scale")
+    if not isinstance(given, dict):
+        return None
+    return Scale(
+        _text(given, "specReplicasPath"),
+        _text(given, "statusReplicasPath"),
+        _text(given, "labelSelectorPath"),
+    )
+
+
+def _columns(version: Obj) -> tuple[Column, ...]:
+    found = []
+    for column in _maps(version, "additionalPrinterColumns"):
+        path = _text(column, "jsonPath")
+        said = f"Custom resource definition column (in JSONPath format): {path}"
+        priority = column.get("priority")
+        found.append(
+            Column(
+                _text(column, "name"),
+                _text(column, "type"),
+                path,
+                _text(column, "format"),
+                _text(column, "description") or said,
+                priority if isinstance(priority, int) else 0,
+            )
+        )
+    return tuple(found)
+
+
+def _warning(version: Obj, group: str, kind: str) -> str:
+    if version.get("deprecated") is not True:
+        return ""
+    return _text(version, "deprecationWarning") or f"{group}/{_text(version, 'name')} {kind} is deprecated"
+
+
+def _webhook(spec: Obj) -> str:
+    """Where a conversion would be asked for."""
+    conversion = _map(spec, "conversion")
+    if conversion.get("strategy") != "Webhook":
+        return ""
+    client = _map(_map(conversion, "webhook"), "clientConfig")
+    service = _map(client, "service")
+    if not service:
+        return _text(client, "url") or "?"
+    path = _text(service, "path").removeprefix("/")
+    return f"https://{_text(service, 'name')}.{_text(service, 'namespace')}.svc:{service.get('port', 443)}/{path}"
+
+
+# --- sets of them -----------------------------------------------------------------------------------------
+
+
+class Served:
+    """What a set of definitions serves.  `versions`: of each group, preferred first, as discovery shows them."""
+
+    def __init__(self, definitions: Iterable[Obj] = ()) -> None:
+        self.definitions = tuple(definitions)
+        self.resources = tuple(r for definition in self.definitions for r in resources_of(definition))
+        self._by_path: dict[tuple[str, str, str], CustomResource] = {}
+        self._by_name: dict[str, CustomResource] = {}
+        self._by_kind: dict[tuple[str, str], CustomResource] = {}
+        versions: dict[str, dict[str, None]] = {}
+        for r in self.resources:
+            self._by_path[r.group, r.version, r.plural] = r
+            self._by_kind.setdefault((r.api_version, r.kind), r)
+            if r.established:
+                versions.setdefault(r.group, {})[r.version] = None
+        for r in sorted(self.resources, key=lambda r: version_order(r.version)):
+            for text in (r.group_resource, r.plural):
+                self._by_name.setdefault(text, r)
+        self.versions = {group: sorted(versions[group], key=version_order) for group in sorted(versions)}
+
+    def find(self, group: str, version: str, plural: str) -> CustomResource | None:
+        return self._by_path.get((group, version, plural))
+
+    def named(self, text: str) -> CustomResource | None:
+        """By plural and group ("widgets.example.com"), or by plural alone; its preferred version."""
+        return self._by_name.get(text)
+
+    def by_kind(self, api_version: str, kind: str) -> CustomResource | None:
+        return self._by_kind.get((api_version, kind))
+
+    def preferred(self) -> list[CustomResource]:
+        """Each established kind once, in its group's preferred version."""
+        found = {
+            r.prefix: r for r in self.resources if r.established and self._by_name[r.group_resource] is r
+        }
+        return list(found.values())
+
+
+class Latest:
+    """A `scheme.More` of the definitions as they are stored: for those who know a cluster's types beforehand."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Obj] = {}
+        self._served: Served | None = None
+
+    def see(self, change: Change) -> None:
+        self._served = None
+        if change.deleted:
+            self._found.pop(change.item.key, None)
+        else:
+            self._found[change.item.key] = change.item.obj
+
+    @property
+    def served(self) -> Served:
+        if self._served is None:
+            self._served = Served(self._found[key] for key in sorted(self._found))
+        return self._served
+
+
+def version_order(version: str) -> tuple[int, int, int, int, str]:
+    """Preferred versions first: v10, v2, v1beta1, v1alpha1, then all other names by the alphabet."""
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        return (1, 0, 0, 0, version)
+    return (0, -_STAGES[match[2] or ""], -int(match[1]), -int(match[3] or 0), version)
+
+
+# --- reading what nobody may have checked -----------------------------------------------------------------
+
+
+def _map(value: Obj, key: str) -> Obj:
+    found = value.get(key)
+    return found if isinstance(found, dict) else _EMPTY
+
+
+def _maps(value: Obj, key: str) -> list[Obj]:
+    found = value.get(key)
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
+def _text(value: Obj, key: str) -> str:
+    found: Json = value.get(key)
+    return found if isinstance(found, str) else ""
+
+
+def _texts(value: Obj, key: str) -> tuple[str, ...]:
+    found = value.get(key)
+    return tuple([text for text in found if isinstance(text, str)]) if isinstance(found, list) else ()

@@ -1,0 +1,463 @@
+"""Validation by schema: what is wrong with the values of an object, in upstream's words and order.
+
+Turns (schema in JSON, object) into field errors.
+
+Holds: a schema is read as it stands, parts of it that make no sense ask for nothing; patterns of one object share one
+`regexes.Budget`, and what would take longer is refused like a value that does not match; equal errors are told once.
+
+Mirrors  kube-openapi v1.25 pkg/validation/{validate,errors,strfmt}, apiextensions-apiserver
+         pkg/apiserver/validation/validation.go (ValidateCustomResource).
+Differs  - formats checked are those of `_FORMATS`; upstream knows some more (isbn, creditcard, ssn, colours, mac).
+         - numbers are not checked against the range of their format.
+         - fields are visited in the object's order; upstream's order is random.
+         - a thousand errors are told at most, and none after a million characters.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_network
+from typing import Any
+from urllib.parse import urlsplit
+
+from sim.api.crd.regexes import BadPattern, Budget, TooMuchWork, compile_pattern
+from sim.api.kinds.validation.errors import (
+    INVALID,
+    TOO_LONG,
+    Errors,
+    FieldError,
+    WrongType,
+    required,
+    too_many,
+    unsupported,
+)
+from sim.api.memo import IdentityMemo
+from sim.api.ownership.typed_values import go_syntax
+from sim.api.patch.json_patches import equal
+from sim.api.schema.json_text import go_quote
+from sim.api.types import Json, Obj
+from sim.units import parse_time
+
+# Of one value no more are told: a body of megabytes has room for a great many, each with what would be right.
+ERRORS_MAX = 1000
+TOLD_CHARS_MAX = 1 << 20
+FIXED_DIGITS = 6  # strconv: %g turns to exponents there
+
+
+class _Found:
+    """What validation of one value came to.  checked: how many checks there were, by which alternatives are compared."""
+
+    __slots__ = ("checked", "errors")
+
+    def __init__(self) -> None:
+        self.errors: dict[FieldError, None] = {}  # there may be one an item of a long list
+        self.checked = 0
+
+    def add(self, error: FieldError) -> None:
+        self.errors[error] = None
+
+    def merge(self, other: _Found) -> None:
+        self.errors |= other.errors
+        self.checked += other.checked
+
+
+def schema_errors(raw: Obj, value: Json, budget: Budget | None = None) -> Errors:
+    """What is wrong with a whole object, or with another value."""
+    return list(_Check(budget or Budget()).value(raw, value, "").errors)
+
+
+class _Check:
+    """A walk over one object."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._told = 0  # characters
+
+    def value(self, raw: Json, value: Json, at: str) -> _Found:
+        out = _Found()
+        if not isinstance(raw, dict):
+            return out
+        checks = (
+            _type_errors,
+            self._combined,
+            self._texts,
+            _number_errors,
+            self._items,
+            _enum_errors,
+            self._fields,
+        )
+        for check in (_type_errors, _enum_errors) if value is None else checks:
+            found = _Found()
+            found_errors = check(raw, value, at)
+            if isinstance(found_errors, _Found):
+                found = found_errors
+            else:
+                for error in found_errors:
+                    found.add(error)
+                    self._told += len(error.detail) + len(error.value)
+            out.checked += 1
+            out.merge(found)
+        return out
+
+    # --- alternatives -------------------------------------------------------------------------------------
+
+    def _combined(self, raw: Obj, value: Json, at: str) -> _Found:
+        out = _Found()
+        self._any_of(_list(raw, "anyOf"), value, at, out)
+        self._one_of(_list(raw, "oneOf"), value, at, out)
+        self._all_of(_list(raw, "allOf"), value, at, out)
+        if isinstance(raw.get("not"), dict) and not self.value(raw["not"], value, at).errors:
+            out.add(_general(f"{go_quote(at)} must not validate the schema (not)"))
+        return out
+
+    def _any_of(self, choices: list[Json], value: Json, at: str, out: _Found) -> None:
+        best: _Found | None = None
+        for choice in choices:
+            found = self.value(choice, value, at)
+            if not found.errors:
+                return
+            if best is None or found.checked > best.checked:
+                best = found
+        if best is not None:
+            out.add(_general(f"{go_quote(at)} must validate at least one schema (anyOf)"))
+            out.merge(best)
+
+    def _one_of(self, choices: list[Json], value: Json, at: str, out: _Found) -> None:
+        best: _Found | None = None
+        valid = 0
+        for choice in choices:
+            found = self.value(choice, value, at)
+            if not found.errors:
+                valid += 1
+            elif best is None or found.checked > best.checked:
+                best = found
+        if not choices or valid == 1:
+            return
+        what = f"Found {valid} valid alternatives" if valid else "Found none valid"
+        out.add(_general(f"{go_quote(at)} must validate one and only one schema (oneOf). {what}"))
+        if not valid and best is not None:
+            out.merge(best)
+
+    def _all_of(self, choices: list[Json], value: Json, at: str, out: _Found) -> None:
+        found = [self.value(choice, value, at) for choice in choices]
+        for one in found:
+            out.merge(one)
+        failed = sum(bool(one.errors) for one in found)
+        if failed:
+            none = ". None validated" if failed == len(found) else ""
+            out.add(_general(f"{go_quote(at)} must validate all the schemas (allOf){none}"))
+
+    # --- kinds of values ----------------------------------------------------------------------------------
+
+    def _texts(self, raw: Obj, value: Json, at: str) -> Iterator[FieldError]:
+        """Quirk: only the first of length and pattern that is wrong is told; the format beside it."""
+        if not isinstance(value, str):
+            return
+        size = len(value)
+        most, least, pattern = _count(raw, "maxLength"), _count(raw, "minLength"), raw.get("pattern")
+        if most is not None and size > most:
+            yield FieldError(_path(at), TOO_LONG, f"may not be longer than {most}")
+        elif least is not None and size < least:
+            yield _invalid(at, value, f"should be at least {least} chars long")
+        elif isinstance(pattern, str) and pattern:
+            problem = self._unmatched(pattern, value)
+            if problem:
+                yield _invalid(at, value, problem)
+        form = raw.get("format")
+        if isinstance(form, str) and form in _FORMATS and not _FORMATS[form](value):
+            yield _wrong_type(at, value, form, value)
+
+    def _unmatched(self, pattern: str, value: str) -> str:
+        try:
+            if compile_pattern(pattern).is_found_in(value, self._budget):
+                return ""
+        except BadPattern as error:
+            return f"should match '{pattern}', which is no regular expression: {error}"
+        except TooMuchWork:
+            return f"should match '{pattern}', which takes too long to tell"
+        return f"should match '{pattern}'"
+
+    def _items(self, raw: Obj, value: Json, at: str) -> _Found:
+        out = _Found()
+        if not isinstance(value, list):
+            return out
+        below = raw.get("items")
+        if isinstance(below, dict):
+            for i, item in enumerate(value):
+                if self._enough(out):
+                    break
+                out.merge(self.value(below, item, f"{at}[{i}]"))
+        least, most = _count(raw, "minItems"), _count(raw, "maxItems")
+        if least is not None and len(value) < least:
+            out.add(_invalid(at, len(value), f"should have at least {least} items"))
+        if most is not None and len(value) > most:
+            out.add(too_many(_path(at), len(value), most))
+        return out
+
+    def _fields(self, raw: Obj, value: Json, at: str) -> _Found:
+        out = _Found()
+        if not isinstance(value, dict):
+            return out
+        least, most = _count(raw, "minProperties"), _count(raw, "maxProperties")
+        if least is not None and len(value) < least:
+            out.add(_invalid(at, "", f"should have at least {least} properties"))
+            return out
+        if most is not None and len(value) > most:
+            out.add(too_many(_path(at), len(value), most))
+            return out
+        known = raw.get("properties")
+        known = known if isinstance(known, dict) else {}
+        rest = raw.get("additionalProperties")
+        others = [key for key in value if key not in known]
+        for key in others if rest is False or isinstance(rest, dict) else ():
+            if self._enough(out):
+                return out
+            if rest is False:
+                text = f"{at}.{key} in body is a forbidden property"
+                out.add(FieldError(_path(at), INVALID, text, go_quote(key)))
+            else:
+                out.merge(self.value(rest, value[key], _child(at, key)))
+        for key in value:
+            if key in known and not self._enough(out):
+                out.merge(self.value(known[key], value[key], _child(at, key)))
+        for key in _list(raw, "required"):
+            if self._enough(out):
+                break
+            if isinstance(key, str) and key not in value:
+                out.add(required(_child(at, key)))
+        return out
+
+    def _enough(self, out: _Found) -> bool:
+        """Whether so much is wrong that no more need be told."""
+        return len(out.errors) >= ERRORS_MAX or (bool(out.errors) and self._told >= TOLD_CHARS_MAX)
+
+
+# --- parts ------------------------------------------------------------------------------------------------
+
+
+def _type_errors(raw: Obj, value: Json, at: str) -> Iterator[FieldError]:
+    wanted = raw.get("type")
+    if raw.get("x-kubernetes-int-or-string") is True:
+        wanted = "integer,string"
+    if not isinstance(wanted, str) or not wanted:
+        return
+    given = kind_of(value)
+    if value is None:
+        if raw.get("nullable") is True:
+            return
+    elif (
+        given in wanted.split(",")
+        or (given == "integer" and wanted == "number")
+        or (given == "number" and "integer" in wanted and float(value).is_integer())
+    ):
+        return
+    yield _wrong_type(at, given, wanted, given)
+
+
+def kind_of(value: Json) -> str:
+    """A JSON value's type, whole numbers told apart."""
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, int):
+        return "integer"
+    if isinstance(value, float):
+        return "number"
+    if value is None:
+        return "null"
+    return "array" if isinstance(value, list) else "object"
+
+
+def _number_errors(raw: Obj, value: Json, at: str) -> Iterator[FieldError]:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return
+    step, most, least = _number(raw, "multipleOf"), _number(raw, "maximum"), _number(raw, "minimum")
+    if step is not None and step > 0 and not _is_multiple(value, step):
+        yield _invalid(at, value, f"should be a multiple of {go_float(step)}")
+    if most is not None:
+        open_end = raw.get("exclusiveMaximum") is True
+        if value > most or (open_end and value == most):
+            yield _invalid(
+                at, value, f"should be less than {'' if open_end else 'or equal to '}{go_float(most)}"
+            )
+    if least is not None:
+        open_end = raw.get("exclusiveMinimum") is True
+        if value < least or (open_end and value == least):
+            text = f"should be greater than {'' if open_end else 'or equal to '}{go_float(least)}"
+            yield _invalid(at, value, text)
+
+
+def _is_multiple(value: float, step: float) -> bool:
+    if isinstance(value, int) and isinstance(step, int):
+        return value % step == 0
+    try:
+        return float(value / step).is_integer()
+    except OverflowError:
+        return False
+
+
+def _enum_errors(raw: Obj, value: Json, at: str) -> Iterator[FieldError]:
+    choices = raw.get("enum")
+    if isinstance(choices, list) and choices and not _is_one_of(choices, value):
+        yield unsupported(
+            _path(at), "null" if value is None else value, [_text(choice) for choice in choices]
+        )
+
+
+_texts_of: IdentityMemo[dict[str, None]] = IdentityMemo()
+
+
+def _is_one_of(choices: list[Json], value: Json) -> bool:
+    if not isinstance(value, str):
+        return any(equal(choice, value) for choice in choices)
+    known = _texts_of.get(choices)
+    if known is None:
+        texts = dict.fromkeys(choice for choice in choices if isinstance(choice, str))
+        known = _texts_of.put(texts, choices)
+    return value in known
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _list(raw: Obj, name: str) -> list[Json]:
+    found = raw.get(name)
+    return found if isinstance(found, list) else []
+
+
+def _number(raw: Obj, name: str) -> float | None:
+    found = raw.get(name)
+    return found if isinstance(found, int | float) and not isinstance(found, bool) else None
+
+
+def _count(raw: Obj, name: str) -> int | None:
+    found = _number(raw, name)
+    return None if found is None else int(found)
+
+
+def _child(at: str, key: str) -> str:
+    return f"{at}.{key}" if at else key
+
+
+def _path(at: str) -> str:
+    return at.removeprefix(".")
+
+
+def _general(text: str) -> FieldError:
+    return FieldError("", INVALID, text, '""')
+
+
+def _invalid(at: str, value: Json, text: str) -> FieldError:
+    return FieldError(_path(at), INVALID, f"{at} in body {text}", _shown(value))
+
+
+def _shown(value: Json) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return go_float(value) if isinstance(value, float) else go_syntax(value)
+
+
+def go_float(value: float) -> str:
+    """A number as Go prints a float64: 5, 0.1, 1e+06."""
+    shortest = repr(float(value))
+    if not math.isfinite(value):
+        return shortest
+    mantissa, power = f"{Decimal(shortest).normalize():E}".split("E")
+    if -4 <= int(power) < FIXED_DIGITS:
+        return shortest.removesuffix(".0")
+    return f"{mantissa}e{power[0]}{power[1:].rjust(2, '0')}"
+
+
+def _wrong_type(at: str, value: str, wanted: str, given: str) -> FieldError:
+    text = f"{at} in body must be of type {wanted}: {go_quote(given)}"
+    return WrongType(_path(at), INVALID, text, go_quote(value))
+
+
+# --- formats ----------------------------------------------------------------------------------------------
+
+_HOST = re.compile(r"[a-zA-Z0-9](?:[-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?")
+_UUID = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_DATE_TIME = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?(?:[Zz]|[-+][0-9]{2}:[0-9]{2})"
+)
+_BYTES = re.compile(r"[A-Za-z0-9+/]*={0,2}")
+_DURATION = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(?:ns|us|µs|ms|s|m|h|d|w)")
+
+
+def _is_host(text: str) -> bool:
+    return 0 < len(text) <= 255 and all(_HOST.fullmatch(part) for part in text.split("."))
+
+
+def _is_address(kind: Callable[[str], Any]) -> Callable[[str], bool]:
+    def check(text: str) -> bool:
+        try:
+            kind(text)
+        except (AddressValueError, ValueError):
+            return False
+        return True
+
+    return check
+
+
+def _is_network(text: str) -> bool:
+    return "/" in text and _is_address(lambda given: ip_network(given, strict=False))(text)
+
+
+def _is_date(text: str) -> bool:
+    return _DATE.fullmatch(text) is not None and _is_time(f"{text}T00:00:00Z")
+
+
+def _is_time(text: str) -> bool:
+    if _DATE_TIME.fullmatch(text) is None:
+        return False
+    try:
+        parse_time(text.upper())
+    except ValueError:
+        return False
+    return True
+
+
+def _is_email(text: str) -> bool:
+    name, _, host = text.rpartition("@")
+    return bool(name) and not set(name) & set(' \t\n<>()",;') and _is_host(host)
+
+
+def _is_uri(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return bool(parts.scheme) and text.isprintable() and " " not in text
+
+
+def _is_duration(text: str) -> bool:
+    at = 0
+    while at < len(text):
+        found = _DURATION.match(text, at)
+        if found is None:
+            return False
+        at = found.end()
+    return bool(text)
+
+
+_FORMATS: dict[str, Callable[[str], bool]] = {
+    "byte": lambda text: len(text) % 4 == 0 and _BYTES.fullmatch(text) is not None,
+    "cidr": _is_network,
+    "date": _is_date,
+    "date-time": _is_time,
+    "datetime": _is_time,
+    "duration": _is_duration,
+    "email": _is_email,
+    "hostname": _is_host,
+    "ipv4": _is_address(IPv4Address),
+    "ipv6": _is_address(IPv6Address),
+    "uri": _is_uri,
+    "uuid": lambda text: _UUID.fullmatch(text) is not None,
+}

@@ -1,0 +1,205 @@
+"""What a structural schema makes of an object: unknown fields out, defaults in, embedded metadata in shape.
+
+Turns (schema, object) into the object that is stored or shown, by path copy, with the paths of what went.
+
+Holds: an object that needs nothing comes back as itself; neither argument is changed; paths come sorted, as upstream
+tells them.  What a schema says nothing of is left alone only where it says so (`x-kubernetes-preserve-unknown-fields`).
+
+Mirrors  apiextensions-apiserver v1.25 pkg/apiserver/schema/{pruning,defaulting,objectmeta}.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sim.api.crd.structural import ABSENT, ANYTHING, Structural
+from sim.api.ownership.typed_values import go_syntax
+from sim.api.schema.field_schemas import OBJECT_META, schema_of
+from sim.api.schema.field_validation import DecodeError, conform_part
+from sim.api.types import Json, Obj
+
+_META = ("apiVersion", "kind", "metadata")
+
+
+class BadPart(Exception):
+    """A part of an object that has a Go type does not fit it."""
+
+
+# --- pruning ----------------------------------------------------------------------------------------------
+
+
+def pruned(schema: Structural, obj: Obj) -> tuple[Obj, list[str]]:
+    """A whole object without unknown fields, and their paths."""
+    unknown: list[str] = []
+    out: Obj = _prune_fields(schema, obj, "", unknown, True, schema.free)
+    return out, sorted(unknown)
+
+
+def _prune(schema: Structural, value: Json, at: str, unknown: list[str], free: bool) -> Any:
+    """free: fields that the schema does not know stay, though it knows what others are."""
+    if isinstance(value, dict):
+        return _prune_fields(schema, value, at, unknown, schema.embedded, free)
+    if not isinstance(value, list):
+        return value
+    below = schema.items
+    if below is None:
+        if free:
+            return value
+        below = ANYTHING
+    out = [_prune(below, item, f"{at}[{i}]", unknown, free or below.free) for i, item in enumerate(value)]
+    return _unless_all_same(value, out)
+
+
+def _prune_fields(
+    schema: Structural, value: Obj, at: str, unknown: list[str], whole: bool, free: bool
+) -> Obj:
+    """whole: an object of some kind, whose type and metadata are known without being said."""
+    out: Obj = {}
+    same = True
+    for key, given in value.items():
+        if whole and key in _META:
+            out[key] = given
+            continue
+        below = schema.below(key)
+        path = f"{at}.{key}" if at else key
+        if below is None:
+            if free:
+                out[key] = given
+            else:
+                unknown.append(path)
+                same = False
+            continue
+        made = _prune(below, given, path, unknown, below.free)
+        same = same and made is given
+        out[key] = made
+    return value if same else out
+
+
+def without_nulls(schema: Structural, value: Json) -> Any:
+    """Without the nulls that may not be, unless a default takes their place."""
+    if isinstance(value, dict):
+        out: Obj = {}
+        for key, given in value.items():
+            below = schema.below(key)
+            if below is None:
+                out[key] = given
+            elif given is not None or below.nullable or below is ANYTHING or _has_default(below):
+                out[key] = without_nulls(below, given)
+        return _unless_same(value, out)
+    if isinstance(value, list) and schema.items is not None:
+        items = [without_nulls(schema.items, item) for item in value]
+        return _unless_all_same(value, items)
+    return value
+
+
+def _unless_same(old: Obj, new: Obj) -> Obj:
+    if len(old) == len(new) and all(new[key] is old[key] for key in old):
+        return old
+    return new
+
+
+def _unless_all_same(old: list[Json], new: list[Json]) -> list[Json]:
+    return old if all(a is b for a, b in zip(new, old, strict=True)) else new
+
+
+# --- defaults ---------------------------------------------------------------------------------------------
+
+
+def defaulted(schema: Structural, value: Json) -> Any:
+    """The value with what was left out; a null that may not be is left out."""
+    if isinstance(value, dict):
+        out = dict(value)
+        for key, below in schema.properties.items():
+            given = out.get(key, ABSENT)
+            if not _has_default(below) or not (given is ABSENT or _is_bad_null(below, given)):
+                continue
+            out[key] = below.default
+        for key, given in out.items():
+            known = schema.below(key)
+            if known is not None and known is not ANYTHING:
+                if key not in schema.properties and _is_bad_null(known, given):
+                    given = None if known.default is ABSENT else known.default
+                out[key] = defaulted(known, given)
+        return _unless_same(value, out)
+    if isinstance(value, list) and schema.items is not None:
+        below = schema.items
+        items = []
+        for item in value:
+            if _is_bad_null(below, item) and below.default is not ABSENT:
+                item = below.default
+            items.append(defaulted(below, item))
+        return _unless_all_same(value, items)
+    return value
+
+
+def _has_default(schema: Structural) -> bool:
+    return schema.default is not ABSENT and schema.default is not None
+
+
+def _is_bad_null(schema: Structural, value: Json) -> bool:
+    return value is None and not schema.nullable
+
+
+# --- parts that have a type of their own ------------------------------------------------------------------
+
+
+def typed_metadata(obj: Obj) -> tuple[Obj, list[str]]:
+    """An object whose metadata is one, and what was not known in it.  Raises BadPart."""
+    if "metadata" not in obj:
+        return obj, []
+    given = obj["metadata"]
+    if given is None:
+        return {k: v for k, v in obj.items() if k != "metadata"}, []
+    made, problems = conform_part(schema_of(OBJECT_META), given, "metadata")
+    if isinstance(made, DecodeError):
+        raise BadPart(made.message)
+    return (obj if made == given else {**obj, "metadata": made}), _unknown(problems)
+
+
+def _unknown(problems: list[str]) -> list[str]:
+    """Paths of unknown fields; those that came twice are told by whoever has the text."""
+    head = 'unknown field "'
+    return [text[len(head) : -1] for text in problems if text.startswith(head)]
+
+
+def with_typed_parts(schema: Structural, obj: Obj) -> tuple[Obj, list[str]]:
+    """As `typed_metadata`, of all objects embedded in one."""
+    unknown: list[str] = []
+    out: Obj = _typed(schema, obj, "", unknown, False)
+    return out, unknown
+
+
+def _typed(schema: Structural, value: Json, at: str, unknown: list[str], embedded: bool) -> Any:
+    if isinstance(value, list):
+        below = schema.items
+        if below is None:
+            return value
+        items = [_typed(below, item, f"{at}[{i}]", unknown, below.embedded) for i, item in enumerate(value)]
+        return _unless_all_same(value, items)
+    if not isinstance(value, dict):
+        return value
+    out: Obj = {}
+    for key, given in value.items():
+        path = f"{at}.{key}" if at else key
+        if embedded and key in _META:
+            given = _typed_part(key, given, path, unknown)
+        known = schema.below(key)
+        if known is not None and known is not ANYTHING and not (not at and key in _META):
+            given = _typed(known, given, schema.place(at, key), unknown, known.embedded)
+        out[key] = given
+    return _unless_same(value, out)
+
+
+def _typed_part(key: str, given: Json, path: str, unknown: list[str]) -> Any:
+    if key != "metadata":
+        if not isinstance(given, str):
+            shown = '"null"' if given is None else go_syntax(given)
+            raise BadPart(f"{path}: Invalid value: {shown}: must be a string")
+        return given
+    if given is None:
+        return given
+    made, problems = conform_part(schema_of(OBJECT_META), given, path)
+    if isinstance(made, DecodeError):
+        raise BadPart(f"{path}: Invalid value: {go_syntax(given)}: {made.message}")
+    unknown += _unknown(problems)
+    return given if made == given else made

@@ -1,0 +1,159 @@
+"""Custom resources: what their requests are told before anything else, and their scale.
+
+Turns a `Call` to a custom resource into a refusal, and a call to its /scale into reads and writes of the
+numbers that its definition names.
+
+Mirrors  apiextensions-apiserver v1.25 pkg/apiserver/customresource_handler.go (ServeHTTP, serveResource),
+         pkg/registry/customresource/etcd.go (ScaleREST).
+Differs  the first create of a fresh definition does not wait two seconds; apply on a scale is refused as upstream does,
+         by 500.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from sim.api.crd.objects import at_path
+from sim.api.crd.served import CustomResource, Scale
+from sim.api.kinds.validation.errors import invalid as bad_value
+from sim.api.ownership.field_sets import difference, of_paths
+from sim.api.schema import field_validation as fieldvalidation
+from sim.api.status import invalid, not_supported
+from sim.api.store import Get, Item
+from sim.api.types import Json, Obj, Reply
+from sim.api.verbs.body import subresource_kind
+from sim.api.verbs.call import Call, Refusal, Steps, any_of, bad_request, check_name, found, internal
+from sim.api.verbs.scale import patched_scale, scale_body
+from sim.api.verbs.single import Record, unsupported_patch, update_object
+
+_SCALE_TYPE = 'no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:100"'
+
+
+def admit(call: Call) -> None:
+    """Refuse what a definition that is going takes no more."""
+    resource = call.resource
+    assert isinstance(resource, CustomResource)
+    if resource.terminating and call.request.verb == "create":
+        body = not_supported(resource, "create")
+        body["message"] = "create not allowed while custom resource definition is terminating"
+        raise Refusal.of(body)
+
+
+# --- scale ------------------------------------------------------------------------------------------------
+
+
+def _paths(call: Call) -> Scale:
+    assert isinstance(call.resource, CustomResource) and call.resource.scale is not None
+    return call.resource.scale
+
+
+def _scale_of(call: Call, obj: Obj, needed: bool) -> Obj:
+    """The scale of an object.  needed: it must have a number of replicas."""
+    paths = _paths(call)
+    wanted = at_path(obj, paths.replicas)
+    if needed and wanted is None:
+        text = f'the spec replicas field "{paths.replicas}" does not exist'
+        raise Refusal(
+            500, "InternalError", f"Internal error occurred: {text}", {"causes": [{"message": text}]}
+        )
+    selector = at_path(obj, paths.selector) if paths.selector else None
+    return scale_body(
+        obj["metadata"],
+        _count(wanted),
+        _count(at_path(obj, paths.status_replicas)),
+        selector if isinstance(selector, str) else "",
+    )
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def get_scale(call: Call) -> Steps:
+    item = found((yield Get(call.key)))
+    if item is None:
+        raise call.not_found()
+    return Reply(200, body=_scale_of(call, item.obj, True))
+
+
+def write_scale(call: Call) -> Steps:
+    """PUT or PATCH of a scale; it leaves no record of who owns the number."""
+    asked = _asked(call)
+
+    def change(item: Item) -> Obj:
+        scale = asked(item)
+        check_name(scale, call)
+        revision = any_of(scale.get("metadata")).get("resourceVersion", "")
+        if revision and revision != item.obj["metadata"]["resourceVersion"]:
+            raise call.modified()
+        replicas = _count(any_of(scale.get("spec")).get("replicas"))
+        path = _paths(call).replicas
+        if replicas < 0:
+            resource, error = call.resource, bad_value(path, replicas, "should be a non-negative integer")
+            raise Refusal.of(invalid(resource.group, resource.kind, call.request.name, [error]))
+        return _with(item.obj, _names(call), replicas)
+
+    call.subresource = ""  # the object's own strategy runs: the generation counts
+    reply = yield from update_object(call, change, _disowned)
+    assert reply.item is not None
+    return Reply(200, body=_scale_of(call, reply.item.obj, False), warnings=reply.warnings)
+
+
+def _disowned(call: Call, item: Item, wanted: Obj) -> Record:
+    """Quirk: what a scale writes belongs to nobody afterwards, even where it was that already."""
+    assert isinstance(call.resource, CustomResource)
+    number = of_paths(tuple(_names(call)))
+    known = [entry for entry in item.managed if entry.api_version.rpartition("/")[2] in call.resource.schemas]
+    kept = [replace(entry, fields=difference(entry.fields, number)) for entry in known]
+    return tuple([entry for entry in kept if entry.fields])
+
+
+def _names(call: Call) -> list[str]:
+    """The fields on the way to the number of replicas."""
+    return _paths(call).replicas.removeprefix(".").split(".")
+
+
+def _with(obj: Obj, names: list[str], value: int) -> Obj:
+    name, rest = names[0], names[1:]
+    if not rest:
+        return obj if obj.get(name) == value and name in obj else {**obj, name: value}
+    below = any_of(obj.get(name))
+    made = _with(below, rest, value)
+    return obj if made is below and name in obj else {**obj, name: made}
+
+
+def _asked(call: Call) -> Callable[[Item], Obj]:
+    """The Scale that a PUT brings, or that a patch makes of the present one."""
+    names = call.registry.names
+    kind = subresource_kind(names, call.resource, "scale")
+    if call.request.verb == "update":
+        given = _given(call, kind)
+        return lambda item: given
+    media = call.request.content_type.partition(";")[0].strip()
+    if media == names.media_apply_patch:
+        raise internal(
+            "failed to create manager for existing fields: failed to convert live object (/; autoscaling/v1, Kind=Scale) "
+            "to proper version: request to convert CR to an invalid group/version: autoscaling/v1"
+        )
+    if media not in (names.media_json_patch, names.media_merge_patch):
+        raise unsupported_patch(call)
+    return patched_scale(call, kind, lambda obj: _scale_of(call, obj, False))
+
+
+def _given(call: Call, kind: Any) -> Obj:
+    """Quirk: whatever is wrong with the body of a PUT, upstream cannot say it."""
+    try:
+        body: Json = call.body()
+        return fieldvalidation.decode(kind, body if body is not None else {}).obj
+    except (ValueError, fieldvalidation.DecodeError):
+        raise bad_request(_SCALE_TYPE) from None
+
+
+CUSTOM_SCALE: dict[str, Callable[[Call], Steps]] = {
+    "get": get_scale,
+    "update": write_scale,
+    "patch": write_scale,
+}

@@ -1,0 +1,1 @@
+"""Priority and fairness: classification of requests, and queues of priority levels."""

@@ -1,0 +1,230 @@
+"""The seats and queues of one priority level: who runs, who waits, who is next.
+
+Turns arrivals and ends of requests, each with its time, into starts: fair queuing in virtual time, where a queue that
+has had little is served before one that has had much.
+
+Holds: no more seats are taken than there are, but by a single request that wants more than all; each request starts at
+most once; of equal queues the one that was served longest ago comes first; no clock, no random.
+
+Mirrors  kubernetes v1.25 apiserver pkg/util/flowcontrol/fairqueuing/queueset/{queueset,types}.go.
+Differs  - a request that has waited too long is refused at that very time; upstream refuses it when another arrives
+           in its queue.
+         - the progress of virtual time is cut to 1e-8 seat-seconds at each event, as upstream's is, in integers.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from enum import Enum
+
+from sim.api.fairness.classification import Queuing, Work, deal
+from sim.units import MS
+
+GUESS_US = 3 * MS  # queueset.go: what a request is taken to last before it has (estimatedServiceDuration)
+PER_SEAT_US = 100  # seatsecs.go: progress is counted in 1e-8 seat-seconds
+
+
+class Verdict(Enum):
+    """What becomes of a request on its arrival.  WAIT: it is queued, and may be the next to start."""
+
+    START = "start"
+    WAIT = "wait"
+    REFUSE = "refuse"
+
+
+class _Job:
+    """A request that waits or runs.  began_us -1: it waits."""
+
+    __slots__ = ("arrival", "began_us", "queue", "work")
+
+    def __init__(self, work: Work, queue: _Queue | None, arrival: int) -> None:
+        self.work = work
+        self.queue = queue
+        self.arrival = arrival
+        self.began_us = -1
+
+    @property
+    def seats(self) -> int:
+        return max(self.work.seats, self.work.final_seats)
+
+    @property
+    def cost(self) -> int:
+        """Seats × time that it is expected to take."""
+        work = self.work
+        return (work.seats * GUESS_US + work.final_seats * work.extra_us) * PER_SEAT_US
+
+
+class _Queue:
+    """Requests of the flows that were dealt it.  next: the virtual time at which its next request starts."""
+
+    __slots__ = ("index", "next", "seats", "waiting", "waiting_cost")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.next = 0
+        self.seats = 0  # taken by its requests
+        self.waiting: dict[int, _Job] = {}  # oldest first
+        self.waiting_cost = 0
+
+    @property
+    def active(self) -> bool:
+        return self.seats > 0 or bool(self.waiting)
+
+    def bound(self) -> None:
+        """In the virtual world too a request does not start before it arrives (boundNextDispatchLocked)."""
+        for oldest in self.waiting.values():
+            self.next = max(self.next, oldest.arrival)
+            return
+
+
+class QueueSet:
+    """One level's state.  `limit` seats; `queuing` None lets nobody wait."""
+
+    def __init__(self, limit: int, queuing: Queuing | None) -> None:
+        self.limit = limit
+        self.queuing = queuing
+        self.in_use = 0
+        self._queues: dict[int, _Queue] = {}
+        self._jobs: dict[int, _Job] = {}
+        self._lined: list[int] = []  # queues in which somebody waits, in order
+        self._wanted = 0  # seats of all who wait or run
+        self._active = 0  # queues in which somebody waits or runs
+        self._progress = 0
+        self._at_us = 0
+        self._arrivals = 0
+        self._robin = -1  # the queue served last
+
+    def configure(self, limit: int, queuing: Queuing | None) -> None:
+        """Take over a changed configuration; who waits in a queue that is not dealt any more stays until served."""
+        self.limit, self.queuing = limit, queuing
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self._lined)
+
+    # --- what happens -------------------------------------------------------------------------------------
+
+    def arrive(self, number: int, flow: int, work: Work, now_us: int) -> Verdict:
+        """A request comes; after WAIT ask `start_next`."""
+        self._sync(now_us)
+        queuing = self.queuing
+        if queuing is None:
+            job = _Job(work, None, self._progress)
+            if not self._fits(job.seats):
+                return Verdict.REFUSE
+            self._jobs[number] = job
+            self._begin(job, now_us)
+            return Verdict.START
+        queue = self._shortest(deal(flow, queuing.queues, queuing.hand))
+        if self.in_use >= self.limit and len(queue.waiting) >= queuing.length:
+            return Verdict.REFUSE
+        if not queue.active:
+            self._active += 1
+            queue.next = self._progress
+        if not queue.waiting:
+            insort(self._lined, queue.index)
+        job = self._jobs[number] = queue.waiting[number] = _Job(work, queue, self._progress)
+        queue.waiting_cost += job.cost
+        self._wanted += job.seats
+        return Verdict.WAIT
+
+    def start_next(self, now_us: int) -> int | None:
+        """The next request to run, which is taken to have begun; None: none waits, or there is no seat for it."""
+        if not self._lined or self.in_use >= self.limit:
+            return None
+        self._sync(now_us)
+        queue = self._next_queue()
+        number = next(iter(queue.waiting))
+        job = queue.waiting[number]
+        if not self._fits(job.seats):
+            return None
+        self._robin = queue.index
+        self._unline(queue, number, job)
+        queue.next += job.cost
+        queue.seats += job.seats
+        queue.bound()
+        self._begin(job, now_us)
+        return number
+
+    def finish(self, number: int, now_us: int) -> int:
+        """A request has been served; its seats are free after so many microseconds (0: now), by `release`."""
+        self._sync(now_us)
+        job = self._jobs[number]
+        if job.queue is not None:
+            guessed_us = GUESS_US - (now_us - job.began_us)
+            job.queue.next -= job.work.seats * guessed_us * PER_SEAT_US
+            job.queue.bound()
+        if not job.work.extra_us:
+            self.release(number, now_us)
+        return job.work.extra_us
+
+    def release(self, number: int, now_us: int) -> None:
+        """The seats of a served request are free."""
+        self._sync(now_us)
+        job = self._jobs.pop(number)
+        self.in_use -= job.seats
+        if job.queue is not None:
+            job.queue.seats -= job.seats
+            self._wanted -= job.seats
+            self._active -= not job.queue.active
+
+    def give_up(self, number: int, now_us: int) -> bool:
+        """A request does not want to wait any longer; False if it need not any more."""
+        job = self._jobs.get(number)
+        if job is None or job.queue is None or job.began_us >= 0:
+            return False
+        self._sync(now_us)
+        del self._jobs[number]
+        self._unline(job.queue, number, job)
+        job.queue.bound()
+        self._wanted -= job.seats
+        self._active -= not job.queue.active
+        return True
+
+    # --- how ----------------------------------------------------------------------------------------------
+
+    def _sync(self, now_us: int) -> None:
+        """Let virtual time progress: by the seats in use for each queue that uses any."""
+        past_us, self._at_us = now_us - self._at_us, now_us
+        if past_us and self._active:
+            self._progress += min(self._wanted, self.limit) * past_us * PER_SEAT_US // self._active
+
+    def _fits(self, seats: int) -> bool:
+        return self.in_use + seats <= self.limit or (seats > self.limit and not self.in_use)
+
+    def _shortest(self, hand: list[int]) -> _Queue:
+        """The queue of a hand in which the least is waited for; beginning in turn elsewhere, so that none is favoured."""
+        offset = self._arrivals % len(hand)
+        self._arrivals += 1
+        best: _Queue | None = None
+        for index in hand[offset:] + hand[:offset]:
+            queue = self._queues.get(index)
+            if queue is None:
+                queue = self._queues[index] = _Queue(index)
+            if best is None or queue.waiting_cost < best.waiting_cost:
+                best = queue
+        assert best is not None
+        return best
+
+    def _next_queue(self) -> _Queue:
+        """The queue whose oldest request would end first in virtual time, looked for from the one after the last."""
+        start = bisect_right(self._lined, self._robin)
+        best: _Queue | None = None
+        best_end = 0
+        for index in self._lined[start:] + self._lined[:start]:
+            queue = self._queues[index]
+            end = queue.next + next(iter(queue.waiting.values())).cost
+            if best is None or end < best_end:
+                best, best_end = queue, end
+        assert best is not None
+        return best
+
+    def _unline(self, queue: _Queue, number: int, job: _Job) -> None:
+        del queue.waiting[number]
+        queue.waiting_cost -= job.cost
+        if not queue.waiting:
+            self._lined.remove(queue.index)
+
+    def _begin(self, job: _Job, now_us: int) -> None:
+        job.began_us = now_us
+        self.in_use += job.seats

@@ -1,0 +1,1 @@
+"""Rules of each kind: its row in the resource table, strategy, defaults, columns and validation."""

@@ -1,0 +1,1 @@
+"""Defaults of kinds: values of fields that a client left out."""

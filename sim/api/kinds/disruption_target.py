@@ -1,0 +1,64 @@
+"""The condition of a pod that is about to be deleted for no fault of its own (gate PodDisruptionConditions).
+
+Turns a pod and who deletes it into the pod with the condition, or into the patch of its status that whoever deletes it sends
+first.
+
+Mirrors  kubernetes v1.25 pkg/registry/core/pod/storage/eviction.go, pkg/controller/{podgc,nodelifecycle/scheduler},
+         pkg/scheduler/framework/preemption: each adds the condition; pkg/util/pod/pod.go (PatchPodStatus).
+Differs  the scheduler starts from the victim's status (upstream 1.25: by mistake from that of the pod it makes room for).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from sim.api.objects import is_terminal, with_condition
+
+Obj = dict[str, Any]
+
+
+class Disruption(Enum):
+    """Who deletes a pod: the condition's reason and message."""
+
+    EVICTION = ("EvictionByEvictionAPI", "Eviction API: evicting")
+    TAINT = ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")
+    COLLECTOR = ("DeletionByPodGC", "PodGC: node no longer exists")
+    PREEMPTION = ("PreemptionByKubeScheduler", "Kube-scheduler: preempting")
+
+
+def disrupted(pod: Obj, by: Disruption, now: str) -> Obj:
+    """The pod with the condition; the very pod if it has it."""
+    reason, message = by.value
+    told = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": reason,
+        "message": message,
+        "lastProbeTime": None,
+        "lastTransitionTime": now,
+    }
+    return with_condition(pod, told)
+
+
+def failed(pod: Obj) -> Obj:
+    """The pod in its last phase: nobody else says so of one that no agent looks after."""
+    if is_terminal(pod):
+        return pod
+    return {**pod, "status": {**(pod.get("status") or {}), "phase": "Failed"}}
+
+
+def status_patch(pod: Obj, wanted: Obj) -> Obj | None:
+    """The strategic patch that brings the status of a pod there, if it is still that pod; None if it is there."""
+    if wanted is pod:
+        return None
+    before, after = pod.get("status") or {}, wanted["status"]
+    known = before.get("conditions") or []
+    changed: Obj = {}
+    if after.get("phase") != before.get("phase"):
+        changed["phase"] = after["phase"]
+    conditions = after.get("conditions") or []
+    if conditions is not known:
+        changed["$setElementOrder/conditions"] = [{"type": each["type"]} for each in conditions]
+        changed["conditions"] = [each for each in conditions if each not in known]
+    return {"metadata": {"uid": pod["metadata"]["uid"]}, "status": changed}

@@ -1,0 +1,1 @@
+"""Kinds that are served in several versions and stored in one."""

@@ -1,0 +1,1 @@
+"""Table columns of kinds: the rows that kubectl prints."""

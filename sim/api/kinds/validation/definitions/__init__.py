@@ -1,0 +1,1 @@
+"""Validation of CustomResourceDefinitions and their schemas."""

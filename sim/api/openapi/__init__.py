@@ -1,0 +1,1 @@
+"""OpenAPI documents of the served kinds."""

@@ -1,0 +1,1 @@
+"""Field ownership: which manager owns which field, and server-side apply."""

@@ -1,0 +1,399 @@
+"""Field ownership: an object before and after a write to who owns which of its fields.
+
+Turns (schema, old, new, writer) into the `Managed` entries that a store keeps beside the object, and those into
+`metadata.managedFields`.
+
+Holds: an entry per manager, operation, subresource and apiVersion, none of them empty, in upstream's order
+(operation, time, manager, version, subresource).  Objects handed in carry no `metadata.managedFields` unless a
+client sets it on purpose.  An object whose record is empty stays untracked until somebody applies.
+
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/fieldmanager (structuredmerge, managedfieldsupdater,
+         buildmanagerinfo, capmanagers, skipnonapplied, stripmeta), structured-merge-diff v4 typed/merge.go.
+Differs  fields that a write leaves as they are are left out in its version only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from sim.api.ownership.differences import (
+    Duplicates,
+    bound,
+    changed_fields,
+    has_addresses,
+    is_neutral,
+    own_address,
+    reconciled,
+    spelled,
+    with_own,
+)
+from sim.api.ownership.field_sets import (
+    LEAF,
+    NOTHING,
+    Tree,
+    difference,
+    intern_deep,
+    is_tree,
+    of_paths,
+    outside,
+    union,
+    union_of,
+)
+from sim.api.ownership.typed_values import type_errors
+from sim.api.schema.field_schemas import SchemaNode
+from sim.api.store import Managed
+from sim.api.types import Obj
+from sim.units import SECOND, format_time, parse_time
+
+UPDATE_MANAGERS_MAX = 10  # fieldmanager.DefaultMaxUpdateManagers
+ANCIENT = "ancient-changes"  # capmanagers.go: oldUpdatesManagerName
+UPDATE, APPLY = "Update", "Apply"
+FIELDS_TYPE = "FieldsV1"  # the only form of sets that there is
+
+
+class Writer(msgspec.Struct, frozen=True):
+    """Who writes: field manager, version and subresource of the request, Unix time in seconds."""
+
+    manager: str
+    api_version: str
+    time_s: int
+    subresource: str = ""
+
+
+class Version(NamedTuple):
+    """Another version of an object: its schema, and how an object of the write's version looks in it."""
+
+    node: SchemaNode
+    shown: Callable[[Obj], Obj]
+
+
+Versions = Callable[[str], Version | None]  # by apiVersion; None: as the version of the write
+
+
+# --- entries ----------------------------------------------------------------------------------------------
+
+
+def on_create(node: SchemaNode, obj: Obj, writer: Writer, reset: Tree = NOTHING) -> tuple[Managed, ...]:
+    """The record of a new object: all of it belongs to its creator.
+
+    obj: as decoded and defaulted, before admission and strategy: what they fill in has no owner.
+    reset: fields that this kind never takes from a create (`reset_fields`).
+    """
+    if not node.typed and type_errors(node, obj):
+        return ()  # upstream tells nobody of what it cannot compare
+    given = given_record(obj)
+    if given:
+        record = on_update(node, given, {}, obj, writer, reset)
+        return rebound(record, obj, {})  # no pod is born with an address
+    try:
+        owned = outside(changed_fields(node, {}, obj)[0], reset)
+    except Duplicates:
+        return ()
+    if not owned:
+        return ()
+    return _remembered((owned, writer), (id(owned), writer), lambda: (_entry(writer, owned),))
+
+
+def on_update(
+    node: SchemaNode,
+    managed: tuple[Managed, ...],
+    old: Obj,
+    new: Obj,
+    writer: Writer,
+    reset: Tree = NOTHING,
+    versions: Versions | None = None,
+) -> tuple[Managed, ...]:
+    """The record after an update: who changes a field owns it, nobody owns one that is gone.
+
+    managed: `live_or_given`'s answer.  versions: where entries of other versions may be.
+    An entry's time moves only when its writer adds or changes a value.
+    """
+    if not managed or old is new:
+        return managed
+    if versions is not None:
+        managed = _left_elsewhere(managed, old, new, writer.api_version, versions)
+    if not node.typed:
+        if type_errors(node, new) or type_errors(node, old):
+            return ()  # fieldmanager.go, UpdateNoErrors: the record goes
+        managed = tuple([with_fields(entry, reconciled(node, entry.fields)) for entry in managed])
+    was, now = own_address(old), own_address(new)
+    own = was or now
+    if not own:
+        return _updated(node, managed, old, new, writer, reset)
+    if was == now or not has_addresses(new if was else old):
+        managed = _renamed(managed, own, bound)
+        old, new = (with_own(old) if was else old), (with_own(new) if now else new)
+        managed = _updated(node, managed, old, new, writer, reset)
+        return managed if now else _renamed(managed, own, spelled)
+    managed = _renamed(managed, own, spelled)
+    managed = _updated(node, managed, old, new, writer, reset)
+    return _renamed(managed, now, bound) if now else managed
+
+
+def _left_elsewhere(
+    managed: tuple[Managed, ...], old: Obj, new: Obj, version: str, versions: Versions
+) -> tuple[Managed, ...]:
+    """The record without what the change takes, each in its version, from entries of other versions."""
+    out = []
+    for entry in managed:
+        other = versions(entry.api_version) if entry.api_version != version else None
+        if other is not None:
+            changed, removed = changed_fields(other.node, other.shown(old), other.shown(new))
+            entry = with_fields(entry, difference(difference(entry.fields, changed), removed))
+        if entry.fields:
+            out.append(entry)
+    return tuple(out)
+
+
+def rebound(managed: tuple[Managed, ...], wanted: Obj, stored: Obj) -> tuple[Managed, ...]:
+    """The record beside an object as it is beside that object as it is stored (`managed_fields`: own elements)."""
+    asked, kept = own_address(wanted), own_address(stored)
+    if asked == kept:
+        return managed
+    if asked:
+        managed = _renamed(managed, asked, spelled)
+    return _renamed(managed, kept, bound) if kept else managed
+
+
+def kept_times(before: tuple[Managed, ...], after: tuple[Managed, ...]) -> tuple[Managed, ...]:
+    """The record as it was, where only times differ: nobody writes for the sake of a time (equality.go).
+
+    Quirk: entries are compared by place; one whose time moves it behind another is written.
+    """
+
+    def timeless(record: tuple[Managed, ...]) -> list[Managed]:
+        return [msgspec.structs.replace(entry, time_s=0) for entry in record]
+
+    return before if timeless(before) == timeless(after) else after
+
+
+def is_bound(managed: tuple[Managed, ...]) -> bool:
+    """True if the record spells no address of a pod."""
+    return all(is_neutral(entry.fields) for entry in managed)
+
+
+def _renamed(
+    managed: tuple[Managed, ...], address: str, rename: Callable[[Tree, str], Tree]
+) -> tuple[Managed, ...]:
+    """The entries with their sets `bound` or `spelled`; the same tuple where nothing was to do."""
+    for entry in managed:
+        if rename(entry.fields, address) is not entry.fields:
+            return tuple([with_fields(entry, rename(entry.fields, address)) for entry in managed])
+    return managed
+
+
+def with_fields(entry: Managed, fields: Tree) -> Managed:
+    return entry if fields is entry.fields else msgspec.structs.replace(entry, fields=fields)
+
+
+def _updated(
+    node: SchemaNode, managed: tuple[Managed, ...], old: Obj, new: Obj, writer: Writer, reset: Tree
+) -> tuple[Managed, ...]:
+    try:
+        changed, removed = changed_fields(node, old, new)
+    except Duplicates:
+        return ()  # fieldmanager.go, UpdateNoErrors: the record goes
+    if reset:
+        changed, removed = outside(changed, reset), outside(removed, reset)
+    if not changed and not removed:
+        return managed
+    return _remembered(
+        (managed, changed, removed),
+        (id(managed), id(changed), id(removed), writer),
+        lambda: _folded(managed, changed, removed, writer),
+    )
+
+
+# Records that alike objects written in one second share; what they were made of is kept alive, so that its ids hold.
+_RECORDS_MAX = 8192
+_records: dict[Any, tuple[Any, tuple[Managed, ...]]] = {}
+
+
+def _remembered(held: Any, key: Any, make: Callable[[], tuple[Managed, ...]]) -> tuple[Managed, ...]:
+    known = _records.get(key)
+    if known is None:
+        if len(_records) >= _RECORDS_MAX:
+            _records.clear()
+        known = _records[key] = (held, make())
+    return known[1]
+
+
+def _folded(
+    managed: tuple[Managed, ...], changed: Tree, removed: Tree, writer: Writer
+) -> tuple[Managed, ...]:
+    touched = union(changed, removed)
+    mine = NOTHING
+    kept = []
+    for entry in managed:
+        fields = difference(entry.fields, touched)
+        if _is_of(entry, writer):
+            mine = fields
+            if changed:
+                continue
+        if fields:
+            kept.append(with_fields(entry, fields))
+    if changed:
+        kept.append(_entry(writer, union(mine, changed)))
+        _cap(kept)
+    kept.sort(key=order)
+    return tuple(kept)
+
+
+def _is_of(entry: Managed, writer: Writer) -> bool:
+    return (
+        entry.manager == writer.manager
+        and entry.operation == UPDATE
+        and entry.subresource == writer.subresource
+        and entry.api_version == writer.api_version
+    )
+
+
+def _entry(writer: Writer, fields: Tree) -> Managed:
+    return Managed(
+        manager=writer.manager,
+        operation=UPDATE,
+        api_version=writer.api_version,
+        time_s=writer.time_s,
+        fields=fields,
+        subresource=writer.subresource,
+    )
+
+
+def order(entry: Managed) -> tuple[str, int, str, str, str]:
+    """Key of upstream's order of entries."""
+    return (entry.operation, entry.time_s, entry.manager, entry.api_version, entry.subresource)
+
+
+def _cap(entries: list[Managed]) -> None:
+    """Fold the oldest Update entries of a version into one until no more than the bound are left."""
+    updaters = [entry for entry in entries if entry.operation == UPDATE]
+    surplus = len(updaters) - UPDATE_MANAGERS_MAX
+    if surplus <= 0:
+        return
+    updaters.sort(key=lambda entry: (entry.time_s, identifier(entry)))
+    folded: dict[str, list[Managed]] = {}
+    for count, entry in enumerate(updaters):
+        if count - len(folded) == surplus:
+            break
+        folded.setdefault(entry.api_version, []).append(entry)
+    else:
+        count = len(updaters)
+    entries[:] = [entry for entry in entries if entry.operation != UPDATE] + updaters[count:]
+    for version, alike in folded.items():
+        # The time of the youngest: the one they become changed last when that one did.
+        time_s, fields = alike[-1].time_s, union_of([entry.fields for entry in alike])
+        entries.append(alike[0] if len(alike) == 1 else Managed(ANCIENT, UPDATE, version, time_s, fields))
+
+
+# --- records in objects -----------------------------------------------------------------------------------
+
+
+def given_record(obj: Obj) -> tuple[Managed, ...] | None:
+    """The record a client sends inside an object; () if it asks to start anew; None if it sends none (or a bad one)."""
+    entries = (obj.get("metadata") or {}).get("managedFields")
+    if not isinstance(entries, list):
+        return None
+    if not entries or entries == [{}]:
+        return ()
+    out = {}
+    for entry in entries:
+        fields, version = entry.get("fieldsV1") or LEAF, entry.get("apiVersion")
+        decodable = entry.get("operation") in (UPDATE, APPLY) and entry.get("fieldsType") == FIELDS_TYPE
+        if not decodable or not version or not is_tree(fields):
+            return None
+        time = entry.get("time")
+        read = Managed(
+            manager=entry.get("manager", ""),
+            operation=entry["operation"],
+            api_version=version,
+            time_s=parse_time(time) // SECOND if time else 0,
+            fields=intern_deep(fields),
+            subresource=entry.get("subresource", ""),
+        )
+        out[identifier(read)] = read
+    return tuple(sorted([entry for entry in out.values() if entry.fields], key=order))
+
+
+def live_or_given(live: tuple[Managed, ...], new: Obj, subresource: str) -> tuple[Managed, ...]:
+    """The record an update starts from: the client's own where it sends one through the main resource."""
+    given = None if subresource else given_record(new)
+    return as_read(live) if given is None else given
+
+
+def as_read(managed: tuple[Managed, ...]) -> tuple[Managed, ...]:
+    """The record as the next writer reads it.
+
+    Quirk: of two entries of one name it keeps the later one; only the first, from a scale, may have no time.
+    """
+    for entry in managed:
+        if not entry.time_s:
+            break
+    else:
+        return managed
+    named = {identifier(entry): entry for entry in managed}
+    return managed if len(named) == len(managed) else tuple(named.values())
+
+
+def identifier(entry: Managed) -> str:
+    """What tells entries apart, and orders their conflicts (internal/managedfields.go, BuildManagerIdentifier).
+
+    Of appliers the version does not count.
+    """
+    parts = {
+        "manager": entry.manager,
+        "operation": entry.operation,
+        "apiVersion": entry.api_version if entry.operation == UPDATE else "",
+        "subresource": entry.subresource,
+    }
+    kept = {key: text for key, text in parts.items() if text}
+    return json.dumps(kept, separators=(",", ":"), ensure_ascii=False)
+
+
+def render(managed: tuple[Managed, ...], obj: Obj) -> list[Obj]:
+    """`metadata.managedFields` of the object; entries that only took ownership have no time."""
+    address = own_address(obj)
+    return [_render(entry) for entry in (_renamed(managed, address, spelled) if address else managed)]
+
+
+def _render(entry: Managed) -> Obj:
+    out: Obj = {"manager": entry.manager} if entry.manager else {}
+    out |= {"operation": entry.operation, "apiVersion": entry.api_version}
+    if entry.time_s:
+        out["time"] = format_time(entry.time_s * SECOND)
+    out |= {"fieldsType": FIELDS_TYPE, "fieldsV1": entry.fields}
+    if entry.subresource:
+        out["subresource"] = entry.subresource
+    return out
+
+
+# --- fields that a write never takes ----------------------------------------------------------------------
+
+_SPEC, _STATUS = of_paths(("spec",)), of_paths(("status",))
+_METADATA_SPEC = of_paths(("metadata",), ("spec",))
+# Each registry strategy's GetResetFields, where it isn't the rule (facts of kinds, section 1).
+_RESET = {
+    ("pods", "status"): of_paths(
+        ("spec",), ("metadata", "deletionTimestamp"), ("metadata", "ownerReferences")
+    ),
+    ("deployments", "status"): of_paths(("spec",), ("metadata", "labels")),
+    ("flowschemas", "status"): _METADATA_SPEC,
+    ("prioritylevelconfigurations", "status"): _METADATA_SPEC,
+    ("volumeattachments", "status"): _METADATA_SPEC,
+    ("customresourcedefinitions", "status"): _METADATA_SPEC,
+    ("certificatesigningrequests", "status"): of_paths(("spec",), ("status", "conditions")),
+    ("certificatesigningrequests", "approval"): of_paths(("spec",), ("status", "certificate")),
+}
+
+
+def reset_fields(plural: str, subresource: str, has_status: bool) -> Tree:
+    """Fields that a write of this resource leaves as they are, and therefore doesn't own."""
+    special = _RESET.get((plural, subresource))
+    if special is not None:
+        return special
+    if subresource == "status":
+        return _SPEC
+    return _STATUS if has_status and not subresource else NOTHING

@@ -1,0 +1,336 @@
+"""What apply does to values by their schema: check a configuration, merge it into an object, take fields out.
+
+Turns (schema, configuration) into upstream's list of what is wrong with its types, (schema, object, configuration)
+into the merged object, and (schema, object, set of fields) into the object without them, by path copy.
+
+Holds: an item of a keyed list or a set is told by its path element (`managed_fields.path_element`), the same as ownership
+is recorded by.  What becomes empty by taking things out becomes null, which the object's decoder drops.
+
+Mirrors  structured-merge-diff v4.2.3 typed/{validate,merge,remove,helpers}.go, fieldpath/set.go
+         (EnsureNamedFieldsAreMembers).
+Differs  fields are checked in the order of the text; Go's maps have none.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sim.api.ownership.differences import path_element
+from sim.api.ownership.field_sets import LEAF, SELF, Tree, intern, is_member
+from sim.api.schema.field_schemas import OPEN_TYPES, SchemaNode
+from sim.api.types import Json, Obj
+
+_NUMBERS = ("integer", "number")
+# A key that the type requires has the zero of its type where it is left out (kube-openapi's `default`).
+_ZEROS = {"string": "", "integer": 0, "boolean": False}
+
+
+def is_list(node: SchemaNode) -> bool:
+    """True for lists whose items are owned one by one."""
+    return node.type == "array" and node.list_type != "atomic"
+
+
+def is_map(node: SchemaNode) -> bool:
+    """True for objects and maps whose fields are owned one by one."""
+    return node.type in ("object", "map") and node.map_type != "atomic"
+
+
+# --- types ------------------------------------------------------------------------------------------------
+
+
+def type_errors(node: SchemaNode, value: Json) -> list[str]:
+    """What upstream finds wrong with the types of a configuration, each with its path."""
+    found: list[str] = []
+    _check(node, value, "", found)
+    return found
+
+
+def _check(node: SchemaNode, value: Json, at: str, found: list[str]) -> None:
+    if value is None or (node.values is node and not isinstance(value, dict)):
+        return  # null, or of no known type
+    wrong = ""
+    if node.type in ("object", "map"):
+        if isinstance(value, dict):
+            _check_fields(node, value, at, found)
+        else:
+            wrong = f"expected map, got &{{{go_value(value)}}}"
+    elif node.type == "array":
+        if isinstance(value, list):
+            _check_items(node, value, at, found)
+        else:
+            wrong = f"expected list, got &{{{go_value(value)}}}"
+    elif node.type == "string":
+        if not isinstance(value, str):
+            wrong = f"expected string, got &value.valueUnstructured{{Value:{go_syntax(value)}}}"
+    elif node.type == "boolean":
+        if not isinstance(value, bool):
+            wrong = f"expected boolean, got &{{{go_value(value)}}}"
+    elif node.type in _NUMBERS:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            wrong = f"expected numeric (int or float), got {_go_type(value)}"
+    elif node.type not in OPEN_TYPES and isinstance(value, dict | list):
+        wrong = f"expected any scalar, got &{{{go_value(value)}}}"
+    if wrong:
+        found.append(f"{at}: {wrong}" if at else wrong)
+
+
+def _check_fields(node: SchemaNode, value: Obj, at: str, found: list[str]) -> None:
+    if not node.properties and node.values is None:
+        return  # of any form
+    for key, below in value.items():
+        schema = node.properties.get(key) or node.values
+        if schema is None:
+            found.append(f"{at}.{key}: field not declared in schema")
+            return
+        _check(schema, below, f"{at}.{key}", found)
+
+
+def _check_items(node: SchemaNode, value: list[Json], at: str, found: list[str]) -> None:
+    below = node.items
+    if below is None:
+        return
+    if not is_list(node):
+        for i, item in enumerate(value):
+            _check(below, item, f"{at}[{i}]", found)
+        return
+    seen: set[str] = set()
+    for i, item in enumerate(value):
+        wrong = _misnamed(node, item)
+        if wrong:
+            found.append(f"{at}: element {i}: {wrong}")
+            return
+        name = path_element(node, item)
+        if name in seen:
+            found.append(f"{at}: duplicate entries for key {element_text(name)}")
+        seen.add(name)
+        _check(below, item, at + element_text(name), found)
+
+
+def _misnamed(node: SchemaNode, item: Json) -> str:
+    """Why an item of a keyed list or set has no path element; "" if it has."""
+    if not node.list_map_keys:
+        if isinstance(item, list):
+            return "not supported: associative list with lists as elements"
+        if isinstance(item, dict):
+            return "associative list without keys has an element that's a map type"
+        return "associative list without keys has an element that's an explicit null" if item is None else ""
+    if item is None:
+        return "associative list with keys may not have a null element"
+    if not isinstance(item, dict):
+        return "associative list with keys may not have non-map elements"
+    defaults = _key_defaults(node)
+    for key in node.list_map_keys:
+        if key not in item and key not in defaults:
+            return (
+                f'associative list with keys has an element that omits key field "{key}" '
+                "(and doesn't have default value)"
+            )
+    return ""
+
+
+def _key_defaults(node: SchemaNode) -> dict[str, Any]:
+    below = node.items
+    assert below is not None
+    required = [key for key in node.list_map_keys if key in below.required and node.typed]
+    return {**{key: _ZEROS.get(below.properties[key].type) for key in required}, **node.key_defaults}
+
+
+def go_value(value: Json) -> str:
+    """A value as Go's %v prints it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return f"map[{' '.join(f'{key}:{go_value(value[key])}' for key in sorted(value))}]"
+    if isinstance(value, list):
+        return f"[{' '.join(map(go_value, value))}]"
+    return "<nil>" if value is None else str(value)
+
+
+def go_syntax(value: Json) -> str:
+    """A value as Go's %#v prints it."""
+    if isinstance(value, dict):
+        fields = [f"{json.dumps(key)}:{go_syntax(value[key])}" for key in sorted(value)]
+        return f"map[string]interface {{}}{{{', '.join(fields)}}}"
+    if isinstance(value, list):
+        return f"[]interface {{}}{{{', '.join(map(go_syntax, value))}}}"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    return go_value(value)
+
+
+def _go_type(value: Json) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, str):
+        return "string"
+    return "map[string]interface {}" if isinstance(value, dict) else "[]interface {}"
+
+
+def element_text(name: str) -> str:
+    """A path element as conflicts and errors show it: .spec, [name="c"], [="x"]."""
+    kind, rest = name[0], name[2:]
+    if kind == "f":
+        return f".{rest}"
+    if kind == "k":
+        keys = json.loads(rest)
+        return f"[{','.join(f'{key}={_key_text(value)}' for key, value in keys.items())}]"
+    return f"[={rest}]" if kind == "v" else f"[{rest}]"
+
+
+def _key_text(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+# --- merging ----------------------------------------------------------------------------------------------
+
+_ABSENT: Any = object()
+
+
+def merge(node: SchemaNode, live: Json, given: Json) -> Json:
+    """The live value with the configuration merged in: scalars and atomic values replaced, the rest item by item.
+
+    A list or map that is null or empty in the configuration leaves what there is.
+    """
+    if given is _ABSENT:
+        return live
+    if live is _ABSENT:
+        live = None
+    if node.values is node and not (isinstance(live, dict) and isinstance(given, dict)):
+        return given  # of no known type: only maps are merged
+    if is_map(node) and (live or given):
+        return _merge_fields(node, live or {}, given or {})
+    if is_list(node) and (live or given):
+        return _merge_items(node, live or [], given or [])
+    return given
+
+
+def _merge_fields(node: SchemaNode, live: Obj, given: Obj) -> Obj:
+    out = dict(live)
+    for key, value in given.items():
+        below = node.properties.get(key) or node.values
+        out[key] = value if below is None else merge(below, live.get(key, _ABSENT), value)
+    return out
+
+
+def _merge_items(node: SchemaNode, live: list[Json], given: list[Json]) -> list[Json]:
+    """Items in an order that keeps both sides' where it can; where they disagree, the configuration's."""
+    below = node.items
+    assert below is not None
+    mine = {path_element(node, item): item for item in live}
+    theirs = {path_element(node, item): item for item in given}
+    left, right = list(mine), list(theirs)
+    shared = [name for name in right if name in mine]
+    taken: set[str] = set()
+    out: list[Json] = []
+
+    def take(name: str) -> None:
+        out.append(merge(below, mine.get(name, _ABSENT), theirs.get(name, _ABSENT)))
+        taken.add(name)
+        if shared and shared[0] == name:
+            shared.pop(0)
+
+    i = j = 0
+    while i < len(left) or j < len(right):
+        if i < len(left) and j < len(right):
+            name = left[i]
+            if name == right[j]:
+                take(name)
+                i, j = i + 1, j + 1
+                continue
+            if name in theirs and shared and shared[0] != name:
+                i += 1  # shared, but its turn comes with the configuration's order
+                continue
+        if i < len(left):
+            name = left[i]
+            if name not in theirs:
+                take(name)
+                i += 1
+                continue
+            if name in taken:
+                i += 1
+        if j < len(right):
+            take(right[j])
+            j += 1
+    return out
+
+
+def told_nulls(node: SchemaNode, live: Obj, given: Obj) -> Tree:
+    """Fields of a Go type that a configuration says are null and the object, which never says so, has not."""
+    return (_nulls(node, live, given) or LEAF) if node.typed else LEAF
+
+
+def _nulls(node: SchemaNode, live: Any, given: Any) -> Tree | None:
+    out: Tree = {}
+    if is_list(node):
+        assert node.items is not None
+        mine = {path_element(node, item): item for item in live}
+        for item in given:
+            name = path_element(node, item)
+            below = _nulls(node.items, mine[name], item) if name in mine else None
+            if below is not None:
+                out[name] = below
+    elif is_map(node):
+        for key, value in given.items():
+            schema = node.properties.get(key) or node.values
+            if value is None and key not in live:
+                out[f"f:{key}"] = LEAF
+            elif schema is not None and value and type(live.get(key)) is type(value):
+                below = _nulls(schema, live[key], value)
+                if below is not None:
+                    out[f"f:{key}"] = below
+    return intern(out) if out else None
+
+
+# --- taking out -------------------------------------------------------------------------------------------
+
+
+def without(node: SchemaNode, value: Json, fields: Tree) -> Json:
+    """The value without these members and what is below them; a container that becomes empty becomes null."""
+    if not fields or not value:
+        return value
+    if is_map(node) and isinstance(value, dict):
+        return _without_fields(node, value, fields)
+    if is_list(node) and isinstance(value, list):
+        return _without_items(node, value, fields)
+    return value
+
+
+def _without_fields(node: SchemaNode, value: Obj, fields: Tree) -> Obj | None:
+    out: Obj = {}
+    for key, below in value.items():
+        gone = fields.get(f"f:{key}")
+        schema = node.properties.get(key) or node.values
+        if gone is None or schema is None:
+            out[key] = below
+        elif not is_member(gone):
+            out[key] = without(schema, below, gone)
+    return out or None
+
+
+def _without_items(node: SchemaNode, value: list[Json], fields: Tree) -> list[Json] | None:
+    below = node.items
+    assert below is not None
+    out: list[Json] = []
+    for item in value:
+        gone = fields.get(path_element(node, item))
+        if gone is None:
+            out.append(item)
+        elif not is_member(gone):
+            out.append(without(below, item, gone))
+    return out or None
+
+
+def with_named(node: SchemaNode, fields: Tree) -> Tree:
+    """The set with every known field on the way to a member as a member."""
+    out: Tree = {}
+    for name, below in fields.items():
+        if name == SELF:
+            out[name] = LEAF
+            continue
+        schema = node.items if name[0] != "f" else node.properties.get(name[2:]) or node.values
+        deeper = with_named(schema, below) if schema is not None and below else below
+        if deeper and name[0] == "f" and name[2:] in node.properties:
+            deeper = intern({SELF: LEAF, **deeper})
+        out[name] = deeper
+    return intern(out)

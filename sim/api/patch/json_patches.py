@@ -1,0 +1,319 @@
+"""JSON patch and merge patch: (document, patch) to the patched document, by path copy.
+
+A JSON patch copies a container once, however many of its operations change it (`_OwnMap`, `_OwnList`).
+
+Holds: neither argument is changed and whatever a patch does not touch is shared with the old document by
+identity.  A refusal is a `PatchError` with everything its Status needs; nothing is half applied.  What a JSON patch makes
+is no deeper than what a body may be, and longer than the document and the patch by `COPIED_MAX` at most.
+
+Mirrors  gopkg.in/evanphx/json-patch.v4 (as vendored by kubernetes v1.25: Patch.Apply, MergePatch),
+         apiserver pkg/endpoints/handlers/patch.go: jsonPatcher.
+Quirk    as upstream: a map answers a missing key with null, so `replace`, `copy` and `test null` work on one
+         that is not there; the text before a path's first "/" is ignored; indexes may be negative and may have
+         leading zeros; `replace ""` with a scalar does nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from sim.api.schema.field_validation import go_kind
+from sim.api.schema.json_text import DEPTH_MAX, Twice
+from sim.api.types import Json, Obj
+
+# apiserver pkg/endpoints/handlers/patch.go: maxJSONPatchOperations.
+OPERATIONS_MAX = 10_000
+# pkg/server/config.go: JSONPatchMaxCopyBytes, of all that the `copy` operations of one patch copy.
+COPIED_MAX = 3 * 1024 * 1024
+GENERIC_REFUSAL = "the server rejected our request due to an error in our request"
+
+
+class PatchError(Exception):
+    """A patch that is refused: HTTP code, Status reason ("" for upstream's bare 500), message, details."""
+
+    def __init__(self, code: int, reason: str, message: str, details: Obj | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = details
+
+
+def bad_patch(message: str) -> PatchError:
+    return PatchError(400, "BadRequest", message)
+
+
+def _unprocessable() -> PatchError:
+    # The cause is only logged upstream; the client sees this text whatever it was.
+    return PatchError(422, "Invalid", GENERIC_REFUSAL, {})
+
+
+# --- merge patch (RFC 7386) -------------------------------------------------------------------------------
+
+
+def merge_patch(target: Json, patch: Json) -> Json:
+    """The target changed as the patch says: maps merge, null removes, anything else replaces."""
+    if not isinstance(patch, dict):
+        return patch
+    if not isinstance(target, dict):
+        target = {}
+    out = dict(target)
+    for key, value in patch.items():
+        if value is None:
+            out.pop(key, None)
+        elif isinstance(value, dict):
+            out[key] = merge_patch(out.get(key), value)
+        else:
+            out[key] = value
+    return out
+
+
+def check_merge_patch(patch: Json) -> None:
+    """Refuse a body that is no merge patch of an object."""
+    if patch is None:
+        raise bad_patch("Invalid JSON Patch")
+    if not isinstance(patch, dict):
+        kind = go_kind(patch)
+        raise bad_patch(
+            f"error decoding patch: json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
+        )
+
+
+# --- JSON patch (RFC 6902) --------------------------------------------------------------------------------
+
+_KNOWN_FIELDS = ("op", "path", "from", "value")
+
+
+def check_operations(patch: Json) -> list[str]:
+    """Type errors (raised) and the unknown fields ("[0].extra") of a decoded JSON patch."""
+    if patch is None:
+        return []
+    if not isinstance(patch, list):
+        raise bad_patch(
+            f"error decoding patch: json: cannot unmarshal {go_kind(patch)} into Go value of type []handlers.jsonPatchOp"
+        )
+    unknown = []
+    for i, operation in enumerate(patch):
+        if not isinstance(operation, dict):
+            if operation is None:
+                continue
+            raise bad_patch(
+                f"error decoding patch: json: cannot unmarshal {go_kind(operation)} into Go value of type handlers.jsonPatchOp"
+            )
+        for key, value in operation.items():
+            if key not in _KNOWN_FIELDS:
+                unknown.append(f"[{i}].{key}")
+            elif key != "value" and value is not None and not isinstance(value, str):
+                raise bad_patch(
+                    f"error decoding patch: json: cannot unmarshal {go_kind(value)}"
+                    f" into Go struct field jsonPatchOp.{key} of type string"
+                )
+    if len(patch) > OPERATIONS_MAX:
+        raise PatchError(
+            413,
+            "RequestEntityTooLarge",
+            f"Request entity too large: The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {len(patch)}",
+            {},
+        )
+    return unknown
+
+
+def json_patch_problems(patch: Json) -> list[str]:
+    """Unknown and duplicate fields of a JSON patch, worded."""
+    found = [f'json patch unknown field "{path}"' for path in check_operations(patch)]
+    for i, operation in enumerate(patch or ()):
+        if isinstance(operation, Twice):
+            found += [f'json patch duplicate field "[{i}].{key}"' for key in operation.keys_twice]
+    return found
+
+
+class _OwnMap(dict[str, Any]):
+    """A map that a patch has copied, so that its next operation changes the copy."""
+
+
+class _OwnList(list[Any]):
+    """The like of a list."""
+
+
+def _owned(container: Any) -> Any:
+    """The container, or its copy, that may be changed."""
+    if isinstance(container, _OwnMap | _OwnList):
+        return container
+    return _OwnMap(container) if isinstance(container, dict) else _OwnList(container)
+
+
+def _plain(value: Json) -> Json:
+    """The value with copies of what the patch owns, which lies in nothing but what it owns."""
+    if isinstance(value, _OwnMap):
+        return {key: _plain(below) for key, below in value.items()}
+    if isinstance(value, _OwnList):
+        return [_plain(below) for below in value]
+    return value
+
+
+def json_patch(document: Json, patch: Json) -> Json:
+    """The document after all operations; `PatchError` at the first that fails."""
+    check_operations(patch)
+    copied = 0
+    for operation in patch or ():
+        operation = operation or {}
+        if operation.get("op") == "copy":
+            copied += _length(_source(document, operation))
+            if copied > COPIED_MAX:
+                raise _unprocessable()
+        document = _apply(document, operation)
+    if _is_deep(document):
+        raise _unprocessable()
+    return _plain(document)
+
+
+def _source(document: Json, operation: Obj) -> Json:
+    """What a `move` or `copy` is about."""
+    source = operation.get("from")
+    if not isinstance(source, str):
+        raise _unprocessable()
+    return _member(*_find(document, source))
+
+
+def _length(value: Json) -> int:
+    """Of its JSON text."""
+    if _is_deep(value):
+        raise _unprocessable()
+    return len(msgspec.json.encode(value))
+
+
+def _is_deep(value: Json) -> bool:
+    """Whether it is deeper than a body may be: operations nest what they are given."""
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(DEPTH_MAX + 1):
+        below = [each.values() if isinstance(each, dict) else each for each in level]
+        level = [each for values in below for each in values if isinstance(each, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def _apply(document: Json, operation: Obj) -> Json:
+    op, path = operation.get("op"), operation.get("path")
+    if not isinstance(path, str):
+        raise _unprocessable()
+    value = operation.get("value")
+    if op == "add":
+        return _change(document, path, _add, value)
+    if op == "remove":
+        return _change(document, path, _remove, None)
+    if op == "replace":
+        if path == "":
+            return value if isinstance(value, dict | list) else document
+        return _change(document, path, _replace, value)
+    if op == "test":
+        _test(document, path, operation)
+        return document
+    if op not in ("move", "copy"):
+        raise _unprocessable()
+    moved = _source(document, operation)
+    if op == "move":
+        document = _change(document, operation["from"], _remove, None)
+    else:
+        moved = _plain(moved)  # changed on its own from now on
+    return _change(document, path, _add, moved)
+
+
+def _test(document: Json, path: str, operation: Obj) -> None:
+    found = document if path == "" else _member(*_find(document, path))
+    # A test without `value` fails on anything; with null it holds for a key that is not there.
+    if "value" not in operation or not equal(found, operation["value"]):
+        raise _unprocessable()
+
+
+def equal(a: Json, b: Json) -> bool:
+    """Equality of JSON values; Python alone would take True for 1."""
+    if isinstance(a, bool) or isinstance(b, bool):
+        return a is b
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(equal(v, b[k]) for k, v in a.items())
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(equal, a, b))
+    return bool(a == b)
+
+
+def _split(path: str) -> list[str]:
+    parts = path.split("/")
+    # "data/q" names the root's member "q": the text before the first "/" is dropped.
+    if len(parts) < 2 or len(parts) > DEPTH_MAX:  # nothing lies so deep
+        raise _unprocessable()
+    return [p.replace("~1", "/").replace("~0", "~") for p in parts[1:]]
+
+
+def _find(document: Json, path: str) -> tuple[Json, str]:
+    """The container that a path's last part is looked up in, and that part."""
+    *parents, key = _split(path)
+    for part in parents:
+        document = _member(document, part)
+        if not isinstance(document, dict | list):
+            raise _unprocessable()
+    return document, key
+
+
+def _member(container: Json, key: str) -> Json:
+    if isinstance(container, dict):
+        return container.get(key)
+    return container[_index(container, key, len(container))]
+
+
+def _index(container: list[Any], key: str, size: int) -> int:
+    """A list index below `size`; negative ones count from the end."""
+    try:
+        index = int(key)
+    except ValueError:
+        raise _unprocessable() from None
+    if "_" in key or key != key.strip() or index >= size or index < -size:
+        raise _unprocessable()
+    return index + size if index < 0 else index
+
+
+def _change(document: Json, path: str, edit: Any, value: Json) -> Json:
+    """The document with `edit` made to the container of the path's last part; owned all the way there."""
+    *parents, last = _split(path)
+    if not isinstance(document, dict | list):
+        raise _unprocessable()
+    document = node = _owned(document)
+    for part in parents:
+        below = _member(node, part)
+        if not isinstance(below, dict | list):
+            raise _unprocessable()
+        below = _owned(below)
+        if isinstance(node, list):
+            node[_index(node, part, len(node))] = below
+        else:
+            node[part] = below
+        node = below
+    edit(node, last, value)
+    return document
+
+
+def _add(container: Any, key: str, value: Json) -> None:
+    if isinstance(container, dict):
+        container[key] = value
+    elif key == "-":
+        container.append(value)
+    else:
+        container.insert(_index(container, key, len(container) + 1), value)
+
+
+def _remove(container: Any, key: str, _value: Json) -> None:
+    if isinstance(container, list):
+        del container[_index(container, key, len(container))]
+    elif key in container:
+        del container[key]
+    else:
+        raise _unprocessable()
+
+
+def _replace(container: Any, key: str, value: Json) -> None:
+    if isinstance(container, list):
+        container[_index(container, key, len(container))] = value
+    else:
+        container[key] = value

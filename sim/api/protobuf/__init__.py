@@ -1,0 +1,1 @@
+"""Protobuf encoding: field numbers of the served kinds, and the wire format."""

@@ -1,0 +1,1 @@
+"""Types of objects: field schemas, the scheme of served kinds, and structural validation."""

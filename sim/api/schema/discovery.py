@@ -1,0 +1,127 @@
+"""Discovery documents: which groups, versions and resources a server has.
+
+Turns a scheme into the bodies of /api, /apis, /api/v1, /apis/<group> and /apis/<group>/<version>.
+
+Mirrors  apiserver v1.25 pkg/endpoints/discovery/*.go, kube-aggregator pkg/apiserver/handler_apis.go (order of /apis).
+Differs  subresources that are not served (attach, exec, portforward, proxy) are not listed.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from sim.api.kinds.table import DEFAULT_VERSION_PRIORITY, GROUP_PRIORITIES, VERSION_PRIORITIES
+from sim.api.schema.scheme import Resource, Scheme
+
+Body = dict[str, Any]
+
+
+def api_versions(server_address: str) -> Body:
+    """/api: the legacy root."""
+    address = {"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}
+    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [address]}
+
+
+def group_versions(scheme: Scheme) -> dict[str, list[str]]:
+    """Served versions of each group but core, in the order of /apis: by priority, then name; custom ones come last."""
+    fixed = fixed_versions(scheme.fixed)
+    return {**fixed, **{g: v for g, v in scheme.more.served.versions.items() if g not in fixed}}
+
+
+@lru_cache(maxsize=64)
+def fixed_versions(scheme: Scheme) -> dict[str, list[str]]:
+    found: dict[tuple[int, str], dict[tuple[int, str], str]] = {}
+    for r in scheme.resources:
+        if r.group:
+            place = (-GROUP_PRIORITIES[r.short_group], r.group)
+            priority = VERSION_PRIORITIES.get((r.short_group, r.version), DEFAULT_VERSION_PRIORITY)
+            found.setdefault(place, {})[-priority, r.version] = r.version
+    return {group: [v for _, v in sorted(versions.items())] for (_, group), versions in sorted(found.items())}
+
+
+def api_group_list(scheme: Scheme) -> Body:
+    """/apis."""
+    groups = [_group(group, versions) for group, versions in group_versions(scheme).items()]
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+
+
+def api_group(scheme: Scheme, group: str) -> Body | None:
+    """/apis/<group>; None where it is not served."""
+    versions = group_versions(scheme).get(group)
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, versions)} if versions else None
+
+
+def _group(group: str, versions: list[str]) -> Body:
+    entries = [{"groupVersion": f"{group}/{version}", "version": version} for version in versions]
+    return {"name": group, "versions": entries, "preferredVersion": entries[0]}
+
+
+def custom_resource_list(scheme: Scheme, group: str, version: str) -> Body | None:
+    """/apis/<group>/<version> of a group that definitions made; None where it is not served."""
+    found = [
+        r for r in scheme.more.served.resources if (r.group, r.version) == (group, version) and r.established
+    ]
+    if not found:
+        return None
+    rows = [row for r in found for row in _rows(r)]
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": f"{group}/{version}",
+        "resources": rows,
+    }
+
+
+@lru_cache(maxsize=256)
+def api_resource_list(scheme: Scheme, group: str, version: str) -> Body | None:
+    """/api/v1 (group "") or /apis/<group>/<version>; None where it is not served."""
+    resources = [r for r in scheme.resources if (r.group, r.version) == (group, version)]
+    if not resources:
+        return None
+    rows = [row for r in resources for row in _rows(r)]
+    body: Body = {
+        "kind": "APIResourceList",
+        "groupVersion": f"{group}/{version}" if group else version,
+        "resources": sorted(rows, key=lambda row: str(row["name"])),
+    }
+    # Quirk: the legacy group version answers without apiVersion.
+    return {"apiVersion": "v1", **body} if group else body
+
+
+def _rows(r: Resource) -> list[Body]:
+    main: Body = {
+        "name": r.plural,
+        "singularName": r.singular if r.custom else "",
+        "namespaced": r.namespaced,
+        "kind": r.kind,
+        "verbs": list(r.verbs),
+    }
+    if r.short_names:
+        main["shortNames"] = list(r.short_names)
+    if r.categories:
+        main["categories"] = list(r.categories)
+    if r.storage_version_hash:
+        main["storageVersionHash"] = r.storage_version_hash
+    rows = [main]
+    for sub in r.listed_subresources:
+        row: Body = {
+            "name": f"{r.plural}/{sub.name}",
+            "singularName": "",
+            "namespaced": r.namespaced,
+            "kind": sub.kind,
+            "verbs": list(sub.verbs),
+        }
+        if sub.version:
+            row["group"], row["version"] = sub.group, sub.version
+        rows.append(row)
+    return rows
+
+
+def root_paths(scheme: Scheme, others: tuple[str, ...] = ()) -> Body:
+    """/: every path served, sorted."""
+    paths = ["/api", "/api/v1", "/apis", "/apis/", *others]
+    for group, versions in group_versions(scheme).items():
+        paths.append(f"/apis/{group}")
+        paths.extend(f"/apis/{group}/{version}" for version in versions)
+    return {"paths": sorted(paths)}

@@ -1,0 +1,250 @@
+"""Field schemas of every kind: one JSON file of a dependency in, compact nodes out.
+
+Turns the v1.25 `_definitions.json` of kubernetes-validate into `SchemaNode`s, the form that validation of types,
+strategic merge, field ownership and defaults walk, and into plain definitions for OpenAPI, with that
+package's own changes undone.
+
+Holds: a definition is compiled once, when first asked for, with everything it reaches; nodes are shared and
+never change after that.  Recursive definitions are recursive nodes.  Every list has a list type.
+
+Mirrors  kubernetes v1.25 api/openapi-spec/swagger.json.
+Differs  the source of the schema: upstream compiles its Go types.  Where a list has no apply marker in v1.25
+         (`PodSpec.containers`), its patch strategy decides, as kube-openapi's conversion does: merge with a key is a map,
+         merge without one a set, anything else atomic.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sim.api.protobuf.numbers import numbers, short_name
+
+Raw = dict[str, Any]
+
+RELEASE = "v1.25.0-local"  # the line of API types served; directory name inside the dependency
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+OBJECT_META = _META + "ObjectMeta"
+JSON_SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
+
+# Definitions that are values of their own kind, whatever their schema says.
+_SPECIAL = {
+    QUANTITY: "quantity",
+    INT_OR_STRING: "int-or-string",
+    _META + "Time": "time",
+    _META + "MicroTime": "micro-time",
+    _META + "FieldsV1": "any",
+    "io.k8s.apimachinery.pkg.runtime.RawExtension": "any",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON": "any",
+    JSON_SCHEMA + "OrArray": "schema-or-list",
+    JSON_SCHEMA + "OrBool": "schema-or-bool",
+    JSON_SCHEMA + "OrStringArray": "schema-or-names",
+}
+_SCALARS = ("string", "boolean", "integer", "number")
+# Of those that Go writes even when they are zero, the ones that the schema doesn't require.
+_ZERO_WRITTEN = {
+    "core.v1.Event": ("reportingComponent", "reportingInstance"),
+    "apps.v1.StatefulSetStatus": ("availableReplicas",),
+}
+# Types whose values may have any form as far as ownership and patches go.
+OPEN_TYPES = ("any", "schema-or-list", "schema-or-bool", "schema-or-names")
+# Keys of map lists with a default that a written item may leave out (core/v1 types.go: +default="TCP").
+_KEY_DEFAULTS = {"protocol": "TCP"}
+
+
+class SchemaNode:
+    """The schema of one value.
+
+    type: object (known `properties`), map (`values` of any key), array, string, integer, number, boolean,
+          quantity, int-or-string, time, micro-time, any,
+          schema-or-list, schema-or-bool, schema-or-names (a JSON schema, or something else in its place)
+    name: of the definition ("io.k8s.api.core.v1.PodSpec"), "" for inline ones
+    list_type: map (keyed by `list_map_keys`), set or atomic, of arrays; `key_defaults` of keys left out
+    map_type: "atomic" where apply owns the object or map as a whole, else "granular"
+    patch_strategies, patch_merge_key: of strategic merge
+    typed: Go has a type for it, with zeros and pointers; False of custom resources, of which every null is told
+    spared: its scalars that Go leaves out when they are zero or ""
+    """
+
+    __slots__ = (
+        "format",
+        "items",
+        "key_defaults",
+        "list_map_keys",
+        "list_type",
+        "map_type",
+        "name",
+        "patch_merge_key",
+        "patch_strategies",
+        "properties",
+        "required",
+        "spared",
+        "type",
+        "typed",
+        "values",
+    )
+
+    def __init__(self, type: str, name: str = "", format: str = "") -> None:
+        self.type = type
+        self.name = name
+        self.format = format
+        self.properties: dict[str, SchemaNode] = {}
+        self.items: SchemaNode | None = None
+        self.values: SchemaNode | None = None
+        self.required: tuple[str, ...] = ()
+        self.list_type = ""
+        self.list_map_keys: tuple[str, ...] = ()
+        self.key_defaults: Mapping[str, Any] = {}
+        self.map_type = "granular"
+        self.patch_strategies: tuple[str, ...] = ()
+        self.patch_merge_key = ""
+        self.typed = True
+        self.spared: frozenset[str] = frozenset()
+
+    def __repr__(self) -> str:
+        return f"SchemaNode({self.type}, {self.name or '-'})"
+
+    def copy(self) -> SchemaNode:
+        """Another node over the same children, for a field that marks a shared definition in its own way."""
+        twin = SchemaNode(self.type, self.name, self.format)
+        for slot in SchemaNode.__slots__:
+            setattr(twin, slot, getattr(self, slot))
+        return twin
+
+
+class _Kinds(msgspec.Struct):
+    """Of a definition: the kinds that it is of, by group, version and kind."""
+
+    given: list[dict[str, str]] = msgspec.field(name="x-kubernetes-group-version-kind", default_factory=list)
+
+
+@lru_cache(maxsize=1)
+def definitions() -> dict[str, msgspec.Raw]:
+    """The text of each definition as the dependency ships it.  The package is located, not imported: 60 ms saved."""
+    spec = importlib.util.find_spec("kubernetes_validate")
+    assert spec is not None and spec.origin is not None, "kubernetes-validate is a dependency"
+    path = Path(spec.origin).parent / "kubernetes-json-schema" / RELEASE / "_definitions.json"
+    document = msgspec.json.decode(path.read_bytes(), type=dict[str, msgspec.Raw])
+    # The key changed between releases of the package.
+    texts = document["$defs"] if "$defs" in document else document["definitions"]
+    return msgspec.json.decode(texts, type=dict[str, msgspec.Raw])
+
+
+def raw_definition(name: str) -> Raw:
+    """One definition, read anew: a process needs few of them, each once."""
+    raw: Raw = msgspec.json.decode(definitions()[name])
+    return raw
+
+
+@lru_cache(maxsize=1)
+def _definition_names() -> dict[tuple[str, str, str], str]:
+    names: dict[tuple[str, str, str], str] = {}
+    for name, text in definitions().items():
+        for gvk in msgspec.json.decode(text, type=_Kinds).given:
+            names.setdefault((gvk["group"], gvk["version"], gvk["kind"]), name)
+    return names
+
+
+def definition_name(upstream_group: str, version: str, kind: str) -> str:
+    """Name of the definition of a kind; "" where there is none."""
+    return _definition_names().get((upstream_group, version, kind), "")
+
+
+_nodes: dict[str, SchemaNode] = {}
+
+
+def schema_of(name: str) -> SchemaNode:
+    """The compiled definition of that name."""
+    node = _nodes.get(name)
+    if node is None:
+        raw = raw_definition(name)
+        node = SchemaNode(_SPECIAL.get(name) or _type(raw), name, raw.get("format", ""))
+        _nodes[name] = node  # before its fields: a definition may contain itself
+        if name not in _SPECIAL:
+            _fill(node, raw)
+            node.spared = _spared(node)
+    return node
+
+
+def _spared(node: SchemaNode) -> frozenset[str]:
+    """Its optional scalars that are no pointers."""
+    name = short_name(node.name)
+    plain = [column.field for column in numbers().get(name, {}).values() if not column.pointer]
+    written = (*node.required, *_ZERO_WRITTEN.get(name, ()))
+    return frozenset(
+        field
+        for field in plain
+        if field not in written and field in node.properties and node.properties[field].type in _SCALARS
+    )
+
+
+def schema_of_kind(upstream_group: str, version: str, kind: str) -> SchemaNode:
+    return schema_of(definition_name(upstream_group, version, kind))
+
+
+def _type(raw: Raw) -> str:
+    given = raw.get("type", "object")
+    plain = given if isinstance(given, str) else next(t for t in given if t != "null")
+    return "map" if "additionalProperties" in raw else str(plain)
+
+
+def _fill(node: SchemaNode, raw: Raw) -> None:
+    for field, below in raw.get("properties", {}).items():
+        node.properties[field] = _field(below)
+    node.required = tuple(raw.get("required", ()))
+    if "items" in raw:
+        node.items = _field(raw["items"])
+    if isinstance(raw.get("additionalProperties"), dict):
+        node.values = _field(raw["additionalProperties"])
+    _mark(node, raw)
+
+
+def _field(raw: Raw) -> SchemaNode:
+    reference = raw.get("$ref")
+    if reference is None:
+        node = SchemaNode(_type(raw), "", raw.get("format", ""))
+        _fill(node, raw)
+        return node
+    node = schema_of(reference.rpartition("/")[2])
+    if any(key.startswith("x-kubernetes-") for key in raw):
+        node = node.copy()
+        _mark(node, raw)
+    return node
+
+
+def _mark(node: SchemaNode, raw: Raw) -> None:
+    if "x-kubernetes-patch-strategy" in raw:
+        node.patch_strategies = tuple(raw["x-kubernetes-patch-strategy"].split(","))
+        node.patch_merge_key = raw.get("x-kubernetes-patch-merge-key", "")
+    node.map_type = raw.get("x-kubernetes-map-type", node.map_type)
+    if node.type != "array":
+        return
+    node.list_map_keys = tuple(raw.get("x-kubernetes-list-map-keys", ()))
+    node.list_type = raw.get("x-kubernetes-list-type", "")
+    if not node.list_type:
+        if "merge" not in node.patch_strategies:
+            node.list_type = "atomic"
+        elif node.patch_merge_key:
+            node.list_type, node.list_map_keys = "map", (node.patch_merge_key,)
+        else:
+            node.list_type = "set"
+    node.key_defaults = {k: _KEY_DEFAULTS[k] for k in node.list_map_keys if k in _KEY_DEFAULTS}
+
+
+def description(name: str, path: tuple[str, ...]) -> str:
+    """Upstream's sentence about a field of a definition: ("io.k8s.api.apps.v1.ReplicaSet", ("spec", "replicas"))."""
+    raw = raw_definition(name)
+    text = raw.get("description", "")
+    for field in path:
+        if "$ref" in raw:
+            raw = raw_definition(raw["$ref"].rpartition("/")[2])
+        raw = raw["properties"][field]
+        text = raw.get("description", "")
+    return str(text)

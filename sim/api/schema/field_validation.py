@@ -1,0 +1,442 @@
+"""Structural validation: the body of a request to a well-typed object of its kind.
+
+Turns text or a decoded value into the object upstream's typed decoder would make (unknown fields and nulls dropped,
+empty lists, maps and scalars of optional fields dropped, quantities and times in their canonical text), with the
+unknown and duplicate fields it met; wrong types raise `DecodeError` in upstream's words.
+
+Holds: what comes out fits the schema, so that defaults, strategies and validation need not check types.
+Bodies of in-process clients are objects of ours and need none of this.
+
+Mirrors  sigs.k8s.io/json v1.25 (type errors, strict errors), apiserver pkg/endpoints/handlers/create.go,
+         apimachinery pkg/apis/meta/v1/{time,micro_time}.go, pkg/api/resource/quantity.go, pkg/util/intstr.
+Differs  - what a decoded value carries twice can't be seen: duplicates are reported for text only.
+         - of a key given twice the last value counts, where Go merges maps and structs into the first one.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from binascii import Error as BinasciiError
+from binascii import a2b_base64
+from typing import Any
+
+from sim.api.schema.field_schemas import JSON_SCHEMA, SchemaNode, definition_name, schema_of
+from sim.api.schema.json_text import Twice, duplicates, go_quote, parse_noting_twice
+from sim.api.schema.scheme import Resource
+from sim.api.types import Json, Obj
+from sim.ident import NAMES
+from sim.units import format_micro_time, format_time, parse_time, quantity_nano, quantity_text
+
+# Groups that hold (or held) kinds of another group under the same name.
+_OTHER_GROUPS = ("apps", "extensions", *(names.group("events") for names in NAMES.values()))
+IGNORE, WARN, STRICT = "Ignore", "Warn", "Strict"
+SUMMARY_CHARS = 30  # create.go: summarizeData(body, 30)
+RECORD = "metadata.managedFields"
+PROBLEMS_MAX = 100  # sigs.k8s.io/json: saveStrictError; further ones are not told
+# pkg/runtime/scheme.go's own name, as its errors show it.
+_SCHEME = '"pkg/runtime/scheme.go:100"'
+
+
+class DecodeError(Exception):
+    """A body that is refused with 400 BadRequest."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class Decoded:
+    """obj: the object; problems: unknown and duplicate fields, worded, in the order of the text."""
+
+    __slots__ = ("obj", "problems")
+
+    def __init__(self, obj: Obj, problems: list[str]) -> None:
+        self.obj = obj
+        self.problems = problems
+
+
+def decode(resource: Resource, body: bytes | str | Json, directive: str = WARN) -> Decoded:
+    """The object in a POST or PUT; with `Strict` any problem refuses it, with `Ignore` none is told."""
+    text = bytes(body).decode("utf-8", "replace") if isinstance(body, bytes | bytearray) else body
+    value, shown = text, ""
+    if isinstance(text, str):
+        shown = text
+        try:
+            value = parse_noting_twice(text)
+        except ValueError as error:
+            raise _unrecognized(
+                resource, f"couldn't get version/kind; json parse error: {error}", text
+            ) from None
+    value = _typed(resource, value, shown)
+    obj, problems = conform(resource.schema, value, resource.kind)
+    cannot = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+    if isinstance(obj, DecodeError):
+        raise DecodeError(cannot + obj.message)
+    if problems and directive == STRICT:
+        raise DecodeError(cannot + "strict decoding error: " + ", ".join(problems))
+    typed = {"apiVersion": resource.api_version, "kind": resource.kind}
+    obj = {**typed, **obj, **typed}
+    return Decoded(obj, [] if directive == IGNORE else problems)
+
+
+def _unrecognized(resource: Resource, why: str, text: str) -> DecodeError:
+    summary = text if len(text) <= SUMMARY_CHARS else text[:SUMMARY_CHARS] + " ..."
+    return DecodeError(
+        f"the object provided is unrecognized (must be of type {resource.kind}): {why} ({summary})"
+    )
+
+
+def _typed(resource: Resource, value: Json, text: str) -> Obj:
+    """The body with its version and kind checked; left out, they are the resource's."""
+    if value is None:
+        value = {}
+    if not isinstance(value, dict):
+        why = f"json: cannot unmarshal {go_kind(value)} into Go value of type struct {{ APIVersion string; Kind string }}"
+        why = f"couldn't get version/kind; json parse error: {why}"
+        raise _unrecognized(resource, why, text)
+    for field in ("apiVersion", "kind"):
+        given = value.get(field)
+        if given is not None and not isinstance(given, str):
+            why = f"json: cannot unmarshal {go_kind(given)} into Go struct field .{field} of type string"
+            raise _unrecognized(resource, f"couldn't get version/kind; json parse error: {why}", text)
+    version, kind = value.get("apiVersion") or resource.api_version, value.get("kind") or resource.kind
+    if version.startswith("/"):  # Quirk: the core group has no name, which may be written so
+        version = version.removeprefix("/")
+    if version == resource.api_version and kind == resource.kind:
+        return value
+    if version.count("/") > 1:
+        raise _unrecognized(resource, f"unexpected GroupVersion string: {version}", text)
+    short = version.rpartition("/")[2]
+    cannot = f'{kind} in version "{short}" cannot be handled as a {resource.kind}: '
+    registered = kind == "List" or definition_name(version.rpartition("/")[0], short, kind)
+    other = version.rpartition("/")[0] in _OTHER_GROUPS and version != "apps/v1"
+    if kind == resource.kind and (other or registered):
+        raise DecodeError(
+            f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})"
+        )
+    if registered:
+        target = f"{resource.short_group or 'core'}.{resource.kind}"
+        raise DecodeError(cannot + f"converting ({short}.{kind}) to ({target}): unknown conversion")
+    raise DecodeError(cannot + f'no kind "{kind}" is registered for version "{version}" in scheme {_SCHEME}')
+
+
+def conform(node: SchemaNode, value: Json, kind: str) -> tuple[Any, list[str]]:
+    """(object, problems), or (DecodeError, []) at the first value of a wrong type."""
+    if not isinstance(value, dict):
+        return DecodeError(f"json: cannot unmarshal {go_kind(value)} into Go value of type v1.{kind}"), []
+    walk = _Walk()
+    try:
+        return walk.fields(node, value, kind, "", ""), walk.problems
+    except _WrongType as error:
+        return DecodeError(str(error)), []
+
+
+def conform_part(node: SchemaNode, value: Json, at: str) -> tuple[Any, list[str]]:
+    """As `conform`, of a value inside an object whose other parts have no Go type; `at`: where it is there."""
+    owner = node.name.rpartition(".")[2]
+    if not isinstance(value, dict):
+        return DecodeError(f"json: cannot unmarshal {go_kind(value)} into Go value of type v1.{owner}"), []
+    walk = _Walk()
+    try:
+        return walk.fields(node, value, owner, "", at), walk.problems
+    except _WrongType as error:
+        return DecodeError(str(error)), []
+
+
+def duplicate_fields(value: Json) -> list[str]:
+    """What is told of the keys that a decoded text held twice."""
+    found = [f"duplicate field {go_quote(path)}" for path in duplicates(value)]
+    return list(dict.fromkeys(found))[:PROBLEMS_MAX]
+
+
+# --- the walk ---------------------------------------------------------------------------------------------
+
+
+class _WrongType(Exception):
+    pass
+
+
+def go_kind(value: Json) -> str:
+    """What Go calls the kind of a JSON value."""
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, list):
+        return "array"
+    return "object" if isinstance(value, dict) else "number"
+
+
+_GO_SCALARS = {
+    "string": "string",
+    "boolean": "bool",
+    "int-or-string": "int32",
+    "time": "string",
+    "micro-time": "string",
+    "quantity": "resource.Quantity",
+    "any": "interface {}",
+}
+
+
+def _go_type(node: SchemaNode) -> str:
+    if node.type == "array":
+        return "[]" + (_go_type(node.items) if node.items else "interface {}")
+    if node.type == "map":
+        return "map[string]" + (_go_type(node.values) if node.values else "interface {}")
+    if node.type == "object":
+        return "v1." + node.name.rpartition(".")[2]
+    if node.type == "integer":
+        return node.format or "int64"
+    if node.type == "number":
+        return "float64"
+    return "uint8" if node.format == "byte" else _GO_SCALARS.get(node.type, "string")
+
+
+class _Walk:
+    """Rebuilds a value by its schema.  `owner`: Go struct; `go`: its field path without indexes; `at`: with them."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+
+    def _tell(self, problem: str) -> None:
+        if len(self.problems) < PROBLEMS_MAX and problem not in self.problems:
+            self.problems.append(problem)
+
+    def fields(self, node: SchemaNode, value: Obj, owner: str, go: str, at: str) -> Obj:
+        out: Obj = {}
+        twice = dict.fromkeys(value.keys_twice) if isinstance(value, Twice) else ()
+        for key, given in value.items():
+            path = f"{at}.{key}" if at else key
+            below = node.properties.get(key)
+            if key in twice:
+                self._tell(f"duplicate field {go_quote(path)}")
+            if below is None:
+                self._tell(f"unknown field {go_quote(path)}")
+                continue
+            if given is None:
+                continue
+            made = self.value(
+                below,
+                given,
+                f"{owner}.{go}.{key}" if go else f"{owner}.{key}",
+                f"{go}.{key}" if go else key,
+                path,
+            )
+            # An empty record of ownership has a meaning of its own: start anew (`managed.given_record`).
+            if not made and key in node.spared:
+                continue
+            if made or key in node.required or below.type not in ("array", "map") or path == RECORD:
+                out[key] = made
+        return {**out, **missing} if (missing := _missing(node, out)) else out
+
+    def value(self, node: SchemaNode, value: Json, field: str, go: str, at: str) -> Any:
+        kind = node.type
+        if kind == "object":
+            if not isinstance(value, dict):
+                raise self._wrong(value, field, _go_type(node))
+            return (
+                self.fields(node, value, node.name.rpartition(".")[2], go, at)
+                if node.properties
+                else _plain(value)
+            )
+        if kind == "map":
+            return self._map(node, value, field, go, at)
+        if kind == "array":
+            return self._list(node, value, field, go, at)
+        if kind in _SCHEMA_OR:  # here, for they nest: few frames a level
+            return _schema_or(kind, value)
+        return self._scalar(node, value, field)
+
+    def _map(self, node: SchemaNode, value: Json, field: str, go: str, at: str) -> Any:
+        if not isinstance(value, dict):
+            raise self._wrong(value, field, _go_type(node))
+        below = node.values
+        if below is None:
+            return _plain(value)
+        for key in value.keys_twice if isinstance(value, Twice) else ():
+            self._tell(f"duplicate field {go_quote(f'{at}.{key}')}")
+        out = {}
+        for key, given in value.items():
+            out[key] = _zero(below) if given is None else self.value(below, given, field, go, f"{at}.{key}")
+        return out
+
+    def _list(self, node: SchemaNode, value: Json, field: str, go: str, at: str) -> Any:
+        if not isinstance(value, list):
+            raise self._wrong(value, field, _go_type(node))
+        below = node.items
+        if below is None:
+            return [_plain(item) for item in value]
+        return [
+            _zero(below) if item is None else self.value(below, item, field, go, f"{at}[{i}]")
+            for i, item in enumerate(value)
+        ]
+
+    def _scalar(self, node: SchemaNode, value: Json, field: str) -> Any:
+        kind = node.type
+        if kind == "string":
+            if node.format == "byte":
+                return self._bytes(value, field)
+            if not isinstance(value, str):
+                raise self._wrong(value, field, "string")
+            return value
+        if kind == "boolean":
+            if not isinstance(value, bool):
+                raise self._wrong(value, field, "bool")
+            return value
+        if kind in ("integer", "number"):
+            return self._number(node, value, field)
+        if kind == "quantity":
+            return _quantity(value)
+        if kind == "int-or-string":
+            return value if isinstance(value, str) else self._number(node, value, field)
+        if kind in ("time", "micro-time"):
+            if not isinstance(value, str):
+                raise self._wrong(value, field, "string")
+            return _time(value, kind == "micro-time")
+        return _plain(value)
+
+    def _number(self, node: SchemaNode, value: Json, field: str) -> Any:
+        if node.type == "number":
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise self._wrong(value, field, "float64")
+            return value
+        target = "int32" if node.type == "int-or-string" else node.format or "int64"
+        bits = 31 if target == "int32" else 63
+        if isinstance(value, bool) or not isinstance(value, int) or not -(1 << bits) <= value < 1 << bits:
+            raise self._wrong(value, field, target)
+        return value
+
+    def _bytes(self, value: Json, field: str) -> Any:
+        if isinstance(value, list):
+            for item in value:
+                if isinstance(item, bool) or not isinstance(item, int) or not 0 <= item < 256:
+                    raise self._wrong(item, field, "uint8")
+            return b64encode(bytes(value)).decode()
+        if not isinstance(value, str):
+            raise self._wrong(value, field, "[]uint8")
+        text = value.replace("\n", "").replace("\r", "")
+        try:
+            a2b_base64(text.encode(), strict_mode=True)
+        except (BinasciiError, ValueError):
+            wrong = re.match(r"(?:[A-Za-z0-9+/]{4})*", text)
+            raise _WrongType(
+                f"illegal base64 data at input byte {wrong.end() // 4 * 4 if wrong else 0}"
+            ) from None
+        return text
+
+    def _wrong(self, value: Json, field: str, target: str) -> _WrongType:
+        kind = go_kind(value)
+        if kind == "number" and target[:3] in ("int", "uin", "flo"):
+            kind = f"number {value}"
+        return _WrongType(f"json: cannot unmarshal {kind} into Go struct field {field} of type {target}")
+
+
+def _plain(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    return [_plain(v) for v in value] if isinstance(value, list) else value
+
+
+_SCHEMA_OR = ("schema-or-list", "schema-or-bool", "schema-or-names")
+
+
+def _schema_or(kind: str, value: Json) -> Any:
+    """A JSON schema, or what may stand in its place.  Such a value decodes itself, as one of its own.
+
+    Quirk: so it drops what it does not know without a word, and its errors begin anew.  What is neither becomes null.
+    Mirrors  apiextensions-apiserver v1.25 pkg/apis/apiextensions/v1/marshal.go.
+    """
+    node = schema_of(JSON_SCHEMA)
+    if isinstance(value, dict):
+        return _Walk().fields(node, value, "JSONSchemaProps", "", "")
+    if kind == "schema-or-bool":
+        if not isinstance(value, bool):
+            raise _WrongType("boolean or JSON schema expected")
+        return value
+    if not isinstance(value, list) or not value:
+        return None
+    wanted, what = (dict, _go_type(node)) if kind == "schema-or-list" else (str, "string")
+    for item in value:
+        if item is not None and not isinstance(item, wanted):
+            raise _WrongType(f"json: cannot unmarshal {go_kind(item)} into Go value of type {what}")
+    if wanted is str:
+        return [item or "" for item in value]
+    return [_Walk().fields(node, item or {}, "JSONSchemaProps", "", "") for item in value]
+
+
+_ZEROS = {"string": "", "boolean": False, "integer": 0, "number": 0}
+
+
+def _missing(node: SchemaNode, made: Obj) -> Obj:
+    """Scalars that Go writes although nobody gave them: all others rely on their being there."""
+    absent = [key for key in node.required if key not in made and node.properties[key].type in _ZEROS]
+    return {key: _ZEROS[node.properties[key].type] for key in absent}
+
+
+def _zero(node: SchemaNode) -> Any:
+    """What null means where Go holds a value."""
+    if node.type == "object":
+        return _missing(node, {})
+    return "0" if node.type == "quantity" else _ZEROS.get(node.type)
+
+
+def _quantity(value: Json) -> str:
+    text = value if isinstance(value, str) else None
+    if text is None and isinstance(value, int | float) and not isinstance(value, bool):
+        text = str(value)
+    try:
+        quantity_nano(text if text is not None else "")
+        return quantity_text(text or "")
+    except ValueError as error:
+        raise _WrongType(str(error)) from None
+
+
+# --- times ------------------------------------------------------------------------------------------------
+
+_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+
+def _time(text: str, micro: bool) -> str:
+    layout = "2006-01-02T15:04:05" + (".000000" if micro else "") + "Z07:00"
+    rest = text
+    for chunk, pattern, low, high, what in (
+        ("2006", r"\d{4}", 0, 9999, ""),
+        ("-", "-", 0, 0, ""),
+        ("01", r"\d\d", 1, 12, "month"),
+        ("-", "-", 0, 0, ""),
+        ("02", r"\d\d", 1, 31, "day"),
+        ("T", "T", 0, 0, ""),
+        ("15", r"\d\d", 0, 23, "hour"),
+        (":", ":", 0, 0, ""),
+        ("04", r"\d\d", 0, 59, "minute"),
+        (":", ":", 0, 0, ""),
+        ("05", r"\d\d", 0, 59, "second"),
+    ):
+        match = re.match(pattern, rest)
+        if match is None:
+            raise _bad_time(text, layout, rest, chunk)
+        if what and not low <= int(match[0]) <= high:
+            raise _WrongType(f'parsing time "{text}": {what} out of range')
+        rest = rest[match.end() :]
+    fraction = re.match(r"\.\d{6}" if micro else r"(\.\d+)?", rest)
+    if fraction is None:
+        raise _bad_time(text, layout, rest, ".000000")
+    rest = rest[fraction.end() :]
+    if not re.fullmatch(r"Z|[-+]\d\d:\d\d", rest):
+        raise _bad_time(text, layout, rest, "Z07:00")
+    for digits, most, what in ((rest[1:3], 23, "hour"), (rest[4:], 59, "minute")):
+        if digits and int(digits) > most:
+            raise _WrongType(f'parsing time "{text}": time zone offset {what} out of range')
+    if int(text[8:10]) > _DAYS[int(text[5:7]) - 1]:
+        raise _WrongType(f'parsing time "{text}": day out of range')
+    return text if micro and rest == "Z" else _canonical(text, micro)
+
+
+def _canonical(text: str, micro: bool) -> str:
+    us = parse_time(text)
+    return format_micro_time(us) if micro else format_time(us)
+
+
+def _bad_time(text: str, layout: str, rest: str, chunk: str) -> _WrongType:
+    return _WrongType(f'parsing time "{text}" as "{layout}": cannot parse "{rest}" as "{chunk}"')

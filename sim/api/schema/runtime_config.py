@@ -1,0 +1,68 @@
+"""Which of the kinds a server serves: --runtime-config.
+
+Turns pairs of key and value into the resources that are turned off.
+
+Holds: what is said of a resource wins over what is said of its version, and that over what is said of all.
+
+Mirrors  kubernetes v1.25 apiserver pkg/server/options/api_enablement.go, pkg/server/resourceconfig/helpers.go.
+Differs  a version that upstream knows and never serves (batch/v1beta1) is one that has not been registered; informers of
+         what is turned off stay empty, where upstream's ask in vain and hold up who waits for them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from sim.api.kinds.table import ROWS
+from sim.ident import Names
+
+Key = tuple[str, str, str]  # group, version, plural
+TRUE, FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE", "false", "False")
+# In the order in which they count.
+_ALL = {
+    "api/all": re.compile(".*"),
+    "api/ga": re.compile(r"v\d+"),
+    "api/beta": re.compile(r"v\d+beta\d+"),
+    "api/alpha": re.compile(r"v\d+alpha\d+"),
+}
+
+
+def turned_off(config: Mapping[str, str], names: Names) -> frozenset[Key]:
+    """What is not served.  Raises ValueError in upstream's words."""
+    on: dict[Key, bool] = {(names.group(row.group), row.version, row.plural): True for row in ROWS}
+    if dict(config) == {"api/all": "false"}:
+        raise ValueError("invalid key with only api/all=false")
+    for key, pattern in _ALL.items():
+        if key in config:
+            if config[key] not in ("true", "false"):
+                raise ValueError(f"invalid value {key}={config[key]}")
+            on |= {row: config[key] == "true" for row in on if pattern.fullmatch(row[1])}
+    named = [key for key in config if key not in _ALL]
+    for key in sorted(named, key=lambda key: len(_parts(key))):
+        group, version, plural = (*_parts(key), "")[:3]
+        wanted = _boolean(key, config[key])
+        if not any(row[0] == group for row in on):
+            raise ValueError(f"unknown api groups {group}")
+        if not any(row[:2] == (group, version) for row in on):
+            raise ValueError(f"group version {group}/{version} that has not been registered")
+        if plural and (group, version, plural) not in on:
+            raise ValueError(f"runtime-config invalid key {key}")
+        on |= {row: wanted for row in on if row[:2] == (group, version) and plural in ("", row[2])}
+    return frozenset(row for row, served in on.items() if not served)
+
+
+def _parts(key: str) -> tuple[str, ...]:
+    """Group, version and perhaps a resource.  The core group is "" or left out."""
+    parts = tuple(key.split("/"))
+    if len(parts) == 1 and parts[0] == "v1":
+        return "", "v1"
+    if len(parts) not in (2, 3) or not parts[1]:
+        raise ValueError(f"runtime-config invalid key {key}")
+    return parts
+
+
+def _boolean(key: str, value: str) -> bool:
+    if value not in (*TRUE, *FALSE, ""):
+        raise ValueError(f"invalid value {key}={value}")
+    return value not in FALSE

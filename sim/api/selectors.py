@@ -1,0 +1,457 @@
+"""Label and field selectors: text or object in, a value that matches out.
+
+Turns `app=x,tier in (a,b)` or a LabelSelector object into a `LabelSelector`, and `spec.nodeName=n1` into a
+`FieldSelector` of one resource.
+
+Holds: an empty selector matches everything, a missing one (None) nothing; equal texts give the same object.
+
+Mirrors  apimachinery v1.25 pkg/labels/selector.go, pkg/fields/selector.go, pkg/apis/meta/v1/helpers.go;
+         kubernetes pkg/apis/*/v1/conversion.go (field labels), pkg/registry/core/*/strategy.go (selectable fields).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from sim.api.schema.scheme import Resource
+from sim.units import parse_whole
+
+Obj = Mapping[str, Any]
+
+IN, NOT_IN, EXISTS, DOES_NOT_EXIST = "In", "NotIn", "Exists", "DoesNotExist"
+GREATER, LESS = "Gt", "Lt"
+
+
+class SelectorError(ValueError):
+    """A selector that upstream refuses, in its words; the API answers 400."""
+
+
+def meets(operator: str, have: str | None, values: Sequence[str]) -> bool:
+    """Whether a label's or a field's value (None: there is none) is as a requirement wants it.
+
+    Nothing is greater or less where either text is no decimal integer of 64 bits.
+    """
+    if operator == IN:
+        return have in values
+    if operator == NOT_IN:
+        return have not in values
+    if operator == EXISTS:
+        return have is not None
+    if operator == DOES_NOT_EXIST:
+        return have is None
+    left = None if have is None else parse_whole(have)
+    right = parse_whole(values[0]) if values else None
+    if left is None or right is None:
+        return False
+    return left > right if operator == GREATER else left < right
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One condition on one label.  `values` are sorted, as upstream keeps them."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return meets(self.operator, labels.get(self.key), self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """All requirements must hold.  `equal` is the part of plain equalities, the quick way to say no."""
+
+    requirements: tuple[Requirement, ...] = ()
+    nothing: bool = False
+
+    def matches(self, labels: Mapping[str, str] | None) -> bool:
+        if self.nothing:
+            return False
+        given: Mapping[str, str] = labels or {}
+        for requirement in self.requirements:  # noqa: SIM110  (hot: a generator costs twice as much)
+            if not requirement.matches(given):
+                return False
+        return True
+
+    @property
+    def empty(self) -> bool:
+        """Matches everything."""
+        return not self.requirements and not self.nothing
+
+
+NOTHING = LabelSelector(nothing=True)
+
+# --- label selectors from objects -------------------------------------------------------------------------
+
+
+def from_selector(obj: Mapping[str, Any] | None) -> LabelSelector:
+    """A LabelSelector object: None matches nothing, {} everything."""
+    if obj is None:
+        return NOTHING
+    labels = tuple(sorted((obj.get("matchLabels") or {}).items()))
+    expressions = obj.get("matchExpressions")
+    if not expressions:
+        return _equalities(labels)
+    return LabelSelector(
+        _equalities(labels).requirements
+        + tuple(
+            Requirement(e["key"], e["operator"], tuple(sorted(e.get("values") or ()))) for e in expressions
+        )
+    )
+
+
+@lru_cache(maxsize=4096)
+def _equalities(labels: tuple[tuple[str, str], ...]) -> LabelSelector:
+    return LabelSelector(tuple(Requirement(key, IN, (value,)) for key, value in labels))
+
+
+def format_labels(labels: Mapping[str, str] | None) -> str:
+    """labels.FormatLabels: "a=b,c=d"; "<none>" where there are none."""
+    return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or "<none>"
+
+
+def format_selector(obj: Mapping[str, Any] | None) -> str:
+    """metav1.FormatLabelSelector: "a=b,c in (d,e),!f"; "<none>" where it selects by nothing."""
+    if obj is None:
+        return "<none>"
+    parts = [_format(r) for r in sorted(from_selector(obj).requirements, key=lambda r: r.key)]
+    return ",".join(parts) or "<none>"
+
+
+def _format(requirement: Requirement) -> str:
+    key, values = requirement.key, requirement.values
+    match requirement.operator:
+        case "Exists":
+            return key
+        case "DoesNotExist":
+            return f"!{key}"
+        case "NotIn":
+            return f"{key} notin ({','.join(values)})"
+        case "In" if len(values) == 1:
+            return f"{key}={values[0]}"
+        case "In":
+            return f"{key} in ({','.join(values)})"
+        case operator:
+            return f"{key}{'>' if operator == GREATER else '<'}{values[0]}"
+
+
+# --- label selectors from text ----------------------------------------------------------------------------
+
+_TOKEN = re.compile(r"[ \t\r\n]*(==|!=|[=!(),<>]|[^=!(),<> \t\r\n]+|$)")
+_SPECIAL = frozenset(("==", "!=", "=", "!", "(", ")", ",", "<", ">", ""))
+_OPERATORS = {"in": IN, "=": IN, "==": IN, "notin": NOT_IN, "!=": NOT_IN, ">": GREATER, "<": LESS}
+
+_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_NAME_RULE = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+_PREFIX_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
+    "and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+_VALUE_RULE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start "
+    "and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation "
+    "is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+
+
+@lru_cache(maxsize=1024)
+def parse_labels(text: str) -> LabelSelector:
+    """A selector as in a URL; SelectorError in upstream's words."""
+    parser = _Parser(text)
+    requirements = []
+    while (token := parser.peek()) != "":
+        if token in _SPECIAL and token != "!":
+            raise SelectorError(f"found '{token}', expected: !, identifier, or 'end of string'")
+        try:
+            requirements.append(parser.requirement())
+        except SelectorError as err:
+            raise SelectorError(f"unable to parse requirement: {err}") from None
+        token = parser.next()
+        if token == "":
+            break
+        if token != ",":
+            raise SelectorError(f"found '{token}', expected: ',' or 'end of string'")
+        after = parser.peek()
+        if after in _SPECIAL and after != "!":
+            raise SelectorError(f"found '{after}', expected: identifier after ','")
+    return LabelSelector(tuple(sorted(requirements, key=lambda r: r.key)))
+
+
+class _Parser:
+    """Upstream's recursive descent over tokens; "" is the end of the text."""
+
+    def __init__(self, text: str) -> None:
+        self.tokens = [match[1] for match in _TOKEN.finditer(text)]
+        self.at = 0
+
+    def peek(self) -> str:
+        return self.tokens[self.at] if self.at < len(self.tokens) else ""
+
+    def next(self) -> str:
+        token = self.peek()
+        self.at += 1
+        return token
+
+    def requirement(self) -> Requirement:
+        token = self.next()
+        absent = token == "!"
+        key = self.next() if absent else token
+        if key in _SPECIAL:
+            raise SelectorError(f"found '{key}', expected: identifier")
+        _check_key(key)
+        if absent:
+            return Requirement(key, DOES_NOT_EXIST)
+        if self.peek() in ("", ","):
+            return Requirement(key, EXISTS)
+        word = self.next()
+        if word not in _OPERATORS:
+            raise SelectorError(f"found '{word}', expected: in, notin, =, ==, !=, gt, lt")
+        values = self.listed() if word in ("in", "notin") else [self.exact()]
+        return _checked(key, _OPERATORS[word], tuple(sorted(set(values))))
+
+    def exact(self) -> str:
+        if self.peek() in ("", ","):
+            return ""
+        token = self.next()
+        if token in _SPECIAL:
+            raise SelectorError(f"found '{token}', expected: identifier")
+        return token
+
+    def listed(self) -> list[str]:
+        token = self.next()
+        if token != "(":
+            raise SelectorError(f"found '{token}' expected: '('")
+        if self.peek() == ")":
+            self.next()
+            return [""]
+        if self.peek() in _SPECIAL and self.peek() != ",":
+            raise SelectorError(f"found '{self.peek()}', expected: ',', ')' or identifier")
+        values: list[str] = []
+        wanted = True  # a value may come, or is the empty one
+        while True:
+            token = self.next()
+            if token not in _SPECIAL and wanted:
+                values.append(token)
+                wanted = False
+                if self.peek() not in (",", ")"):
+                    raise SelectorError(f"found '{self.peek()}', expected: ',' or ')'")
+            elif token in (",", ")"):
+                if wanted:
+                    values.append("")
+                if token == ")":
+                    return values
+                wanted = True
+            else:
+                raise SelectorError(f"found '{token}', expected: ',', or identifier")
+
+
+def _check_key(key: str) -> None:
+    problems = qualified_name_problems(key)
+    if problems:
+        raise SelectorError(f"<nil>: Invalid value: {_quoted(key)}: {'; '.join(problems)}")
+
+
+def qualified_name_problems(key: str) -> list[str]:
+    """What is wrong with a label key (validation.IsQualifiedName)."""
+    parts = key.split("/")
+    if len(parts) > 2:
+        return [
+            f"a qualified name {_NAME_RULE} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        ]
+    problems = []
+    if len(parts) == 2:
+        if not parts[0]:
+            problems.append("prefix part must be non-empty")
+        else:
+            if len(parts[0]) > 253:
+                problems.append("prefix part must be no more than 253 characters")
+            if not _SUBDOMAIN.fullmatch(parts[0]):
+                problems.append(f"prefix part {_PREFIX_RULE}")
+    name = parts[-1]
+    if not name:
+        problems.append("name part must be non-empty")
+    elif len(name) > 63:
+        problems.append("name part must be no more than 63 characters")
+    if not _NAME.fullmatch(name):
+        problems.append(f"name part {_NAME_RULE}")
+    return problems
+
+
+def _checked(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
+    problems = []
+    if operator in (GREATER, LESS) and parse_whole(values[0]) is None:
+        rule = "for 'Gt', 'Lt' operators, the value must be an integer"
+        problems.append(f"values[0]: Invalid value: {_quoted(values[0])}: {rule}")
+    for i, value in enumerate(values):
+        wrong = []
+        if len(value) > 63:
+            wrong.append("must be no more than 63 characters")
+        if value and not _NAME.fullmatch(value):
+            wrong.append(_VALUE_RULE)
+        if wrong:
+            problems.append(f"values[{i}][{key}]: Invalid value: {_quoted(value)}: {'; '.join(wrong)}")
+    if problems:
+        raise SelectorError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
+    return Requirement(key, operator, values)
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+# --- field selectors --------------------------------------------------------------------------------------
+
+Getter = Callable[[Obj], str]
+
+
+def _path(text: str) -> Getter:
+    fields = text.split(".")
+
+    def get(obj: Obj) -> str:
+        value: Any = obj
+        for field in fields:
+            value = value.get(field)
+            if value is None:
+                return ""
+        return str(value)
+
+    return get
+
+
+def _unschedulable(obj: Obj) -> str:
+    return "true" if (obj.get("spec") or {}).get("unschedulable") else "false"
+
+
+def _event_source(obj: Obj) -> str:
+    return str((obj.get("source") or {}).get("component") or obj.get("reportingComponent") or "")
+
+
+def _none(_: Obj) -> str:
+    return ""
+
+
+def _paths(*texts: str) -> dict[str, Getter]:
+    return {text: _path(text) for text in texts}
+
+
+_ALWAYS = _paths("metadata.name", "metadata.namespace")
+_INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+# (short group, kind) with selectable fields of its own.  Each kind of Event reads its own form.
+_FIELDS: dict[tuple[str, str], dict[str, Getter]] = {
+    ("", "Pod"): {
+        **_ALWAYS,
+        **_paths("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName"),
+        **_paths("status.phase", "status.podIP", "status.nominatedNodeName"),
+        "spec.host": _path("spec.nodeName"),
+        "status.podIPs": _none,  # Quirk: accepted and never set
+    },
+    ("", "Node"): {**_ALWAYS, "spec.unschedulable": _unschedulable},
+    ("batch", "Job"): {**_ALWAYS, "status.successful": _path("status.succeeded")},
+    ("", "Namespace"): {**_ALWAYS, **_paths("status.phase")},
+    ("", "Secret"): {**_ALWAYS, **_paths("type")},
+    ("", "ReplicationController"): {**_ALWAYS, **_paths("status.replicas")},
+    ("", "Event"): {
+        **_ALWAYS,
+        **_paths(*(f"involvedObject.{field}" for field in _INVOLVED), "reason", "reportingComponent", "type"),
+        "source": _event_source,
+    },
+    ("events", "Event"): {
+        **_ALWAYS,
+        **_paths(*(f"regarding.{field}" for field in _INVOLVED), "reason", "reportingController", "type"),
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRequirement:
+    field: str
+    value: str
+    equal: bool
+    get: Getter
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSelector:
+    """All requirements must hold."""
+
+    requirements: tuple[FieldRequirement, ...] = ()
+
+    def matches(self, obj: Obj) -> bool:
+        for r in self.requirements:  # noqa: SIM110
+            if (r.get(obj) == r.value) != r.equal:
+                return False
+        return True
+
+    def exact(self, field: str) -> str | None:
+        """The value a field is required to have: what lets a reader use an index or a single key."""
+        return next((r.value for r in self.requirements if r.field == field and r.equal), None)
+
+    @property
+    def empty(self) -> bool:
+        return not self.requirements
+
+
+_PLAIN_TERM = re.compile(r"([A-Za-z.]+)=([A-Za-z0-9.-]*)")
+
+
+@lru_cache(maxsize=1024)
+def parse_fields(resource: Resource, text: str) -> FieldSelector:
+    """A field selector of a resource; SelectorError in upstream's words."""
+    own = _FIELDS.get((resource.short_group, resource.kind))
+    requirements = []
+    for field, equal, value in _terms(text):
+        get = (own or _ALWAYS).get(field)
+        if get is None:
+            if own is not None or resource.custom:
+                raise SelectorError(f"field label not supported: {field}")
+            raise SelectorError(
+                f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+            )
+        requirements.append(FieldRequirement(field, value, equal, get))
+    return FieldSelector(tuple(requirements))
+
+
+def _terms(text: str) -> Iterable[tuple[str, bool, str]]:
+    plain = _PLAIN_TERM.fullmatch(text)
+    if plain is not None:  # as each node agent asks
+        return [(plain[1], True, plain[2])]
+    terms = re.findall(r"(?:\\.|[^,\\]|\\$)+", text, re.DOTALL)
+    parsed = []
+    for term in sorted(terms):  # upstream sorts, so the first bad one in the alphabet is named
+        match = re.match(r"((?:[^!=]|!(?!=))*)(!=|==|=)(.*)", term, re.DOTALL)
+        if match is None:
+            raise SelectorError(f"invalid selector: '{text}'; can't understand '{term}'")
+        parsed.append((match[1], match[2] != "!=", _unescape(match[3])))
+    return parsed
+
+
+def _unescape(value: str) -> str:
+    out = []
+    escaped = False
+    for c in value:
+        if escaped:
+            if c not in "\\,=":
+                raise SelectorError(f"invalid field selector: invalid escape sequence: \\{c}")
+            out.append(c)
+            escaped = False
+        elif c == "\\":
+            escaped = True
+        elif c in ",=":
+            raise SelectorError(f"invalid field selector: unescaped character in value: {ord(c)}")
+        else:
+            out.append(c)
+    if escaped:
+        raise SelectorError("invalid field selector: invalid escape sequence: \\")
+    return "".join(out)

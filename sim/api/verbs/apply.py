@@ -1,0 +1,243 @@
+"""Server-side apply as a verb: PATCH of apply kind creates the object or merges the configuration into it.
+
+Turns such a request into the store operations of a create or of an update, with the ownership that `managed_apply`
+finds; conflicts are refused with all of them named.
+
+Holds: what is stored went through the same defaults, admission, strategy and validation as any other write; a
+configuration that changes nothing and joins nothing writes nothing.
+
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/patch.go (applyPatcher), fieldmanager/structuredmerge.go,
+         fieldmanager/scalehandler.go; pkg/registry/*/storage (Update of a subresource never allows a create).
+Differs  - that a create needs the right to create is not asked: there are no roles.
+         - fields that a YAML body holds twice are not warned about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from sim.api import status
+from sim.api.crd.served import CustomResource
+from sim.api.ownership import scale as managed_scale
+from sim.api.ownership.apply import Applied, Configuration, apply, conflict_texts, with_last_applied
+from sim.api.ownership.differences import bound, own_address
+from sim.api.ownership.field_sets import NOTHING, Tree
+from sim.api.ownership.typed_values import go_value, type_errors
+from sim.api.schema import field_validation as fieldvalidation
+from sim.api.schema.scheme import Resource
+from sim.api.store import Get, Item
+from sim.api.types import Json, Obj
+from sim.api.verbs import single as verbs
+from sim.api.verbs.body import subresource_kind
+from sim.api.verbs.call import (
+    Call,
+    Refusal,
+    Steps,
+    any_of,
+    bad_request,
+    check_name,
+    found,
+    internal,
+    parse_revision,
+)
+from sim.api.verbs.single import Record, create_object, reset_of, tidied, update_object
+from sim.api.verbs.versions import versions_of
+
+
+def is_apply(call: Call) -> bool:
+    return call.request.content_type.startswith(call.registry.names.media_apply_patch)
+
+
+def patch(call: Call) -> Steps:
+    """PATCH of any kind."""
+    return apply_object(call) if is_apply(call) else verbs.patch(call)
+
+
+def apply_object(call: Call) -> Steps:
+    """PATCH of apply kind: an object that is absent is created, but not by one of its subresources."""
+    resource = call.resource
+    wanted = configuration(call, resource, reset_of(resource, call.subresource))
+    while True:
+        if found((yield Get(call.key))) is not None:
+            write = _Merge(call, wanted)
+            return (yield from update_object(call, write.change, write.owning))
+        try:
+            return (yield from _create(call, wanted))
+        except Refusal as refusal:
+            if refusal.body.get("reason") != "AlreadyExists":
+                raise
+
+
+def configuration(call: Call, kind: Resource, reset: Tree) -> Configuration:
+    """The body of an apply, of the kind that it must be."""
+    body: Json = call.body()
+    if body is not None and not isinstance(body, dict):
+        what = "array" if isinstance(body, list) else "string" if isinstance(body, str) else "number"
+        raise bad_request(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: "
+            f"cannot unmarshal {what} into Go value of type map[string]interface {{}}"
+        )
+    body = body or {}
+    version = body.get("apiVersion") or ""
+    if version != kind.api_version:
+        raise bad_request(
+            "Incorrect version specified in apply patch. Specified patch version: "
+            f"{go_value(version)}, expected: {kind.api_version}"
+        )
+    given = any_of(body.get("metadata")).get("managedFields")
+    if isinstance(given, list):
+        raise bad_request("metadata.managedFields must be nil")
+    wrong = type_errors(kind.schema, body)
+    if body.get("kind") != kind.kind:
+        wrong = [f"no corresponding type for {_shown_kind(body)}"]
+    if wrong:
+        raise internal(f"failed to create typed patch object ({_shown(body)}): {_listed(wrong)}")
+    names, options = call.registry.names, call.options
+    writer = call.writer()
+    taking_over = writer.manager == names.manager_kubectl
+    return Configuration(
+        body,
+        writer,
+        force="force" in options and options["force"].lower() not in ("0", "false"),
+        reset=reset,
+        annotation=names.annotation_last_applied if taking_over else "",
+        versions=versions_of(call),
+    )
+
+
+def _shown(body: Obj) -> str:
+    """An object as upstream's errors name it."""
+    metadata = any_of(body.get("metadata"))
+    return f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}; {_shown_kind(body)}"
+
+
+def _shown_kind(body: Obj) -> str:
+    group, _, version = str(body["apiVersion"]).rpartition("/")
+    return f"{group}/{version}, Kind={body.get('kind') or ''}"
+
+
+def _merged(kind: Resource, live: Obj, managed: Record, wanted: Configuration) -> Applied:
+    """The typed outcome of an apply, or the refusal that names its conflicts."""
+    _check_live(kind, live, managed)
+    outcome = apply(kind.schema, live, managed, wanted)
+    if not isinstance(outcome, Applied):
+        raise Refusal.of(status.apply_conflict(*conflict_texts(outcome)))
+    if outcome.obj is live:
+        return outcome._replace(obj=with_last_applied(live, wanted))
+    if kind.custom:  # of no Go type: what became empty is null, and validation's business
+        return Applied(with_last_applied(outcome.obj, wanted), outcome.managed)
+    made, _ = fieldvalidation.conform(kind.schema, outcome.obj, kind.kind)
+    if isinstance(made, fieldvalidation.DecodeError):
+        raise internal(
+            f"failed to convert new object ({_shown(wanted.obj)}) to proper version: unable to convert unstructured "
+            f"object to {_shown_kind(wanted.obj)}: {_conversion(made.message)}"
+        )
+    made = {"apiVersion": kind.api_version, "kind": kind.kind, **made}
+    return Applied(with_last_applied(made, wanted), outcome.managed)
+
+
+def _check_live(kind: Resource, live: Obj, managed: Record) -> None:
+    """Refuse to merge into what fits its schema no more, or holds two items of one name."""
+    if isinstance(kind, CustomResource) and (lost := kind.lost_version(managed)):
+        raise internal(f"request to convert CR to an invalid group/version: {lost}")
+    wrong = type_errors(kind.schema, live) if live else []
+    if not kind.custom:  # of a Go type, so nothing else can be wrong
+        wrong = [text for text in wrong if "duplicate entries" in text]
+    if not wrong:
+        return
+    shown = _shown(live)
+    if managed:
+        raise internal(f"failed to create typed live object ({shown}): {_listed(wrong)}")
+    raise internal(
+        f"failed to create manager for existing fields: failed to convert new object ({shown}) to smd typed: "
+        f"{_listed(wrong)}"
+    )
+
+
+def _listed(errors: list[str]) -> str:
+    return errors[0] if len(errors) == 1 else "\n  ".join(["errors:", *errors])
+
+
+def _conversion(message: str) -> str:
+    """A type error as the converter of unstructured objects words it."""
+    if message.startswith("json: cannot unmarshal number"):
+        return f"cannot convert float64 to {message.rpartition(' ')[2]}"
+    return f"error decoding from json: {message}" if message.startswith("illegal base64") else message
+
+
+def _create(call: Call, wanted: Configuration) -> Steps:
+    resource = call.resource
+    obj, record = _merged(resource, {}, (), wanted)
+    metadata = any_of(obj.get("metadata"))
+    check_name({**obj, "metadata": metadata}, call)
+    uid = metadata.get("uid")
+    if uid:
+        raise call.conflict(
+            f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        )
+    parse_revision(metadata.get("resourceVersion") or "")
+    if call.subresource:
+        raise call.not_found()
+    kept = {key: value for key, value in metadata.items() if key != "resourceVersion"}
+    address = own_address(obj)
+    if address:
+        record = _bound(record, address)
+    return (yield from create_object(call, {**obj, "metadata": kept}, record))
+
+
+def _bound(record: Record, address: str) -> Record:
+    return tuple([msgspec.structs.replace(e, fields=bound(e.fields, address)) for e in record])
+
+
+@dataclass(slots=True)
+class _Merge:
+    """One attempt to merge: `change` says what the object shall be, `owning` who owns its fields then."""
+
+    call: Call
+    wanted: Configuration
+    record: Record = field(default=())
+
+    def change(self, item: Item) -> Obj:
+        call, resource = self.call, self.call.resource
+        obj, record = _merged(resource, item.obj, item.managed, self.wanted)
+        if obj is not item.obj:
+            check_name(obj, call)
+            revision = obj["metadata"].get("resourceVersion") or ""
+            parse_revision(revision)
+            if revision and revision != "0" and revision != item.obj["metadata"]["resourceVersion"]:
+                raise call.modified()
+            obj = call.registry.rules.defaults(resource, tidied(obj), call.subresource)
+        address = own_address(obj)
+        record = _bound(record, address) if address else record
+        self.record = record
+        return item.obj if obj == item.obj else obj
+
+    def owning(self, call: Call, item: Item, wanted: Obj) -> Record:
+        return self.record
+
+
+# --- scale ------------------------------------------------------------------------------------------------
+
+
+def scale_kind(call: Call) -> Resource:
+    return subresource_kind(call.registry.names, call.resource, "scale")
+
+
+def applied_scale(call: Call, show: Callable[[Obj], Obj]) -> tuple[Callable[[Item], Obj], list[Record]]:
+    """How an apply to a scale makes the Scale to be written; with it, in the list, the workload's record then."""
+    kind = scale_kind(call)
+    wanted = configuration(call, kind, NOTHING)
+    writer = msgspec.structs.replace(wanted.writer, api_version=kind.api_version, subresource="scale")
+    wanted = wanted._replace(writer=writer)
+    outcome: list[Record] = [()]
+
+    def asked(item: Item) -> Obj:
+        mine = managed_scale.of_scale(item.managed, kind.api_version)
+        made = _merged(kind, show(item.obj), mine, wanted)
+        outcome[0] = managed_scale.of_workload(item.managed, made.managed, call.resource.api_version)
+        return made.obj
+
+    return asked, outcome

@@ -1,0 +1,133 @@
+"""Bodies of requests as objects of the kind they must be.
+
+Turns the body of a POST or PUT, and what a patch has made of an object, into a well-typed object; takes down warnings,
+refuses what does not fit.  Objects of our own processes are good ones and pass as they are.
+
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/{create,update,patch}.go (decoding).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+
+from sim.api.crd import objects as custom_objects
+from sim.api.crd.served import CustomResource
+from sim.api.schema import field_validation as fieldvalidation
+from sim.api.schema.json_text import parse
+from sim.api.schema.scheme import Resource
+from sim.api.status import invalid
+from sim.api.types import Json, Obj
+from sim.api.verbs.call import Call, Refusal, bad_request
+from sim.ident import Names
+
+
+@dataclass(frozen=True, slots=True)
+class Patched:
+    """What a refusal of a patched object needs: its text, what the converter says, the patch's own unknown fields."""
+
+    shown: Callable[[], str]
+    wrong: str
+    problems: list[str]
+
+
+@lru_cache(maxsize=64)
+def subresource_kind(names: Names, resource: Resource, subresource: str) -> Resource:
+    """The kind of a subresource's bodies, as a resource; its own where it has none of its own."""
+    sub = resource.subresource(subresource)
+    if sub is None or sub.kind == resource.kind:
+        return resource
+    if resource.custom:  # a Scale is of no definition
+        resource = Resource(**{field.name: getattr(resource, field.name) for field in fields(Resource)})
+    return replace(
+        resource,
+        custom=False,
+        group=sub.group,
+        version=sub.version or resource.version,
+        kind=sub.kind,
+        short_group=sub.group.partition(".")[0],
+        upstream_group=names.upstream_group(sub.group),
+        api_version=f"{sub.group}/{sub.version}" if sub.group else resource.version,
+    )
+
+
+def body_kind(call: Call) -> Resource:
+    """The kind that the body of a call to a subresource must be."""
+    return subresource_kind(call.registry.names, call.resource, call.request.subresource or "binding")
+
+
+def decode(call: Call, resource: Resource) -> Obj:
+    """The body of a POST or PUT as an object of the resource's kind."""
+    if isinstance(resource, CustomResource):
+        return custom_objects.decode(call, resource)
+    body: Json = call.request.body
+    if resource.kind == "Eviction":
+        body = _newer_eviction(resource, body)
+    if isinstance(body, dict) and not call.unchecked:
+        if body.get("apiVersion") == resource.api_version and body.get("kind") == resource.kind:
+            return body
+        if not body.get("apiVersion") and not body.get("kind"):
+            return {**body, "apiVersion": resource.api_version, "kind": resource.kind}
+    try:
+        decoded = fieldvalidation.decode(resource, body, call.field_validation)
+    except fieldvalidation.DecodeError as error:
+        raise bad_request(error.message) from None
+    call.warnings += decoded.problems
+    # An equal body keeps its shared parts, which defaults and validation know by identity.
+    return body if decoded.obj == body else decoded.obj
+
+
+def _newer_eviction(resource: Resource, body: Json) -> Json:
+    """An Eviction of policy/v1beta1, which is still understood, as one of v1."""
+    if not isinstance(body, dict):
+        try:
+            value = parse(bytes(body or b"").decode("utf-8", "replace"))
+        except ValueError:
+            return body
+        if not isinstance(value, dict) or value.get("apiVersion") != f"{resource.group}/v1beta1":
+            return body
+        body = value
+    if body.get("apiVersion") == f"{resource.group}/v1beta1":
+        return {**body, "apiVersion": resource.api_version}
+    return body
+
+
+def conform(call: Call, resource: Resource, obj: Obj, patched: Patched) -> Obj:
+    """What a patch has made, well typed and of the resource's kind."""
+    directive = call.field_validation
+    if isinstance(resource, CustomResource):
+        made, problems, wrong = custom_objects.conform(call, resource, obj)
+    else:
+        made, problems = fieldvalidation.conform(resource.schema, obj, resource.kind)
+        wrong = patched.wrong or _other_kind(resource, obj)
+        if not wrong and isinstance(made, fieldvalidation.DecodeError):
+            wrong = made.message
+    problems = [*patched.problems, *problems]
+    if not wrong and problems and directive == fieldvalidation.STRICT:
+        wrong = f"strict decoding error: {', '.join(problems)}"
+    if wrong:
+        raise Refusal.of(invalid("", "", "", [_BadPatch(patched.shown(), wrong)]))
+    if directive != fieldvalidation.IGNORE:
+        call.warnings += [problem for problem in problems if problem not in call.warnings]
+    if resource.custom:
+        return made  # of which kind it says it is remains to be validated
+    typed = {"apiVersion": resource.api_version, "kind": resource.kind}
+    return {**typed, **made, **typed}
+
+
+def _other_kind(resource: Resource, obj: Json) -> str:
+    if not isinstance(obj, dict):
+        return ""
+    for field, right in (("apiVersion", resource.api_version), ("kind", resource.kind)):
+        if obj.get(field) not in (None, "", right):
+            return f'unable to decode: {field} is "{obj[field]}", not "{right}"'
+    return ""
+
+
+class _BadPatch:
+    reason, field = "FieldValueInvalid", "patch"
+
+    def __init__(self, shown: str, why: str) -> None:
+        self.message = f"Invalid value: {json.dumps(shown, ensure_ascii=False)}: {why}"

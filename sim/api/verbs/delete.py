@@ -1,0 +1,372 @@
+"""Deletion: marks, grace periods, finalizers, and the object's end; collections of them.
+
+Turns a DELETE into the writes of each object: an object with finalizers, or a pod on a node, is marked and stays; the
+update that takes the last reason away removes it (`verbs.update_object`).  Of a graceful kind (pods) even the deletion
+that ends it at once is told first: a write with a grace period of 0, and then the object's end.
+
+Holds: a deletion timestamp only ever moves earlier; finalizers are never added once an object is marked,
+except by the deletion itself.
+
+Mirrors  kubernetes v1.25 apiserver pkg/registry/rest/delete.go, pkg/registry/generic/registry/store.go
+         (Delete, DeleteCollection), pkg/registry/core/{pod,namespace}.
+Differs  events of a deleted namespace's contents are the namespace controller's; nothing cascades here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from sim.api import status
+from sim.api.crd import definition_lifecycle as definition_life
+from sim.api.kinds.strategies import strategy_of, with_metadata
+from sim.api.kinds.validation.errors import Errors, invalid, unsupported
+from sim.api.objects import TERMINAL
+from sim.api.schema import field_validation as fieldvalidation
+from sim.api.schema.field_schemas import schema_of_kind
+from sim.api.store import Delete, Get, Item, Put
+from sim.api.types import NOT_FOUND, Json, Obj, Reply, Request
+from sim.api.verbs.call import (
+    Call,
+    Refusal,
+    Steps,
+    any_of,
+    bad_request,
+    found,
+    internal,
+    is_true,
+    written,
+)
+from sim.units import SECOND, format_time, not_whole, parse_time, parse_whole
+
+# Registries that answer the deleted object instead of a Status (ReturnDeletedObject).
+RETURNS_OBJECT = ("pods", "services", "persistentvolumeclaims", "persistentvolumes", "serviceaccounts",
+                  "podtemplates", "resourcequotas")  # fmt: skip
+
+
+DEFINITIONS = "customresourcedefinitions"
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    """policy: None where none is given, which an empty one is not."""
+
+    grace_s: int | None = None
+    policy: str | None = None
+    uid: str | None = None
+    revision: str | None = None
+    orphan_dependents: bool | None = None
+
+
+def options_of(request: Request, body: Json) -> DeleteOptions:
+    """From the body; only without a body from the query."""
+    if body is not None:
+        return given_options(body)
+    query = request.options
+    orphan = is_true(query, "orphanDependents") if "orphanDependents" in query else None
+    grace = query.get("gracePeriodSeconds", "")
+    grace_s = parse_whole(grace) if grace else None
+    if grace and grace_s is None:
+        raise bad_request(not_whole(grace))
+    return DeleteOptions(
+        grace_s,
+        query.get("propagationPolicy"),
+        query.get("uid"),
+        query.get("resourceVersion"),
+        orphan,
+    )
+
+
+def given_options(body: Obj) -> DeleteOptions:
+    """The options of a body."""
+    given = any_of(body.get("preconditions"))
+    return DeleteOptions(
+        body.get("gracePeriodSeconds"),
+        body.get("propagationPolicy"),
+        given.get("uid"),
+        given.get("resourceVersion"),
+        body.get("orphanDependents"),
+    )
+
+
+# scheduling/helpers.go: SystemPriorityClasses.
+_SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")
+
+
+# registry/batch/job/storage/storage.go: Delete.
+ORPHANED_PODS = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
+    "propagationPolicy=Orphan to suppress this warning"
+)
+
+
+def delete(call: Call) -> Steps:
+    return (yield from delete_object(call, checked_options(call)))
+
+
+def checked_options(call: Call) -> DeleteOptions:
+    """The options of a DELETE; a body's dryRun counts, and then the query's does not."""
+    try:
+        body = call.body()
+    except ValueError as error:
+        raise internal(f"couldn't get version/kind; json parse error: {error}") from None
+    if body is not None:
+        body = _typed(body, isinstance(call.request.body, dict))
+        kind = body.get("kind") or "DeleteOptions"
+        if kind != "DeleteOptions":
+            version = body.get("apiVersion") or f"{call.registry.names.group('meta')}/v1"
+            text = f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:100"'
+            raise internal(text)
+        call.dry_run = bool(body.get("dryRun"))
+    options = options_of(call.request, body)
+    check_delete_options(call, options, body.get("dryRun") or [] if body is not None else [])
+    if call.resource.rule == "jobs" and not options.policy and options.orphan_dependents is None:
+        call.warnings.append(ORPHANED_PODS)
+    return options
+
+
+_VERSION_KIND = (
+    'into Go value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; '
+    'Kind string "json:\\"kind,omitempty\\"" }'
+)
+
+
+def _typed(body: Json, ours: bool) -> Obj:
+    """A body of the right types; what processes of our own send is."""
+    if ours:
+        return body  # type: ignore[no-any-return]
+    if not isinstance(body, dict):
+        what = fieldvalidation.go_kind(body)
+        raise internal(
+            f"couldn't get version/kind; json parse error: json: cannot unmarshal {what} {_VERSION_KIND}"
+        )
+    made, _ = fieldvalidation.conform(schema_of_kind("", "v1", "DeleteOptions"), body, "DeleteOptions")
+    if isinstance(made, fieldvalidation.DecodeError):
+        raise internal(made.message)
+    return body
+
+
+POLICIES = ("Foreground", "Background", "Orphan")
+
+
+def delete_option_errors(policy: str | None, orphan_dependents: bool | None, dry_run: list[str]) -> Errors:
+    """What no DELETE may ask for.
+
+    Mirrors  apimachinery v1.25 pkg/apis/meta/v1/validation: ValidateDeleteOptions, ValidateDryRun.
+    """
+    errors: Errors = []
+    if policy is not None and orphan_dependents is not None:
+        text = "orphanDependents and deletionPropagation cannot be both set"
+        errors.append(invalid("propagationPolicy", policy, text))
+    if policy is not None and policy not in POLICIES:
+        errors.append(unsupported("propagationPolicy", policy, (*POLICIES, "nil")))
+    if any(value != "All" for value in dry_run):
+        errors.append(unsupported("dryRun", dry_run, ("All",)))
+    return errors
+
+
+def check_delete_options(call: Call, options: DeleteOptions, dry_run: list[str]) -> None:
+    """Refuse options that are wrong.  dry_run: of the body"""
+    errors = delete_option_errors(options.policy, options.orphan_dependents, dry_run)
+    if errors:
+        raise Refusal.of(status.invalid(call.registry.names.group("meta"), "DeleteOptions", "", errors))
+
+
+def delete_object(call: Call, options: DeleteOptions) -> Steps:
+    told: Item | None = None  # what was written as the first half of its end
+    while True:
+        item = found((yield Get(call.key)))
+        if item is None and told is not None:  # somebody else wrote the second half
+            return _answer(call, told, told.obj, False, options)
+        if item is None:
+            raise call.not_found()
+        _check_preconditions(call, options, item)
+        if call.resource.rule == "priorityclasses" and call.request.name in _SYSTEM_CLASSES:
+            raise call.forbidden(call.request.name, "this is a system priority class and cannot be deleted")
+        call.registry.rules.check(call, None, item.obj)
+        marked = _marked(call, options, item)
+        if marked is None:  # graceful deletion goes on already, nothing shortens it
+            return Reply(200, item=item)
+        going = _stays(call, marked)
+        if call.dry_run:
+            return _answer(call, item, marked, going, options)
+        if going and marked is item.obj:
+            return _answer(call, item, marked, going, options)
+        if going or _is_told(call, item.obj, marked):
+            marked = {**marked, "metadata": {**marked["metadata"]}}
+            told = written((yield Put(call.key, marked, item.rev, item.managed, call.request.cause)))
+            if told is None:
+                continue
+            if going:
+                return _answer(call, told, told.obj, going, options)
+            item, marked = told, told.obj
+        done = written((yield Delete(call.key, item.rev, call.request.cause)))
+        if done is not None:
+            if call.resource.rule == "services":
+                yield Delete(
+                    f"//endpoints/{call.request.namespace}/{call.request.name}", None, call.request.cause
+                )
+            return _answer(call, item, marked, going, options)
+
+
+def _is_told(call: Call, obj: Obj, marked: Obj) -> bool:
+    """Whether an end at once shows as a change before it: a graceful deletion that begins, or is cut short, with 0."""
+    if not strategy_of(call.resource.rule).graceful:
+        return False
+    before, after = (one["metadata"].get("deletionGracePeriodSeconds") for one in (obj, marked))
+    return bool(before != after)
+
+
+def _check_preconditions(call: Call, options: DeleteOptions, item: Item) -> None:
+    metadata = item.obj["metadata"]
+    uid, revision = metadata.get("uid", ""), metadata["resourceVersion"]
+    if call.resource.rule in ("namespaces", DEFINITIONS):
+        if options.uid is not None and options.uid != uid:
+            text = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {uid}"
+            raise call.conflict(text)
+        if options.revision is not None and options.revision != revision:
+            text = f"Precondition failed: ResourceVersion in precondition: {options.revision}, ResourceVersion in object meta: {revision}"
+            raise call.conflict(text)
+        return
+    # Quirk: these two name the kind where every other conflict names the resource.
+    if options.uid is not None and options.uid != uid:
+        text = f"the UID in the precondition ({options.uid}) does not match the UID in record ({uid}). The object might have been deleted and then recreated"
+        raise call.conflict_of_kind(text)
+    if options.revision is not None and options.revision != revision:
+        text = f"the ResourceVersion in the precondition ({options.revision}) does not match the ResourceVersion in record ({revision}). The object might have been modified"
+        raise call.conflict_of_kind(text)
+
+
+def _marked(call: Call, options: DeleteOptions, item: Item) -> Obj | None:
+    """The object with its deletion mark and finalizers; None if there is nothing to do but wait."""
+    obj = item.obj
+    metadata = obj["metadata"]
+    if call.resource.rule == DEFINITIONS and not metadata.get("deletionTimestamp"):
+        return definition_life.marked(obj, call.registry.names.finalizer_crd_cleanup, call.now_text)
+    now_us = call.registry.wall_us() // SECOND * SECOND
+    finalizers = _finalizers(call, options, obj)
+    fields: dict[str, Json] = {}
+    if finalizers != (metadata.get("finalizers") or []):
+        fields["finalizers"] = finalizers or None
+        if not finalizers and "finalizers" not in metadata:
+            del fields["finalizers"]
+    grace_s = _grace_s(call, options, obj)
+    deleted = metadata.get("deletionTimestamp")
+    if deleted:
+        left_s = metadata.get("deletionGracePeriodSeconds", 0)
+        if grace_s is not None and grace_s < left_s:
+            at_us = parse_time(deleted) - left_s * SECOND + grace_s * SECOND
+            fields |= {"deletionTimestamp": format_time(at_us), "deletionGracePeriodSeconds": grace_s}
+        elif left_s:  # nor are finalizers changed then (store.go, Delete)
+            return None
+        elif finalizers and "deletionGracePeriodSeconds" not in metadata and not _kept_by_spec(obj):
+            fields["deletionGracePeriodSeconds"] = 0  # a namespace that its own finalizers have let go
+    else:
+        fields["deletionTimestamp"] = format_time(now_us + (grace_s or 0) * SECOND)
+        if call.resource.rule != "namespaces" or not _kept_by_spec(obj):
+            fields["deletionGracePeriodSeconds"] = grace_s or 0
+        if metadata.get("generation", 0) > 0:
+            fields["generation"] = metadata["generation"] + 1
+    marked = with_metadata(obj, **fields) if fields else obj
+    if call.resource.rule == "namespaces" and (obj.get("status") or {}).get("phase") != "Terminating":
+        marked = {**marked, "status": {**(marked.get("status") or {}), "phase": "Terminating"}}
+    return marked
+
+
+def _grace_s(call: Call, options: DeleteOptions, obj: Obj) -> int | None:
+    """Grace period of a graceful kind; None where deletion is not graceful, or not asked to change."""
+    if not strategy_of(call.resource.rule).graceful:
+        return None
+    spec, phase = obj.get("spec") or {}, (obj.get("status") or {}).get("phase")
+    grace_s = options.grace_s
+    if obj["metadata"].get("deletionTimestamp"):
+        return None if grace_s is None else 1 if grace_s < 0 else int(grace_s)
+    if grace_s is None:
+        grace_s = spec.get("terminationGracePeriodSeconds", 30)
+    if not spec.get("nodeName") or phase in TERMINAL:
+        return 0
+    return 1 if grace_s < 0 else int(grace_s)
+
+
+def _finalizers(call: Call, options: DeleteOptions, obj: Obj) -> list[str]:
+    """Finalizers after the propagation policy has had its say."""
+    names = call.registry.names
+    orphan, foreground = names.finalizer_orphan, names.finalizer_foreground
+    present = obj["metadata"].get("finalizers") or []
+    if not call.registry.collects:
+        return list(present)
+    policy = options.policy
+    if not policy and options.orphan_dependents is not None:
+        policy = "Orphan" if options.orphan_dependents else "Background"
+    if not policy:
+        if orphan in present or foreground in present:
+            return list(present)
+        policy = strategy_of(call.resource.rule).default_propagation
+    kept = [name for name in present if name not in (orphan, foreground)]
+    if policy == "Orphan":
+        return [*kept, orphan]
+    return [*kept, foreground] if policy == "Foreground" else kept
+
+
+def _stays(call: Call, obj: Obj) -> bool:
+    """True if the object is kept for now."""
+    metadata = obj["metadata"]
+    if metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds", 0):
+        return True
+    return call.resource.rule == "namespaces" and _kept_by_spec(obj)
+
+
+def _kept_by_spec(namespace: Obj) -> bool:
+    return bool((namespace.get("spec") or {}).get("finalizers"))
+
+
+def _answer(call: Call, item: Item, obj: Obj, stays: bool, options: DeleteOptions) -> Reply:
+    code = 202 if stays and options.orphan_dependents is False else 200
+    warnings = tuple(call.warnings)
+    if stays or call.resource.rule in RETURNS_OBJECT:
+        if not stays and not strategy_of(call.resource.rule).graceful:
+            obj = item.obj  # gone without ever having been marked
+        shown = item if obj is item.obj else Item(item.key, obj, item.rev, item.created, item.managed)
+        return Reply(code, item=shown, warnings=warnings)
+    details = call.details(call.request.name, uid=item.obj["metadata"].get("uid", ""))
+    body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+    return Reply(code, body=body, warnings=warnings)
+
+
+def delete_collection(call: Call, listed: Reply, options: DeleteOptions) -> Steps:
+    """DELETE each item of a list already made; stops at the first refusal but NotFound."""
+    assert listed.items is not None
+    request = call.request
+    for item in listed.items:
+        metadata = item.obj["metadata"]
+        one = Call(
+            _renamed(request, metadata.get("namespace", ""), metadata["name"]),
+            call.resource,
+            call.registry,
+            call.dry_run,
+            call.options,
+            call.warnings,
+        )
+        try:
+            yield from delete_object(one, options)
+        except Refusal as refusal:
+            if refusal.code != NOT_FOUND:
+                raise
+    return msgspec.structs.replace(listed, warnings=tuple(call.warnings))
+
+
+def _renamed(request: Request, namespace: str, name: str) -> Request:
+    return Request(
+        verb="delete",
+        resource=request.resource,
+        group=request.group,
+        version=request.version,
+        namespace=namespace,
+        name=name,
+        options=request.options,
+        body=request.body,
+        user=request.user,
+        manager=request.manager,
+        cause=request.cause,
+    )

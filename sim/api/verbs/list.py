@@ -1,0 +1,226 @@
+"""Lists: which revision a list is answered at, from where, in what pages.
+
+Turns list options into a `ListPlan` by upstream's tables, and a plan that the store answers into pages; continue
+tokens carry the revision and the key to go on from.
+
+Holds: all pages of one list show one revision; a token older than history is refused with a token that goes on
+inconsistently.
+
+Mirrors  kubernetes v1.25 apiserver pkg/storage/{cacher/cacher.go (List), etcd3/store.go (GetList), continue.go},
+         apimachinery pkg/apis/meta/internalversion/validation.
+Differs  a selector filters one range of the store instead of growing chunks; `resourceVersion=0` lists come in key
+         order, not in random order.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sim.api import status
+from sim.api.schema.field_validation import go_kind
+from sim.api.schema.json_text import parse
+from sim.api.store import Compacted, FutureRevision, Item, Page, Range, Unavailable
+from sim.api.types import Obj, Reply
+from sim.api.verbs.call import Call, Refusal, Steps, bad_request, internal, unavailable
+from sim.ident import CONTINUE_TOKEN_VERSION
+from sim.units import not_unsigned, not_whole, parse_unsigned, parse_whole
+
+INCONSISTENT = -1  # revision in a token that goes on at whatever is there
+Matches = Callable[[Obj], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class ListPlan:
+    """cached: answer from the watch cache, at `rev` or newer; otherwise from the store at `rev` (0: now).
+
+    newer: the store may answer anything from `rev` on (NotOlderThan with a limit)
+    start: key to go on from, relative to the prefix
+    """
+
+    cached: bool
+    rev: int = 0
+    limit: int = 0
+    start: str = ""
+    newer: bool = False
+    continued: bool = False
+
+
+class _Cause:
+    field = "resourceVersionMatch"
+
+    def __init__(self, reason: str, message: str) -> None:
+        self.reason = reason
+        self.message = message
+
+
+def check_match(options: Mapping[str, str], group: str, watching: bool = False) -> None:
+    """resourceVersionMatch against the other options: 422 of the options object."""
+    match, rev = options.get("resourceVersionMatch", ""), options.get("resourceVersion", "")
+    if not match:
+        return
+    causes = []
+    texts = []
+    if watching:
+        texts.append("resourceVersionMatch is forbidden for watch")
+    elif not rev:
+        texts.append("resourceVersionMatch is forbidden unless resourceVersion is provided")
+    if options.get("continue"):
+        texts.append("resourceVersionMatch is forbidden when continue is provided")
+    causes = [_Cause("FieldValueForbidden", f"Forbidden: {text}") for text in texts]
+    if match not in ("Exact", "NotOlderThan"):
+        text = f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""'
+        causes.append(_Cause("FieldValueNotSupported", text))
+    if match == "Exact" and rev == "0":
+        text = 'Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+        causes.append(_Cause("FieldValueForbidden", text))
+    if causes:
+        raise Refusal.of(status.invalid(group, "ListOptions", "", causes))
+
+
+def parse_limit(options: Mapping[str, str]) -> int:
+    text = options.get("limit")
+    if text is None:
+        return 0
+    limit = parse_whole(text)
+    if limit is None:
+        raise bad_request(not_whole(text))
+    return max(0, limit)
+
+
+def parse_list_revision(text: str, stored: bool) -> int:
+    """Garbage is 400 where the store answers, a bare 500 of upstream where the cache does."""
+    if not text:
+        return 0
+    revision = parse_unsigned(text)
+    if revision is None:
+        message = f'resourceVersion: Invalid value: "{text}": {not_unsigned(text)}'
+        raise bad_request(f"invalid resource version: {message}") if stored else internal(message)
+    return revision
+
+
+def plan_list(options: Mapping[str, str], direct: bool) -> ListPlan:
+    """Where a list is served from.  direct: this resource has no watch cache."""
+    limit = parse_limit(options)
+    text, match, token = (options.get(k, "") for k in ("resourceVersion", "resourceVersionMatch", "continue"))
+    from_store = direct or not text or bool(token) or match == "Exact" or (limit > 0 and text != "0")
+    rev = parse_list_revision(text, from_store)
+    if token:
+        if rev:
+            raise bad_request("specifying resource version is not allowed when using continue")
+        token_rev, start = decode_token(token)
+        return ListPlan(False, max(token_rev, 0), limit, start, continued=token_rev != INCONSISTENT)
+    if not from_store:
+        return ListPlan(True, rev)
+    if not match and not limit:  # legacy semantics: at least as new
+        return ListPlan(False, rev, newer=bool(rev))
+    return ListPlan(False, rev, limit, newer=match == "NotOlderThan")
+
+
+def encode_token(rev: int, start: str) -> str:
+    data = json.dumps({"v": CONTINUE_TOKEN_VERSION, "rv": rev, "start": start}, separators=(",", ":"))
+    return urlsafe_b64encode(data.encode()).decode().rstrip("=")
+
+
+def decode_token(token: str) -> tuple[int, str]:
+    """Revision and relative key of a continue token."""
+    fits = _TOKEN.match(token)
+    letters = fits.end() if fits is not None else 0
+    if letters < len(token) or len(token) % 4 == 1:
+        raise _bad_token(f"illegal base64 data at input byte {min(letters, len(token) // 4 * 4)}")
+    raw = urlsafe_b64decode(token + "=" * (-len(token) % 4))
+    try:
+        data = parse(raw.decode("latin-1"))  # byte by byte, as Go looks at it
+    except ValueError as error:
+        raise _bad_token(str(error)) from None
+    if not isinstance(data, dict | None):
+        kind = go_kind(data)
+        raise _bad_token(f"json: cannot unmarshal {kind} into Go value of type storage.continueToken")
+    version, start = (_token_field(data or {}, name, str, "string") for name in ("v", "start"))
+    rev = _token_field(data or {}, "rv", int, "int64")
+    if version != CONTINUE_TOKEN_VERSION:
+        raise _bad_token(f"server does not recognize this encoded version {version}")
+    if not rev:
+        raise _bad_token(f"incorrect encoded start resourceVersion (version {CONTINUE_TOKEN_VERSION})")
+    if not start:
+        raise _bad_token(f"encoded start key empty (version {CONTINUE_TOKEN_VERSION})")
+    key = start if start.startswith("/") else f"/{start}"
+    if posixpath.normpath(key) != key or key.startswith("//"):
+        raise _bad_token(start)
+    return rev, start
+
+
+_TOKEN = re.compile("[A-Za-z0-9_-]*")
+_INT64 = 1 << 63
+
+
+def _token_field(data: Obj, name: str, type_: type[Any], go_type: str) -> Any:
+    """A field of a token, of its type."""
+    value = data.get(name)
+    if value is None:
+        return type_()
+    if type(value) is type_ and (type_ is str or -_INT64 <= value < _INT64):
+        return value
+    shown = f"number {json.dumps(value)}" if isinstance(value, int | float) else go_kind(value)
+    if isinstance(value, bool) or type_ is str:
+        shown = go_kind(value)
+    raise _bad_token(
+        f"json: cannot unmarshal {shown} into Go struct field continueToken.{name} of type {go_type}"
+    )
+
+
+def _bad_token(why: str) -> Refusal:
+    return bad_request(f"invalid continue token: continue key is not valid: {why}")
+
+
+def list_stored(call: Call, plan: ListPlan, matches: Matches | None) -> Steps:
+    """A list answered by the store."""
+    prefix = call.registry.scheme.prefix(call.resource, call.request.namespace)
+    start = prefix + plan.start if plan.start else ""
+    rev = 0 if plan.newer else plan.rev
+    answer = yield Range(prefix, start, plan.limit if matches is None else 0, rev)
+    if isinstance(answer, Unavailable):
+        unavailable(answer)
+    if isinstance(answer, Compacted):
+        if plan.continued:
+            more = encode_token(INCONSISTENT, plan.start)
+            raise Refusal.of(status.continue_expired(more))
+        raise Refusal.of(status.compacted("list"))
+    if isinstance(answer, FutureRevision):
+        raise internal("etcdserver: mvcc: required revision is a future revision")
+    assert isinstance(answer, Page)
+    if plan.newer and answer.rev < plan.rev:
+        raise Refusal.of(status.revision_too_large(plan.rev, answer.rev, 0))
+    return page_reply(answer, plan, matches, prefix)
+
+
+def page_reply(page: Page, plan: ListPlan, matches: Matches | None, prefix: str) -> Reply:
+    """A page as a reply; with a selector the limit counts what matches."""
+    items, more = page.items, page.more
+    remaining: int | None = page.remaining if more else None
+    if matches is not None:
+        items, more = _matching(page.items, matches, plan.limit)
+        remaining = None
+    if not more:
+        return Reply(200, items=items, revision=page.rev)
+    token = encode_token(page.rev, items[-1].key[len(prefix) :] + "\0")
+    return Reply(200, items=items, revision=page.rev, more=token, remaining=remaining)
+
+
+def _matching(items: list[Item], matches: Matches, limit: int) -> tuple[list[Item], bool]:
+    """Up to `limit` matching items, and whether keys are left behind the last of them."""
+    if not limit:
+        return [item for item in items if matches(item.obj)], False
+    out: list[Item] = []
+    for index, item in enumerate(items):
+        if matches(item.obj):
+            out.append(item)
+            if len(out) == limit:
+                # Quirk: a page that fills exactly goes on, though nothing behind may match.
+                return out, index + 1 < len(items)
+    return out, False

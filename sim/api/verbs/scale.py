@@ -1,0 +1,157 @@
+"""The scale of a workload: one number of an object, seen as an autoscaling/v1 Scale.
+
+Mirrors  kubernetes v1.25 pkg/registry/apps/{deployment,replicaset,statefulset}/storage (ScaleREST).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from sim.api.ownership import scale as managed_scale
+from sim.api.ownership.managed import on_update
+from sim.api.patch.json_patches import (
+    PatchError,
+    check_merge_patch,
+    json_patch,
+    json_patch_problems,
+    merge_patch,
+)
+from sim.api.patch.strategic_merge import strategic_merge
+from sim.api.schema.scheme import Resource
+from sim.api.selectors import format_selector
+from sim.api.status import invalid, not_found
+from sim.api.store import Get, Item
+from sim.api.types import Obj, Reply
+from sim.api.verbs.apply import applied_scale, is_apply
+from sim.api.verbs.body import Patched, body_kind, conform, decode
+from sim.api.verbs.call import Call, Refusal, Steps, any_of, bad_request, check_name, found
+from sim.api.verbs.single import Record, patch_body, registry_key, update_object
+
+
+class _Cause:
+    reason, field = "FieldValueInvalid", "spec.replicas"
+
+    def __init__(self, value: int) -> None:
+        self.message = f"Invalid value: {value}: must be greater than or equal to 0"
+
+
+def scale_of(obj: Obj) -> Obj:
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    chosen = spec.get("selector")
+    if chosen and obj["kind"] == "ReplicationController":
+        chosen = {"matchLabels": chosen}
+    selector = format_selector(chosen) if chosen else ""
+    return scale_body(obj["metadata"], spec.get("replicas", 0), status.get("replicas", 0), selector)
+
+
+def scale_body(metadata: Obj, wanted: int, found: int, selector: str) -> Obj:
+    """The Scale of an object with this metadata.  wanted, found: replicas; selector: of its pods, "" for none."""
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    return {
+        "apiVersion": "autoscaling/v1",
+        "kind": "Scale",
+        "metadata": {name: metadata[name] for name in kept if name in metadata},
+        "spec": {"replicas": wanted} if wanted else {},
+        "status": {"replicas": found, **({"selector": selector} if selector else {})},
+    }
+
+
+def get_scale(call: Call) -> Steps:
+    item = found((yield Get(call.key)))
+    if item is None:
+        if call.resource.rule == "statefulsets":  # Quirk: the only scale that does not name itself
+            raise call.not_found()
+        # Quirk: of the core group, the missing one is named by the group of its Scale.
+        named = call.resource if call.resource.group else body_kind(call)
+        raise Refusal.of(not_found(named, call.request.name, "scale"))
+    return Reply(200, body=scale_of(item.obj))
+
+
+def write_scale(call: Call) -> Steps:
+    """PUT or PATCH: takes spec.replicas, honours uid and resourceVersion."""
+
+    applies = is_apply(call) and call.request.verb == "patch"
+    asked, record = applied_scale(call, scale_of) if applies else _updated_scale(call)
+
+    def change(item: Item) -> Obj:
+        scale = asked(item)
+        metadata = any_of(scale.get("metadata"))
+        if metadata.get("namespace", call.request.namespace) != call.request.namespace:
+            raise bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request"
+            )
+        check_name(scale, call)
+        uid, stored = metadata.get("uid", ""), item.obj["metadata"]["uid"]
+        if uid and uid != stored:
+            raise call.conflict(
+                f"StorageError: invalid object, Code: 4, Key: {registry_key(call)}, ResourceVersion: 0, "
+                f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {stored}"
+            )
+        revision = metadata.get("resourceVersion", "")
+        if revision and revision != item.obj["metadata"]["resourceVersion"]:
+            raise call.modified()
+        replicas = any_of(scale.get("spec")).get("replicas") or 0
+        if replicas < 0:
+            group = call.registry.names.group("autoscaling")
+            raise Refusal.of(invalid(group, "Scale", call.request.name, [_Cause(replicas)]))
+        spec = item.obj.get("spec") or {}
+        if spec.get("replicas") == replicas:
+            return item.obj
+        return {**item.obj, "spec": {**spec, "replicas": replicas}}
+
+    call.subresource = ""  # the workload's own strategy runs: the generation counts
+    reply = yield from update_object(call, change, lambda *_: record[0])
+    assert reply.item is not None
+    return Reply(200, body=scale_of(reply.item.obj), warnings=reply.warnings)
+
+
+def _updated_scale(call: Call) -> tuple[Callable[[Item], Obj], list[Record]]:
+    """How a PUT or a patch makes the Scale to be written; with it, in the list, the workload's record then."""
+    kind = body_kind(call)
+    given = _asked(call, kind)
+    writer = replace(call.writer(), api_version=kind.api_version, subresource="scale")
+    outcome: list[Record] = [()]
+
+    def asked(item: Item) -> Obj:
+        scale = given(item)
+        mine = managed_scale.of_scale(item.managed, kind.api_version)
+        after = on_update(kind.schema, mine, scale_of(item.obj), scale, writer)
+        outcome[0] = managed_scale.of_workload(item.managed, after, call.resource.api_version)
+        return scale
+
+    return asked, outcome
+
+
+def _asked(call: Call, kind: Resource) -> Callable[[Item], Obj]:
+    """The Scale that a PUT brings, or that a patch makes of the present one."""
+    if call.request.verb == "update":
+        given = decode(call, kind)
+        return lambda item: given
+    return patched_scale(call, kind, scale_of)
+
+
+def patched_scale(call: Call, kind: Resource, shown: Callable[[Obj], Obj]) -> Callable[[Item], Obj]:
+    """What a patch makes of the Scale that an object shows."""
+    names = call.registry.names
+    media = call.request.content_type.partition(";")[0].strip()
+    patch, twice = patch_body(call, media)
+
+    def patched(item: Item) -> Obj:
+        scale, problems = shown(item.obj), twice
+        try:
+            if media == names.media_json_patch:
+                problems = json_patch_problems(patch)
+                out = json_patch(scale, patch)
+            elif media == names.media_strategic_patch:
+                out = strategic_merge(kind.schema, scale, patch)
+            else:
+                check_merge_patch(patch)
+                out = merge_patch(scale, patch)
+        except PatchError as error:
+            raise Refusal(error.code, error.reason, error.message, error.details) from None
+        return conform(call, kind, out, Patched(lambda: json.dumps(out, separators=(",", ":")), "", problems))
+
+    return patched

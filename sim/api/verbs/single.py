@@ -1,0 +1,501 @@
+"""The verbs that read and write one object: get, create, update, patch, as generators of store operations.
+
+Turns a `Call` into store operations one at a time and, in the end, into a `Reply`; refusals are raised.
+The same generator runs straight through on a store in memory and step by step over a slow one.
+
+Order of a create: decode, default, field ownership, admission, system fields, strategy, generated name,
+validation, last admission, store.  Order of an update: the same on top of the stored object, inside the loop
+that tries again when somebody else wrote in between.
+
+Holds: an object given to `Put` has a metadata dict of its own (the store stamps it in place); a write that
+changes nothing writes nothing.
+
+Mirrors  kubernetes v1.25 apiserver pkg/registry/generic/registry/store.go, pkg/registry/rest/{create,update}.go,
+         pkg/endpoints/handlers/{create,update,patch}.go.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator
+from functools import lru_cache, partial
+
+from sim.api import status
+from sim.api.crd.served import CustomResource
+from sim.api.generated_names import generated_name, new_uid
+from sim.api.kinds.pod_warnings import pod_warnings
+from sim.api.kinds.service_addresses import Ranges, ServiceRefusal, prepare_service
+from sim.api.kinds.strategies import (
+    for_create,
+    for_ephemeral,
+    for_finalize,
+    for_status,
+    for_update,
+    keep_system_fields,
+    namespace_label,
+    strategy_of,
+    template_generation,
+    warnings_of,
+    with_metadata,
+)
+from sim.api.ownership import managed as ownership
+from sim.api.patch.json_patches import (
+    PatchError,
+    check_merge_patch,
+    json_patch,
+    json_patch_problems,
+    merge_patch,
+)
+from sim.api.patch.strategic_merge import go_print, restore_error, strategic_merge
+from sim.api.schema.field_validation import duplicate_fields
+from sim.api.schema.json_text import parse_noting_twice, plain
+from sim.api.schema.scheme import Resource
+from sim.api.store import Answer, Delete, Get, Item, Managed, Op, Put
+from sim.api.types import Json, Obj, Reply
+from sim.api.verbs.body import Patched, conform, decode
+from sim.api.verbs.call import (
+    Call,
+    Refusal,
+    Steps,
+    any_of,
+    bad_request,
+    check_name,
+    check_namespace,
+    check_size,
+    found,
+    internal,
+    method_not_allowed,
+    parse_revision,
+    written,
+)
+from sim.api.verbs.versions import versions_of
+from sim.units import parse_unsigned
+
+Transform = Callable[[Item], Obj]
+Record = tuple[Managed, ...]
+
+
+def get(call: Call) -> Steps:
+    item = found((yield Get(call.key)))
+    if item is None:
+        raise call.not_found()
+    return Reply(200, item=item)
+
+
+# --- create -----------------------------------------------------------------------------------------------
+
+
+def create(call: Call) -> Steps:
+    """POST to a collection."""
+    if call.request.name or (call.resource.namespaced and not call.request.namespace):
+        raise method_not_allowed()
+    return (yield from create_object(call, decode(call, call.resource)))
+
+
+def _given_metadata(call: Call, obj: Obj) -> Obj:
+    """The metadata of an object to be created, without what only the server may say."""
+    resource, request = call.resource, call.request
+    metadata = dict(obj.get("metadata") or {})
+    for field in _EMPTIED:
+        if field in metadata and not metadata[field]:
+            del metadata[field]
+    if resource.namespaced:
+        check_namespace(metadata, request)
+        metadata["namespace"] = request.namespace
+    else:
+        metadata.pop("namespace", None)  # EnsureObjectNamespaceMatchesRequestNamespace: reset without a word
+    revision = metadata.get("resourceVersion", "")
+    if revision and not call.dry_run:  # Quirk: one that is no number is let through
+        if parse_unsigned(revision):
+            raise internal("resourceVersion should not be set on objects to be created")
+        del metadata["resourceVersion"]
+    elif "resourceVersion" in metadata and not revision:
+        del metadata["resourceVersion"]
+    for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
+        metadata.pop(field, None)
+    return metadata
+
+
+def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
+    """record: who owns which fields, where it isn't all the writer's."""
+    registry, resource, request = call.registry, call.resource, call.request
+    names = registry.names
+    obj = _once_owned(call, {**obj, "metadata": _given_metadata(call, obj)})
+    obj = registry.rules.defaults(resource, obj, call.subresource)
+    if resource.rule == "namespaces":
+        obj = namespace_label(obj, names)
+    elif resource.rule == "daemonsets":
+        obj = template_generation(obj, names)
+    if record is None:
+        reset = reset_of(resource, call.subresource)
+        record = ownership.on_create(resource.schema, obj, call.writer(), reset)
+    obj = without_record(registry.rules.admit(call, obj, None))
+    metadata = {**obj["metadata"], "uid": new_uid(registry.bits), "creationTimestamp": call.now_text}
+    base = metadata.get("generateName", "")
+    if not metadata.get("name") and base:
+        metadata["name"] = generated_name(base, registry.bits)
+    obj = {**obj, "metadata": metadata}
+    if resource.rule == "services":
+        obj = yield from _allocate(call, obj, None)
+    obj = for_create(resource.rule, obj, names, registry.gates)
+    registry.rules.valid(call, obj, None)
+    call.warnings += warnings_of(resource.rule, obj, names)
+    if call.from_outside:
+        call.warnings += pod_warnings(resource.rule, obj, None, names)
+    registry.rules.check(call, obj, None)
+    charge = registry.rules.charge(call, obj, None)
+    if charge is not None:
+        yield from charge
+    name = obj["metadata"].get("name", "")
+    key = registry.scheme.key(resource, request.namespace, name)
+    if call.dry_run:
+        existing = found((yield Get(key)))
+        if existing is None:
+            return Reply(201, item=Item(key, obj, 0, 0, record), warnings=tuple(call.warnings))
+    else:
+        check_size(call, obj)
+        answer = yield Put(key, obj, 0, record, request.cause)
+        item = written(answer)
+        if item is not None:
+            return Reply(201, item=item, warnings=tuple(call.warnings))
+        existing = found((yield Get(key)))
+    raise call.already_exists(name, existing, bool(base))
+
+
+_REPEATED = (
+    ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in 1.20+, and may reject "
+    "such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}"
+)
+
+
+def _once_owned(call: Call, obj: Obj, admitted: bool = False) -> Obj:
+    """The object without owner references that come twice, which is warned of (rest.go).  admitted: after admission."""
+    owners = (obj.get("metadata") or {}).get("ownerReferences")
+    if not owners or len(owners) == 1:
+        return obj
+    kept: dict[frozenset[tuple[str, Json]], Obj] = {}
+    repeated: list[str] = []
+    for owner in owners:
+        said = frozenset(owner.items())
+        if said in kept:
+            repeated.append(owner.get("uid", ""))
+        else:
+            kept[said] = owner
+    if not repeated:
+        return obj
+    when = " after mutating admission happens" if admitted else ""
+    text = _REPEATED.format(when, ", ".join(repeated))
+    if text not in call.warnings:
+        call.warnings.append(text)
+    return with_metadata(obj, ownerReferences=list(kept.values()))
+
+
+_EMPTIED = ("labels", "annotations", "finalizers", "ownerReferences")
+
+
+def tidied(obj: Obj) -> Obj:
+    """Without the empty maps and lists of metadata, which upstream's encoding leaves out."""
+    metadata = obj.get("metadata")
+    if not metadata:
+        return obj
+    for name in _EMPTIED:
+        if name in metadata and not metadata[name]:
+            break
+    else:
+        if "selfLink" not in metadata:
+            return obj
+    kept = {k: v for k, v in metadata.items() if k != "selfLink" and (v or k not in _EMPTIED)}
+    return {**obj, "metadata": kept}  # RemoveSelfLink: it is never stored
+
+
+def without_record(obj: Obj) -> Obj:
+    """Ownership lives beside the object."""
+    return with_metadata(obj, managedFields=None) if "managedFields" in obj["metadata"] else obj
+
+
+@lru_cache(maxsize=1024)
+def reset_of(resource: Resource, subresource: str) -> dict[str, object]:
+    return ownership.reset_fields(resource.rule, subresource, strategy_of(resource.rule).status)
+
+
+def _allocate(call: Call, obj: Obj, old: Obj | None) -> Generator[Op, Answer, Obj]:
+    """Give a Service its addresses and ports."""
+    registry = call.registry
+    try:
+        ranges = Ranges(registry.service_cidr, registry.bits, call.dry_run, registry.node_ports)
+        return (yield from prepare_service(call.resource, obj, old, ranges))
+    except ServiceRefusal as refusal:
+        if refusal.bare:
+            raise internal(refusal.failure) from None
+        if refusal.failure:
+            raise Refusal.of(status.internal_error(refusal.failure)) from None
+        raise call.invalid(obj["metadata"].get("name", ""), refusal.causes) from None
+
+
+# --- update -----------------------------------------------------------------------------------------------
+
+
+def update(call: Call) -> Steps:
+    """PUT to a name, or to its /status."""
+    if not call.request.name:
+        raise method_not_allowed()
+    obj = decode(call, call.resource)
+    check_name(obj, call)
+    metadata = obj["metadata"]
+    revision, uid = metadata.get("resourceVersion", ""), metadata.get("uid", "")
+    parse_revision(revision)
+    strategy = strategy_of(call.resource.rule)
+    obj = call.registry.rules.defaults(call.resource, _once_owned(call, tidied(obj)), call.subresource)
+
+    def replace(item: Item) -> Obj:
+        _check_uid(call, uid, item)
+        if revision and revision != "0":
+            if revision != item.obj["metadata"]["resourceVersion"]:
+                raise call.modified()
+        elif not strategy.unconditional:
+            raise must_specify_revision(call)
+        return obj
+
+    if strategy.create_by_put and not call.subresource:
+        if found((yield Get(call.key))) is None:
+            if revision and revision != "0":
+                raise call.conflict(_gone(call, uid)) if uid else call.not_found()
+            return (yield from create_object(call, obj))
+    return (yield from update_object(call, replace))
+
+
+def _check_uid(call: Call, uid: str, item: Item) -> None:
+    stored = item.obj["metadata"].get("uid", "")
+    if uid and uid != stored:
+        raise call.conflict(
+            f"StorageError: invalid object, Code: 4, Key: {registry_key(call)}, ResourceVersion: 0, "
+            f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {stored}"
+        )
+
+
+def _gone(call: Call, uid: str) -> str:
+    return (
+        f"StorageError: invalid object, Code: 4, Key: {registry_key(call)}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: "
+    )
+
+
+def registry_key(call: Call) -> str:
+    """The key as upstream's messages show it.  Quirk: without the storage's prefix in a dry run."""
+    request = call.request
+    middle = f"{request.namespace}/" if request.namespace else ""
+    group = f"{call.resource.group}/" if call.resource.custom else ""
+    return f"{'' if call.dry_run else '/registry'}/{group}{call.resource.plural}/{middle}{request.name}"
+
+
+def must_specify_revision(call: Call) -> Refusal:
+    # Quirk: this one message names the plural resource, and prints the number in hexadecimal.
+    resource, name = call.resource, call.request.name
+    text = "Invalid value: 0x0: must be specified for an update"
+    cause = {"reason": "FieldValueInvalid", "message": text, "field": "metadata.resourceVersion"}
+    return Refusal(
+        422,
+        "Invalid",
+        f'{resource.group_resource} "{name}" is invalid: metadata.resourceVersion: {text}',
+        call.details(name, causes=[cause]),
+    )
+
+
+def taken_over(call: Call, item: Item, wanted: Obj) -> Record:
+    """Ownership after an update: who changes a field owns it."""
+    resource = call.resource
+    live = ownership.live_or_given(item.managed, wanted, call.subresource)
+    if isinstance(resource, CustomResource) and resource.lost_version(live):
+        return ()  # it cannot be converted (fieldmanager.go, UpdateNoErrors: the record goes)
+    reset = reset_of(resource, call.subresource)
+    record = ownership.on_update(
+        resource.schema, live, item.obj, wanted, call.writer(), reset, versions_of(call)
+    )
+    if resource.rule == "events" and record is not item.managed:
+        # Quirk: what was owned in the other group's form cannot be converted, and is lost.
+        return tuple(entry for entry in record if entry.api_version == resource.api_version)
+    return record
+
+
+def as_before(call: Call, item: Item, wanted: Obj) -> Record:
+    """Ownership after a write that owns nothing."""
+    return item.managed
+
+
+def update_object(
+    call: Call, transform: Transform, owning: Callable[[Call, Item, Obj], Record] = taken_over
+) -> Steps:
+    """Read, change, check and write until nobody interfered, as long as the request lasts (etcd3/store.go, GuaranteedUpdate).
+
+    `owning` is asked after `transform`.
+    """
+    key = call.key
+    while True:
+        item = found((yield Get(key)))
+        if item is None:
+            raise call.not_found()
+        wanted = transform(item)
+        obj, record = yield from _prepared(call, wanted, item, owning(call, item, wanted))
+        removed = "deletionTimestamp" in obj["metadata"] and _is_removed(call, obj)
+        if not removed and obj == item.obj:
+            record = ownership.kept_times(item.managed, record)
+            if record == item.managed:
+                return Reply(200, item=item, warnings=tuple(call.warnings))
+        if call.dry_run:
+            item = Item(item.key, obj, item.rev, item.created, record)
+            return Reply(200, item=item, warnings=tuple(call.warnings))
+        if removed:
+            answer = yield Delete(key, item.rev, call.request.cause)
+        else:
+            check_size(call, obj)
+            obj = {**obj, "metadata": {**obj["metadata"]}}
+            answer = yield Put(key, obj, item.rev, record, call.request.cause)
+        done = written(answer)
+        if done is not None:
+            shown = Item(done.key, obj, item.rev, item.created, record) if removed else done
+            return Reply(200, item=shown, warnings=tuple(call.warnings))
+
+
+def _prepared(
+    call: Call, wanted: Obj, item: Item, record: Record
+) -> Generator[Op, Answer, tuple[Obj, Record]]:
+    """The object an update stores, and who owns its fields then."""
+    registry, resource = call.registry, call.resource
+    names, old, plural = registry.names, item.obj, resource.rule
+    new = without_record(registry.rules.admit(call, wanted, old))
+    if wanted is not old:
+        new = _once_owned(call, new, admitted=True)
+    if resource.namespaced and not new["metadata"].get("namespace"):
+        new = with_metadata(new, namespace=call.request.namespace)
+    new = keep_system_fields(new, old)
+    if call.subresource == "status":
+        new = for_status(plural, new, old, names)
+    elif call.subresource == "finalize":
+        new = for_finalize(new, old, names)
+    elif call.subresource == "ephemeralcontainers":
+        # Quirk: the record is the old pod's, as all but the one list (dropNonEphemeralContainerUpdates).
+        new, record = for_ephemeral(new, old), item.managed
+    elif call.subresource == "":
+        if plural == "services":
+            new = yield from _allocate(call, new, old)
+        new = for_update(plural, new, old, names, call.registry.gates)
+    if new["metadata"].get("resourceVersion") != old["metadata"]["resourceVersion"]:
+        new = with_metadata(new, resourceVersion=old["metadata"]["resourceVersion"])
+    if new.get("status") is not wanted.get("status"):
+        record = ownership.rebound(record, wanted, new)
+    if new is not old:
+        registry.rules.valid(call, new, old)
+        if not call.subresource:
+            said = [*warnings_of(plural, new, names)]
+            said += pod_warnings(plural, new, old, names) if call.from_outside else []
+            call.warnings += [text for text in said if text not in call.warnings]
+        registry.rules.check(call, new, old)
+        charge = registry.rules.charge(call, new, old)
+        if charge is not None:
+            yield from charge
+    return new, record
+
+
+def _is_removed(call: Call, obj: Obj) -> bool:
+    """True if this update takes the last thing away that kept a deleted object."""
+    metadata = obj["metadata"]
+    if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
+        return False
+    if metadata.get("deletionGracePeriodSeconds", 0) != 0:
+        return False
+    return call.resource.rule != "namespaces" or not (obj.get("spec") or {}).get("finalizers")
+
+
+# --- patch ------------------------------------------------------------------------------------------------
+
+
+def patch(call: Call) -> Steps:
+    """PATCH of JSON, merge or strategic merge kind."""
+    names, resource = call.registry.names, call.resource
+    kind = call.request.content_type.partition(";")[0].strip()
+    known = (names.media_json_patch, names.media_merge_patch, names.media_strategic_patch)
+    if kind not in known or (resource.custom and kind == known[-1]):
+        raise unsupported_patch(call)
+    body, twice = patch_body(call, kind)
+    strategic = kind == names.media_strategic_patch
+
+    def change(item: Item) -> Obj:
+        problems = twice
+        try:
+            if strategic:
+                out: Obj = strategic_merge(resource.schema, item.obj, body)
+            elif kind == names.media_merge_patch:
+                check_merge_patch(body)
+                out = merge_patch(item.obj, body)
+            else:
+                problems = json_patch_problems(body)
+                out = json_patch(_with_record(item, body), body)
+        except PatchError as error:
+            raise Refusal(error.code, error.reason, error.message, error.details) from None
+        if out is item.obj and not problems:
+            return item.obj
+        if call.unchecked:
+            shown = partial(go_print, body) if strategic else partial(_document, item, out, body)
+            wrong = restore_error(resource.schema, out) if strategic else ""
+            out = conform(call, resource, out, Patched(shown, wrong, problems))
+        check_name(out, call)
+        revision = out["metadata"].get("resourceVersion", "")
+        parse_revision(revision)
+        if revision and revision != item.obj["metadata"]["resourceVersion"]:
+            raise call.modified()
+        return call.registry.rules.defaults(resource, tidied(out), call.subresource)
+
+    return (yield from update_object(call, change))
+
+
+def patch_body(call: Call, kind: str) -> tuple[Json, list[str]]:
+    """The patch, and the keys that it has twice, as they are reported.
+
+    The operations of a JSON patch keep their duplicates, for `json_patch_problems`, and none is reported here.
+    """
+    body = call.request.body
+    if isinstance(body, bytes | bytearray):
+        try:
+            body = parse_noting_twice(bytes(body).decode("utf-8", "replace"))
+        except ValueError as error:
+            text = "" if kind == call.registry.names.media_strategic_patch else "error decoding patch: "
+            raise bad_request(f"{text}{error}") from None
+    if kind == call.registry.names.media_json_patch:
+        return body, []
+    twice = duplicate_fields(body) if call.from_outside else []
+    return plain(body) if twice else body, twice
+
+
+def _with_record(item: Item, patch: Json) -> Obj:
+    """The object as a JSON patch sees it: with its record of ownership, where the patch speaks of that."""
+    paths = [str(any_of(operation).get("path")) for operation in patch] if isinstance(patch, list) else []
+    if not any(path.startswith("/metadata/managedFields") for path in paths):
+        return item.obj
+    return with_metadata(item.obj, managedFields=ownership.render(item.managed, item.obj) or None)
+
+
+def _document(item: Item, out: Json, patch: Json) -> str:
+    """A patched object that does not fit its type, as upstream quotes it: with its record, patched maps by key."""
+    if isinstance(out, dict) and isinstance(out.get("metadata"), dict) and item.managed:
+        out = with_metadata(out, managedFields=ownership.render(item.managed, item.obj))
+
+    def by_key(value: Json, touched: Json) -> Json:
+        if not isinstance(value, dict) or not isinstance(touched, dict):
+            return value
+        return {key: by_key(value[key], touched.get(key)) for key in sorted(value)}
+
+    return json.dumps(by_key(out, patch), separators=(",", ":"), ensure_ascii=False)
+
+
+def unsupported_patch(call: Call) -> Refusal:
+    names = call.registry.names
+    kinds = (
+        names.media_json_patch,
+        names.media_merge_patch,
+        *(() if call.resource.custom else (names.media_strategic_patch,)),
+        names.media_apply_patch,
+    )
+    text = (
+        f"the body of the request was in an unknown format - accepted media types include: {', '.join(kinds)}"
+    )
+    return Refusal(415, "UnsupportedMediaType", text)

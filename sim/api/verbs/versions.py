@@ -1,0 +1,40 @@
+"""The other versions of a kind, for entries of ownership that were written in them.
+
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/fieldmanager/versionconverter.go.
+Differs  where somebody else would have to convert (a webhook), entries are read in the version of the request.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from sim.api.crd.served import CustomResource
+from sim.api.kinds.forms.conversion import form_of
+from sim.api.ownership.managed import Version, Versions
+from sim.api.types import Obj
+from sim.api.verbs.call import Call
+
+
+def versions_of(call: Call) -> Versions | None:
+    """The versions of the call's kind; None where all have the same fields."""
+    resource = call.resource
+    if isinstance(resource, CustomResource):
+        differs = not resource.webhook
+    else:
+        differs = resource.rule == "horizontalpodautoscalers"
+    return partial(_version, call) if differs else None
+
+
+def _version(call: Call, api_version: str) -> Version | None:
+    group, _, version = api_version.rpartition("/")
+    names = call.registry.names
+    other = call.registry.scheme.find(group, version, call.resource.plural)
+    if other is None:
+        return None
+    here, there = form_of(call.resource, names), form_of(other, names)
+
+    def shown(obj: Obj) -> Obj:
+        stored = obj if here is None else here.stored(obj)
+        return stored if there is None else there.shown(stored)
+
+    return Version(other.schema, shown)

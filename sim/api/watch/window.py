@@ -1,0 +1,169 @@
+"""The recent events of one resource, as many as a watch cache keeps.
+
+Turns the changes of a resource, in order, into those that a watch can start from.
+
+Holds: what is kept is the same whether changes come one by one or many at once.
+
+Mirrors  kubernetes v1.25 apiserver pkg/storage/cacher/watch_cache.go (resizeCacheLocked).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
+
+from sim.api.store import Change
+from sim.api.watch.columnar_renewals import Runs
+from sim.api.watch.horizon import NEVER_US
+from sim.units import SECOND
+
+# watch_cache.go: ring of 100 to 102400 events, sized to hold 75 s (eventFreshDuration).
+WINDOW_MIN, WINDOW_MAX = 100, 102_400
+FRESH_US = 75 * SECOND
+RUN = 64  # events of a piece, below WINDOW_MIN
+
+
+def at_us(changes: Sequence[Change], index: int) -> int:
+    """When one of these happened, without making it."""
+    return changes.at_us(index) if type(changes) is Runs else changes[index].at_us
+
+
+class Ring:
+    """Changes in order, first in, first out; kept in the pieces in which they came, which may be `Runs`."""
+
+    __slots__ = ("_ends", "_gone", "_pieces")
+
+    def __init__(self) -> None:
+        self._pieces: list[Sequence[Change]] = []
+        self._ends: list[int] = []  # of the pieces, counted from the first change there ever was
+        self._gone = 0
+
+    def __len__(self) -> int:
+        return self._ends[-1] - self._gone if self._ends else 0
+
+    def __getitem__(self, index: int) -> Change:
+        piece, place = self._find(index)
+        return piece[place]
+
+    def at_us(self, index: int) -> int:
+        """When one of them happened."""
+        place = index + (self._gone if index >= 0 else self._ends[-1])  # as `_find`: asked with each event
+        at = bisect_right(self._ends, place)
+        return at_us(self._pieces[at], place - self._ends[at])
+
+    def rev(self, index: int) -> int:
+        """The revision of one of them, without making it."""
+        piece, place = self._find(index)
+        return piece.rev(place) if type(piece) is Runs else piece[place].rev
+
+    def after(self, rev: int) -> list[Change]:
+        """Those after a revision, without a look at the others: agents ask by the thousands, and nearly all for none."""
+        places = range(len(self))
+        return [self[at] for at in places[bisect_right(places, rev, key=self.rev) :]]
+
+    def _find(self, index: int) -> tuple[Sequence[Change], int]:
+        place = index + (self._gone if index >= 0 else self._ends[-1])
+        at = bisect_right(self._ends, place)
+        return self._pieces[at], place - self._ends[at]
+
+    def __iter__(self) -> Iterator[Change]:
+        return islice(chain.from_iterable(self._pieces), self._gone - self._begin(), None)
+
+    def _begin(self) -> int:
+        return self._ends[0] - len(self._pieces[0]) if self._ends else self._gone
+
+    def extend(self, piece: Sequence[Change]) -> None:
+        last = self._pieces[-1] if self._pieces else None
+        if type(last) is list and type(piece) is list and len(last) < RUN:
+            last += piece
+            self._ends[-1] += len(piece)
+        else:
+            self._pieces.append(piece[:])
+            self._ends.append((self._ends[-1] if self._ends else self._gone) + len(piece))
+
+    def drop(self, count: int) -> int:
+        """Let the oldest go; answers the revision of the last of them."""
+        rev = self.rev(count - 1)
+        self._gone += count
+        whole = bisect_right(self._ends, self._gone)
+        del self._pieces[:whole], self._ends[:whole]
+        return rev
+
+    def clear(self) -> None:
+        self._pieces, self._ends = [], []
+
+
+class Window:
+    """The recent events of a resource, in a ring that grows and shrinks as upstream's does.
+
+    shown_us: up to when they are shown; what is not has not come to upstream's yet, and lets none go
+    """
+
+    __slots__ = ("_full", "_shown_us", "capacity", "changes", "dropped_rev")
+
+    def __init__(self, start_rev: int, shown_us: Callable[[], int] = lambda: NEVER_US) -> None:
+        self.capacity = WINDOW_MIN
+        self.changes = Ring()
+        self.dropped_rev = start_rev  # events up to this revision are not in the window
+        self._full = False  # it has let one go
+        self._shown_us = shown_us
+
+    @property
+    def oldest(self) -> int:
+        """The oldest revision that a watch can start after.
+
+        Quirk (getAllEventsSinceLocked): as soon as one event has been let go it is that before the first that is left, though
+        nothing of this resource may have happened since the one that went.
+        """
+        return self.changes.rev(0) - 1 if self._full and len(self.changes) else self.dropped_rev
+
+    def restart(self, rev: int) -> None:
+        """Begin anew behind a revision."""
+        self.changes.clear()
+        self.dropped_rev, self._full = rev, False
+
+    def add(self, found: Sequence[Change]) -> None:
+        if len(self.changes) + len(found) <= self.capacity:
+            self.changes.extend(found)
+            return
+        start = 0
+        while start < len(found):
+            for size in (max(RUN, self.capacity // 4), RUN):
+                run = found[start : start + size]
+                if self._shift(run):
+                    break
+            else:
+                self._add(run)
+            start += len(run)
+
+    def _shift(self, run: Sequence[Change]) -> bool:
+        """As `_add`, at once where that surely leaves the capacity as it is: the usual case."""
+        changes, capacity = self.changes, self.capacity
+        count = len(changes) + len(run) - capacity
+        if count > len(run):
+            return False  # not all that was to go has gone
+        if count > 0:
+            first_us = at_us(run, len(run) - count)  # of the first that has another one go
+            if first_us - changes.at_us(count - 1) < FRESH_US:
+                return False
+            if at_us(run, -1) - changes.at_us(-min(capacity // 4, len(changes))) > FRESH_US:
+                return False
+            if changes.at_us(count - 1) > self._shown_us():
+                return False
+            self.dropped_rev, self._full = changes.drop(count), True
+        changes.extend(run)
+        return True
+
+    def _add(self, found: Sequence[Change]) -> None:
+        changes, capacity = self.changes, self.capacity
+        for change in found:
+            if (count := len(changes)) >= capacity:
+                if change.at_us - changes.at_us(0) < FRESH_US:
+                    capacity = min(capacity * 2, WINDOW_MAX)
+                elif change.at_us - changes.at_us(-(capacity // 4)) > FRESH_US:
+                    capacity = max(capacity // 2, WINDOW_MIN)
+                if (gone := count - capacity + 1) > 0 and changes.at_us(gone - 1) <= self._shown_us():
+                    self.dropped_rev, self._full = changes.drop(gone), True
+            changes.extend([change])
+        self.capacity = capacity

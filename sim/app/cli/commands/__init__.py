@@ -1,0 +1,27 @@
+"""The subcommands of `orrery`, one module a group.
+
+A group registers itself by a function `add(commands)` that adds its parsers, each with `set_defaults(call=...)`: a
+function of the parsed arguments that returns the exit status.  `GROUPS` lists them in the order of the help.
+
+Holds: importing a group imports nothing heavy; what a command needs is imported when it is called.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sim.app.cli.commands import files, replay, run, serve, sweep, trace
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+GROUPS: tuple[Callable[[Commands], None], ...] = (
+    run.add,
+    sweep.add,
+    files.add,
+    serve.add,
+    replay.add,
+    trace.add,
+)

@@ -1,0 +1,199 @@
+"""What several commands share: exit statuses, arguments, and their checks."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sim.app.interrupts import ends_as_interrupts, exit_status
+from sim.app.printed import visible
+from sim.errors import InputError
+from sim.files import check_output
+from sim.units import JSON_WHOLE_MAX
+
+if TYPE_CHECKING:
+    from sim.app.study.outcome import Outcome
+    from sim.app.study.pool import Pool
+
+EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT = 0, 1, 2
+EXIT_UNHEARD = 141  # as of a program that ends by SIGPIPE
+OUT = Path("out")  # where files go that nobody named; made when it is needed
+
+
+def add_scenario(parser: argparse.ArgumentParser, optional: bool = False) -> None:
+    parser.add_argument(
+        "scenario",
+        type=Path,
+        metavar="SCENARIO",
+        nargs="?" if optional else None,
+        help="a scenario file (YAML)",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="override a value of the file, e.g. cluster.nodes[0].count=6 or timeline.outage.at=3m (repeatable)",
+    )
+
+
+def add_seed(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--seed", type=seed, metavar="N", help="seed of all randomness (default: the scenario's)"
+    )
+
+
+def seed(text: str) -> int:
+    return whole(text, 0, JSON_WHOLE_MAX, "is no seed: a whole number from 0 to 2^53 - 1")
+
+
+def count(text: str) -> int:
+    return whole(text, 0, 20_000, "is no number of nodes from 0 to 20000")
+
+
+def whole(text: str, low: int, high: int, problem: str) -> int:
+    if text.isascii() and text.isdecimal() and len(text) <= len(str(high)) and low <= int(text) <= high:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text} {problem}")
+
+
+def tell(note: str) -> None:
+    """Say something beside the results, if there is something to say."""
+    if note:
+        print(visible(f"orrery: {note}"), file=sys.stderr)
+
+
+def check_outputs(*outputs: Path | None, inputs: Sequence[Path | None] = (), private: bool = False) -> None:
+    """Refuse, before the work, files that cannot be written, are read (`inputs`), or are named twice.
+
+    What can be made again replaces an earlier file (`sim.files.replaced`).  private: for their owner only.
+    Raises InputError.
+    """
+    named: list[Path] = []
+    for file in outputs:
+        if file is None:
+            continue
+        if file.parent == OUT and not OUT.exists():
+            OUT.mkdir(exist_ok=True)
+        check_output(file, private)
+        if any(each is not None and _is_same(file, each) for each in inputs):
+            raise InputError("is read: it would be overwritten", str(file), "name another file")
+        if any(_is_same(file, each) for each in named):
+            raise InputError("is to hold two things", str(file), "name another file for one of them")
+        named.append(file)
+
+
+def _is_same(first: Path, second: Path) -> bool:
+    """True if both name one file; two outputs may go to one device."""
+    if first.exists() and second.exists():
+        return first.is_file() and first.samefile(second)
+    return first.resolve() == second.resolve()
+
+
+def gathered(found: Iterable[Outcome]) -> tuple[list[Outcome], int, str]:
+    """Outcomes as far as they come; what stopped them is for after what is done has been shown: an exit status (0: nothing did) and
+    what is told.  Raises InputError where nothing is done yet."""
+    outcomes: list[Outcome] = []
+    try:
+        with ends_as_interrupts():
+            for one in found:
+                outcomes.append(one)  # one by one: what came before an interrupt stays
+    except KeyboardInterrupt as error:
+        return outcomes, exit_status(error), ""
+    except InputError as error:  # the results file, or where the runs take place
+        if not outcomes:
+            raise
+        return outcomes, EXIT_BAD_INPUT, str(error)
+    return outcomes, EXIT_OK, ""
+
+
+def stopped_early(kept: Path | None) -> str:
+    """What becomes of what is done.  kept: the file of --resume"""
+    if kept is None:
+        return "stopped early: what is done is lost, --resume FILE would have kept it"
+    return f"stopped early: {kept} keeps what is done, the same command does the rest"
+
+
+class Files:
+    """Writes what was asked for beside the results; what cannot be written is told after them, and lost alone."""
+
+    def __init__(self) -> None:
+        self._failed: list[str] = []
+
+    def write(self, file: Path | None, make: Callable[[Path], object]) -> Path | None:
+        """The file, if it is written."""
+        if file is None:
+            return None
+        try:
+            make(file)
+        except OSError as error:
+            self._failed.append(f"{file}: cannot be written: {error.strerror or error}")
+            return None
+        except InputError as error:  # a link or a folder that was made there since the start
+            self._failed.append(str(error))
+            return None
+        return file
+
+    def told(self, status: int) -> int:
+        """Tell what failed; the exit status, if nothing did the one given."""
+        for failure in self._failed:
+            tell(failure)
+        return EXIT_BAD_INPUT if self._failed else status
+
+
+def report_of(arguments: argparse.Namespace, name: str) -> Path | None:
+    """Where the HTML report goes, if anywhere.  Raises InputError if it cannot go there."""
+    report: Path | None = arguments.report
+    if report is not None and arguments.no_report:
+        raise InputError("contradicts --no-report", "--report")
+    if arguments.no_report or (report is None and arguments.json):
+        return None
+    report = report or OUT / f"{name}.html"
+    try:
+        check_outputs(report)
+    except (InputError, OSError) as error:
+        raise InputError(str(error), "", "" if arguments.report else "--report FILE or --no-report") from None
+    return report
+
+
+def add_many(parser: argparse.ArgumentParser, seeds: int | None = None) -> None:
+    """What goes with many runs."""
+    parser.add_argument(
+        "--seeds",
+        type=positive,
+        default=seeds,
+        metavar="N",
+        help="run that many seeds, from the seed on" + (f" (default: {seeds})" if seeds else ""),
+    )
+    parser.add_argument(
+        "--jobs", "-j", type=positive, metavar="M", help="worker processes (default: one a core)"
+    )
+    parser.add_argument(
+        "--resume",
+        type=Path,
+        metavar="FILE",
+        help="keep results in this file (JSON lines), and skip those it has",
+    )
+    parser.add_argument(
+        "--dask",
+        metavar="ADDRESS",
+        help="run on the Dask cluster of this scheduler, e.g. tcp://10.0.0.1:8786, whose workers have the same orrery",
+    )
+
+
+def positive(text: str) -> int:
+    return whole(text, 1, 10_000_000, "is no number from 1 to 10000000")
+
+
+def pool_of(arguments: argparse.Namespace) -> Pool:
+    """Where many runs take place."""
+    from sim.app.study.pool import cores, dask, processes
+
+    if arguments.dask is not None:
+        if arguments.jobs is not None:
+            raise InputError("is not for a Dask cluster, which has its workers", "--jobs")
+        return dask(arguments.dask)
+    return processes(arguments.jobs or cores())

@@ -1,0 +1,103 @@
+"""`orrery validate` and `orrery list`: scenario files without running them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sim.app.cli.commands.arguments import EXIT_BAD_INPUT, EXIT_OK, tell
+from sim.app.printed import visible
+from sim.errors import InputError
+
+if TYPE_CHECKING:
+    from sim.app.cli.commands import Commands
+    from sim.scenario.plan.plan import Plan
+
+
+def add(commands: Commands) -> None:
+    validate = commands.add_parser(
+        "validate",
+        help="check scenario files without running them",
+        description="Checks all that can be known before a run: keys, times, units, flags, names of nodes, actors and "
+        "steps, manifests, expectations. Prints a line a file; of a bad one file, line, column and remedy. Exit status: "
+        "0 all are sound, 2 one is not.",
+        epilog="example: orrery validate scenarios/*.yaml",
+    )
+    validate.add_argument(
+        "scenarios", type=Path, nargs="+", metavar="SCENARIO", help="a scenario file (YAML)"
+    )
+    validate.set_defaults(call=_validate)
+
+    listing = commands.add_parser(
+        "list",
+        help="list the scenarios in a folder, with what they show",
+        description="Lists the scenario files (*.yaml) in a folder, each with its description. Exit status: 0, or 2 if "
+        "a file is bad.",
+        epilog="example: orrery list scenarios",
+    )
+    listing.add_argument(
+        "folder",
+        type=Path,
+        nargs="?",
+        default=Path("scenarios"),
+        metavar="FOLDER",
+        help="where to look (default: %(default)s)",
+    )
+    listing.add_argument("--json", action="store_true", help="print a JSON list")
+    listing.set_defaults(call=_list)
+
+
+def _validate(arguments: argparse.Namespace) -> int:
+    from sim.app.notes import notes_of
+
+    status = EXIT_OK
+    for path in arguments.scenarios:
+        try:
+            plan = _checked(path)
+            for note in notes_of(plan):
+                tell(note)
+        except InputError as error:
+            tell(str(error))
+            status = EXIT_BAD_INPUT
+        else:
+            counts = f"{len(plan.cluster.nodes)} nodes, {len(plan.steps)} steps, {len(plan.expectations)} expectations"
+            print(visible(f"{path}: ok ({counts})"))
+    return status
+
+
+def _checked(path: Path) -> Plan:
+    """The scenario of a file.  Raises InputError."""
+    from sim.app.options import check_options
+    from sim.app.run import expectations_of
+    from sim.scenario.plan.compile import load
+
+    plan = load(path)
+    check_options(plan.cluster)
+    expectations_of(plan)
+    return plan
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    if not arguments.folder.is_dir():
+        problem = "is no folder" if arguments.folder.exists() else "no such folder"
+        raise InputError(problem, str(arguments.folder))
+    rows, status = [], EXIT_OK
+    for path in sorted(arguments.folder.glob("*.yaml")):
+        try:
+            plan = _checked(path)
+        except InputError as error:
+            tell(str(error))
+            status = EXIT_BAD_INPUT
+        else:
+            rows.append({"file": str(path), "name": plan.name, "description": plan.description})
+    if not rows and status == EXIT_OK:
+        tell(f"{arguments.folder}: there are no scenarios (*.yaml) in it")
+    if arguments.json:
+        print(json.dumps(rows))
+    else:
+        width = max((len(row["file"]) for row in rows), default=0)
+        for row in rows:
+            print(visible(f"{row['file']:{width}}  {row['description']}".rstrip()))
+    return status

@@ -1,0 +1,53 @@
+"""`orrery replay`: what was served, made again."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sim.app.cli.commands.arguments import check_outputs, tell
+from sim.app.cli.commands.run import add_outputs, run_once
+
+if TYPE_CHECKING:
+    from sim.app.cli.commands import Commands
+
+
+def add(commands: Commands) -> None:
+    replay = commands.add_parser(
+        "replay",
+        help="make a run again that was served",
+        description="Makes the run of orrery serve --journal again, as fast as possible and event for event, with all "
+        "that clients did: for its trace, its report, and the verdict on its scenario's expectations. Exit status: 0 "
+        "it is as it was and all hold, 1 it is not or one failed, 2 bad input.",
+        epilog="example: orrery replay out/night.journal --trace out/night.trace",
+    )
+    replay.add_argument(
+        "journal", type=Path, metavar="JOURNAL", help="a file written by orrery serve --journal"
+    )
+    replay.add_argument(
+        "--scenario",
+        type=Path,
+        metavar="FILE",
+        help="where the scenario that was served is now (default: where it was)",
+    )
+    add_outputs(replay, "out/<scenario>.html")
+    replay.set_defaults(call=_replay)
+
+
+def _replay(arguments: argparse.Namespace) -> int:
+    from sim.app.run import Outside
+    from sim.app.serving.journal import read_journal
+    from sim.app.study.outcome import program_digest
+
+    journal = read_journal(arguments.journal)
+    plan = journal.plan(arguments.scenario)
+    outputs = arguments.trace, arguments.perfetto, arguments.report, arguments.junit
+    check_outputs(*outputs, inputs=(arguments.journal, arguments.scenario))
+    tell(journal.note)
+    if journal.head.program != program_digest():
+        tell("the journal was written by another version of this program: the run may come out otherwise")
+    if journal.end is None:
+        tell("the server was killed or goes on: nothing tells how its run ended")
+    served = journal.end.trace_sha256 if journal.end is not None else ""
+    return run_once(arguments, plan, Outside(journal.head.epoch_us, journal.operations, served))

@@ -1,0 +1,170 @@
+"""`orrery run`: a scenario, once or under many seeds."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from sim.app.cli.commands.arguments import (
+    EXIT_FAILED,
+    EXIT_OK,
+    Files,
+    add_many,
+    add_scenario,
+    add_seed,
+    check_outputs,
+    gathered,
+    pool_of,
+    report_of,
+    stopped_early,
+    tell,
+)
+from sim.app.interrupts import ends_as_interrupts
+from sim.errors import InputError
+from sim.files import write_text
+
+if TYPE_CHECKING:
+    from sim.app.cli.commands import Commands
+    from sim.app.run import Outside
+    from sim.scenario.plan.plan import Plan
+
+
+def add(commands: Commands) -> None:
+    run = commands.add_parser(
+        "run",
+        help="run a scenario, once or under many seeds, and judge it",
+        description="Runs a scenario as fast as possible and prints each expectation's measured value beside the "
+        "wanted one; with --seeds its distribution over many runs, one process a core. Exit status: 0 all hold, "
+        "1 one failed, 2 bad input, 130 stopped by Ctrl-C (143 by SIGTERM, 129 by SIGHUP); of many seeds those that are "
+        "done are shown then.",
+        epilog="examples: orrery run scenarios/zone-outage.yaml --seed 3 --trace out/zone.trace; "
+        "orrery run scenarios/single-node-death.yaml --seeds 500 --resume out/deaths.jsonl",
+    )
+    add_scenario(run)
+    add_seed(run)
+    add_many(run)
+    add_outputs(run, "out/<scenario>.html, of many seeds out/<scenario>-seeds.html")
+    run.set_defaults(call=_run)
+
+
+def add_outputs(parser: argparse.ArgumentParser, report: str) -> None:
+    """What is written of a run.  report: where its report goes if nobody says where."""
+    parser.add_argument(
+        "--trace", type=Path, metavar="FILE", help="write every event of a single run to this file"
+    )
+    parser.add_argument(
+        "--perfetto", type=Path, metavar="FILE", help="write a single run here for https://ui.perfetto.dev"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    parser.add_argument(
+        "--report",
+        type=Path,
+        metavar="FILE",
+        help=f"write the HTML report here (default: {report}; with --json only if given)",
+    )
+    parser.add_argument("--no-report", action="store_true", help="write no HTML report")
+    parser.add_argument(
+        "--junit", type=Path, metavar="FILE", help="write JUnit XML, a test case an expectation"
+    )
+    parser.add_argument("--quiet", "-q", action="store_true", help="no progress display")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from sim.app.notes import notes_of
+    from sim.scenario.plan.compile import load
+
+    plan = load(arguments.scenario, arguments.set)
+    for note in notes_of(plan):
+        tell(note)
+    outputs = arguments.trace, arguments.perfetto, arguments.report, arguments.junit, arguments.resume
+    check_outputs(*outputs, inputs=(arguments.scenario,))
+    if arguments.seeds is not None:
+        return _run_many(arguments, plan)
+    for option in ("jobs", "dask", "resume"):
+        if getattr(arguments, option) is not None:
+            raise InputError("is for many seeds", f"--{option}", "add --seeds N")
+    return run_once(arguments, plan if arguments.seed is None else replace(plan, seed=arguments.seed))
+
+
+def run_once(arguments: argparse.Namespace, plan: Plan, outside: Outside | None = None) -> int:
+    """Run a plan, as `run_plan` does, write what was asked for, and print the result; the exit status."""
+    from sim.app.cluster import no_collection
+    from sim.app.inspect.run_terminal import print_result, run_shown
+    from sim.app.inspect.traces import write_perfetto
+    from sim.app.notes import notes_of
+    from sim.app.study.study_report import junit_of_result
+
+    live = not (arguments.json or arguments.quiet)
+    report = report_of(arguments, plan.name)
+    files = Files()
+    kept = _trace_file(arguments.trace, report is not None or arguments.perfetto is not None)
+    with ends_as_interrupts(by_trio=True), no_collection(), kept as trace:
+        result = run_shown(plan, trace_file=trace, live=live, outside=outside)
+        if trace is not None:
+            files.write(arguments.perfetto, partial(write_perfetto, trace))
+            if report is not None:
+                from sim.app.inspect.run_report import write_report
+
+                report = files.write(report, lambda file: write_report(file, plan, result, trace))
+    files.write(arguments.junit, lambda file: write_text(file, junit_of_result(plan, result)))
+    if arguments.json:
+        print(json.dumps({**result.to_json(), "notes": notes_of(plan)}))
+    else:
+        print_result(plan, result, report, arguments.trace)
+    return files.told(EXIT_OK if result.ok else EXIT_FAILED)
+
+
+@contextmanager
+def _trace_file(asked: Path | None, needed: bool) -> Iterator[Path | None]:
+    """Where the trace goes: where it was asked for, or somewhere for as long as it is needed."""
+    if asked is not None or not needed:
+        yield asked
+        return
+    with TemporaryDirectory() as folder:
+        yield Path(folder) / "run.trace"
+
+
+def _run_many(arguments: argparse.Namespace, plan: Plan) -> int:
+    from sim.app.notes import notes_of
+    from sim.app.options import check_options
+    from sim.app.study.results import Results
+    from sim.app.study.study_report import junit_of_study, write_study
+    from sim.app.study.summary import jobs_of, study_of
+    from sim.app.study.terminal import followed, print_study, progress
+
+    for option in ("trace", "perfetto"):
+        if getattr(arguments, option) is not None:
+            raise InputError("is of one run", f"--{option}", "give --seed N without --seeds")
+    check_options(plan.cluster)
+    study_of(plan, [], 0)  # a bad expectation is told before anything runs
+    first = plan.seed if arguments.seed is None else arguments.seed
+    report = report_of(arguments, f"{plan.name}-seeds")
+    results, pool = Results(arguments.resume), pool_of(arguments)
+    jobs = list(jobs_of(plan, first, arguments.seeds))
+    tell(results.told(jobs))
+    started = perf_counter()
+    with progress(plan.name, arguments.seeds, not (arguments.json or arguments.quiet)) as display:
+        outcomes, stopped, why = gathered(followed(results.perform(jobs, pool), display, results.kept(jobs)))
+    study = study_of(plan, outcomes, arguments.seeds)
+    if not outcomes:
+        report = None
+    files = Files()
+    report = files.write(report, lambda file: write_study(file, plan, study, arguments.set))
+    files.write(arguments.junit, lambda file: write_text(file, junit_of_study(plan, study, arguments.set)))
+    if arguments.json:
+        print(json.dumps({**study.to_json(), "notes": notes_of(plan)}))
+    else:
+        print_study(plan, study, perf_counter() - started, arguments.set, report)
+    if stopped:
+        tell(why)
+        tell(stopped_early(arguments.resume))
+        return files.told(stopped)
+    return files.told(EXIT_OK if study.ok else EXIT_FAILED)

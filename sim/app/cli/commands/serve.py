@@ -1,0 +1,104 @@
+"""`orrery serve`: a simulated cluster behind the real API."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sim.app.cli.commands.arguments import add_scenario, add_seed, check_outputs, count, whole
+from sim.errors import InputError
+
+if TYPE_CHECKING:
+    from sim.app.cli.commands import Commands
+
+
+HOST_MAX = 253  # letters of a name: RFC 1035
+
+
+def add(commands: Commands) -> None:
+    serve = commands.add_parser(
+        "serve",
+        help="serve the real REST API from a simulated cluster",
+        description="Serves the REST API over TLS while the cluster lives. Without a scenario: a control plane with no node.",
+        epilog="example: orrery serve scenarios/zone-outage.yaml --naming kubernetes --pace 60 --client-config out/config",
+    )
+    add_scenario(serve, optional=True)
+    serve.add_argument(
+        "--host", type=_host, default="127.0.0.1", help="address to listen on (default: %(default)s)"
+    )
+    serve.add_argument(
+        "--port", type=_port, default=6443, help="port to listen on, 0 for any (default: %(default)s)"
+    )
+    serve.add_argument(
+        "--pace", type=_pace, default=1.0, metavar="1|60|max", help="virtual seconds a second (default: 1)"
+    )
+    serve.add_argument("--nodes", type=count, metavar="N", help="add that many nodes")
+    serve.add_argument(
+        "--naming", choices=("orch", "kubernetes"), help="identifiers served (default: the scenario's)"
+    )
+    add_seed(serve)
+    serve.add_argument(
+        "--client-config", type=Path, metavar="FILE", help="write a client configuration when ready"
+    )
+    serve.add_argument(
+        "--token-auth-file", type=Path, metavar="FILE", help='further users: token,user,uid,"group1,group2"'
+    )
+    serve.add_argument(
+        "--journal",
+        type=Path,
+        metavar="FILE",
+        help="write all that clients do to this file, for orrery replay; it must not exist yet",
+    )
+    serve.add_argument(
+        "--force",
+        action="store_true",
+        help="replace an existing journal, and a client configuration that holds other things",
+    )
+    serve.add_argument(
+        "--max-connections",
+        type=_connections,
+        metavar="N",
+        help="connections at a time; idle ones make room for new ones (default: what ulimit -n allows, at most 10000)",
+    )
+    serve.set_defaults(call=_serve)
+
+
+def _host(text: str) -> str:
+    if not text or not text.isascii() or not text.isprintable() or " " in text or len(text) > HOST_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is no host name or address")
+    return text.removeprefix("[").removesuffix("]")  # as addresses of IPv6 stand in URLs
+
+
+def _port(text: str) -> int:
+    return whole(text, 0, 65535, "is no port: a whole number from 0 to 65535")
+
+
+def _connections(text: str) -> int:
+    return whole(text, 1, 1_000_000, "is no number of connections from 1 to 1000000")
+
+
+def _pace(text: str) -> float:
+    if text == "max":
+        return float("inf")
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1e6:
+        raise argparse.ArgumentTypeError(f"{text} is no pace: a number from 0 (paused) to 1000000, or max")
+    return value
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    try:
+        from sim.app.serving.serve import check_client_config, serve
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"serving needs the package {error.name}", "", "pip install 'orrery[serve]'"
+        ) from None
+    inputs = arguments.scenario, arguments.token_auth_file
+    check_outputs(arguments.client_config, arguments.journal, inputs=inputs, private=True)
+    if arguments.client_config is not None and not arguments.force:
+        check_client_config(arguments.client_config)
+    return serve(arguments)

@@ -1,0 +1,97 @@
+"""`orrery sweep`: a scenario under varied settings."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from sim.app.cli.commands.arguments import (
+    EXIT_FAILED,
+    EXIT_OK,
+    Files,
+    add_many,
+    add_scenario,
+    add_seed,
+    check_outputs,
+    gathered,
+    pool_of,
+    report_of,
+    stopped_early,
+    tell,
+)
+
+if TYPE_CHECKING:
+    from sim.app.cli.commands import Commands
+
+SEEDS = 20
+
+
+def add(commands: Commands) -> None:
+    sweep = commands.add_parser(
+        "sweep",
+        help="vary settings of a scenario and plot what is measured over them",
+        description="Runs every combination of the varied settings under many seeds and shows each measured quantity "
+        "over them. Whether expectations hold is a result here. Exit status: 0 every run ended, 1 one did not, "
+        "2 bad input, 130 stopped by Ctrl-C (143 by SIGTERM, 129 by SIGHUP).",
+        epilog="example: orrery sweep scenarios/single-node-death.yaml --seeds 20 "
+        "--vary cluster.controllerManager.flags.node-monitor-grace-period=20s,40s,60s "
+        "--vary cluster.controllerManager.flags.node-eviction-rate=0.1,1",
+    )
+    add_scenario(sweep)
+    sweep.add_argument(
+        "--vary",
+        action="append",
+        required=True,
+        metavar="KEY=V1,V2,...",
+        help="values for a key of --set; the first key lies along the charts (repeatable)",
+    )
+    add_seed(sweep)
+    add_many(sweep, SEEDS)
+    sweep.add_argument("--json", action="store_true", help="print one JSON object instead of the tables")
+    sweep.add_argument("--csv", type=Path, metavar="FILE", help="write a line a combination and quantity")
+    sweep.add_argument(
+        "--report",
+        type=Path,
+        metavar="FILE",
+        help="write the HTML page here (default: out/<scenario>-sweep.html; with --json only if given)",
+    )
+    sweep.add_argument("--no-report", action="store_true", help="write no HTML page")
+    sweep.add_argument("--quiet", "-q", action="store_true", help="no progress display")
+    sweep.set_defaults(call=_sweep)
+
+
+def _sweep(arguments: argparse.Namespace) -> int:
+    from sim.app.study.results import Results
+    from sim.app.study.sweep import jobs_of_points, parse_axis, points_of, sweep_of
+    from sim.app.study.sweep_report import print_sweep, write_csv, write_sweep
+    from sim.app.study.terminal import followed, progress
+
+    check_outputs(arguments.csv, arguments.report, arguments.resume, inputs=(arguments.scenario,))
+    axes = [parse_axis(text) for text in arguments.vary]
+    points = points_of(arguments.scenario, arguments.set, axes)
+    jobs = list(jobs_of_points(points, arguments.seed, arguments.seeds))
+    report = report_of(arguments, f"{points[0].plan.name}-sweep")
+    results, pool = Results(arguments.resume), pool_of(arguments)
+    tell(results.told(jobs))
+    name = points[0].plan.name
+    started = perf_counter()
+    with progress(f"{name}: sweep", len(jobs), not (arguments.json or arguments.quiet)) as display:
+        outcomes, stopped, why = gathered(followed(results.perform(jobs, pool), display, results.kept(jobs)))
+    sweep = sweep_of(axes, points, outcomes, jobs, arguments.seeds)
+    if not sweep.quantities:
+        report = None
+    files = Files()
+    report = files.write(report, lambda file: write_sweep(file, sweep))
+    files.write(arguments.csv, lambda file: write_csv(file, sweep))
+    if arguments.json:
+        print(json.dumps({"scenario": name, "complete": len(outcomes) == len(jobs), "rows": sweep.rows()}))
+    else:
+        print_sweep(sweep, perf_counter() - started, report)
+    if stopped:
+        tell(why)
+        tell(stopped_early(arguments.resume))
+        return files.told(stopped)
+    return files.told(EXIT_FAILED if any(study.errors for study in sweep.studies) else EXIT_OK)

@@ -1,0 +1,125 @@
+"""The `orrery` command: parses, calls the subcommand (see `sim.app.cli.commands`), and tells its errors.
+
+Exit status: 0 all expectations hold, 1 one failed, 2 bad input (one line on standard error), 130 interrupted (143 by SIGTERM,
+129 by SIGHUP), 141 whoever read the output went away.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from io import TextIOWrapper
+from typing import NoReturn
+
+from sim.app.cli.commands import GROUPS
+from sim.app.cli.commands.arguments import EXIT_BAD_INPUT, EXIT_UNHEARD
+from sim.app.interrupts import exit_status
+from sim.app.printed import visible
+from sim.errors import InputError
+from sim.version import __version__
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of the console script."""
+    _say_what_can_be_said()
+    try:
+        try:
+            arguments = _parsed(argv)
+            return int(arguments.call(arguments))
+        finally:
+            if sys.stdout is not None:  # it was closed before the start
+                sys.stdout.flush()  # here, where a failure can be told
+    except (InputError, KeyboardInterrupt, OSError, BaseExceptionGroup) as error:
+        status = _told(error)
+        if status is None:
+            raise
+        return status
+
+
+def _say_what_can_be_said() -> None:
+    """A terminal that has not every letter gets a mark in its place, a file's name that is no UTF-8 goes out as it came."""
+    out = sys.stdout
+    if isinstance(out, TextIOWrapper) and out.errors == "strict":
+        out.reconfigure(errors="surrogateescape" if out.encoding.lower() == "utf-8" else "replace")
+
+
+def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The arguments.  argparse takes one that may be left out for left out where options stand before it: `late` is its
+    name, and it is what is left over."""
+    parser = _parser()
+    arguments, rest = parser.parse_known_args(argv)
+    late = getattr(arguments, "late", None)
+    if late is not None and getattr(arguments, late) is None and len(rest) == 1 and rest[0][:1] != "-":
+        setattr(arguments, late, rest.pop())
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    return arguments
+
+
+def _told(error: BaseException) -> int | None:
+    """Tell in one line what is no bug of ours: the exit status, or None if it is one."""
+    if isinstance(error, BaseExceptionGroup):
+        expected = error.subgroup(lambda one: isinstance(one, InputError | KeyboardInterrupt) or _full(one))
+        return None if expected is None else _told(_first(expected))
+    if isinstance(error, BrokenPipeError):
+        _drop_output()
+        return EXIT_UNHEARD
+    if isinstance(error, KeyboardInterrupt):
+        says, status = "interrupted", exit_status(error)
+    elif isinstance(error, OSError):
+        if error.filename is None and not _full(error):
+            return None
+        if error.filename is None:
+            _drop_output()
+        says = f"{error.filename}: {error.strerror}" if error.filename else f"cannot write: {error.strerror}"
+        status = EXIT_BAD_INPUT
+    else:
+        says, status = str(error), EXIT_BAD_INPUT
+    print(visible(f"orrery: {says}"), file=sys.stderr)
+    return status
+
+
+def _full(error: BaseException) -> bool:
+    """Whether it says that a disk takes no more."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+def _drop_output() -> None:
+    """What is still unwritten would be tried again, and complained of, as the interpreter ends."""
+    with suppress(OSError, AttributeError):  # standard output is no file, or closed
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(EXIT_BAD_INPUT, f"orrery: {visible(message)} (see {self.prog} --help)\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = _Parser(
+        prog="orrery",
+        description="A whole container cluster in virtual time: run scenarios, get verdicts with measured times.",
+        epilog="Try: orrery run scenarios/zone-outage.yaml",
+    )
+    parser.add_argument("--version", action="version", version=f"orrery {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for add in GROUPS:
+        add(commands)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Inspection of a run: causes, differences, traces and reports."""

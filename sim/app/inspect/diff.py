@@ -1,0 +1,146 @@
+"""`orrery diff A B`: the first event in which two runs part, what came before it and why it came in each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from sim.app.inspect.traces import as_json, header, print_lines, row, to_stderr, up_to_a_cut
+from sim.app.printed import json_line, visible
+from sim.kernel import Record
+from sim.report.story import Book
+from sim.units import SECOND
+
+CONTEXT = 3  # events told before the first difference
+MOVED = "steps stand at other places in the two scenario files, which is no event"
+CAUSES_MAX = 12  # links told of each side's chain
+
+
+def diff(first: Path, second: Path, *, as_text: bool) -> bool:
+    """Print where two traces part; True if they do not.  Raises InputError."""
+    heads = header(first), header(second)
+    common: list[Record] = []
+    parted: tuple[Record | None, Record | None] | None = None
+    notes: list[str] = []  # of files that are not whole, and of what makes no difference
+    moved = False
+    pairs: Iterator[tuple[Record | None, Record | None]] = zip_longest(
+        up_to_a_cut(first, notes.append), up_to_a_cut(second, notes.append)
+    )
+    for a, b in pairs:  # to the ends: whether the files are whole shows there
+        if parted is not None:
+            continue
+        if a is None or b is None or not (a == b or _elsewhere(a, b)):
+            parted = a, b
+        else:
+            moved = moved or a != b
+            common.append(a)
+    if moved:
+        notes.append(MOVED)
+    for note in notes:
+        to_stderr(note)
+    if as_text:
+        _print((first, second), heads, common, parted)
+    else:
+        print(json_line({**_json(heads, common, parted), "notes": notes}))
+    return parted is None
+
+
+def _elsewhere(first: Record, second: Record) -> bool:
+    """Whether two records are of one step, which stands at another place in its file: that was edited above it."""
+    if first.kind != "step" or second.kind != "step":
+        return False
+    when = (first.at_us, first.cause) == (second.at_us, second.cause)
+    return when and {**first.values, "place": ""} == {**second.values, "place": ""}
+
+
+def _print(
+    files: tuple[Path, Path],
+    heads: tuple[Mapping[str, Any], Mapping[str, Any]],
+    common: list[Record],
+    parted: tuple[Record | None, Record | None] | None,
+) -> None:
+    for line in _settings(heads):
+        print(visible(line))
+    for name in dict.fromkeys([*heads[0], *heads[1]]):
+        if name not in ("settings", "places") and heads[0].get(name) != heads[1].get(name):
+            print(visible(f"{name}: {heads[0].get(name)} and {heads[1].get(name)}"))
+    if parted is None:
+        print(f"the same {len(common):,} events")
+        return
+    print(f"they part at event {len(common) + 1:,}, after {len(common):,} that are the same")
+    book = Book(common)
+    for record in common[-CONTEXT:]:
+        print("  " + row(book.line(record, None)))
+    for line in _differences(*parted):
+        print(visible(f"  {line}"))
+    for mark, file, last in zip("<>", files, parted, strict=True):
+        print(visible(f"{mark} {file}"))
+        if last is None:
+            print("  has no more events")
+        else:
+            print_lines(Book([*common, last]).story(last), CAUSES_MAX)
+
+
+def _settings(heads: tuple[Mapping[str, Any], Mapping[str, Any]]) -> list[str]:
+    """What was set (`--set`) for one run and not, or otherwise, for the other."""
+    first, second = (_set(head.get("settings", ())) for head in heads)
+    return [
+        f"--set {key}: {first.get(key, 'not set')} and {second.get(key, 'not set')}"
+        for key in dict.fromkeys([*first, *second])
+        if first.get(key) != second.get(key)
+    ]
+
+
+def _set(settings: Sequence[str]) -> dict[str, str]:
+    """The value of each key; of one that was set twice the last holds."""
+    parts = (setting.partition("=") for setting in settings)
+    return {key.removeprefix("spec."): value for key, _, value in parts}
+
+
+def _differences(first: Record | None, second: Record | None) -> list[str]:
+    """In what two records differ, where both tell of the same kind of event: the lines may read alike."""
+    if first is None or second is None or first.kind != second.kind:
+        return []
+    told = []
+    if first.at_us != second.at_us:
+        told.append(f"time: {first.at_us / SECOND:.6f}s and {second.at_us / SECOND:.6f}s")
+    if first.cause != second.cause:
+        told.append(f"cause: event {first.cause} and {second.cause}")
+    for name in dict.fromkeys([*first.values, *second.values]):
+        ours, theirs = first.values.get(name), second.values.get(name)
+        if ours != theirs:
+            told.append(f"{name}: {ours} and {theirs}")
+    return told
+
+
+def _json(
+    heads: tuple[Mapping[str, Any], Mapping[str, Any]],
+    common: list[Record],
+    parted: tuple[Record | None, Record | None] | None,
+) -> dict[str, Any]:
+    book = Book(common)
+    sides = (
+        []
+        if parted is None
+        else [
+            {
+                "header": dict(head),
+                "chain": []
+                if record is None
+                else [as_json(line) for line in Book([*common, record]).story(record)],
+            }
+            for head, record in zip(heads, parted, strict=True)
+        ]
+    )
+    differences = [] if parted is None else _differences(*parted)
+    before = [as_json(book.line(record, None)) for record in common[-CONTEXT:]]
+    return {
+        "same": parted is None,
+        "settings": _settings(heads),
+        "events_in_common": len(common),
+        "before": before,
+        "differences": differences,
+        "sides": sides,
+    }

@@ -1,0 +1,42 @@
+"""Writes the HTML report of a run, from its result and its trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sim.app.inspect.traces import records
+from sim.app.run import Result
+from sim.files import write_text
+from sim.report import render
+from sim.report.story import Book, Line
+from sim.scenario.plan.plan import Plan
+
+LINKS_MAX = 60  # of a chain that is shown; the nearest causes
+
+
+def write_report(file: Path, plan: Plan, result: Result, trace: Path) -> None:
+    facts = {
+        "seed": str(result.seed),
+        "nodes": str(len(plan.cluster.nodes)),
+        "virtual time": f"{result.virtual_us / 1e6:.0f} s",
+        "wall time": f"{result.wall_s:.2f} s",
+        "events": f"{result.steps:,}",
+        "trace": result.trace_sha256,
+    }
+    if result.refused:
+        facts["refused"] = "; ".join(result.refused)
+    chains = _chains(result, Book(records(trace)))
+    page = render(
+        plan.name, plan.description, facts, result.verdicts, result.timeline, result.virtual_us, chains
+    )
+    write_text(file, page)
+
+
+def _chains(result: Result, book: Book) -> dict[str, list[Line]]:
+    """For each expectation that an event decided: what led to that event."""
+    chains = {}
+    for verdict in result.verdicts:
+        record = book.write_of(verdict.witness) if verdict.witness else None
+        if record is not None:
+            chains[verdict.name] = book.story(record)[-LINKS_MAX:]
+    return chains

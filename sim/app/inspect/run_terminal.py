@@ -1,0 +1,136 @@
+"""What `orrery run` shows in a terminal: live progress, the verdict table, a small picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+
+import trio
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.live import Live
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
+
+from sim.app.cluster import Cluster
+from sim.app.printed import visible
+from sim.app.run import Outside, Result, run_plan
+from sim.report import Timeline, sparkline
+from sim.scenario.plan.plan import Plan
+from sim.units import format_duration
+
+REFRESH_S = 0.1
+REFUSED_MAX = 5  # lines shown of commands that came to nothing
+PLAIN_WIDTH = 120  # columns of an output that is no terminal
+
+
+class _Console(Console):
+    def __init__(self, width: int | None = None, stderr: bool = False) -> None:
+        # names of expectations and files are printed as they are: "[zone a]" and ":warning:" are no markup in them
+        super().__init__(width=width, stderr=stderr, markup=False, emoji=False)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else visible(text), style, control)
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError  # whose status this program tells by itself; rich would end it as if a run had failed
+
+
+def terminal() -> Console:
+    """Where results are printed: as wide as the terminal, or wide enough for every table here."""
+    console = _Console()
+    return console if console.is_terminal else _Console(width=max(console.width, PLAIN_WIDTH))
+
+
+def run_shown(plan: Plan, *, trace_file: Path | None, live: bool, outside: Outside | None = None) -> Result:
+    """Run a plan, with a live display where the terminal can show one."""
+    console = _Console(stderr=True)
+    run = partial(run_plan, plan, trace_file=trace_file, outside=outside)
+    if not (live and console.is_terminal):
+        return trio.run(run)
+
+    async def watch(cluster: Cluster) -> None:
+        started, last_steps, last_s = perf_counter(), 0, perf_counter()
+        with Live(console=console, transient=True, auto_refresh=False) as display:
+            while True:
+                await trio.sleep(REFRESH_S)
+                now_s, steps = perf_counter(), cluster.kernel.steps
+                rate = (steps - last_steps) / (now_s - last_s)
+                last_steps, last_s = steps, now_s
+                display.update(_progress(plan, cluster, now_s - started, rate), refresh=True)
+
+    return trio.run(partial(run, watch=watch))
+
+
+def _progress(plan: Plan, cluster: Cluster, wall_s: float, rate: float) -> Text:
+    done_us = cluster.kernel.now_us
+    share = done_us / max(1, plan.duration_us)
+    bar = "━" * round(share * 24)
+    counts = cluster.counts()
+    return Text.assemble(
+        (f"{plan.name} ", "bold"),
+        (bar, "green"),
+        ("─" * (24 - len(bar)), "dim"),
+        f" {format_duration(done_us // 1_000_000 * 1_000_000)} of {format_duration(plan.duration_us)}",
+        f"  {done_us / 1e6 / max(wall_s, 1e-9):,.0f}x",
+        f"  {rate:,.0f} events/s",
+        f"  nodes ready {counts['ready']}/{counts['nodes']}  pods running {counts['running']}/{counts['pods']}",
+    )
+
+
+def print_result(plan: Plan, result: Result, report: Path | None, trace: Path | None) -> None:
+    """The verdicts, the picture in small, and where the rest is."""
+    console = terminal()
+    title = f"{plan.name}: {plan.description}" if plan.description else plan.name
+    console.print(Text(title, "bold"))
+    table = Table(box=None, pad_edge=False)
+    for column in ("", "expectation", "measured", "wanted"):
+        table.add_column(column)
+    for verdict in result.verdicts:
+        mark = Text("holds", "green") if verdict.ok else Text("FAILED", "bold red")
+        table.add_row(mark, verdict.name, verdict.measured, verdict.wanted)
+    if result.verdicts:
+        console.print(table)
+    else:
+        console.print("nothing is expected of it", style="dim")
+    for line in result.refused[:REFUSED_MAX]:
+        console.print(Text.assemble(("refused ", "yellow"), line))
+    if len(result.refused) > REFUSED_MAX:
+        console.print(f"refused {len(result.refused) - REFUSED_MAX} more", style="yellow", highlight=False)
+    console.print(_picture(result.timeline, result.virtual_us, max(40, min(100, console.width - 24))))
+    speed = result.virtual_us / 1e6 / max(result.wall_s, 1e-9)
+    console.print(
+        f"{format_duration(result.virtual_us)} of virtual time in {result.wall_s:.2f} s ({speed:,.0f}x), "
+        f"{result.steps:,} events, seed {result.seed}",
+        highlight=False,
+    )
+    console.print(f"trace sha256 {result.trace_sha256}", style="dim", highlight=False)
+    if result.as_served is not None:
+        told = (
+            Text("as it was served", "green")
+            if result.as_served
+            else Text("NOT as it was served", "bold red")
+        )
+        console.print(told)
+    for what, file in (("report", report), ("trace", trace)):
+        if file is not None:
+            console.print(f"{what}: {file}", highlight=False, soft_wrap=True)
+
+
+def _picture(timeline: Timeline, end_us: int, width: int) -> Text:
+    """One row a zone: the share of its nodes that is ready; below it the steps."""
+    picture = Text()
+    for zone in sorted(timeline.nodes):
+        label = f"ready, zone {zone}" if zone else "nodes ready"
+        picture.append(f"{label:>20} ", "dim")
+        picture.append(sparkline(timeline.nodes[zone], "ready", end_us, width) + "\n", "green")
+    picture.append(f"{'pods running':>20} ", "dim")
+    picture.append(sparkline(timeline.pods, "running", end_us, width) + "\n", "cyan")
+    marks = [" "] * width
+    for at_us, _, _ in timeline.steps:
+        marks[min(width - 1, at_us * width // max(1, end_us))] = "▲"
+    picture.append(f"{'steps':>20} {''.join(marks)}\n", "dim")
+    return picture

@@ -1,0 +1,148 @@
+"""`orrery show TRACE`: a trace as lines of text or JSON, filtered, also while it is written."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from sim.app.inspect.traces import as_json, bad, records, row
+from sim.app.printed import json_line, visible
+from sim.kernel import Decoder, Record, TraceError
+from sim.report.story import Line, shown, tell, who
+
+POLL_S = 0.2  # a file tells nobody that it has grown
+CHUNK = 1 << 20
+NAMES_SHOWN = 12  # of those that a filter might have meant
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which records are shown; what is not set lets everything pass.
+
+    actor, objects: glob patterns ("node-a-*", "pods/default/web-*"); grep: searched in the line's text
+    """
+
+    actor: str = ""
+    kinds: tuple[str, ...] = ()
+    objects: str = ""
+    from_us: int = 0
+    to_us: int | None = None
+    grep: re.Pattern[str] | None = None
+
+    def early(self, record: Record) -> bool:
+        """What can be told before the words are made."""
+        return (
+            record.at_us >= self.from_us
+            and (self.to_us is None or record.at_us <= self.to_us)
+            and (not self.kinds or record.kind in self.kinds)
+            and (not self.actor or fnmatchcase(who(record), self.actor))
+            and (not self.objects or is_about(record, self.objects))
+        )
+
+
+def thing(record: Record) -> str:
+    """The object that a record speaks of, as stories name it ("": none)."""
+    values = record.values
+    if "key" in values and record.kind in ("write", "change"):
+        return shown(values["key"])
+    if record.kind == "schedule":
+        return f"pods/{values['pod']}"
+    return str(values.get("target", ""))
+
+
+def is_about(record: Record, objects: str) -> bool:
+    """Whether it speaks of an object like this: what speaks of none is not like "*" either."""
+    about = thing(record)
+    return bool(about) and fnmatchcase(about, objects)
+
+
+def lines(found: Iterator[Record], wanted: Filter) -> Iterator[Line]:
+    for record in found:
+        if wanted.early(record):
+            text = tell(record)
+            if wanted.grep is None or wanted.grep.search(text):
+                yield Line(record.ident, record.at_us, None, who(record), text, record.kind, record.values)
+
+
+def show(trace: Path, wanted: Filter, *, as_text: bool, follow: bool) -> None:
+    """Print what passes the filter; on stderr which part of it no record passes.  Raises InputError."""
+    seen = _Seen(wanted)
+    count = _show(lines(seen.noting(_growing(trace) if follow else records(trace)), wanted), as_text, follow)
+    unknown = list(seen.unknown())
+    for line in unknown or ([] if count else ["no record is like that"]):
+        print(visible(line), file=sys.stderr)
+
+
+class _Seen:
+    """What there is in a trace of what a filter asks for."""
+
+    def __init__(self, wanted: Filter) -> None:
+        self._wanted = wanted
+        self._kinds: dict[str, None] = {}
+        self._actors: dict[str, None] = {}
+        self._objects: dict[str, None] = {}
+
+    def noting(self, found: Iterator[Record]) -> Iterator[Record]:
+        wanted = self._wanted
+        for record in found:
+            self._kinds[record.kind] = None
+            if wanted.actor:
+                self._actors[who(record)] = None
+            if wanted.objects:
+                self._objects[thing(record)] = None
+            yield record
+
+    def unknown(self) -> Iterator[str]:
+        """What no record at all is of, in words."""
+        wanted = self._wanted
+        for kind in wanted.kinds:
+            if kind not in self._kinds:
+                yield f'no record is of the kind "{kind}"; there are: {_some(self._kinds)}'
+        if wanted.actor and not any(fnmatchcase(actor, wanted.actor) for actor in self._actors):
+            yield f'no record is of an actor like "{wanted.actor}"; there are: {_some(self._actors)}'
+        if wanted.objects and not any(fnmatchcase(key, wanted.objects) for key in self._objects):
+            name = re.split(r"[*?[]", wanted.objects.rpartition("/")[2])[0]
+            alike = [key for key in self._objects if name and key.rpartition("/")[2].startswith(name)]
+            # a command's target has no namespace
+            bare = {f"{parts[0]}/{parts[2]}" for key in alike if len(parts := key.split("/")) == 3}
+            whole = [key for key in alike if key not in bare]
+            near = get_close_matches(wanted.objects, whole or self._objects, n=3, cutoff=0.0)
+            yield f'no record is about an object like "{wanted.objects}"; there are e.g. {_some(near)}'
+
+
+def _some(names: Iterable[str]) -> str:
+    known = sorted(filter(None, names))
+    return ", ".join(known[:NAMES_SHOWN]) + (" …" if len(known) > NAMES_SHOWN else "")
+
+
+def _show(found: Iterator[Line], as_text: bool, follow: bool) -> int:
+    """Print the lines; how many there were."""
+    count = 0
+    for line in found:
+        count += 1
+        if as_text:
+            print(f"{line.ident:>8} {row(line)}", flush=follow)
+        else:
+            print(json_line(as_json(line)), flush=follow)
+    return count
+
+
+def _growing(trace: Path) -> Iterator[Record]:
+    """The records of a file that is being written, as they come, up to its end mark."""
+    decoder = Decoder(str(trace))
+    try:
+        with trace.open("rb") as file:
+            while not decoder.ended:
+                data = file.read(CHUNK)
+                if data:
+                    yield from decoder.feed(data)
+                else:
+                    time.sleep(POLL_S)
+    except (TraceError, OSError) as error:
+        raise bad(error, trace) from None

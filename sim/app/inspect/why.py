@@ -1,0 +1,99 @@
+"""`orrery why TRACE pod/x`: the chain of causes from the fault, or a person's action, to what became of an object."""
+
+from __future__ import annotations
+
+import sys
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from sim.app.inspect.traces import as_json, header, key_named, print_lines, scheme_of, up_to_a_cut
+from sim.app.printed import json_line, visible
+from sim.errors import InputError
+from sim.kernel import Record
+from sim.report.story import DELETED, Book, about, choices, chosen, notable, shown, tell, who
+
+FAILED = "phase=Failed"
+
+LINES_MAX = 40  # of a chain, unless all are asked for
+
+
+def why(
+    trace: Path, target: str, namespace: str, *, what: str = "", event: int = 0, as_text: bool, full: bool
+) -> None:
+    """Print the story.  Raises InputError."""
+    head = header(trace)
+    book = Book(up_to_a_cut(trace))
+    if event:
+        record = book.get(event)
+        if record is None:
+            raise InputError(f"there is no record {event}, the last is {len(book.records)}", str(trace))
+    else:
+        record = _find(book, trace, key_named(scheme_of(head), target, namespace), what)
+    lines = book.story(record)
+    if as_text:
+        print(visible(_title(book, record, head.get("scenario", ""))))
+        print_lines(lines, 0 if full else LINES_MAX)
+    else:
+        story = {"record": record.ident, "at_us": record.at_us, "text": _subject(book, record)}
+        print(json_line({**story, "chain": [as_json(line) for line in lines]}))
+
+
+def _find(book: Book, trace: Path, key: str, what: str) -> Record:
+    if any(mark in key for mark in "*?["):
+        key = _first_alike(book, trace, key, what)
+    found = about(book, key)
+    if not found:
+        raise InputError(f"{shown(key)} is not in it", str(trace), _near(book, key))
+    if not what:
+        return notable(found)
+    record = chosen(found, what)
+    if record is None:
+        remedy = "to choose from: " + ", ".join(choices(found))
+        raise InputError(f'nothing like "{what}" happened to {shown(key)}', str(trace), remedy)
+    return record
+
+
+def _first_alike(book: Book, trace: Path, pattern: str, what: str) -> str:
+    """Of the objects whose keys match a pattern the first to which what is asked for happened; or the first that was
+    deleted, or failed if none was."""
+    of_key: dict[str, list[Record]] = {}
+    for record in book.records:
+        if record.kind in ("write", "change"):
+            of_key.setdefault(record.values["key"], []).append(record)
+    alike = [key for key in of_key if fnmatchcase(key, pattern)]
+    if not alike:
+        parts = pattern.split("/")
+        elsewhere = [key for key in of_key if fnmatchcase(key, "/".join([*parts[:3], "*", *parts[4:]]))]
+        remedy = f"there is {shown(elsewhere[0])}" if elsewhere else ""
+        raise InputError(f"nothing in it matches {shown(pattern)}", str(trace), remedy)
+    key = alike[0]
+    for wanted in (what,) if what else (DELETED, FAILED):
+        ends = [(end.ident, key) for key in alike if (end := chosen(of_key[key], wanted)) is not None]
+        if ends:
+            key = min(ends)[1]
+            break
+    if len(alike) > 1:
+        print(visible(f"{len(alike)} match {shown(pattern)}; this is {shown(key)}"), file=sys.stderr)
+    return key
+
+
+def _near(book: Book, key: str) -> str:
+    """Objects of a like name, in any namespace, as a remedy."""
+    resource = key.split("/")[2]
+    known = dict.fromkeys(r.values["key"] for r in book.records if r.kind == "write")
+    alike = [other for other in known if other.split("/")[2] == resource]
+    same = [other for other in alike if other.rsplit("/", 1)[-1] == key.rsplit("/", 1)[-1]]
+    longer = [other for other in alike if other.startswith(key)][:3]
+    near = same or longer or get_close_matches(key, alike, n=3, cutoff=0.3)
+    return "there is " + ", ".join(shown(other) for other in near) if near else ""
+
+
+def _subject(book: Book, record: Record) -> str:
+    return tell(record, () if record.kind == "change" else book.changes(record))
+
+
+def _title(book: Book, record: Record, scenario: str) -> str:
+    where = f" ({scenario})" if scenario else ""
+    actor = "" if record.kind == "change" else f"{who(record)} "
+    return f"why {actor}{_subject(book, record)}{where}"

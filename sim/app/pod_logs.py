@@ -1,0 +1,63 @@
+"""Logs of pods, from the node agents that run them, and how much of them.
+
+Turns a request for a container's log into text or upstream's refusal.
+
+Mirrors  kubernetes v1.25 pkg/registry/core/pod/rest/log.go; apiserver pkg/registry/generic/rest/response_checker.go.
+Differs  `follow` ends with what there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from actors.node.node import Node
+from sim.api import status
+from sim.api.store import Item
+from sim.api.types import Obj, Reply
+from sim.api.verbs.call import Call, is_true
+from sim.api.verbs.log import number_of
+from sim.options.node_agent import NodeAgentOptions
+
+
+def pod_log(
+    nodes: Mapping[str, Node],
+    agents: Mapping[str, NodeAgentOptions],
+    call: Call,
+    item: Item,
+    container: str,
+) -> Reply:
+    """The log of one container of a pod that has a node.  `agents`: what the nodes' agents go by."""
+    pod, options = item.obj, call.options
+    metadata, spec = pod["metadata"], pod["spec"]
+    node = nodes.get(spec["nodeName"])
+    if node is None:  # Quirk: the missing node is told as a missing pod
+        return Reply(404, body=status.not_found(call.resource, spec["nodeName"]))
+    agent, told = node.machine.agent, agents[node.name]
+    if agent is None or not told.enable_server:
+        host = (pod.get("status") or {}).get("hostIP", "")
+        path = f"containerLogs/{metadata['namespace']}/{metadata['name']}/{container}"
+        text = f'Get "https://{host}:{told.port}/{path}": dial tcp {host}:{told.port}: connect: connection refused'
+        return Reply(500, body=status.plain_error(text))
+    if not told.enable_debugging_handlers:
+        return _refused(metadata["name"], status.method_not_allowed())
+    previous = is_true(options, "previous")
+    code, text = agent.log(metadata["namespace"], metadata["name"], container, previous=previous)
+    if code == 404:
+        return _refused(metadata["name"], status.unknown_resource())
+    if code != 200:
+        return Reply(code, body=status.bad_request(text))
+    return Reply(200, body=_cut(text, number_of(options, "tailLines"), number_of(options, "limitBytes")))
+
+
+def _refused(name: str, body: Obj) -> Reply:
+    """Quirk: what the node says is not passed on, and a verb is missing."""
+    message = f"{body['message']} ( pods/log {name})"
+    return Reply(
+        body["code"], body={**body, "message": message, "details": {"name": name, "kind": "pods/log"}}
+    )
+
+
+def _cut(text: str, tail: int | None, limit: int | None) -> str:
+    lines = text.splitlines(keepends=True)
+    shown = "".join(lines[len(lines) - tail :] if tail is not None and tail < len(lines) else lines)
+    return shown if limit is None else shown.encode()[:limit].decode("utf-8", "ignore")

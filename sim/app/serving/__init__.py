@@ -1,0 +1,1 @@
+"""The simulated cluster behind the real API, and the journal of what it served."""

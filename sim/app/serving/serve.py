@@ -1,0 +1,309 @@
+"""`orrery serve`: a simulated cluster behind the real API, on TLS, for kubectl and client libraries.
+
+Turns a scenario and command-line arguments into a running cluster and its HTTP front; stops cleanly on SIGINT, SIGTERM
+and SIGHUP, and writes a client configuration when it is ready and a journal (`sim.app.serving.journal`) while it runs.  For the library: `served`, of
+a cluster that its user runs.
+
+Holds: virtual time begins at the wall clock's present, so that ages read right (the library's where its user has it
+begin); what clients do enters at the gate only.
+
+Differs  the client configuration holds both a token and a client certificate of the administrator.
+"""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import signal
+import sys
+from base64 import b64encode
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from math import inf
+from pathlib import Path
+from time import time_ns
+from types import MappingProxyType
+from typing import Any
+
+import trio
+import yaml
+from prometheus_client import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from sim.api.auth.account_tokens import AccountTokens
+from sim.api.store import Change
+from sim.api.types import UserInfo
+from sim.app.cli.commands.arguments import tell
+from sim.app.cluster import Cluster, young_collections
+from sim.app.director import Director
+from sim.app.interrupts import heard
+from sim.app.notes import note_of_pod, unwaited_claims
+from sim.app.possible import zones_of
+from sim.app.serving.journal import End, JournalFile, Session
+from sim.app.version import version
+from sim.errors import InputError
+from sim.files import check_output, read_bounded, write_text
+from sim.ident import Names
+from sim.kernel import NEVER_US, Operation
+from sim.scenario.plan.plan import Plan
+from sim.wire.descriptors import connections_below, descriptor_limit, raise_descriptor_limit
+from sim.wire.http.access import Access, Authenticator, read_tokens
+from sim.wire.http.app import Front, make_app
+from sim.wire.http.documents import Documents, checks_of
+from sim.wire.http.gateway import Gateway
+from sim.wire.http.metrics import Counts, text_format
+from sim.wire.http.server import serve as serve_http
+from sim.wire.tls import Authority, server_context
+
+TOKEN_BYTES = 24
+ADMIN, CLUSTER = "admin", "orrery"  # as the client configuration names them
+CONFIG_MAX = 1 << 20  # bytes of a client configuration that is to be replaced
+LOCAL = ("localhost", "127.0.0.1", "::1")  # names that a certificate holds beside the host that was asked for
+
+
+class _Forgotten:
+    """The journal of a server that was not asked for one: a long-lived server must not grow by it."""
+
+    def append(self, _: Operation) -> None:
+        return None
+
+    def end(self, _: End) -> None:
+        return None
+
+    def discard(self) -> None:
+        return None
+
+
+def serve(arguments: argparse.Namespace) -> int:
+    """Run until told to stop.  Raises InputError."""
+    scenario = str(arguments.scenario.absolute()) if arguments.scenario is not None else ""
+    session = Session(
+        scenario, tuple(arguments.set), arguments.naming or "", arguments.nodes or 0, arguments.seed
+    )
+    plan = session.plan()
+    tokens = read_tokens(arguments.token_auth_file) if arguments.token_auth_file else {}
+    raise_descriptor_limit()
+    _check_connections(arguments.max_connections)
+    # Worker threads would starve beside the busy loop otherwise: below the kernel's slice.
+    sys.setswitchinterval(0.0005)
+    with young_collections():
+        trio.run(_main, arguments, session, plan, tokens)
+    return 0
+
+
+def _check_connections(most: int | None) -> None:
+    """Raises InputError where the bound on connections is beyond what descriptors allow."""
+    limit = descriptor_limit()
+    if most is not None and most > connections_below(limit):
+        raise InputError(
+            f"{most} connections need more file descriptors than this process may have ({limit})",
+            "--max-connections",
+            f"at most {connections_below(limit)}, or raise ulimit -n",
+        )
+
+
+async def _main(
+    arguments: argparse.Namespace, session: Session, plan: Plan, tokens: dict[str, UserInfo]
+) -> None:
+    epoch_us = time_ns() // 1000
+    cluster = Cluster(plan.cluster, seed=plan.seed, epoch_us=epoch_us)
+    kernel = cluster.kernel
+    journal = (
+        _Forgotten()
+        if arguments.journal is None
+        else JournalFile(arguments.journal, session, plan, epoch_us, force=arguments.force)
+    )
+    kernel.gate.journal = journal
+    with trio.open_signal_receiver(signal.SIGINT, *heard()) as signals:
+        async with cluster:
+            Director(cluster, lambda name, kind, at_us: None, zones_of(plan)).schedule(plan.steps)
+            cluster.apply(*plan.objects)
+            tell_of_claims(cluster, plan)
+            kernel.set_goal(NEVER_US)
+            where, most = (arguments.host, arguments.port), arguments.max_connections
+            async with (
+                _discarded_unless_served(journal) as begun,
+                served(cluster, arguments.client_config, arguments.pace, where, tokens, most) as url,
+            ):
+                begun.set()
+                print(f"orrery: serving {url}", flush=True)
+                if arguments.client_config is None and not tokens:
+                    hint = "orrery: nobody can log in (give --client-config FILE, which is written, or --token-auth-file)"
+                    print(hint, file=sys.stderr)
+                async for _ in signals:
+                    break
+            end_us = kernel.outside_now_us()
+            kernel.set_rate(inf)
+            await kernel.run_until(end_us)
+            journal.end(End(kernel.now_us, kernel.steps, kernel.trace.sha256()))
+
+
+def tell_of_claims(cluster: Cluster, plan: Plan) -> None:
+    """Say once that claims are not waited for: of the scenario, or of the first pod that mounts one."""
+    notes = unwaited_claims(plan)
+
+    def look(change: Change) -> None:
+        if not notes and change.prev is None and (note := note_of_pod(change.item.obj)):
+            notes.append(note)
+            tell(note)
+
+    for note in notes:
+        tell(note)
+    cluster.storage.store.subscribe(cluster.scheme.prefix("pods"), look)
+
+
+@asynccontextmanager
+async def _discarded_unless_served(journal: JournalFile | _Forgotten) -> AsyncIterator[trio.Event]:
+    """Remove the new journal, which would be in the way of the next start, if the event given is not set by an error."""
+    begun = trio.Event()
+    try:
+        yield begun
+    except BaseException:
+        if not begun.is_set():
+            journal.discard()
+        raise
+
+
+@asynccontextmanager
+async def served(
+    cluster: Cluster,
+    config: Path | None = None,
+    pace: float = inf,
+    where: tuple[str, int] = (LOCAL[1], 0),
+    tokens: Mapping[str, UserInfo] = MappingProxyType({}),
+    connections_max: int | None = None,
+) -> AsyncIterator[str]:
+    """Serve a cluster that lives, at the URL given, for programs of any kind.  Raises InputError.
+
+    config: a client configuration of the administrator is written here.  pace: virtual seconds a second, while the
+    cluster is run; requests are answered also while it is not.  where: host, and port (0: any).  tokens: further users.
+    connections_max: open at a time (None: as many as the limit of file descriptors leaves room for)
+    """
+    host, port = where
+    cluster.kernel.set_rate(pace)
+    token = secrets.token_urlsafe(TOKEN_BYTES)
+    names = cluster.names
+    everyone = {**tokens, token: UserInfo(ADMIN, (names.group_masters,))}
+    authority = Authority(names.component("ca"))
+    cluster.kernel.gate.post("root-ca", authority.pem.decode(), lambda _: None)
+    hosts = tuple(dict.fromkeys((host, *LOCAL, names.apiserver_service)))
+    context = server_context(authority.server(hosts), authority.pem)
+    front = make_front(cluster, everyone, f"{reached_at(host)}:{port}")
+    try:
+        async with trio.open_nursery() as nursery:
+            try:
+                port = await nursery.start(serve_http, make_app(front), host, port, context, connections_max)
+            except OSError as error:
+                raise InputError(f"cannot listen: {error.strerror}", f"{host}:{port}") from None
+            url = f"https://{reached_at(host)}:{port}"
+            if config is not None:
+                write_client_config(config, names, url, authority, token)
+            yield url
+            nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        if len(group.exceptions) > 1:
+            raise
+        raise group.exceptions[0] from None  # a test's assertion is to be seen as itself
+
+
+def reached_at(host: str) -> str:
+    """What stands in a URL for a host that is listened on; all addresses are reached by the local one."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"[{host}]" if ":" in host else host
+
+
+def make_front(cluster: Cluster, tokens: dict[str, UserInfo], address: str) -> Front:
+    """The HTTP front of a cluster that is running."""
+    gateway = Gateway(cluster.kernel, cluster.api_servers)
+
+    counts = Counts()
+
+    def healthy(check: str) -> bool:
+        if check.startswith(cluster.names.check_storage):
+            return cluster.storage.prompt
+        if check == "shutdown":
+            return any(server.ready for server in cluster.api_servers.values())
+        return any(server.running for server in cluster.api_servers.values())
+
+    def metrics() -> str:
+        return text_format((*_metrics(cluster), *counts.families()))
+
+    names = cluster.names
+    checks = checks_of(names, fairness=bool(cluster.options.api_server.seats))
+    scheme = partial(gateway.scheme, cluster.scheme)
+    documents = Documents(scheme, address, healthy, metrics, version(), checks)
+
+    def look(resource: str, namespace: str, name: str) -> Any:
+        item = cluster.storage.store.get(cluster.scheme.key(resource, namespace, name))
+        return None if item is None else item.obj
+
+    accounts = AccountTokens(names, secrets.token_bytes(TOKEN_BYTES), gateway.wall_us, look)
+    authenticator = Authenticator(names, tokens, accounts)
+    return Front(cluster.scheme, gateway, authenticator, Access(names), documents, counts, accounts)
+
+
+def _metrics(cluster: Cluster) -> Iterator[Metric]:
+    """The metric families of the simulation itself."""
+    kernel, store = cluster.kernel, cluster.storage.store
+    yield CounterMetricFamily(
+        "orrery_virtual_time_seconds", "Virtual time since the start of the run.", kernel.now_us / 1e6
+    )
+    yield CounterMetricFamily(
+        "orrery_work_units", "Units of work that the simulation has done.", kernel.steps
+    )
+    objects = GaugeMetricFamily(
+        "apiserver_storage_objects",
+        "Number of stored objects at the time of the last check.",
+        labels=("resource",),
+    )
+    # A store has one series: what several groups or versions serve is counted under the first of them.
+    stored = {r.prefix: r for r in reversed(cluster.scheme.resources) if "get" in r.verbs}
+    for prefix, resource in sorted(stored.items(), key=lambda pair: pair[1].group_resource):
+        objects.add_metric((resource.group_resource,), len(store.bucket(prefix).items))
+    yield objects
+
+
+def write_client_config(path: Path, names: Names, url: str, authority: Authority, token: str) -> None:
+    """A client configuration (kubeconfig) for the administrator, readable by its owner only."""
+    pair = authority.client(ADMIN, (names.group_masters,))
+
+    def text(data: bytes) -> str:
+        return b64encode(data).decode()
+
+    user = {
+        "client-certificate-data": text(pair.certificate),
+        "client-key-data": text(pair.key),
+        "token": token,
+    }
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {"name": CLUSTER, "cluster": {"server": url, "certificate-authority-data": text(authority.pem)}}
+        ],
+        "users": [{"name": ADMIN, "user": user}],
+        "contexts": [{"name": CLUSTER, "context": {"cluster": CLUSTER, "user": ADMIN}}],
+        "current-context": CLUSTER,
+    }
+    write_text(path, yaml.safe_dump(config, sort_keys=False), private=True)
+
+
+def check_client_config(path: Path) -> None:
+    """Refuse to replace a file that `write_client_config` did not write, such as one with other clusters in it.
+
+    Raises InputError.
+    """
+    check_output(path, private=True)
+    if not path.exists():
+        return
+    try:
+        found = yaml.safe_load(read_bounded(path, CONFIG_MAX))
+        names = found and [each["name"] for each in (*found["clusters"], *found["contexts"])]
+    except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError):
+        names = ["something else"]
+    if names not in (None, [CLUSTER, CLUSTER]):
+        remedy = "name another file, or --force replaces it"
+        raise InputError(
+            "is there already, and holds other things than this command writes", str(path), remedy
+        )

@@ -1,0 +1,1 @@
+"""Studies: many seeds and varied settings, in worker processes or on Dask, and their reports."""

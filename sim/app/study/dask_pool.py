@@ -1,0 +1,161 @@
+"""Many jobs to outcomes on a Dask cluster, whose workers have this program.
+
+A job travels as bytes with a text that names the function to call: the scheduler, which need not have the program, cannot load it,
+and a worker that lacks it says so.
+
+Holds: a worker with another version of the program performs nothing; a cluster that goes away is told, and what it had done by
+then is given first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import pickle
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from importlib import import_module
+from itertools import islice
+from queue import Empty, SimpleQueue
+from time import monotonic
+from typing import Any
+
+import msgspec
+
+from sim.app.study.outcome import Job, Outcome, program_digest
+from sim.errors import InputError
+
+# More than one task for each thread of a Dask cluster, so that none waits for the next to travel.
+AHEAD = 2
+ANSWER_S = 10.0  # that an answer may take
+LOOK_S = 5.0  # after which a cluster that says nothing is looked at
+LOST_S = 60.0  # without any worker, after which none is waited for
+PERFORM = "__import__('sim.app.study.outcome', fromlist=['']).perform_for(program, job)"
+DIGEST = "__import__('sim.app.study.outcome', fromlist=['']).program_digest()"
+GONE = "the Dask cluster went away"
+SAME = "install the same version of orrery on every worker"
+# What talking to a stranger comes to: no connection, no TLS set up, no package for the scheme, bytes of another protocol.
+_STRANGE = (OSError, ValueError, TypeError, RuntimeError, ImportError, EOFError, MemoryError, OverflowError)
+
+
+def connect(address: str) -> Any:
+    """A client of the Dask cluster at the address.  Raises InputError if there is none that can be worked with."""
+    try:
+        distributed = import_module("distributed")  # an extra: untyped, as far as it is there
+    except ModuleNotFoundError as error:
+        raise InputError(f"--dask needs the package {error.name}", "", "pip install 'orrery[dask]'") from None
+    _hush()
+    try:
+        # first: a client that never came to be complains again, at length, when it is taken away
+        kind = asyncio.run(asyncio.wait_for(_kind(distributed, address), ANSWER_S))
+        if kind != "Scheduler":
+            raise InputError(f"is no Dask scheduler, but a {kind}", address)
+        client = distributed.Client(address, timeout=ANSWER_S, set_as_default=False)
+    except TimeoutError as error:
+        said = str(error) or f"nothing was heard for {ANSWER_S:.0f} s"
+        raise InputError(f"no Dask scheduler answers: {said}", address) from None
+    except _STRANGE as error:
+        raise InputError(f"no Dask scheduler answers: {error}", address) from None
+    try:
+        with _lost(distributed, address):
+            _compare(client, address)
+    except BaseException:
+        client.close()
+        raise
+    return client
+
+
+def _hush() -> None:
+    """What the package's loggers tell at length is told in a line here."""
+    for name in sorted(logging.root.manager.loggerDict):
+        if name.partition(".")[0] == "distributed":
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+@contextmanager
+def _lost(distributed: Any, address: str) -> Iterator[None]:
+    """Calls that find the scheduler gone raise InputError."""
+    try:
+        yield
+    except (OSError, distributed.client.ClosedClientError):
+        raise InputError(GONE, address) from None
+
+
+async def _kind(distributed: Any, address: str) -> str:
+    """What answers there, by its own word."""
+    arguments = distributed.Security().get_connection_args("client")
+    comm = await distributed.comm.connect(address, timeout=ANSWER_S, **arguments)
+    try:
+        await comm.write({"op": "identity", "reply": True})
+        return str((await comm.read())["type"])
+    finally:
+        comm.abort()
+
+
+def _compare(client: Any, address: str) -> None:
+    """Raises InputError unless every worker that is there has this program."""
+    found = client.run(eval, DIGEST, on_error="return")
+    if not found:
+        raise InputError("the Dask cluster has no workers", address)
+    for worker, digest in sorted(found.items()):
+        if isinstance(digest, BaseException):
+            raise InputError(f"the worker {worker} cannot run orrery: {digest}", address, SAME)
+        if digest != program_digest():
+            raise InputError(f"the worker {worker} has another version of orrery", address, SAME)
+
+
+def performed(client: Any, address: str, jobs: Iterable[Job]) -> Iterator[Outcome]:
+    """Outcomes as they end.  Raises InputError when the cluster goes away, or gets a worker that cannot run them."""
+    left, program = iter(jobs), program_digest()
+    ended: SimpleQueue[Any] = SimpleQueue()
+    running: dict[Any, tuple[Any, Job]] = {}  # the futures too: one that nobody holds is cancelled
+
+    def submit(job: Job) -> None:
+        future = client.submit(eval, PERFORM, {"program": program, "job": pickle.dumps(job)}, pure=False)
+        running[future.key] = future, job
+        future.add_done_callback(ended.put)
+
+    with closing(client), _lost(import_module("distributed"), address):
+        for job in islice(left, AHEAD * sum(client.nthreads().values())):
+            submit(job)
+        while running:
+            future = _next(ended, client, address)
+            _, job = running.pop(future.key)
+            try:
+                found = _outcome(future, job, address)
+            except TimeoutError:  # lost with its worker, after it had ended
+                submit(job)
+                continue
+            yield found
+            for following in islice(left, 1):
+                submit(following)
+
+
+def _next(ended: SimpleQueue[Any], client: Any, address: str) -> Any:
+    """The future that ends next."""
+    manned = monotonic()
+    while True:
+        try:
+            return ended.get(timeout=LOOK_S)
+        except Empty:
+            pass
+        if client.status == "running" and client.nthreads():
+            manned = monotonic()
+        elif monotonic() - manned > LOST_S:
+            raise InputError(f"the Dask cluster has had no workers for {LOST_S:.0f} s", address)
+
+
+def _outcome(future: Any, job: Job, address: str) -> Outcome:
+    """Of a future that has ended.  Raises TimeoutError if it is not to be had."""
+    if future.status == "cancelled":  # as all are when the scheduler is lost
+        raise InputError(GONE, address)
+    error = future.exception(timeout=LOOK_S)
+    if isinstance(error, ImportError | AttributeError):
+        raise InputError(f"a worker cannot run orrery: {error}", address, SAME)
+    if error is not None:
+        told = f"{type(error).__name__}: {error}".split("\n", 1)[0]
+        return Outcome(job.key, job.seed, error=told)
+    found = future.result(timeout=LOOK_S)
+    if not found:
+        raise InputError("a worker has another version of orrery", address, SAME)
+    return msgspec.json.decode(found, type=Outcome)

@@ -1,0 +1,182 @@
+"""One seed of a plan as a job, and what came of it as a value: what worker processes take and give.
+
+Turns a plan into a job's bytes and a key that stays the same as long as the plan and the program mean the same;
+and a job into an `Outcome`, also where the run ends with an exception.
+
+Holds: a seed gives the outcome here that it gives in a run of its own; in one process runs follow each other.
+"""
+
+from __future__ import annotations
+
+import gc
+import pickle
+from dataclasses import dataclass, fields, is_dataclass
+from functools import lru_cache
+from hashlib import sha256
+from importlib import import_module
+from itertools import count
+from pathlib import Path
+from threading import Lock
+from typing import Any, NewType
+
+import msgspec
+import outcome
+import trio
+
+from sim.app.run import Result, run_plan
+from sim.scenario.plan.plan import Plan
+
+Key = NewType("Key", str)
+KEY_LENGTH = 24
+# A cluster keeps memos of identities and the collector's settings by process: threads of a Dask worker take turns.
+_turn = Lock()
+# A cluster that ended is garbage with cycles, some 3 MB of a small one, and to free it takes a tenth of its run.
+COLLECT_EVERY = 10
+_performed = count(1)
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """An expectation in one run (see sim.check.Verdict)."""
+
+    name: str
+    kind: str
+    ok: bool
+    measured: str
+    wanted: str
+    values: tuple[float, ...] = ()
+    missing: int = 0
+
+
+class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one seed came to; with an `error` the run has no end, and nothing else is known.
+
+    refused: commands of the scenario that came to nothing, and why
+    """
+
+    key: str
+    seed: int
+    sha256: str = ""
+    wall_s: float = 0.0
+    virtual_s: float = 0.0
+    events: int = 0
+    expectations: tuple[Measured, ...] = ()
+    error: str = ""
+    refused: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        return not self.error and all(one.ok for one in self.expectations)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One seed to run.  plan: pickled, so that any machine with this program can run it."""
+
+    key: Key
+    seed: int
+    plan: bytes
+
+
+def packed(plan: Plan) -> bytes:
+    return pickle.dumps(plan)
+
+
+def key_of(plan: Plan) -> Key:
+    """The same for the same plan run by the same program, wherever its file lies and whatever its comments say."""
+    return Key(sha256(f"{program_digest()} {plan_digest(plan)}".encode()).hexdigest()[:KEY_LENGTH])
+
+
+def plan_digest(plan: Plan) -> str:
+    """The same for plans that differ in their seed, or in where they were read from, alone."""
+    return sha256(msgspec.json.encode(_plain(plan), order="deterministic")).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """A plan without the places it was read from."""
+    if is_dataclass(value):
+        return {
+            field.name: _plain(getattr(value, field.name))
+            for field in fields(value)
+            if field.name not in ("place", "places", "file", "seed", "settings")
+        }
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+@lru_cache(maxsize=1)
+def program_digest() -> str:
+    """A digest of this program's sources: results of another one are not to be mixed with these."""
+    digest = sha256()
+    for path in program_files():
+        folder = next(each for each in _folders() if path.is_relative_to(each))
+        digest.update(str(path.relative_to(folder)).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def program_files() -> list[Path]:
+    """The source files of this program."""
+    return [path for folder in _folders() for path in sorted(folder.rglob("*.py"))]
+
+
+def _folders() -> list[Path]:
+    return [Path(next(iter(import_module(name).__path__))) for name in ("sim", "actors")]
+
+
+def perform_among_others(job: Job) -> Outcome:
+    """Run one seed to its end in a process that goes on: what ended clusters leave behind is freed now and then."""
+    with _turn:
+        found = perform(job)
+        if next(_performed) % COLLECT_EVERY == 0:
+            gc.collect()
+    return found
+
+
+def perform_for(program: str, job: bytes) -> bytes:
+    """Run a pickled job that was made by a program of that digest: the outcome as JSON, or nothing if this is another one."""
+    if program != program_digest():
+        return b""
+    return msgspec.json.encode(perform_among_others(pickle.loads(job)))
+
+
+def perform(job: Job) -> Outcome:
+    """Run one seed to its end."""
+    found = outcome.capture(_run, job.plan, job.seed)
+    if isinstance(found, outcome.Error):
+        if isinstance(found.error, KeyboardInterrupt | SystemExit):
+            raise found.error
+        return Outcome(job.key, job.seed, error=_told(found.error))
+    return outcome_of(job.key, found.unwrap())
+
+
+def _run(plan: bytes, seed: int) -> Result:
+    return trio.run(lambda: run_plan(_unpacked(plan), seed=seed, picture=False))
+
+
+@lru_cache(maxsize=4)
+def _unpacked(plan: bytes) -> Plan:
+    unpacked = pickle.loads(plan)
+    assert isinstance(unpacked, Plan)
+    return unpacked
+
+
+def _told(error: BaseException) -> str:
+    """An exception as one line: of a group, its first."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}".split("\n", 1)[0]
+
+
+def outcome_of(key: Key, result: Result) -> Outcome:
+    return Outcome(
+        key,
+        result.seed,
+        result.trace_sha256,
+        round(result.wall_s, 3),
+        result.virtual_us / 1e6,
+        result.steps,
+        tuple(
+            Measured(one.name, one.kind, one.ok, one.measured, one.wanted, one.measured_s, one.missing)
+            for one in result.verdicts
+        ),
+        refused=result.refused,
+    )

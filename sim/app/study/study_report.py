@@ -1,0 +1,153 @@
+"""A study as files: the HTML page with every distribution, and JUnit XML for a build server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from types import MappingProxyType
+from xml.etree import ElementTree
+
+from sim.app.run import Result
+from sim.app.study.summary import FAILURES_SHOWN, Finding, Quantity, Study, failures
+from sim.app.study.terminal import repeat_command
+from sim.files import write_text
+from sim.report.distribution import CAPTION_OF_NUMBERS, Pair, draw_histogram, draw_pairs
+from sim.report.page import page, table, wide
+from sim.scenario.plan.plan import Plan
+from sim.statistics import number
+
+CAPTION = (
+    f"{CAPTION_OF_NUMBERS} 95 %: half the width of the mean's confidence interval, from how the runs differ."
+)
+
+
+def write_study(file: Path, plan: Plan, study: Study, settings: Sequence[str]) -> None:
+    facts = {
+        "seeds": f"{len(study.outcomes)} of {study.wanted_seeds}",
+        "everything holds in": f"{study.held}",
+        "nodes": str(len(plan.cluster.nodes)),
+        "virtual time each": f"{plan.duration_us / 1e6:.0f} s",
+    }
+    if study.refused:
+        facts["refused"] = study.refused
+    rows = [_row(finding) for finding in study.findings]
+    body = table(("", "expectation", "seeds", "measured", "wanted"), rows)
+    quantities = [one for finding in study.findings for one in finding.quantities if one.sought]
+    body += _numbers(quantities)
+    for one in quantities:
+        summary = one.summary
+        if summary is None:
+            continue
+        histogram = draw_histogram(one.values, summary, one.wanted, one.unit)
+        body += f"<h2>{escape(one.name)}</h2>{wide(histogram)}"
+        if one.like is not None:
+            pair = Pair(one.name, one.like.values, one.values, f"{len(one.like.values)} values there")
+            body += wide(draw_pairs([pair], one.like.name, one.unit))
+    found = failures(study)
+    if found:
+        body += "<h2>Failed</h2>" + table(
+            ("seed", "what", "run it again"),
+            [[str(one.seed), text, repeat_command(plan, one.seed, settings)] for one, text in found],
+        )
+    write_text(file, page(plan.name, plan.description, facts, body))
+
+
+def _row(finding: Finding) -> list[str]:
+    mark, measured, wanted = "holds" if finding.ok else "FAILED", "", finding.wanted
+    if finding.judged is not None:
+        measured, wanted = finding.judged.measured, finding.judged.wanted
+        if finding.judged.ok is None:
+            mark = "not judged"
+    return [mark, finding.name, f"{finding.held}/{finding.runs}", measured, wanted]
+
+
+def _numbers(quantities: Sequence[Quantity]) -> str:
+    rows = []
+    for one in quantities:
+        summary = one.summary
+        if summary is None:
+            rows.append([one.name, "0", str(one.missing), *["never"] * 5, "", ""])
+            continue
+        numbers = (summary.low, *(value for _, value in summary.quantiles), summary.high, summary.mean)
+        half = summary.half_width
+        confidence = "" if half is None else f"± {number(half)}"
+        counts = [str(summary.count), str(summary.missing)]
+        rows.append([one.name, *counts, *map(number, numbers), confidence])
+    columns = ("measured", "n", "never", "min", "p50", "p90", "p99", "max", "mean", "95 %")
+    return table(columns, rows, numbers=9) + (f'<p class="soft">{CAPTION}</p>' if rows else "")
+
+
+# --- JUnit ----------------------------------------------------------------------------------------------------
+
+
+def junit_of_result(plan: Plan, result: Result) -> str:
+    """A test case an expectation of one run."""
+    cases = [
+        (one.name, None if one.ok else f"measured {one.measured}, wanted {one.wanted}")
+        for one in result.verdicts
+    ]
+    return _junit(plan.name, cases, result.wall_s, {"seed": str(result.seed)})
+
+
+def junit_of_study(plan: Plan, study: Study, settings: Sequence[str]) -> str:
+    """A test case an expectation, over all seeds; one more where runs ended with an exception."""
+    cases: list[tuple[str, str | None]] = []
+    skipped: dict[str, str] = {}
+    for index, finding in enumerate(study.findings):
+        cases.append((finding.name, None if finding.ok else _failure(plan, study, index, settings)))
+        if finding.ok and finding.judged is not None and finding.judged.ok is None:
+            skipped[finding.name] = finding.judged.measured
+    if study.errors:
+        lines = [f"{len(study.errors)} of {len(study.outcomes)} did not"]
+        for one in study.errors[:FAILURES_SHOWN]:
+            lines += [f"seed {one.seed}: {one.error}", f"    {repeat_command(plan, one.seed, settings)}"]
+        cases.append(("every run ends", "\n".join(lines)))
+    took_s = sum(one.wall_s for one in study.outcomes)
+    return _junit(plan.name, cases, took_s, {"seeds": str(len(study.outcomes))}, skipped)
+
+
+def _failure(plan: Plan, study: Study, index: int, settings: Sequence[str]) -> str:
+    finding = study.findings[index]
+    lines = [f"holds in {finding.held} of {finding.runs} seeds"]
+    if finding.judged is not None and finding.judged.ok is False:
+        told = f"measured {finding.judged.measured}, wanted {finding.judged.wanted}"
+        lines.insert(0 if finding.held == finding.runs else 1, told)  # the first is what a build server shows
+    failed = [one for one in study.outcomes if not one.error and not one.expectations[index].ok]
+    for one in failed[:FAILURES_SHOWN] if finding.strict else ():
+        found = one.expectations[index]
+        lines.append(f"seed {one.seed}: measured {found.measured}, wanted {found.wanted}")
+        lines.append(f"    {repeat_command(plan, one.seed, settings)}")
+    return "\n".join(lines)
+
+
+def _junit(
+    name: str,
+    cases: Sequence[tuple[str, str | None]],
+    took_s: float,
+    properties: Mapping[str, str],
+    skipped: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """skipped: cases that nothing was judged of, and why."""
+    failed = sum(failure is not None for _, failure in cases)
+    counts = {
+        "tests": str(len(cases)),
+        "failures": str(failed),
+        "errors": "0",
+        "skipped": str(len(skipped)),
+        "time": f"{took_s:.3f}",
+    }
+    root = ElementTree.Element("testsuites", counts)
+    suite = ElementTree.SubElement(root, "testsuite", {"name": name, **counts})
+    listed = ElementTree.SubElement(suite, "properties")
+    for key, value in properties.items():
+        ElementTree.SubElement(listed, "property", {"name": key, "value": value})
+    for case, failure in cases:
+        element = ElementTree.SubElement(suite, "testcase", {"classname": name, "name": case, "time": "0"})
+        if case in skipped:
+            ElementTree.SubElement(element, "skipped", {"message": skipped[case]})
+        if failure is not None:
+            first = failure.split("\n", 1)[0]
+            ElementTree.SubElement(element, "failure", {"message": first}).text = failure
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"

@@ -1,0 +1,1 @@
+"""Local views of resources: list and watch, informers, and their indexes."""

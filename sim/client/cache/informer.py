@@ -1,0 +1,591 @@
+"""A process's view of a resource: a local store kept up to date, with indexes and handlers, shared by name.
+
+Turns what a reflector learns into objects by key and calls of `add`, `update`, `delete`.
+
+Holds: an object that did not change keeps its identity, through relists too (if the store keeps it in a compact form:
+those parts do that it shares with others); handlers are called in the order of events, after the store and its
+indexes have changed; `managedFields` are never kept; an informer without handlers costs no event until somebody
+reads it, and then shows the same; a handler that says what it is about is spared the objects that `route` tells to be
+about something else.
+
+Mirrors  client-go v1.25 tools/cache/{shared_informer,delta_fifo,thread_safe_store}.go, informers/factory.go.
+Differs  handlers run at the instant the event arrives, none has a queue of its own; the end of the first
+         sync is seen at once (upstream polls each 100 ms); index results are in order of arrival; where no handler
+         cares for heartbeat times alone (`store.Beaten`) these are seen late, a thousand changes at once; where all who do
+         handle them `late`, when somebody reads, while nothing moves (`Standing`) and nobody urges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from sys import intern
+from typing import Any, Generic, TypeVar, cast
+
+from sim.api.objects import controller_of
+from sim.api.schema.scheme import Resource
+from sim.api.store import Beaten, Item
+from sim.api.types import Obj, WatchEvent
+from sim.api.watch.columnar_renewals import Run, Runs
+from sim.api.watch.lease_renewals import Renewal, all_renewals
+from sim.client.cache.indexes import NAMESPACE, Index, IndexFn
+from sim.client.cache.reflector import Reflector, Selection
+from sim.client.rest.client import Client
+from sim.kernel import Context, Future, State
+from sim.units import SECOND
+
+Objects = list[Obj]  # `Informer.list` hides the name inside the class
+Items = list[Item]
+Handler = TypeVar("Handler", bound=Callable[..., None])
+RENEWALS_MAX = 50_000  # that wait to be sorted in
+EVERYBODY = ""  # of a route: no handler is spared
+
+
+def stripped(obj: Obj) -> Obj:
+    meta = obj["metadata"]
+    if "managedFields" not in meta:
+        return obj
+    return {**obj, "metadata": {k: v for k, v in meta.items() if k != "managedFields"}}
+
+
+def _without_managed(item: Item) -> Item:
+    bare = Item(item.key, stripped(item.obj), item.rev, item.created, item.managed)
+    bare.cause = item.cause
+    return bare
+
+
+def unmoved(old: Obj, new: Obj) -> None:
+    """What a handler does that cares for no beat."""
+
+
+class View(Mapping[str, Obj]):
+    """Key to object, of items whose objects may be in a compact form: what is read is built."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: dict[str, Item]) -> None:
+        self._items = items
+
+    def __getitem__(self, key: str) -> Obj:
+        return self._items[key].obj
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._items
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def copy(self) -> View:
+        """As it is now."""
+        return View(self._items.copy())
+
+
+class Handlers(Generic[Handler]):
+    """Handlers in the order in which they came, all or those that an object of some value concerns."""
+
+    __slots__ = ("_all", "known")
+
+    def __init__(self) -> None:
+        self._all: list[tuple[str, Handler]] = []
+        self.known: dict[str, Sequence[Handler]] = {}  # what `of` has answered
+
+    @property
+    def none(self) -> bool:
+        return not self._all
+
+    def add(self, handler: Handler, about: str) -> None:
+        self._all.append((about, handler))
+        self.known = {}
+
+    def of(self, value: str) -> Sequence[Handler]:
+        known = self.known.get(value)
+        if known is None:
+            wanted = (value, EVERYBODY)
+            known = self.known[value] = [
+                handler for about, handler in self._all if value == EVERYBODY or about in wanted
+            ]
+        return known
+
+
+RESYNC_MIN_US = SECOND  # client-go tools/cache/shared_informer.go: minimumResyncPeriod
+
+
+class Informer:
+    """One resource (or a selection of it) as this process sees it."""
+
+    def __init__(
+        self, ctx: Context, client: Client, resource: str | Resource, selection: Selection, resync_us: int = 0
+    ) -> None:
+        self.resource = resource if isinstance(resource, str) else resource.group_resource
+        self.synced = False
+        self._ctx = ctx
+        self._items: dict[str, Item] = {}
+        self._view = View(self._items)
+        kind = client.scheme.resource(resource)
+        self._custom = kind.custom
+        # This and a key are the key in the store.
+        self._prefix = kind.prefix if kind.namespaced else f"{kind.prefix}/"
+        # Taken in while nobody handled events, and not read yet; by key in the store.
+        self._late: dict[str, Item] = {}
+        self._renewals: list[Item] = []  # newer than these, in the order in which they came
+        self._run: Run | None = (
+            None  # renewals were taken in up to this one; they are looked up when they are wanted
+        )
+        self._sorted = True  # everything that was looked up is found
+        self._news: list[Item | Runs] | None = None
+        self.shifts = 0  # counts what came, while nobody handled events, that was more than a renewal
+        self._order: list[str] | None = None
+        self._indexes: dict[str, Index] = {}
+        # By the part that they read: its outer name, its inner one.
+        self._by_part: dict[str, dict[str, list[Index]]] = {}
+        self._on_add: Handlers[Callable[[Obj], None]] = Handlers()
+        self._on_update: Handlers[Callable[[Obj, Obj], None]] = Handlers()
+        self._on_beat: Handlers[Callable[[Obj, Obj], None]] = Handlers()
+        self._on_delete: Handlers[Callable[[Obj], None]] = Handlers()
+        self._route: Callable[[Obj], str] | None = None
+        self._route_part = ""
+        self._on_synced: list[Callable[[], None]] = []
+        self._resync_us = max(resync_us, RESYNC_MIN_US) if resync_us else 0
+        self._started = False
+        self._resynced = False
+        self.lazy = True  # nobody handles events: told of none until somebody reads
+        self.deaf = True  # nobody handles beats at once: they come with the next event, or a thousand at once
+        self._prompt = False  # somebody does
+        self._patient = False  # somebody handles them, late
+        self._urgent: dict[str, None] = {}  # who of these wants them at once for now
+        self._stirred = False  # something has moved, so that what is handled late might be missed
+        self._reflector = Reflector(ctx, client, resource, self, selection)
+
+    # --- reading --------------------------------------------------------------------------------------------
+
+    @property
+    def objects(self) -> View:
+        """Key to object, as of now; not to be changed and not to be iterated over while waiting."""
+        self._settled()
+        return self._view
+
+    def _settled(self) -> dict[str, Item]:
+        self.pull()
+        if self._late or self._renewals or not self._sorted:
+            self._settle()
+        return self._items
+
+    def item(self, key: str) -> Item | None:
+        """What holds an object, for a handler that keeps it: an item's object takes less memory when nobody reads it."""
+        return self._items.get(key)
+
+    def long(self, key: str) -> str:
+        """The key in the store, or the beginning of one."""
+        return self._prefix + key
+
+    def get(self, key: str) -> Obj | None:
+        self.pull()
+        if self._renewals:
+            self._sort_in()
+        known, late = self._items.get(key), self._late
+        if (late and self._prefix + key in late) or not self._sorted:
+            if known is None:
+                self._settle()
+            elif (newest := self.newest(self._prefix + key)) is not None and newest is not known:
+                late.pop(newest.key, None)
+                self._put(key, newest)
+            known = self._items.get(key)
+        return None if known is None else known.obj
+
+    def pull(self) -> None:
+        """Take what has arrived; where somebody handles events that is done, but for beats that are handled late."""
+        if self.lazy:
+            self._reflector.pull()
+        elif self._patient and self.deaf:
+            self._reflector.pull_beats()
+        elif self._stirred and self._ctx.state is State.RUNNING:
+            self._stirred = False
+            self._tune()
+
+    def newest(self, long: str) -> Item | None:
+        """What was taken before of this key in the store, without building an object that nobody has read."""
+        self._sort_in()
+        known = self._late.get(long) or self._items.get(long.removeprefix(self._prefix))
+        run = self._run
+        if run is not None and known is not None and known.rev < run.rev:
+            found = run.course.newest(long, run.rev)
+            if found is not None and found.rev > known.rev:
+                return found
+        return known
+
+    def peek(self, section: str, field: str) -> Iterator[tuple[str, Any]]:
+        """Key and one field of each object, without building objects that nobody has read."""
+        self.pull()
+        self._sort_in()
+        self._look_up()
+        late, prefix = self._late, self._prefix
+        for key, item in self._items.items():
+            yield key, late.get(prefix + key, item).peek(section, field)
+        for long, item in late.items():
+            if (key := long.removeprefix(prefix)) not in self._items:
+                yield key, item.peek(section, field)
+
+    def news(self) -> Sequence[Item | Runs]:
+        """What was taken since the last call (at first: nothing) and not deleted since, in the order in which it came.
+
+        For one reader: what it has been given is not given again.
+        """
+        news, self._news = self._news, []
+        return news or ()
+
+    def _no_news(self, long: str) -> None:
+        if self._news:
+            self._news = [item for item in self._news if isinstance(item, Runs) or item.key != long]
+
+    def list(self) -> Objects:
+        """All objects, in the order of their keys."""
+        items = self._settled()
+        if self._order is None:
+            self._order = sorted(items)
+        return [items[key].obj for key in self._order]
+
+    def add_index(self, name: str, fn: IndexFn, part: tuple[str, ...] = ()) -> None:
+        """Index by the values of `fn`, which reads only `part`; a second one of the same name is the same by rule."""
+        if name not in self._indexes:
+            index = self._indexes[name] = Index(fn, part)
+            if part != NAMESPACE:  # which an object has for ever
+                self._by_part.setdefault(index.top, {}).setdefault(index.sub, []).append(index)
+            if index.made:
+                index.make((key, item.obj) for key, item in self._settled().items())
+
+    def by_index(self, name: str, value: str) -> Objects:
+        """The objects with this value, in order of arrival."""
+        return [item.obj for item in self.items_by_index(name, value)]
+
+    def items_by_index(self, name: str, value: str) -> Items:
+        """What holds them: one that is the same item is the same object, and need not be built to see that."""
+        items, index = self._settled(), self._indexes[name]
+        if not index.made:
+            index.make((key, index.read(item)) for key, item in items.items())
+        return [items[key] for key in index.keys.get(value, ())]
+
+    # --- handlers -------------------------------------------------------------------------------------------
+
+    def on(
+        self,
+        add: Callable[[Obj], None] | None = None,
+        update: Callable[[Obj, Obj], None] | None = None,
+        delete: Callable[[Obj], None] | None = None,
+        about: str = EVERYBODY,
+        beat: Callable[[Obj, Obj], None] | None = None,
+        late: bool = False,
+        urged: bool = False,
+    ) -> None:
+        """Call these from now on; what is there already is added first.
+
+        about: a value of the informer's route; objects of another value need not be told.
+        beat: in the place of `update` where only times are new at which the object was heard of (`store.Beaten`);
+        `unmoved` does nothing then
+        late: `beat` makes no difference before somebody reads, unless `urge` says so
+        urged: it makes none at all, unless `urge` says so
+        """
+        objects = self.list()
+        if update is not None:
+            self._on_update.add(update, about)
+            if beat is not unmoved:
+                self._on_beat.add(beat or update, about)
+                self._prompt, self._patient = self._prompt or not (late or urged), self._patient or late
+        if delete is not None:
+            self._on_delete.add(delete, about)
+        self._tune()
+        if add is not None:
+            self._on_add.add(add, about)
+            for obj in objects:
+                add(obj)
+
+    def urge(self, who: str, urgent: bool) -> None:
+        """Whether this handler of beats wants them at once for now."""
+        if urgent != (who in self._urgent):
+            if urgent:
+                self._urgent[who] = None
+            else:
+                del self._urgent[who]
+            self._tune()
+
+    def _tune(self) -> None:
+        deaf = not (self._prompt or self._urgent or self._stirred)
+        if self.lazy or deaf is not self.deaf:
+            self.lazy, self.deaf = False, deaf
+            self._reflector.tune()
+            if deaf and self._patient:
+                self._ctx.kernel.standing.put_off[self] = None
+
+    def plan(self) -> None:
+        """Something moves: from now on beats are handled as they come, until all is well and somebody reads."""
+        if self.deaf and self._patient and self._ctx.state is not State.DEAD:
+            self.pull()
+            self._stirred = True
+            self._tune()
+
+    def route(self, fn: Callable[[Obj], str], part: str) -> None:
+        """`fn` says, by nothing but this part of the metadata, what an object is about (EVERYBODY: who knows).
+
+        An update of the part concerns everybody.  A second route is the same by rule.
+        """
+        self._route, self._route_part = fn, part
+
+    def _concerns(self, obj: Obj) -> str:
+        return EVERYBODY if self._route is None else self._route(obj)
+
+    def when_synced(self, fn: Callable[[], None]) -> None:
+        """Call `fn` once the first list has been taken in."""
+        if self.synced:
+            fn()
+        else:
+            self._on_synced.append(fn)
+
+    def start(self) -> None:
+        """Begin to list and watch (no effect the second time)."""
+        if not self._started:
+            self._started = True
+            self._reflector.start()
+            if self._resync_us:
+                self._ctx.call_later_us(self._resync_us, self._resync)
+
+    def stop(self) -> None:
+        """List and watch no more; what was seen stays."""
+        self._reflector.stop()
+
+    def _resync(self, _: Any) -> None:
+        self._resynced = True
+        for obj in self.list():
+            self._tell_again(obj)
+        self._ctx.call_later_us(self._resync_us, self._resync)
+
+    def _tell_again(self, obj: Obj) -> None:
+        """Of an object that has not changed."""
+        for update in self._on_update.of(self._concerns(obj)):
+            update(obj, obj)
+
+    # --- what the reflector puts in -------------------------------------------------------------------------
+
+    def replace(self, items: Sequence[Item]) -> None:
+        """What was listed is what there is; a change found so is caused by its write, as one that was watched, and that an
+        object is not there any more by what its owner lost last.
+
+        Handlers are told of what has not changed too, as at a resync (shared_informer.go, sharedIndexInformer.OnUpdate: until
+        the first resync every listener is taken for one of those that are due).
+        """
+        kernel = self._ctx.kernel
+        cause = kernel.cause
+        self.shifts += 1
+        self._settle()
+        new = {self._short(item.key): item for item in items}
+        for key, item in new.items():
+            old = self._items.get(key)
+            if old is None or old.rev != item.rev:
+                kernel.cause = item.cause or cause
+                if self._news is not None:
+                    self._news.append(item)
+                self._put(key, item)
+                kernel.cause = cause
+            elif self._custom and old.obj != item.obj:  # its definition shows it in another way now
+                self._put(key, item)
+            elif not self.lazy and not self._resynced:
+                self._tell_again(old.obj)
+        for key in [key for key in self._items if key not in new]:
+            item = self._items[key]
+            owner = controller_of(item.obj)
+            gone = kernel.standing.gone(item.key if owner is None else owner["uid"])
+            kernel.cause = gone if gone > item.cause else cause
+            self._no_news(item.key)
+            self._remove(key, item.obj)
+        kernel.cause = cause
+        if not self.synced:
+            self.synced = True
+            waiting, self._on_synced = self._on_synced, []
+            for fn in waiting:
+                fn()
+
+    def _short(self, long: str) -> str:
+        """ "namespace/name", or the name alone, of a key in the store; the same string for every view of an object."""
+        return intern(long.removeprefix(self._prefix))
+
+    def apply(self, event: WatchEvent) -> None:
+        item = event.item
+        assert item is not None
+        news, key = self._news, self._short(item.key)
+        if event.type == "DELETED":
+            self._no_news(item.key)
+            self._remove(key, stripped(item.obj))
+        else:
+            if news is not None:
+                news.append(item)
+            self._put(key, item, type(item) is Beaten)
+
+    def absorb(self, events: Sequence[WatchEvent]) -> None:
+        """What nobody handles: an object is looked at when it is read."""
+        news = self._news
+        if type(events) is Runs:
+            self._run, self._sorted = events.last or self._run, False
+            self._renewals += [piece for piece in events.pieces if isinstance(piece, Renewal)]
+            if news is not None:
+                news.append(events)
+            return
+        if all_renewals(events):
+            renewals = cast(Sequence[Item], events)
+            if len(self._renewals) > RENEWALS_MAX:
+                self._sort_in()
+            self._renewals += renewals
+            if news is not None:
+                news += renewals
+            return
+        self._sort_in()
+        late = self._late
+        for event in events:
+            item = event.item
+            if item is None:
+                continue  # a bookmark
+            self.shifts += not isinstance(item, Renewal)
+            long = item.key
+            if event.type != "DELETED":
+                late[long] = item
+                if news is not None:
+                    news.append(item)
+                continue
+            late.pop(long, None)
+            self._no_news(long)
+            news = self._news
+            self._remove(long.removeprefix(self._prefix), item.obj)
+
+    def _sort_in(self) -> None:
+        """Renewals too are found by their keys."""
+        if self._renewals:
+            self._late.update({item.key: item for item in self._renewals})
+            self._renewals = []
+
+    def _look_up(self) -> None:
+        """Renewals in runs are found among what came late."""
+        if not self._sorted and self._run is not None:
+            self._sorted = True
+            for long in self._run.course.rows:
+                newest = self.newest(long)
+                if newest is not None and newest is not self._items.get(long.removeprefix(self._prefix)):
+                    self._late[long] = newest
+
+    def _settle(self) -> None:
+        self._sort_in()
+        self._look_up()
+        late, self._late = self._late, {}
+        for long, item in late.items():
+            self._put(self._short(long), item)
+
+    def _put(self, key: str, item: Item, beaten: bool = False) -> None:
+        """beaten: nothing but times of hearing is new."""
+        items, obj = self._items, item.obj
+        if "managedFields" in obj["metadata"]:
+            item = _without_managed(item)
+            obj = item.obj
+        known = items.get(key)
+        items[key] = item
+        if known is not None:
+            if self.lazy and not self._indexes:
+                return  # nobody to tell
+            old = known.obj
+            if beaten:  # no index reads such times
+                for beat in self._on_beat.known.get(EVERYBODY) or self._on_beat.of(EVERYBODY):
+                    beat(old, obj)
+                return
+            for top, parts in self._by_part.items():
+                was, now = old.get(top), obj.get(top)
+                if was is now and top:
+                    continue
+                for sub, indexes in parts.items():
+                    if not (sub and was and now) or was.get(sub) is not now.get(sub):
+                        self._reindex(indexes, key, old, obj)
+            route, part, value = self._route, self._route_part, EVERYBODY
+            if route is not None and old["metadata"].get(part) is obj["metadata"].get(part):
+                value = route(obj)
+            handlers = self._on_update
+            for update in handlers.known.get(value) or handlers.of(value):
+                update(old, obj)
+            return
+        self._order = None
+        for index in self._indexes.values():
+            if index.made:
+                index.add(key, obj)
+        value = EVERYBODY if self._route is None else self._route(obj)
+        for add in self._on_add.known.get(value) or self._on_add.of(value):
+            add(obj)
+
+    def _reindex(self, indexes: Sequence[Index], key: str, old: Obj, obj: Obj) -> None:
+        for index in indexes:
+            if not index.made:
+                before = {**self._items, key: Item(key, old, 0, 0)}
+                index.make((each, item.obj) for each, item in before.items())
+            index.update(key, old, obj)
+
+    def _remove(self, key: str, last: Obj) -> None:
+        known = self._items.pop(key, None)
+        if known is None:
+            return
+        old = known.obj
+        self._order = None
+        for index in self._indexes.values():
+            if index.made:
+                index.remove(key, old)
+        for delete in self._on_delete.of(self._concerns(last)):
+            delete(last)
+
+
+class Informers:
+    """The shared informers of one process."""
+
+    def __init__(self, ctx: Context, client: Client, resync_us: int = 0) -> None:
+        self._ctx = ctx
+        self._client = client
+        self._resync_us = resync_us
+        self._made: dict[tuple[str, str], Informer] = {}
+        self._held: list[Future] | None = None  # who waits to start, while nobody may
+
+    def hold(self) -> None:  # `start_and_sync` waits for `release` then
+        self._held = []
+
+    def release(self) -> None:
+        held, self._held = self._held, None
+        for waiting in held or ():
+            waiting.set(None)
+
+    def __getitem__(self, resource: str) -> Informer:
+        return self.selected(resource)
+
+    def selected(self, resource: str, namespace: str = "", labels: str = "", fields: str = "") -> Informer:
+        """The informer of a part of a resource (label and field selectors as text)."""
+        selection = Selection(namespace, labels, fields)
+        known = self._made.get((resource, selection.text))
+        if known is None:
+            known = Informer(self._ctx, self._client, resource, selection, self._resync_us)
+            self._made[resource, selection.text] = known
+        return known
+
+    def custom(self, resource: Resource) -> Informer:
+        """One of a kind that a definition made and may take away: whoever asks starts it, and stops it."""
+        return Informer(self._ctx, self._client, resource, Selection())
+
+    def start(self) -> None:
+        """Start those not yet started, in the order in which they were asked for."""
+        for informer in self._served():
+            informer.start()
+
+    def _served(self) -> list[Informer]:
+        """Those of kinds that there are: what is turned off stays empty, and nobody waits for it."""
+        return [each for each in self._made.values() if self._client.scheme.serves(each.resource)]
+
+    async def start_and_sync(self) -> None:
+        """Start all, and wait until each has its first list."""
+        if self._held is not None:
+            self._held.append(self._ctx.future("the start of informers"))
+            await self._held[-1].wait()
+        self.start()
+        for informer in self._served():
+            if not informer.synced:
+                done = self._ctx.future(f"sync of {informer.resource}")
+                informer.when_synced(lambda done=done: done.set(None))  # type: ignore[misc]
+                await done.wait()

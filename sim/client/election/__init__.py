@@ -1,0 +1,1 @@
+"""Leader election over one lease, or over a lease and an older lock."""

@@ -1,0 +1,501 @@
+"""Leader election over a Lease: at most one of several candidates leads at a time.
+
+Turns what is stored in the Lease and this candidate's own clock into create, update, wait, lead or stop; the
+decision is `decide`, over plain values.
+
+Holds: a candidate never compares its clock with a time written by another, only with when it itself first saw
+the present record; the time of a try, by which it decides and which it writes, is that of its begin, however long its read
+takes; a conflicting write is a failed try; a leader that cannot renew stops leading
+`renew_deadline_us` after it began that round, so before anybody may take over where that and a retry period are shorter than
+a lease (options may be otherwise, as upstream's).
+
+Mirrors  client-go v1.25 tools/leaderelection/leaderelection.go, resourcelock/leaselock.go.
+Quirk    who could not read its lease when it tried last has nothing to give up, though it is to release it.
+Differs  what the leader does ends before it gives its lease up (upstream goes on while it tries to tell so, up to half a
+         renew deadline, in which another may begin to lead); one that is told to go while its renewal is under way, and
+         nothing is disturbed, waits the milliseconds until that is done, and releases what it has (upstream gives the
+         request up, and may have nothing to release then); that a leader has stopped is no
+         event (upstream hands one over when the process is about to end, and it does not get out).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any
+
+from sim.api.store import Item
+from sim.api.types import Obj, Reply, Request
+from sim.client.rest.client import Client, OnReply
+from sim.kernel import NEVER_US, Context, Future, Timer
+from sim.units import format_micro_time, parse_time
+
+if TYPE_CHECKING:
+    from sim.client.events.recorder import EventRecorder
+
+Then = Callable[[Any], None]
+OnTried = Callable[[bool], None]
+
+LOOK = methodcaller("look")  # of a server's short way
+JITTER = 1.2  # leaderelection.go JitterFactor
+HEALTH_TOLERANCE_US = 20_000_000  # HealthzAdaptor of the daemons: leaseDuration + 20 s
+SECONDS = len("2006-01-02T15:04:05")  # of a time's text: the part that whole seconds take
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionOptions:
+    """Defaults of the daemons (component-base leader election defaults)."""
+
+    lease_duration_us: int = 15_000_000
+    renew_deadline_us: int = 10_000_000
+    retry_period_us: int = 2_000_000
+    release_on_cancel: bool = False
+    resource_lock: str = "leases"  # what holds the record: see `multilock` for others
+
+    def __post_init__(self) -> None:
+        assert self.lease_duration_us > self.renew_deadline_us > JITTER * self.retry_period_us > 0
+
+    @property
+    def timeout_us(self) -> int:
+        """Of each request: half the renew deadline, at least one second."""
+        return max(1_000_000, self.renew_deadline_us // 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """The record last seen and when, by the own clock, it was first seen so."""
+
+    spec: Mapping[str, Any]
+    at_us: int
+
+
+def holder_of(spec: Mapping[str, Any]) -> str:
+    return str(spec.get("holderIdentity") or "")
+
+
+def decide(observed: Observed, identity: str, lease_duration_us: int, now_us: int) -> bool:
+    """May this candidate write itself into the record it sees?"""
+    holder = holder_of(observed.spec)
+    return not holder or holder == identity or observed.at_us + lease_duration_us <= now_us
+
+
+def record_of(spec: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The record as upstream compares it: as JSON, whose times are in whole seconds (interface.go, LeaderElectionRecord)."""
+    times = [str(spec.get(name) or "")[:SECONDS] for name in ("acquireTime", "renewTime")]
+    return holder_of(spec), spec.get("leaseDurationSeconds"), spec.get("leaseTransitions"), *times
+
+
+def claimed(spec: Mapping[str, Any], identity: str, lease_duration_us: int, wall_us: int) -> Obj:
+    """The record after this candidate's write; renewing keeps acquireTime and the count of transitions."""
+    now = format_micro_time(wall_us)
+    mine = holder_of(spec) == identity
+    transitions = int(spec.get("leaseTransitions") or 0)
+    return {
+        "holderIdentity": identity,
+        "leaseDurationSeconds": lease_duration_us // 1_000_000,
+        "acquireTime": spec["acquireTime"] if mine and spec.get("acquireTime") else now,
+        "renewTime": now,
+        "leaseTransitions": transitions if mine else transitions + 1,
+    }
+
+
+def released(spec: Mapping[str, Any], wall_us: int) -> Obj:
+    """The record that a leader leaves behind when it goes in peace."""
+    now = format_micro_time(wall_us)
+    return {
+        "holderIdentity": "",
+        "leaseDurationSeconds": 1,
+        "acquireTime": now,
+        "renewTime": now,
+        "leaseTransitions": int(spec.get("leaseTransitions") or 0),
+    }
+
+
+class LeaderElector:
+    """One candidate.  `lease`: (namespace, name); `on_new_leader`: told the identity whenever it changes."""
+
+    def __init__(
+        self,
+        ctx: Context,
+        client: Client,
+        lease: tuple[str, str],
+        identity: str,
+        options: ElectionOptions | None = None,
+        on_new_leader: Callable[[str], None] | None = None,
+    ) -> None:
+        self.identity = identity
+        self._ctx = ctx
+        self._client = client
+        self._lease = lease
+        self._options = options if options is not None else ElectionOptions()
+        self._calls = client.exchanges("leases", lease[1], lease[0])
+        self._random = ctx.stream("leader-election")
+        self._observed = Observed({}, 0)
+        self._stored: Obj | None = None
+        self._held: Item | None = None  # as which it was read
+        self._raw: Any = None  # the record as last read, in the form in which it is compared
+        self._written: Obj = {}  # the record on its way
+        self._written_us = 0  # its time
+        self._stopping = False
+        self._stopped_by = 0  # the record by which it was asked to
+        self._over: Future | None = None  # the present phase: True once leading, False when leadership ends
+        # What was read, and what is observed by that, while the reply to the write behind it is not waited for.
+        self._foretold: tuple[Any, Observed] | None = None
+        self._tried: OnTried = self._acquired  # what follows the present try
+        self._try_ends_us = self._round_ends_us = 0
+        self._try_us = self._try_wall_us = 0  # when it began
+        self._era = 0  # what was asked in an earlier one is not waited for any more
+        self._reads = False  # what is asked is a read
+        self._guarded_us = -1  # the end of the round that is seen to
+        self._ticking_us = -1  # since when the round's ticker runs: it starts with the end of the first try
+        self._nap: tuple[Timer, Then] | None = None
+        self._naps = 0  # so many there were
+        self._on_new_leader = on_new_leader
+
+    @property
+    def leader(self) -> str:
+        """Whom this candidate believes to lead ("": nobody)."""
+        return holder_of(self._observed.spec)
+
+    @property
+    def leading(self) -> bool:
+        return self.leader == self.identity
+
+    @property
+    def healthy(self) -> bool:
+        """False when this process leads but has not renewed for long: its liveness check fails then."""
+        late_us = self._ctx.now_us() - self._observed.at_us
+        return not self.leading or late_us <= self._options.lease_duration_us + HEALTH_TOLERANCE_US
+
+    @property
+    def _has_read(self) -> bool:
+        """Whether the last read succeeded: only then is there anything to give up (leaselock.go: a failed one leaves nothing)."""
+        return self._stored is not None
+
+    @property
+    def _asks(self) -> bool:
+        """Whether a try is under way, not a pause after one."""
+        return self._nap is None and self._over is not None and not self._over.done
+
+    def stop(self) -> None:
+        """Cancel: `run` returns soon, having released the lease if the options say so."""
+        self._stopping, self._stopped_by = True, self._ctx.kernel.cause
+        foretold, self._foretold = self._foretold, None
+        if foretold is not None and not self._calls.over():
+            self._foretold = foretold
+            self._calls.plan()  # `_tried` is told, and the nap is over with that
+            return
+        nap, self._nap = self._nap, None
+        if nap is not None:
+            nap[0].cancel()
+            self._ctx.call_later_us(0, nap[1])
+        elif self._asks:
+            self._abandon()
+            self._ctx.call_later_us(0, lambda _: self._tried(False))
+
+    def announce(self, recorder: EventRecorder) -> None:
+        """Tell, as an event of each object that holds the record, that this candidate has become leader."""
+        for lock in self._locks():
+            recorder.event(lock, "Normal", "LeaderElection", f"{self.identity} became leader")
+
+    def _locks(self) -> list[Obj]:
+        assert self._stored is not None
+        kind = self._client.scheme.resource("leases")
+        return [{**self._stored, "apiVersion": kind.api_version, "kind": kind.kind}]
+
+    async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
+        """Become leader, run `lead` as a task, and return when leadership is lost or `stop` was called."""
+        if not await self._phase("leadership", self._acquire):
+            return
+        task = self._ctx.spawn(lead, name="lead")
+        if await self._phase("the end of leadership", self._renew):
+            self._note("lost-lease", self._ctx.name)
+        if task.trio_task is not None:
+            self._ctx.kernel.cancel(task)
+        if self._options.release_on_cancel and self.leading and self._has_read:
+            await self._release()
+
+    async def _phase(self, why: str, begin: Then) -> bool:
+        """What `begin` leads to, callback by callback."""
+        self._over = self._ctx.future(why)
+        begin(None)
+        outcome = bool(await self._over.wait())
+        if self._stopping:  # whichever of its calls finds that it is to end
+            self._ctx.kernel.cause = self._stopped_by or self._ctx.kernel.cause
+        return outcome
+
+    def _end(self, outcome: bool) -> None:
+        assert self._over is not None
+        self._over.set(outcome)
+
+    def _acquire(self, _: Any) -> None:
+        """Try at once, then every retry period x (1..2.2), until it succeeds (True) or `stop` (False)."""
+        if self._stopping:
+            self._end(False)
+        else:
+            self._try(NEVER_US, self._acquired)  # each request has a time of its own
+
+    def _acquired(self, done: bool) -> None:
+        if done:
+            self._end(True)
+            return
+        stretched = self._options.retry_period_us * (1 + JITTER * self._random.random())
+        self._pause(int(stretched), self._acquire)
+
+    def _renew(self, _: Any) -> None:
+        """One round: try at once and then at each tick of the retry period, for renew_deadline at most.
+
+        The phase ends with True when a round failed, False when `stop` came.
+        """
+        if self._stopping:
+            self._end(False)
+            return
+        self._round_ends_us = self._ctx.now_us() + self._options.renew_deadline_us
+        self._ticking_us = -1
+        self._try(self._options.renew_deadline_us, self._renewed)
+
+    def _renewed(self, done: bool) -> None:
+        period_us = self._options.retry_period_us
+        if done:
+            self._pause(period_us, self._renew)
+            return
+        now_us = self._ctx.now_us()
+        self._ticking_us = now_us if self._ticking_us < 0 else self._ticking_us
+        self._guard()
+        tick_us = now_us + period_us - (now_us - self._ticking_us) % period_us
+        self._pause(min(tick_us, self._round_ends_us) - now_us, self._renew_again)
+
+    def _renew_again(self, _: Any) -> None:
+        left_us = self._round_ends_us - self._ctx.now_us()
+        if self._stopping or left_us <= 0:
+            self._end(True)
+        else:
+            self._try(left_us, self._renewed)
+
+    def _guard(self) -> None:
+        """See to it that this round ends in time, whatever its request waits for."""
+        ends_us = self._round_ends_us
+        if self._tried == self._renewed and self._guarded_us != ends_us:
+            self._guarded_us = ends_us
+            self._ctx.call_later_us(max(0, ends_us - self._ctx.now_us()), self._out_of_time, ends_us)
+
+    def _out_of_time(self, ends_us: int) -> None:
+        if ends_us == self._round_ends_us and self._asks:
+            self._abandon()
+            self._end(True)
+
+    def _abandon(self) -> None:
+        """Wait no more for the reply to what was asked."""
+        self._era += 1
+        if self._reads:
+            self._lose_read()
+
+    def _lose_read(self) -> None:
+        self._stored = None
+
+    def _pause(self, duration_us: int, then: Then) -> None:
+        """Go on after this time, or when `stop` is called."""
+        if self._stopping:
+            then(None)
+        else:
+            self._sleep(max(0, duration_us), then)
+
+    def _sleep(self, duration_us: int, then: Then) -> None:
+        self._naps += 1
+        self._nap = self._ctx.timer_us(duration_us, self._wake, self._naps), then
+
+    def _wake(self, number: int) -> None:
+        if self._nap is None or number != self._naps:
+            return  # it was over while this process stood still
+        if self._foretold is not None and not self._calls.over():
+            return  # the reply is waited for after all
+        self._foretold = None
+        then, self._nap = self._nap[1], None
+        then(None)
+
+    # --- one try --------------------------------------------------------------------------------------------
+
+    def _try(self, limit_us: int, tried: OnTried) -> None:
+        """Read the record and write ourselves into it if we may, within a time; `tried` is told whether."""
+        self._begin_try(limit_us, tried)
+        if not (tried == self._renewed and self._renew_at_once()):
+            self._ask(self._request_read, self._read, LOOK, reads=True)
+
+    def _begin_try(self, limit_us: int, tried: OnTried) -> None:
+        self._tried = tried
+        self._try_us, self._try_wall_us = self._ctx.now_us(), self._ctx.wall_us()
+        self._try_ends_us = self._try_us + limit_us
+
+    def _renew_at_once(self) -> bool:
+        """Read the record and move our time on in it, if nobody else is in it."""
+        kernel_us = self._ctx.kernel.now_us - self._ctx.now_us()
+        return self._calls.exchange(
+            (LOOK, self._request_read, self._awaited(self._read)),
+            self._compose,
+            (self._renew_lease, self._request_write, self._awaited(self._wrote)),
+            self._renewed_at,
+            self._options.timeout_us,
+            self._try_ends_us + kernel_us,
+        )
+
+    def _compose(self, held: Item, at_us: int) -> bool:
+        """As `_read` and `_write` at that time of the kernel's."""
+        lease, ctx = held.obj, self._ctx
+        spec = lease["spec"]
+        if holder_of(spec) != self.identity:
+            return False
+        raw, observed = record_of(spec), self._observed
+        if self._raw != raw:
+            observed = Observed(spec, ctx.now_us() + at_us - ctx.kernel.now_us)
+        self._foretold = raw, observed
+        self._held, self._stored = held, lease
+        self._written_us = self._try_wall_us
+        self._written = claimed(spec, self.identity, self._options.lease_duration_us, self._try_wall_us)
+        return True
+
+    def _renewed_at(self, item: Item, at_us: int) -> None:
+        """It is written, and the reply comes then: the next round is planned as if it had."""
+        assert self._foretold is not None
+        self._stored, self._raw = item.obj, self._foretold[0]
+        wait_us = at_us - self._ctx.kernel.now_us
+        self._observed = Observed(self._written, self._ctx.now_us() + wait_us)
+        self._sleep(wait_us + self._options.retry_period_us, self._renew)
+
+    def _request_read(self) -> Request:
+        self._guard()  # what was to be over at once has to be asked for
+        namespace, name = self._lease
+        return self._client.request("get", "leases", namespace, name)
+
+    def _read(self, reply: Reply) -> None:
+        self._foretold = None
+        if not reply.ok:
+            self._stored = None
+            if reply.reason == "NotFound":
+                self._create()
+            else:
+                self._tried(False)
+            return
+        self._held = reply.item
+        self._stored = lease = reply.obj
+        spec: Mapping[str, Any] = lease.get("spec") or {}
+        self._weigh(spec, record_of(spec))
+
+    def _weigh(self, spec: Mapping[str, Any], raw: Any) -> None:
+        """Go on from the record that was read; `raw`: as it is compared with what was read before."""
+        if self._raw != raw:
+            self._raw = raw
+            self._observe(spec)
+        options, ctx = self._options, self._ctx
+        if not decide(self._observed, self.identity, options.lease_duration_us, self._try_us):
+            self._tried(False)
+            return
+        holder = holder_of(self._observed.spec)
+        if holder not in ("", self.identity):
+            self._note("take-over", holder.partition("_")[0], holder)
+        elif not holder and self._held is not None and self._held.cause:
+            ctx.kernel.cause = self._held.cause  # it was given up
+        self._write(claimed(spec, self.identity, options.lease_duration_us, self._try_wall_us))
+
+    def _create(self) -> None:
+        spec = claimed({}, self.identity, self._options.lease_duration_us, self._try_wall_us)
+        spec["leaseTransitions"] = 0
+        self._create_record(spec)
+
+    def _create_record(self, spec: Obj) -> None:
+        self._create_lease(spec)
+
+    def _create_lease(self, spec: Obj) -> None:
+        namespace, name = self._lease
+        api_version = self._client.scheme.resource("leases").api_version
+        lease = {
+            "kind": "Lease",
+            "apiVersion": api_version,
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": spec,
+        }
+        self._written = spec
+        self._ask(lambda: self._client.request("create", "leases", namespace, body=lease), self._wrote)
+
+    def _write(self, spec: Obj) -> None:
+        self._written, self._written_us = spec, self._try_wall_us
+        renews = holder_of(spec) == self.identity
+        self._ask(self._request_write, self._wrote, self._renew_lease if renews else None)
+
+    def _request_write(self) -> Request:
+        self._guard()
+        assert self._stored is not None
+        namespace, name = self._lease
+        return self._client.request(
+            "update", "leases", namespace, name, body={**self._stored, "spec": self._written}
+        )
+
+    def _renew_lease(self, way: Any) -> tuple[Item, int] | None:
+        """By the server's short way, if no more than the time is new."""
+        served: tuple[Item, int] | None = None
+        if self._held is not None:
+            served = way.renew(self._held, self._written, self._written_us)
+        return served
+
+    def _wrote(self, reply: Reply) -> None:
+        foretold, self._foretold = self._foretold, None
+        if foretold is not None:  # as it was before this reply
+            self._raw, self._observed = foretold
+        nap, self._nap = self._nap, None
+        if nap is not None:
+            nap[0].cancel()
+        if reply.ok:
+            self._stored = reply.obj
+            self._observe(self._written)
+        self._tried(reply.ok)
+
+    async def _release(self) -> None:
+        done = self._ctx.future("the release of the lease")
+        self._begin_try(self._options.timeout_us, done.set)
+        self._write(released(self._observed.spec, self._try_wall_us))
+        await done.wait()
+
+    def _observe(self, spec: Mapping[str, Any]) -> None:
+        before = self.leader
+        self._observed = Observed(spec, self._ctx.now_us())
+        if self._on_new_leader is not None and self.leader != before:
+            self._on_new_leader(self.leader)
+
+    def _note(self, what: str, silent: str, holder: str = "") -> None:
+        """What follows is because `silent`, a host, did not renew; if nothing kept it from that, because of the record."""
+        ctx, since_us = self._ctx, self._observed.at_us
+        why = {"silent_us": ctx.now_us() - since_us, "holder": holder}
+        renewed = self._observed.spec.get("renewTime")
+        if renewed:  # by its holder's clock, and maybe long before it was seen
+            since_us = min(since_us, ctx.now_us() - (ctx.wall_us() - parse_time(renewed)))
+        cause = 0 if self._held is None else self._held.cause
+        # Electors are called by their hosts and a number ("_"); who is not took it by hand, and was not kept from renewing it.
+        if "_" in holder_of(self._observed.spec) or not cause:
+            cause = ctx.silence(silent, since_us) or cause
+        ctx.decided(what, "leases/" + "/".join(self._lease), why, cause)
+
+    def _ask(
+        self,
+        request: Callable[[], Request],
+        on_reply: OnReply,
+        serve: Callable[[Any], tuple[Item, int] | None] | None = None,
+        reads: bool = False,
+    ) -> None:
+        self._reads = reads
+        left_us = min(self._try_ends_us - self._ctx.now_us(), self._options.timeout_us)
+        if left_us <= 0:
+            on_reply(Reply(0, lost="Timeout"))
+            return
+        awaited = self._awaited(on_reply)
+        if serve is None or not self._calls.send(serve, request, awaited, left_us):
+            self._guard()  # a server that has no room is asked again and again
+            self._client.call(request(), awaited, left_us)
+
+    def _awaited(self, on_reply: OnReply) -> OnReply:
+        era = self._era
+
+        def told(reply: Reply) -> None:
+            if era == self._era:
+                on_reply(reply)
+
+        return told

@@ -1,0 +1,198 @@
+"""Leader election over two objects: an annotation of Endpoints or a ConfigMap, and a Lease beside it.
+
+Turns the two stored records into the one that `election` decides by, and its writes into writes of both.
+
+Holds: who is in both leads; where the two name different holders an unknown one does, until the lease duration is over;
+the annotation is read and written first, so candidates that know only it are seen.
+
+Mirrors  client-go v1.25 tools/leaderelection/resourcelock/{multilock,endpointslock,configmaplock,leaselock}.go.
+Differs  each call is an ordinary request: who moves from one kind of lock to another is not in a hurry.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sim.api.types import Obj, Reply, Request
+from sim.client.election.elector import ElectionOptions, LeaderElector, OnTried, holder_of
+from sim.client.rest.client import Client
+from sim.kernel import Context
+from sim.units import format_micro_time, format_time, parse_time
+
+# The resource whose annotation holds the first record, by the kind of lock; the Lease alone needs none.
+PRIMARIES: Mapping[str, str] = {"endpointsleases": "endpoints", "configmapsleases": "configmaps"}
+_TIMES = ("acquireTime", "renewTime")
+
+
+def candidate(
+    ctx: Context,
+    client: Client,
+    lease: tuple[str, str],
+    identity: str,
+    options: ElectionOptions,
+) -> LeaderElector:
+    """A candidate for the kind of lock that the options name."""
+    kind = LeaderElector if options.resource_lock not in PRIMARIES else MultiElector
+    return kind(ctx, client, lease, identity, options)
+
+
+def text_of(spec: Mapping[str, Any]) -> str:
+    """A record as the annotation holds it: its times in whole seconds (Quirk: so they are in the Lease's, once read here)."""
+    record = {
+        "holderIdentity": holder_of(spec),
+        "leaseDurationSeconds": int(spec.get("leaseDurationSeconds") or 0),
+        **{name: format_time(parse_time(spec[name])) if spec.get(name) else None for name in _TIMES},
+        "leaderTransitions": int(spec.get("leaseTransitions") or 0),
+    }
+    return json.dumps(record, separators=(",", ":"))
+
+
+def spec_of(text: str) -> Obj | None:
+    """The record of an annotation ("": an empty one) as a Lease holds it; None if it is none."""
+    try:
+        record = json.loads(text or "{}")
+        spec: Obj = {
+            "holderIdentity": str(record.get("holderIdentity") or ""),
+            "leaseDurationSeconds": int(record.get("leaseDurationSeconds") or 0),
+            "leaseTransitions": int(record.get("leaderTransitions") or 0),
+        }
+        times = {name: format_micro_time(parse_time(record[name])) for name in _TIMES if record.get(name)}
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):  # whoever wrote it
+        return None
+    return spec | times
+
+
+class MultiElector(LeaderElector):
+    """One candidate."""
+
+    def __init__(
+        self,
+        ctx: Context,
+        client: Client,
+        lease: tuple[str, str],
+        identity: str,
+        options: ElectionOptions,
+        on_new_leader: Callable[[str], None] | None = None,
+    ) -> None:
+        super().__init__(ctx, client, lease, identity, options, on_new_leader)
+        names = client.scheme.names
+        self._resource = client.scheme.resource(PRIMARIES[options.resource_lock])
+        self._annotation = names.annotation_leader
+        self._unknown = f"leaderelection.{names.group_domain}/unknown"
+        self._primary: Obj = {}  # as it was read or written last; nothing, where that failed
+        self._asks_primary = False
+        self._record: Obj = {}  # of it
+        self._text = ""
+
+    def _locks(self) -> list[Obj]:
+        if not self._primary:  # another made it: upstream's event about it has no name, and is refused
+            return super()._locks()
+        kind = self._resource
+        return [{**self._primary, "apiVersion": kind.api_version, "kind": kind.kind}, *super()._locks()]
+
+    @property
+    def _has_read(self) -> bool:
+        return bool(self._primary)
+
+    # --- reading both ---------------------------------------------------------------------------------------
+
+    def _try(self, limit_us: int, tried: OnTried) -> None:
+        self._begin_try(limit_us, tried)
+        self._asks_primary = True
+        self._ask(self._request_primary, self._read_primary, reads=True)
+
+    def _request_primary(self) -> Request:
+        namespace, name = self._lease
+        return self._client.request("get", self._resource, namespace, name)
+
+    def _lose_read(self) -> None:
+        if self._asks_primary:
+            self._primary = {}
+        else:
+            super()._lose_read()
+
+    def _read_primary(self, reply: Reply) -> None:
+        self._asks_primary = False
+        self._primary = reply.obj if reply.ok else {}
+        if reply.reason == "NotFound":
+            self._create()
+            return
+        record = None
+        if reply.ok:
+            self._text = (self._primary["metadata"].get("annotations") or {}).get(self._annotation, "")
+            record = spec_of(self._text)
+        if record is None:
+            self._tried(False)
+            return
+        self._record = record
+        self._ask(self._request_read, self._read_secondary, reads=True)
+
+    def _read_secondary(self, reply: Reply) -> None:
+        record = self._record
+        self._stored = None
+        if reply.ok:
+            self._held, self._stored = reply.item, reply.obj
+            spec: Mapping[str, Any] = reply.obj.get("spec") or {}
+            if holder_of(spec) != holder_of(record):
+                record = {**record, "holderIdentity": self._unknown}
+                self._text = text_of(record)
+            self._weigh(record, {"primary": self._text, "secondary": text_of(spec)})
+        elif reply.reason != "NotFound":
+            self._tried(False)
+        elif holder_of(record) == self.identity:
+            self._create()
+        else:
+            # held by one that knows nothing of Leases
+            self._held = None
+            self._weigh(record, {"primary": self._text})
+
+    # --- writing both ---------------------------------------------------------------------------------------
+
+    def _create_record(self, spec: Obj) -> None:
+        namespace, name = self._lease
+        made = {
+            "apiVersion": self._resource.api_version,
+            "kind": self._resource.kind,
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "annotations": {self._annotation: text_of(spec)},
+            },
+        }
+
+        def created(reply: Reply) -> None:
+            if reply.ok:
+                self._primary = reply.obj
+            elif reply.reason != "AlreadyExists":
+                self._tried(False)
+                return
+            self._create_lease(spec)
+
+        self._ask(lambda: self._client.request("create", self._resource, namespace, body=made), created)
+
+    def _write(self, spec: Obj) -> None:
+        namespace, name = self._lease
+        self._written = spec
+        meta = self._primary["metadata"]
+        annotations = {**(meta.get("annotations") or {}), self._annotation: text_of(spec)}
+        body = {**self._primary, "metadata": {**meta, "annotations": annotations}}
+
+        def written(reply: Reply) -> None:
+            if reply.ok:
+                self._primary = reply.obj
+                self._ask(self._request_read, self._write_secondary, reads=True)
+            else:
+                self._tried(False)
+
+        self._ask(lambda: self._client.request("update", self._resource, namespace, name, body=body), written)
+
+    def _write_secondary(self, reply: Reply) -> None:
+        if reply.reason == "NotFound":
+            self._create_lease(self._written)
+        elif reply.ok:
+            self._held, self._stored = reply.item, reply.obj
+            self._ask(self._request_write, self._wrote)
+        else:
+            self._tried(False)

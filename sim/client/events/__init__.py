@@ -1,0 +1,1 @@
+"""Event recording: events are written, aggregated, counted and limited."""

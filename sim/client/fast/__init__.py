@@ -1,0 +1,1 @@
+"""Fast paths of clients: coalesced calls, read-modify-write and lease renewal."""

@@ -1,0 +1,398 @@
+"""The in-process transport: requests, replies and watch events cross the simulated network to one API server.
+
+Turns a `Request` into a call of an `Endpoint` one link delay later, and its answer into a callback one link
+delay after that; a server's `Watch` into one on the client's side (`channel_watch`).
+
+Holds: `on_reply` is called exactly once unless the client dies. While only answers are lost, requests arrive until the connection
+is found dead, or the server's process has died: to make another takes messages both ways. What was sent to one that died meanwhile
+is reset when the link is healed. A request that arrives twice is carried out twice; the second
+copy arrives after the first and is caused by the fault, and of their answers the first counts.
+
+Mirrors  client-go v1.25 transport, golang.org/x/net/http2 health checks as apimachinery configures them
+         (ReadIdleTimeout 30 s, PingTimeout 15 s: a dead connection is found after 45 s).
+Differs  what meets a cut link is sent again when that is healed (TCP's retransmissions double their pauses meanwhile, so
+         that one may come later, by as long as the link was cut at most);
+         the 45 s count from the cut, or from when the server's process stands still (upstream: from the last frame,
+         so up to 30 s sooner), of what is sent when they are over from its sending; a request sent to a server that stands still is given up after 45 s as well (upstream
+         sends it on a new connection, whose TLS handshake is given up after 10 s);
+         a server that dies while the storage commits resets the connection when the reply would have come;
+         TCP hides copies of segments, so what is doubled here are requests, as by a proxy that sends them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from sim.api.store import Item
+from sim.api.types import Endpoint, Reply, Request, Watch
+from sim.api.watch.columnar_renewals import Beater
+from sim.client.rest.channel_watch import ChannelWatch
+from sim.kernel import Context, State
+
+DEAD_CONNECTION_US = 45_000_000  # apimachinery net/http.go: ReadIdleTimeout 30 s + PingTimeout 15 s
+REFUSED = "ConnectionRefused"
+RESET = "ConnectionReset"
+TIMEOUT = "Timeout"
+
+
+class Prompt(Protocol):
+    """An API server that may serve a request at the instant it comes (`ApiServer.serve`)."""
+
+    stopped_us: int
+
+
+class HotLane(Protocol):
+    """What an API server may offer for a time in one object that one client moves on again and again.
+
+    `write` commits the time if everything the ordinary way would check is known to pass (object unchanged
+    since this client's last write, nothing queued, no hooks); None asks for the ordinary way.
+    `beat` does so too, at the instant that it is, for who knows that nothing has changed its state since.
+    `join`: whether it takes over what comes next, until something does (`Heartbeat.resume`).
+    """
+
+    def write(self, value: int) -> Item | None: ...
+    def beat(self, value: int, at_us: int) -> Item | None: ...
+    def join(self, beater: Beater, next_us: int) -> bool: ...
+
+
+class Channel:
+    """A connection from the host `source` to the server named `target` among `servers`."""
+
+    def __init__(self, ctx: Context, source: str, servers: Mapping[str, Endpoint], target: str) -> None:
+        self.ctx = ctx
+        self.target = target
+        self.out = ctx.kernel.network.link(source, target)
+        self.back = ctx.kernel.network.link(target, source)
+        self.watches: dict[int, ChannelWatch] = {}
+        self.servers = servers
+        self.on_lost: list[Callable[[Channel], None]] = []  # tells its clients to go to another server
+        # Thousands of channels have none of these: the tuple of nothing is one for all.
+        self.unanswered: tuple[Call, ...] = ()  # of a server that stands still
+        self.halted: tuple[Call, ...] = ()  # by a cut link
+        self.served: tuple[Call, ...] = ()  # by a server that takes its time
+        self._opened = 0
+        self._gone = False  # the server has died while the link was cut, and the client does not know
+        self._settle(connected=self.up)
+        self._frozen_since_us = -1
+        self.cut_since_us = -1 if self.up else ctx.kernel.now_us
+        self._still = self.still
+        for link in (self.out, self.back):
+            link.listeners.append(self._on_link)
+        ctx.on_stop(self._close)
+
+    @property
+    def up(self) -> bool:
+        return self.out.up and self.back.up
+
+    @property
+    def server(self) -> Endpoint | None:
+        """The server if its process runs: an endpoint that is not in the mapping or says it is not running
+        has nobody listening on its port."""
+        server = self.servers.get(self.target)
+        return server if server is not None and getattr(server, "running", True) else None
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the server's process stands still: its host takes what is sent, and nobody answers."""
+        ctx: Context | None = getattr(self.servers.get(self.target), "ctx", None)
+        return ctx is not None and ctx.state is State.PAUSED
+
+    @property
+    def still(self) -> bool:
+        """Whether nothing comes of what a watch shows: the link is cut, or the server's process stands still."""
+        return not self.up or self.frozen
+
+    def send(self, request: Request, on_reply: Callable[[Reply], None]) -> None:
+        kernel = self.ctx.kernel
+        now_us = kernel.now_us
+        if self.out.duplication and self.out.duplicates():
+            self._send_twice(request, on_reply)
+            return
+        kernel.call_at(now_us + self.out.delay_us(), Call(self, request, on_reply, now_us).arrive)
+
+    def _send_twice(self, request: Request, on_reply: Callable[[Reply], None]) -> None:
+        kernel, out, copies = self.ctx.kernel, self.out, Copies()
+        at_us = now_us = kernel.now_us
+        second = msgspec.structs.replace(request, cause=out.duplicated_by or request.cause)
+        for each in (request, second):
+            at_us += out.delay_us()
+            kernel.call_at(at_us, Call(self, each, on_reply, now_us, copies=copies).arrive)
+
+    def lane(self, request: Request, path: tuple[str, ...]) -> ChannelLane:
+        return ChannelLane(self, request, path)
+
+    def open(self, source: Watch, from_us: int) -> ChannelWatch:
+        self._opened += 1
+        watch = self.watches[self._opened] = ChannelWatch(self, self._opened, source, from_us)
+        return watch
+
+    def _on_link(self) -> None:
+        """A link was (or is about to be: no change yet) cut or healed, or the server stands still, goes on or dies."""
+        now_us = self.ctx.kernel.now_us
+        connected = self.up or (self._connected and self.server is not None)
+        if self._connected and not connected:
+            self._gone = self.cut_since_us >= 0  # else it died before, and the client knows
+        self._settle(connected)
+        if not self.frozen:
+            self._frozen_since_us = -1
+            self.unanswered = ()
+        elif self._frozen_since_us < 0:
+            self._frozen_since_us = now_us
+            self.ctx.kernel.call_later(DEAD_CONNECTION_US, self._give_up, now_us)
+        still = self.still
+        if still is not self._still:
+            self._still = still
+            for watch in list(self.watches.values()):  # one that has ended by then leaves
+                (watch.hold if still else watch.release)()
+        if not self.up and self.cut_since_us < 0:
+            self.cut_since_us = now_us
+            self.ctx.kernel.call_later(DEAD_CONNECTION_US, self._give_up, now_us)
+        elif self.up and self.cut_since_us >= 0:
+            self.cut_since_us = -1
+            reset, self._gone = self._gone, False
+            calls, self.halted = self.halted, ()
+            for call in calls:
+                call.go_on(reset)
+
+    def _settle(self, connected: bool) -> None:
+        """Whether there is a connection, which goes on for a while when the link is cut; and what is sent arrives."""
+        self._connected = connected
+        self.passes = connected and self.out.up
+
+    def abandon(self, on_reply: Callable[[Reply], None]) -> None:
+        """Its client does not wait for this answer any more: nothing is sent again for it, and the server is told."""
+        self.halted = tuple([call for call in self.halted if call.on_reply is not on_reply])
+        for call in self.served:
+            if call.on_reply is on_reply:
+                kernel = self.ctx.kernel
+                kernel.call_at(kernel.now_us + self.out.delay_us(), call.cancel)
+
+    def _give_up(self, since_us: int) -> None:
+        if since_us in (self.cut_since_us, self._frozen_since_us):
+            self.lose()
+
+    def lose(self) -> None:
+        """The connection is found dead; another takes messages both ways to make."""
+        self._settle(self.up)
+        self._gone = False
+        for watch in list(self.watches.values()):
+            watch.break_off()
+        for tell in self.on_lost:
+            tell(self)
+        calls, self.served, self.unanswered = (*self.unanswered, *self.served), (), ()
+        for call in calls:
+            call.give_up()
+
+    def part(self) -> None:
+        """The server wants no more requests on this connection (GOAWAY); what is under way goes on."""
+        for tell in self.on_lost:
+            tell(self)
+
+    def _close(self) -> None:
+        for link in (self.out, self.back):
+            link.listeners.remove(self._on_link)
+        self.on_lost.clear()
+        self.unanswered = self.halted = self.served = ()
+        for watch in list(self.watches.values()):
+            watch.stop()
+
+
+class Copies(msgspec.Struct, eq=False):
+    """What the copies of one request share."""
+
+    answered: bool = False
+
+
+class Call(msgspec.Struct, eq=False):
+    """One request on its way there and back.
+
+    server: has served it at the first and replies at the second of the times `commits_us`
+    closed: answered, or given up
+    step: what is to be done next, with what, once the link is healed
+    copies: of a request that arrives twice
+    """
+
+    channel: Channel
+    request: Request
+    on_reply: Callable[[Reply], None]
+    sent_us: int
+    server: Prompt | None = None
+    commits_us: tuple[int, int] = (0, 0)
+    closed: bool = False
+    step: tuple[Callable[[Any], None], Any] | None = None
+    copies: Copies | None = None
+
+    def arrive(self, _: Any) -> None:
+        channel = self.channel
+        if not channel.passes:
+            self._halt(self.arrive, None)
+            return
+        server: Any = channel.servers.get(channel.target)
+        serve: Callable[[Request], tuple[Reply, int] | None] | None = getattr(server, "serve", None)
+        served = None if serve is None else serve(self.request)
+        if served is not None:  # the reply is known; it is sent after the storage's latency
+            kernel = channel.ctx.kernel
+            now_us = kernel.now_us
+            sent_us = now_us + served[1]
+            self.server, self.commits_us = server, (now_us, sent_us)
+            kernel.call_at(sent_us + channel.back.delay_us(), self.deliver, served[0])
+        elif channel.server is None:
+            self.respond(Reply(0, lost=REFUSED))
+        else:
+            if channel.frozen:
+                channel.unanswered = (*channel.unanswered, self)
+                channel.ctx.kernel.call_at(self.sent_us + DEAD_CONNECTION_US, self._overdue)
+            channel.served = (*channel.served, self)
+            server.handle(self.request, self.respond)
+
+    def cancel(self, _: Any) -> None:
+        """The server learns that nobody waits any more (RST_STREAM)."""
+        channel = self.channel
+        server: Any = channel.servers.get(channel.target)
+        forget: Callable[[Callable[[Reply], None]], None] | None = getattr(server, "forget", None)
+        if forget is not None and channel.passes and self in channel.served:
+            self._leave()
+            forget(self.respond)
+
+    def _leave(self) -> None:
+        """The server has no more to do with it."""
+        channel = self.channel
+        channel.served = tuple([call for call in channel.served if call is not self])
+
+    def respond(self, reply: Reply) -> None:
+        self._leave()
+        if self.closed:  # it comes from a connection that was given up
+            if reply.watch is not None:
+                reply.watch.stop()
+            return
+        self.closed = True
+        channel = self.channel
+        kernel = channel.ctx.kernel
+        at_us = kernel.now_us + channel.back.delay_us()
+        if reply.watch is not None:
+            reply = msgspec.structs.replace(reply, watch=channel.open(reply.watch, at_us))
+        kernel.call_at(at_us, self.deliver, reply)
+
+    def deliver(self, reply: Reply) -> None:
+        """What is done with a reply is caused by what led to the request, not by what the request wrote."""
+        channel = self.channel
+        ctx, server = channel.ctx, self.server
+        ctx.kernel.cause = self.request.cause
+        if server is not None and self.commits_us[0] <= server.stopped_us < self.commits_us[1]:
+            reply = Reply(0, lost=RESET)
+        if channel.back.up:
+            if self._is_second(reply):
+                return
+            if reply.headers and reply.headers.get("Connection") == "close":
+                channel.part()
+            if ctx.state is State.RUNNING:
+                self.on_reply(reply)
+            else:
+                ctx.run(self.on_reply, reply)
+            return
+        self._halt(self.deliver, reply)
+
+    def _is_second(self, reply: Reply) -> bool:
+        """Whether another copy has been answered: nobody is told of this answer."""
+        copies = self.copies
+        if copies is None:
+            return False
+        second, copies.answered = copies.answered, True
+        if second and reply.watch is not None:
+            reply.watch.stop()
+        return second
+
+    def _halt(self, step: Callable[[Any], None], what: Any) -> None:
+        """The link is cut: it goes on when that is healed, if the connection is not found dead before."""
+        channel = self.channel
+        kernel = channel.ctx.kernel
+        self.step = step, what
+        channel.halted = (*channel.halted, self)
+        found_us = channel.cut_since_us + DEAD_CONNECTION_US
+        # What is sent later is so on a connection that cannot be made.
+        dead_us = found_us if self.sent_us < found_us else self.sent_us + DEAD_CONNECTION_US
+        kernel.call_at(max(kernel.now_us, dead_us), self._lose)
+
+    def go_on(self, reset: bool) -> None:
+        """The link is healed: by that, what is read now is known.  reset: the server has died meanwhile, and whoever
+        listens there now knows nothing of the connection."""
+        assert self.step is not None
+        (step, what), self.step = self.step, None
+        channel, request = self.channel, self.request
+        kernel = channel.ctx.kernel
+        if request.verb in ("get", "list", "watch"):
+            request.cause = kernel.cause or request.cause
+        if reset and what is None:
+            there_us = channel.out.delay_us()
+            kernel.call_at(
+                kernel.now_us + there_us + channel.back.delay_us(), self.deliver, Reply(0, lost=RESET)
+            )
+            return
+        link = channel.out if what is None else channel.back
+        kernel.call_at(kernel.now_us + link.delay_us(), step, what)
+
+    def _lose(self, _: Any) -> None:
+        """The connection is found dead."""
+        if self.step is None or self not in self.channel.halted:
+            return  # it went on, or nobody waits for it
+        channel = self.channel
+        channel.halted = tuple([call for call in channel.halted if call is not self])
+        reply = self.step[1]
+        if reply is not None and reply.watch is not None:
+            reply.watch.stop()
+        self._dead(None)
+
+    def _overdue(self, _: Any) -> None:
+        if not self.closed and self.channel.frozen:
+            self.channel.lose()
+
+    def give_up(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self._dead(None)
+
+    def _dead(self, _: Any) -> None:
+        if not self.channel.up:
+            self.channel.lose()
+        reply = Reply(0, lost=TIMEOUT)
+        if not self._is_second(reply):
+            self.channel.ctx.run(self.on_reply, reply)
+
+
+class ChannelLane:
+    """A server's hot lane as its client reaches it: open while both links and the same server are up, and nothing
+    arrives twice.
+
+    out, back: the links whose delays a request and its reply take; inner: the server's lane, once one is known.
+    """
+
+    __slots__ = ("_channel", "_path", "_request", "_server", "back", "inner", "out")
+
+    def __init__(self, channel: Channel, request: Request, path: tuple[str, ...]) -> None:
+        self._channel = channel
+        self.out, self.back = channel.out, channel.back
+        self._request = request
+        self._path = path
+        self._server: Endpoint | None = None
+        self.inner: HotLane | None = None
+
+    def write(self, value: int) -> Item | None:
+        """The write arrives now; None if it has to go the ordinary way."""
+        if not (self.out.up and self.back.up) or self.out.duplication:
+            return None
+        channel, inner = self._channel, self.inner
+        if inner is not None and channel.servers.get(channel.target) is self._server:
+            item = inner.write(value)
+            if item is not None:
+                return item
+        server = channel.server
+        if server is None:
+            return None
+        # The ordinary write that follows teaches a new lane; an old one may be of a server since restarted.
+        offer: Callable[[Request, tuple[str, ...]], HotLane | None] | None = getattr(server, "lane", None)
+        self._server = server
+        self.inner = None if offer is None else offer(self._request, self._path)
+        return None

@@ -1,0 +1,322 @@
+"""The client's end of a watch: what the server's watch shows, one link delay later.
+
+Turns batches that a server's `Watch` has into batches that arrive in order, through cuts of the link, and into calls of
+who wants to be told; what nobody is told of is taken when somebody reads.
+
+Holds: events arrive in the order taken, each batch not before the link's delay; at most BACKLOG_MAX (and a batch) wait for
+a client that does not read; at most one useful kernel event is pending, for a lazy one none; the owner of a lazy watch sees
+what the server's watch showed one link delay before it looks.
+
+Mirrors  client-go v1.25 rest/watch, golang.org/x/net/http2 as a reader of a stream.
+Differs  it holds still when either direction is cut, for it shares its connection with pings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sim.api.types import Json, Watch, WatchEvent
+from sim.api.watch.columnar_renewals import Runs
+from sim.kernel import State
+
+if TYPE_CHECKING:
+    from sim.client.rest.channel import Channel
+
+LAZY_MAX = 1000  # events that may wait unread on a lazy watch before its owner is told after all
+# Events on their way to a client or unread there: then no more are taken from the server, whose watch cache ends the
+# watch as too slow.  Go's HTTP/2 client takes 4 MiB of a stream ahead (transportDefaultStreamFlow).
+BACKLOG_MAX = 10_000
+
+CONNECTION_LOST: Mapping[str, Json] = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "metadata": {},
+    "status": "Failure",
+    "message": "an error on the server (unable to decode an event from the watch stream: "
+    "http2: client connection lost) has prevented the request from succeeding",
+    "reason": "InternalError",
+    "code": 500,
+}
+
+
+class ChannelWatch:
+    """The client's end of a watch: a `Watch` whose events are those of the server's, one link delay later.
+
+    `attach` asks to be told when events have arrived (without `bookmarks`, `beats`: not of bookmarks, and of states in
+    which only times of hearing are new, which then come with the next event, or the end), or to be given them (`give`) where nothing else is to be said; `attach_lazy` only when the stream has ended or LAZY_MAX events wait: its owner takes what
+    has arrived when somebody reads.
+    """
+
+    __slots__ = (
+        "_arrived",
+        "_channel",
+        "_deaf",
+        "_due_us",
+        "_eager",
+        "_ended",
+        "_flow",
+        "_give",
+        "_held",
+        "_hushed",
+        "_ident",
+        "_last_us",
+        "_looked_us",
+        "_notify",
+        "_over",
+        "_relaxed",
+        "_source",
+        "_waiting",
+    )
+
+    def __init__(self, channel: Channel, ident: int, source: Watch, from_us: int) -> None:
+        self._channel = channel
+        self._ident = ident
+        self._source: Any = source
+        self._last_us = from_us
+        self._flow: list[
+            tuple[int, Sequence[WatchEvent]]
+        ] = []  # (arrival, batch), few; an empty batch: the end
+        self._arrived: Sequence[WatchEvent] = ()
+        self._waiting = 0
+        self._notify: Callable[[], None] | None = None
+        self._give: Callable[[Sequence[WatchEvent]], None] | None = None
+        self._eager = self._deaf = False
+        self._due_us = 0
+        self._looked_us = -1
+        self._held = channel.still
+        self._ended = False
+        self._over = False  # nothing more is taken from the server
+        self._relaxed = False  # the server's watch tells of its end only
+        self._hushed = False  # and of everything but bookmarks
+        source.attach(self._on_source)
+        self._on_source()
+        self._ask_to_give()
+
+    # --- the server's side ----------------------------------------------------------------------------------
+
+    def _on_source(self) -> None:
+        if self._over:
+            return
+        source, full = self._source, True
+        while full and self._waiting < BACKLOG_MAX:
+            batch = source.take(LAZY_MAX)
+            if not batch:
+                break
+            full = len(batch) == LAZY_MAX  # fewer than asked for: no more for now
+            self._push(batch)
+        if source.ended and self._waiting < BACKLOG_MAX:
+            self._over = True
+            self._push([])
+
+    def _ask_to_give(self) -> None:
+        give_to: Callable[[Callable[[Sequence[WatchEvent]], bool]], None] | None
+        give_to = getattr(self._source, "give_to", None)
+        if give_to is not None and not self._over and self._waiting < BACKLOG_MAX:
+            give_to(self._push)
+
+    def _push(self, batch: Sequence[WatchEvent]) -> bool:
+        """Send a batch on its way; whether there is room for more."""
+        self._waiting = waiting = self._waiting + len(batch)
+        channel = self._channel
+        kernel = channel.ctx.kernel
+        at_us = kernel.now_us + channel.back.delay_us()
+        if at_us < self._last_us:
+            at_us = self._last_us
+        self._last_us = at_us
+        flow = self._flow
+        flow.append((at_us, batch))
+        if self._eager:
+            due_us = self._due_us
+            if (not due_us or due_us > at_us) and not self._held and self._notify is not None:
+                self._due_us = at_us
+                kernel.call_at(at_us, self._due, at_us)
+        elif not batch or waiting >= LAZY_MAX:
+            self._schedule(at_us)
+        return waiting < BACKLOG_MAX
+
+    # --- on the way -----------------------------------------------------------------------------------------
+
+    def _schedule(self, at_us: int) -> None:
+        if self._notify is not None and not self._held and not 0 < self._due_us <= at_us:
+            self._due_us = at_us
+            self._channel.ctx.kernel.call_at(at_us, self._due, at_us)
+
+    def _due(self, at_us: int) -> None:
+        if at_us != self._due_us:
+            return  # an earlier one took its place
+        self._due_us = 0
+        if self._held:
+            return
+        flow = self._flow
+        ctx, give = self._channel.ctx, self._give
+        # Nearly always:
+        if give is not None and len(flow) == 1 and not self._arrived and ctx.state is State.RUNNING:
+            due_us, batch = flow[0]
+            if batch and due_us <= at_us and self._waiting < BACKLOG_MAX:
+                flow.clear()
+                self._waiting -= len(batch)
+                give(batch)
+                return
+        self._collect()
+        if self._arrived or self._ended:
+            if ctx.state is not State.RUNNING:
+                ctx.run(self._tell)
+            elif self._notify is not None:
+                self._notify()
+        self._expect()
+
+    def _expect(self) -> None:
+        """What is still on its way is told of too: each thing to who wants it so, else the end, or that there is much."""
+        if self._flow and (self._eager or self._over or self._waiting >= LAZY_MAX):
+            self._schedule(self._flow[0][0] if self._eager else self._flow[-1][0])
+
+    def _tell(self, _: Any) -> None:
+        if self._notify is not None:
+            self._notify()
+
+    def _collect(self) -> None:
+        """What the link has carried by now has arrived."""
+        flow, now_us = self._flow, self._channel.ctx.kernel.now_us
+        while flow and flow[0][0] <= now_us:
+            batch = flow.pop(0)[1]
+            if not batch:
+                self._end()
+            else:
+                self._arrive(batch)
+
+    def _arrive(self, batch: Sequence[WatchEvent]) -> None:
+        arrived = self._arrived
+        if not arrived:
+            self._arrived = batch
+        elif isinstance(arrived, Runs) and isinstance(batch, Runs):
+            self._arrived = arrived.plus(batch)
+        else:
+            self._arrived = [*arrived, *batch]
+
+    def hold(self) -> None:
+        """The link is cut, or the server stands still: what has arrived stays, what was on its way waits to be sent again."""
+        self._collect()
+        if self._relaxed or self._hushed or self._deaf:
+            self._look()
+        self._held = True
+        self._due_us = 0
+        if self._ended or (self._eager and self._arrived):
+            self._channel.ctx.run(self._tell)
+
+    def release(self) -> None:
+        """The link is healed and the server goes on: what waited is sent again."""
+        self._held = False
+        again_us = self._channel.ctx.kernel.now_us + self._channel.back.delay_us()
+        self._last_us = max(self._last_us, again_us)
+        self._flow = [(max(at_us, again_us), batch) for at_us, batch in self._flow]
+        self._expect()
+
+    def break_off(self) -> None:
+        """The connection is found dead: what was on its way is gone, the reader gets an error and the end."""
+        if self._deaf and not self._held:
+            self._collect()
+            self._look()
+        self._flow.clear()
+        self._shut()
+        self._held = False  # it may not have come to its reader yet, who would wait for ever
+        ctx = self._channel.ctx
+        self._arrive([WatchEvent("ERROR", None, 0, dict(CONNECTION_LOST), ctx.kernel.cause)])
+        self._end()
+        ctx.run(self._tell)
+
+    def _shut(self) -> None:
+        if not self._over:
+            self._over = True
+            self._source.stop()
+
+    def _end(self) -> None:
+        self._ended = True
+        self._channel.watches.pop(self._ident, None)
+
+    # --- the client's side ----------------------------------------------------------------------------------
+
+    def attach(
+        self,
+        notify: Callable[[], None],
+        bookmarks: bool = True,
+        give: Callable[[Sequence[WatchEvent]], None] | None = None,
+        beats: bool = True,
+    ) -> None:
+        self._notify, self._give, self._eager = notify, give, True
+        hush: Callable[[bool], None] | None = getattr(self._source, "hush", None)
+        if hush is not None and not self._over and self._hushed is bookmarks:
+            self._hushed = not bookmarks
+            hush(self._hushed)
+        deafen: Callable[[bool], None] | None = getattr(self._source, "deafen", None)
+        if deafen is not None and not self._over and self._deaf is beats:
+            self._deaf = not beats
+            deafen(self._deaf)
+        if self._relaxed and not self._over:
+            self._relaxed = False
+            self._source.attach(self._on_source)
+            self._on_source()
+        if self._arrived or self._ended:
+            self._schedule(self._channel.ctx.kernel.now_us)
+        elif self._flow:
+            self._schedule(self._flow[0][0])
+
+    def attach_lazy(self, notify: Callable[[], None]) -> None:
+        self._notify, self._give, self._eager = notify, None, False
+        relax: Callable[[], bool] | None = getattr(self._source, "relax", None)
+        self._relaxed = relax is not None and not self._over and relax()
+        if self._over or self._waiting >= LAZY_MAX:
+            self._schedule(self._last_us)
+
+    def _look(self) -> None:
+        """What the server's watch showed one link delay ago, and told nobody, has arrived."""
+        source, now_us = self._source, self._channel.ctx.kernel.now_us
+        if self._over or self._flow or now_us < self._last_us or now_us == self._looked_us or source.quiet:
+            return
+        self._looked_us = now_us  # once an instant: nothing new is there
+        delay_us = self._channel.back.delay_us()
+        full = True
+        while full and self._waiting < BACKLOG_MAX:
+            batch = source.take(LAZY_MAX, delay_us)
+            self._waiting += len(batch)
+            self._arrive(batch)
+            full = len(batch) == LAZY_MAX
+
+    def take(self, limit: int = 1000) -> Sequence[WatchEvent]:
+        if not self._held:
+            if self._flow:
+                self._collect()
+            if self._relaxed:
+                self._look()
+        arrived, stalled = self._arrived, self._waiting >= BACKLOG_MAX
+        if not arrived:
+            return []
+        taken = arrived
+        if len(arrived) > limit:
+            taken, self._arrived = arrived[:limit], arrived[limit:]
+        else:
+            self._arrived = ()
+        self._waiting -= len(taken)
+        if stalled:
+            self._on_source()
+            self._ask_to_give()
+        return taken
+
+    def take_beats(self) -> Sequence[WatchEvent]:
+        """What has arrived of beats alone, without a word; nothing while something else is to be told at this instant."""
+        if self._held or 0 < self._due_us <= self._channel.ctx.kernel.now_us:
+            return []
+        self._look()
+        return self.take()
+
+    @property
+    def ended(self) -> bool:
+        """The stream is over and everything that came has been taken."""
+        return self._ended and not self._arrived
+
+    def stop(self) -> None:
+        self._notify = self._give = None
+        self._flow.clear()
+        self._arrived = ()
+        self._shut()
+        self._end()

@@ -1,0 +1,21 @@
+"""The request that changes a pod's status, of whoever is not its node's agent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sim.client.rest.client import PATCH_TYPES
+
+if TYPE_CHECKING:
+    from sim.api.types import Request
+    from sim.client.rest.client import Client
+
+Obj = dict[str, Any]
+
+
+def status_request(client: Client, pod: Obj, body: Obj) -> Request:
+    """To patch the status of a pod; `body`: strategic."""
+    meta, kind = pod["metadata"], PATCH_TYPES["strategic"]
+    return client.request(
+        "patch", "pods", meta["namespace"], meta["name"], subresource="status", body=body, content_type=kind
+    )

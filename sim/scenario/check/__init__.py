@@ -1,0 +1,1 @@
+"""Checks of a scenario that need more than one field: references, manifests and windows."""

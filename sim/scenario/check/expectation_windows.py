@@ -1,0 +1,105 @@
+"""The windows of expectations: whether they open, last and close, as far as that is known before the run.
+
+Turns what an expectation says of its window (`after`, `until`, and the times of `within` in it) into an InputError at the key
+that cannot be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import UnsetType
+
+from sim.errors import suggestion_or_all
+from sim.scenario.check import references
+from sim.scenario.plan.plan import PlannedStep, Span
+from sim.scenario.plan.timeline import kinds_of
+from sim.scenario.read.schema import Expectation
+from sim.scenario.read.source import Document, Path_
+from sim.units import parse_duration_us
+
+_END = "end of "
+
+
+class Windows:
+    """The windows that there can be in a run of `duration_us` with these steps."""
+
+    def __init__(self, document: Document, steps: Sequence[PlannedStep], duration_us: int) -> None:
+        self._document = document
+        self._steps = steps
+        self._duration_us = duration_us
+        self._named = {step.name: step for step in steps}
+        self._names = {*self._named, *kinds_of(steps)}
+        self._times = _times_of(steps)
+
+    def check(self, expectation: Expectation, path: Path_) -> None:
+        """Raises InputError; path: of the expectation."""
+        after = self._instant(expectation.after, (*path, "after"), opens=True)
+        until = self._instant(expectation.until, (*path, "until"), opens=False)
+        begins_us = (after or (0, 0))[0]
+        if until is not None and until[1] <= begins_us:
+            a_time = expectation.until not in self._names and _duration_us(expectation.until) is not None
+            remedy = "a time is one of the run, not so long after the beginning" if a_time else ""
+            raise self._document.error((*path, "until"), "the window ends before it begins", remedy)
+        if expectation.until and self._at_once(expectation.after, expectation.until):
+            remedy = "an occurrence has a number, as NAME/2"
+            raise self._document.error((*path, "until"), "the window ends as it begins", remedy)
+        if isinstance(expectation.within, UnsetType) or (after is None and expectation.after):
+            return
+        low, ends_us = expectation.within[0], self._duration_us if until is None else until[1]
+        if begins_us + (_duration_us(low) or 0) > ends_us:
+            over = "the run" if until is None else "the window"
+            raise self._document.error((*path, "within"), f"{over} is over {low} after its beginning")
+
+    def _instant(self, wanted: str, path: Path_, *, opens: bool) -> Span | None:
+        """When a window opens or closes, the earliest and the latest, if that is known."""
+        base = _occurring(wanted)
+        if base in self._named:
+            references.check_after(self._document, wanted, self._named, self._steps, path)
+        if not base or base in self._names:
+            return self._times.get(wanted)
+        at_us = _duration_us(base)
+        if at_us is None:
+            remedy = suggestion_or_all(base, sorted(self._names)) if self._names else "give a time, as 5m"
+            raise self._document.error(path, f"no step is named {base!r}", remedy)
+        if at_us > self._duration_us or (opens and at_us == self._duration_us):
+            raise self._document.error(path, f"{base} is after the end of the run")
+        return at_us, at_us
+
+    def _at_once(self, after: str, until: str) -> bool:
+        """Whether what opens a window closes it, too."""
+        end = _END if after.startswith(_END) else ""
+        base = _occurring(after)
+        step = self._named.get(base)
+        kinds = [] if step is None or len(step.choices) > 1 else [choice.kind for choice in step.choices]
+        return until in (after, *(end + name for name in (base, *kinds)))
+
+
+def _times_of(steps: Sequence[PlannedStep]) -> dict[str, Span]:
+    """When a step that happens once at a known time does, and when its fault ends: the earliest and the latest."""
+    times: dict[str, Span] = {}
+    for step in steps:
+        at_us = step.start.at_us
+        if at_us is None or step.repeat is not None:
+            continue
+        times[step.name] = at_us
+        spans = [choice.for_us for choice in step.choices if choice.for_us is not None]
+        if len(spans) == len(step.choices) == 1:
+            # Somebody may heal it as it begins.
+            times[_END + step.name] = at_us[0], at_us[1] + spans[0][1]
+    return times
+
+
+def _occurring(text: str) -> str:
+    """The step that "end of NAME" and "NAME/3" speak of."""
+    name = text.removeprefix(_END)
+    base, slash, number = name.rpartition("/")
+    return base if slash and number.isdigit() else name
+
+
+def _duration_us(text: str) -> int | None:
+    try:
+        found = parse_duration_us(text)
+    except ValueError:
+        return None
+    return found if found >= 0 else None

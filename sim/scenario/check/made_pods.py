@@ -1,0 +1,104 @@
+"""Which pods a scenario makes, as far as its manifests tell.
+
+Turns manifests into `Template`s, and answers whether a step that chooses pods by namespace, labels, name, image and
+container could ever find one.
+
+Holds: what cannot be known (a scenario that makes no pods, labels that controllers give, names they draw) is taken to match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sim.scenario.plan.plan import (
+    ApplyObjects,
+    Behave,
+    ChangeManifest,
+    Generate,
+    NodePlan,
+    PatchObjects,
+    PlannedStep,
+)
+
+# Labels that controllers give their pods, by the ends of their names.
+GIVEN = ("-hash", "/pod-name", "job-name", "controller-uid", "-index", "-generation")
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """Pods alike.  name: of the pod, or, made: of what makes pods and begins their names."""
+
+    namespace: str
+    name: str
+    made: bool
+    labels: Mapping[str, str]
+    images: tuple[str, ...]
+    containers: tuple[str, ...]
+
+
+def templates(manifests: Iterable[Mapping[str, Any]]) -> list[Template]:
+    """Those of all manifests that make pods."""
+    found = []
+    for manifest in manifests:
+        spec = manifest.get("spec") or {}
+        pod = manifest if manifest.get("kind") == "Pod" else None
+        if manifest.get("kind") == "CronJob":
+            spec = (spec.get("jobTemplate") or {}).get("spec") or {}
+        if pod is None and isinstance(spec.get("template"), Mapping):
+            pod = spec["template"]
+        if pod is not None:
+            found.append(_template(manifest, pod))
+    return found
+
+
+def _template(manifest: Mapping[str, Any], pod: Mapping[str, Any]) -> Template:
+    meta, own = manifest["metadata"], pod.get("metadata") or {}
+    spec = pod.get("spec") or {}
+    containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    return Template(
+        str(meta.get("namespace") or "default"),
+        str(meta.get("name", "")),
+        pod is not manifest,
+        own.get("labels") or {},
+        tuple(str(container.get("image", "")) for container in containers),
+        tuple(str(container.get("name", "")) for container in containers),
+    )
+
+
+def made_by(
+    objects: Iterable[Mapping[str, Any]], nodes: Iterable[NodePlan], steps: Iterable[PlannedStep]
+) -> list[Template] | None:
+    """All that a scenario may make; None: more than its manifests say."""
+    manifests = [*objects, *(pod for node in nodes for pod in node.static_pods)]
+    for step in steps:
+        for choice in step.choices:
+            match choice.action:
+                case ChangeManifest(manifest=Mapping() as written):
+                    manifests.append(written)
+                case ApplyObjects(applied):
+                    manifests += applied
+                case Generate(create=Mapping() as created):
+                    manifests.append(created)
+                case PatchObjects():
+                    return None  # labels, images
+    return templates(manifests) or None
+
+
+def may_find(behave: Behave, template: Template) -> bool:
+    """Whether these pods, or some of them, could be meant."""
+    prefix, name = behave.prefix, template.name
+    named = name.startswith(prefix) or (template.made and prefix.startswith(f"{name}-"))
+    return (
+        behave.namespace in ("", template.namespace)
+        and named
+        and all(template.labels.get(key) == value or is_given(key) for key, value in behave.labels.items())
+        and (not behave.image or behave.image in template.images)
+        and (not behave.container or behave.container in template.containers)
+    )
+
+
+def is_given(label: str) -> bool:
+    """Whether controllers give their pods such a label."""
+    return label.endswith(GIVEN)

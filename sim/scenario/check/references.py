@@ -1,0 +1,225 @@
+"""What steps say of each other and of pods, checked when all of them are planned.
+
+Refuses what could never come or never act: waiting for the end of what has none, for an occurrence that there is
+not, healing before the fault or when it is over, a behaviour of pods that nobody makes, deleting or patching what nobody makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sim.errors import InputError, suggestion
+from sim.scenario.check.made_pods import Template, made_by, may_find
+from sim.scenario.plan.actions import Known
+from sim.scenario.plan.plan import (
+    ActorFault,
+    Behave,
+    DeleteObjects,
+    EndStep,
+    FailNodes,
+    Generate,
+    HealNodes,
+    PatchObjects,
+    PlannedStep,
+    PressNodes,
+    SkewClock,
+)
+from sim.scenario.read.source import Document
+
+Path_ = tuple[str | int, ...]
+# Kinds of which no controller makes objects.
+MANIFESTS_ONLY = (
+    "cronjobs",
+    "daemonsets",
+    "deployments",
+    "horizontalpodautoscalers",
+    "poddisruptionbudgets",
+    "statefulsets",
+)
+# Actions whose fault, or whatever they do, goes on until it is ended.
+ENDING = (
+    "fail",
+    "pressure",
+    "workload",
+    "partition",
+    "network",
+    "crash",
+    "stall",
+    "slow",
+    "clock",
+    "storage",
+    "cloud",
+    "overload",
+    "lag",
+    "diverge",
+    "cordon",
+    "taint",
+    "metric",
+    "load",
+)
+
+
+def check(
+    document: Document,
+    planned: Sequence[PlannedStep],
+    objects: Sequence[Mapping[str, Any]],
+    known: Known,
+) -> None:
+    """Raises InputError with the place of what is wrong."""
+    steps = {step.name: step for step in planned}
+    made = made_by(objects, known.nodes, planned)
+    for index, step in enumerate(planned):
+        path: Path_ = ("spec", "timeline", index)
+        if step.start.after:
+            check_after(document, step.start.after, steps, planned, (*path, "after"))
+        for choice in step.choices:
+            match choice.action:
+                case EndStep(name):
+                    _check_heal(document, step, name, steps[name.partition("/")[0]], (*path, "heal", "step"))
+                case HealNodes(nodes):
+                    _check_heal_nodes(document, step, nodes, planned, (*path, "heal"))
+                case DeleteObjects() | PatchObjects() as action if action.name:
+                    _check_made(document, action, known, planned, (*path, choice.kind, "name"))
+                case Behave() as behave if made is not None:
+                    where = path if len(step.choices) == 1 else (*path, "random")
+                    _check_pods(document, behave, made, where)
+
+
+def _has_end(step: PlannedStep) -> bool:
+    return any(choice.kind in (*ENDING, "reboot") for choice in step.choices)
+
+
+def check_after(
+    document: Document,
+    after: str,
+    steps: Mapping[str, PlannedStep],
+    planned: Sequence[PlannedStep],
+    path: Path_,
+) -> None:
+    """Whether the step, which is known to be there, has such an occurrence, or end.  Raises InputError."""
+    name = after.removeprefix("end of ")
+    base, _, number = name.partition("/")
+    awaited = steps[base]
+    if number:
+        _check_number(document, number, awaited, path)
+    if name == after:
+        return
+    if not _has_end(awaited):
+        raise document.error(path, f"{base!r} has no end", f"write after: {name}")
+    ended = any(choice.for_us is not None for choice in awaited.choices)
+    healed = any(may_end(choice.action, base) for step in planned for choice in step.choices)
+    if not ended and not healed:
+        raise document.error(path, f"nothing ends {base!r}", "give it 'for', or heal it")
+
+
+def may_end(action: Any, name: str) -> bool:
+    """Whether an action ends a step's fault, perhaps."""
+    match action:
+        case EndStep(step):
+            return step.partition("/")[0] == name
+        case HealNodes() | ActorFault("start"):
+            return True
+    return False
+
+
+def _check_number(document: Document, number: str, step: PlannedStep, path: Path_) -> None:
+    """Of an occurrence."""
+    times = 0 if step.repeat is None else step.repeat.times
+    if not number.isdecimal() or int(number) < 1 or (times is not None and int(number) > times):
+        often = "happens once" if times == 0 else f"happens {times} times at most" if times else "repeats"
+        raise document.error(path, f"there is no {step.name}/{number}: it {often}")
+
+
+def _check_heal(document: Document, heal: PlannedStep, name: str, step: PlannedStep, path: Path_) -> None:
+    number = name.partition("/")[2]
+    if number:
+        _check_number(document, number, step, path)
+    if not _has_end(step):
+        raise document.error(path, f"{step.name!r} has no end: there is nothing to heal")
+    if _precedes(heal, step):
+        raise document.error(path, f"{step.name!r} has not begun by then")
+    at_us, begin_us = heal.start.at_us, step.start.at_us
+    if at_us is None or begin_us is None or heal.repeat is not None:
+        return
+    spans = [choice.for_us for choice in step.choices]
+    if step.repeat is None and all(span is not None and begin_us[1] + span[1] <= at_us[0] for span in spans):
+        raise document.error(path, f"{step.name!r} has ended by itself by then")
+
+
+def _precedes(heal: PlannedStep, step: PlannedStep) -> bool:
+    """Whether all of a heal is over before what it heals can begin."""
+    at_us, begin_us = heal.start.at_us, step.start.at_us
+    return at_us is not None and begin_us is not None and heal.repeat is None and at_us[1] < begin_us[0]
+
+
+def _check_heal_nodes(
+    document: Document,
+    heal: PlannedStep,
+    nodes: Sequence[str],
+    planned: Sequence[PlannedStep],
+    path: Path_,
+) -> None:
+    """Faults of these nodes that all come later are not what is healed."""
+    faults = [step for step in planned if any(_befalls(choice.action, nodes) for choice in step.choices)]
+    if not faults:
+        raise document.error(path, "no step does anything to these nodes that could be healed")
+    if all(_precedes(heal, step) for step in faults):
+        raise document.error(path, f"{faults[0].name!r} has not begun by then")
+
+
+def _befalls(action: Any, nodes: Sequence[str]) -> bool:
+    match action:
+        case FailNodes(found) | PressNodes(found) | Behave(found) | SkewClock(found) | ActorFault(_, found):
+            return any(node in found for node in nodes)
+    return False
+
+
+def _check_made(
+    document: Document,
+    action: DeleteObjects | PatchObjects,
+    known: Known,
+    planned: Sequence[PlannedStep],
+    path: Path_,
+) -> None:
+    """What only a scenario's manifests make, or its cluster, is looked for there."""
+    resource = known.scheme.resource(action.resource)
+    loads = [choice.action for step in planned for choice in step.choices]
+    if any(isinstance(load, Generate) and load.create is not None for load in loads):
+        return  # which gives names of its own
+    of_kind = [(space, name) for plural, space, name in known.objects if plural == resource.plural]
+    if resource.plural == "nodes":
+        names = [*(node.name for node in known.nodes), *(name for _, name in of_kind)]
+    elif resource.plural in MANIFESTS_ONLY:
+        names = [name for space, name in of_kind if space == action.namespace]
+    else:
+        return
+    if action.name in names:
+        return
+    where = f"{action.namespace}/" if resource.namespaced else ""
+    what = f"no {resource.plural} {where}{action.name} is made by this scenario"
+    raise document.error(path, what, suggestion(action.name, names))
+
+
+def _check_pods(document: Document, behave: Behave, made: Sequence[Template], path: Path_) -> None:
+    if any(may_find(behave, template) for template in made):
+        return
+    told: dict[str, str] = {
+        "namespace": behave.namespace,
+        "selector": ",".join(f"{key}={value}" for key, value in behave.labels.items()),
+        "name": behave.prefix,
+        "image": behave.image,
+        "container": behave.container,
+    }
+    which = ", ".join(f"{key} {value}" for key, value in told.items() if value)
+    shown = dict.fromkeys(_shown(template) for template in made)
+    raise InputError(
+        f"no pods of this scenario have {which}",
+        document.place(path),
+        f"there are: {'; '.join([*shown][:4])}",
+    )
+
+
+def _shown(template: Template) -> str:
+    labels = ",".join(f"{key}={value}" for key, value in template.labels.items())
+    return " ".join(word for word in (template.namespace, labels or template.name, *template.images) if word)

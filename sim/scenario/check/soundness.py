@@ -1,0 +1,132 @@
+"""What an API server would refuse of a manifest, known before the run.
+
+Turns a manifest into the object that a server would store of it, as far as it can be told without a cluster: with
+defaults, and without what is nobody's to set; and that into the first field error with its place in the file.
+
+Holds: what is refused here a server would refuse whatever its cluster holds; what depends on that (a namespace or a class
+that is not there, quotas, a port that is taken, the object that is to be changed) is left to the run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from sim.api.crd.objects import create_errors, shaped
+from sim.api.crd.served import CustomResource
+from sim.api.crd.structural_values import BadPart
+from sim.api.kinds.defaults.core import apply_defaults
+from sim.api.kinds.strategies import for_create
+from sim.api.kinds.validation import validate_create
+from sim.api.kinds.validation.errors import REQUIRED, Errors
+from sim.api.schema.field_schemas import SchemaNode
+from sim.api.schema.field_validation import DecodeError, decode
+from sim.api.schema.scheme import Resource
+from sim.errors import InputError, suggestion
+from sim.ident import Names
+from sim.scenario.read.source import Document, Path_
+
+SOME_UID = "00000000-0000-4000-8000-000000000000"
+ALLOCATED = ("spec.clusterIPs",)  # required fields that a server fills in from what its cluster has left
+_FIELD = re.compile(r'"([^"]+)"')
+_PART = re.compile(r"\[(\d+)\]|\[([^\]]*)\]|\.?([^.\[]+)")
+
+
+class Unsound(Exception):
+    """A manifest is no object of its kind, in words."""
+
+
+def typed(resource: Resource, manifest: dict[str, Any]) -> tuple[dict[str, Any], Sequence[str]]:
+    """The manifest as an object of its kind, and in words the fields that this does not have.  Raises Unsound."""
+    if isinstance(resource, CustomResource):
+        try:
+            return shaped(resource, manifest)
+        except BadPart as error:
+            raise Unsound(str(error)) from None
+    try:
+        decoded = decode(resource, manifest)
+    except DecodeError as error:
+        raise Unsound(error.message.rpartition(f"as a {resource.kind}: ")[2]) from None
+    return decoded.obj, decoded.problems
+
+
+def unknown_field(resource: Resource, problem: str, document: Document, path: Path_) -> InputError:
+    """What `typed` says of a field that objects do not have, at its place, with the field that is meant, perhaps."""
+    found = _FIELD.search(problem)
+    if found is None:
+        return document.error(path, problem)
+    parts = parts_of(found[1])
+    near = suggestion(str(parts[-1]), _fields_at(resource.schema, parts[:-1]))
+    return InputError(problem, document.key_place((*path, *parts)), near)
+
+
+def _fields_at(schema: SchemaNode, parts: Sequence[str | int]) -> Sequence[str]:
+    """The names of fields at a path into objects of a form."""
+    at: SchemaNode | None = schema
+    for part in parts:
+        if at is not None:
+            at = at.items if isinstance(part, int) else at.properties.get(part, at.values)
+    return () if at is None else [*at.properties]
+
+
+def check_patch(resource: Resource, merge: Mapping[str, Any], document: Document, path: Path_) -> None:
+    """InputError if a merge patch holds what objects do not have: a server drops it, and the patch changes nothing."""
+    if isinstance(resource, CustomResource):
+        return
+    try:
+        _, problems = typed(resource, dict(merge))
+    except Unsound as error:
+        raise document.error(path, str(error)) from None
+    if problems:
+        raise unknown_field(resource, problems[0], document, path)
+
+
+def missing(value: Mapping[str, Any], key: str, what: str, document: Document, path: Path_) -> InputError:
+    """A manifest has no such key; at the one that is meant for it, perhaps."""
+    near = get_close_matches(key, value, n=1)
+    place = document.key_place((*path, near[0])) if near else document.place(path)
+    return InputError(f"the object has no {what}", place, f"did you mean {key!r}?" if near else "")
+
+
+def completed(resource: Resource, obj: Mapping[str, Any], names: Names) -> dict[str, Any]:
+    """A typed object as a new one in the namespace where it goes, with its defaults."""
+    metadata = dict(obj["metadata"])
+    if resource.namespaced:
+        metadata["namespace"] = metadata.get("namespace") or names.default_namespace
+    else:
+        metadata.pop("namespace", None)
+    new = {**obj, "metadata": metadata}
+    return new if isinstance(resource, CustomResource) else apply_defaults(resource, new)
+
+
+def check(
+    resource: Resource,
+    new: Mapping[str, Any],
+    names: Names,
+    document: Document,
+    path: Path_,
+    gates: Collection[str] = (),
+) -> None:
+    """InputError at the field of a `completed` object that is wrong, or at what should hold it.
+
+    path: of its manifest in the document; gates: of features that are on at the servers though they are off by default
+    """
+    named = {**new, "metadata": {**new["metadata"], "uid": SOME_UID}}
+    for error in _errors(resource, named, names, gates):
+        if error.type != REQUIRED or error.field not in ALLOCATED:
+            place = document.place((*path, *parts_of(error.field)))
+            raise InputError(f"{error.field}: {error.message}", place)
+
+
+def _errors(resource: Resource, new: dict[str, Any], names: Names, gates: Collection[str]) -> Errors:
+    if isinstance(resource, CustomResource):
+        return create_errors(resource, new)
+    return validate_create(resource, for_create(resource.rule, new, names, gates), gates)
+
+
+def parts_of(field: str) -> list[str | int]:
+    """A field as errors name it, part by part: `spec.ports[0].name`, `metadata.labels[a.b/c]`; of [...] nothing is known."""
+    found = _PART.findall(field)
+    return [int(index) if index else key or name for index, key, name in found if key != "..."]

@@ -1,0 +1,1 @@
+"""Compilation of a scenario document to the plan that a run carries out."""

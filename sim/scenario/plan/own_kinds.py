@@ -1,0 +1,52 @@
+"""Kinds that a scenario makes itself, objects of a CustomResourceDefinition that stands before them; kinds that there are not.
+
+Turns the definitions among a scenario's objects into what their objects are checked by, before anything runs.
+
+Holds: a definition counts for what comes after it, in the order in which objects are applied; that its names are accepted
+is assumed, and found out when it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sim.api.crd.served import Served
+from sim.api.schema.scheme import Resource, Scheme
+from sim.errors import InputError, suggestion, suggestion_or_all
+
+_ACCEPTED = {"conditions": [{"type": kind, "status": "True"} for kind in ("NamesAccepted", "Established")]}
+
+
+class Planned:
+    """A `scheme.More` of the definitions that will have been applied."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, dict[str, Any]] = {}
+        self.served = Served()
+
+    def add(self, scheme: Scheme, obj: Mapping[str, Any]) -> None:
+        """Take an object in; only definitions count."""
+        resource = scheme.by_kind(obj["apiVersion"], obj["kind"])
+        if resource is not None and resource.rule == "customresourcedefinitions":
+            self._found[obj["metadata"]["name"]] = {**obj, "status": _ACCEPTED}
+            self.served = Served(self._found.values())
+
+
+def resource_named(scheme: Scheme, name: str) -> Resource:
+    """By its plural, maybe with the group.  Raises InputError."""
+    try:
+        return scheme.resource(name)
+    except KeyError:
+        plurals = [resource.plural for resource in scheme.resources]
+    remedy = suggestion(name, plurals, "write the plural, such as pods")
+    raise InputError(f"there is no resource {name!r}", "", remedy)
+
+
+def kind_remedy(scheme: Scheme, kind: str) -> str:
+    """In which versions there is a kind of that name, or which kinds have a like one."""
+    made = [resource for resource in scheme.resources if "create" in resource.verbs]
+    versions = [resource.api_version for resource in made if resource.kind == kind]
+    if versions:
+        return f"it is in {', '.join(dict.fromkeys(versions))}"
+    return suggestion_or_all(kind, sorted({resource.kind: None for resource in made}))

@@ -1,0 +1,306 @@
+"""Timeline steps of a scenario to planned steps: when each happens, how often, what it draws from.
+
+Refuses what would have no effect: `for` on an action that has no end, `times` without anything that repeats, a second
+way to end the same fault, `pick` of more than there are.
+
+Holds: steps are planned in the order of the file; a step may follow any other step, but heal earlier ones only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from msgspec import UNSET
+
+from sim.scenario.check.references import ENDING, may_end
+from sim.scenario.plan.actions import Known, plan_action
+from sim.scenario.plan.plan import (
+    ActorFault,
+    EndStep,
+    HealNodes,
+    PlannedAction,
+    PlannedStep,
+    Repeat,
+    Span,
+    Start,
+)
+from sim.scenario.read import steps
+from sim.scenario.read.source import Document
+from sim.units import format_duration, parse_duration_us
+
+Path_ = tuple[str | int, ...]
+TIMES_MAX = 100_000  # of one step in a run
+_NAME = re.compile(r"^(?!end of )[^/]+$")
+_SHOWN = {"for_": "for", "drop_watches": "dropWatches", "lose_lease": "loseLease"}
+
+
+class Compiler(Protocol):
+    """What planning a timeline needs of its surroundings."""
+
+    document: Document
+
+    def duration(self, text: str, path: Path_) -> int: ...
+    def latency(self, text: str | None, path: Path_) -> Span | None: ...
+    def rate(self, text: str, path: Path_) -> int: ...
+    def objects_of(self, body: steps.Apply, path: Path_, naming: str) -> list[Mapping[str, Any]]: ...
+    def manifest(self, value: Any, path: Path_, naming: str) -> Mapping[str, Any]: ...
+    def static_pod(self, value: Any, path: Path_, naming: str) -> dict[str, Any]: ...
+
+
+def plan_timeline(
+    compiler: Compiler, timeline: Sequence[steps.Step], known: Known, naming: str, duration_us: int
+) -> tuple[PlannedStep, ...]:
+    """All steps.  Raises InputError with the place of what is wrong."""
+    names = [step_name(step, index) for index, step in enumerate(timeline)]
+    planner = _Planner(compiler, known, naming, duration_us, names)
+    planned = tuple(planner.step(step, index) for index, step in enumerate(timeline))
+    _check_cycles(compiler, planned)
+    _check_reach(compiler, planned, duration_us)
+    return planned
+
+
+def _check_cycles(compiler: Compiler, planned: Sequence[PlannedStep]) -> None:
+    """InputError at a step that waits for itself."""
+    before = {step.name: awaited(step.start.after) for step in planned}
+    for index, step in enumerate(planned):
+        chain = [step.name]
+        while (other := before.get(chain[-1], "")) and other not in chain:
+            chain.append(other)
+        if other == step.name:
+            raise compiler.document.error(
+                ("spec", "timeline", index, "after"), f"{' after '.join([*chain, other])} never comes"
+            )
+
+
+def _check_reach(compiler: Compiler, planned: Sequence[PlannedStep], duration_us: int) -> None:
+    """InputError at a step that comes, or comes again, after the end of the run only."""
+    steps = {step.name: step for step in planned}
+    for index, step in enumerate(planned):
+        path: Path_ = ("spec", "timeline", index)
+        first_us = _earliest_us(step, steps)
+        if first_us > duration_us:
+            key = "delay" if step.start.delay_us[0] else "after"
+            shown = format_duration(first_us)
+            raise compiler.document.error(
+                (*path, key), f"that is {shown} at the earliest, after the end of the run"
+            )
+        repeat = step.repeat
+        if repeat is None:
+            continue
+        if repeat.until_us is not None and repeat.until_us < first_us:
+            problem = f"it ends before the step's first time, {format_duration(first_us)} at the earliest"
+            raise compiler.document.error((*path, "until"), problem)
+        if repeat.every_us is None or repeat.times == 1:
+            continue
+        again_us = first_us + repeat.every_us[0]
+        end_us = duration_us if repeat.until_us is None else min(repeat.until_us, duration_us)
+        if again_us > end_us:
+            what = "the end of the run" if end_us == duration_us else "the step's 'until'"
+            shown = format_duration(again_us)
+            raise compiler.document.error((*path, "every"), f"it never repeats: {shown} is after {what}")
+
+
+def _earliest_us(step: PlannedStep, steps: Mapping[str, PlannedStep]) -> int:
+    """Before this the step does not happen.  There are no circles."""
+    start = step.start
+    if start.at_us is not None:
+        return start.at_us[0]
+    if not start.after:
+        return start.delay_us[0]
+    other = steps[awaited(start.after)]
+    begin_us = _earliest_us(other, steps)
+    number = start.after.rpartition("/")[2]
+    if number.isdecimal() and other.repeat is not None and other.repeat.every_us is not None:
+        begin_us += max(0, int(number) - 1) * other.repeat.every_us[0]
+    if start.after.startswith("end of "):
+        begin_us += _shortest_us(other, steps.values())
+    return begin_us + start.delay_us[0]
+
+
+def _shortest_us(step: PlannedStep, steps: Iterable[PlannedStep]) -> int:
+    """So long at least a step's fault goes on: no time, if anybody heals."""
+    if any(may_end(choice.action, step.name) for other in steps for choice in other.choices):
+        return 0
+    return min(0 if choice.for_us is None else choice.for_us[0] for choice in step.choices)
+
+
+def awaited(after: str) -> str:
+    """The step that `after: NAME`, `end of NAME` or `NAME/NUMBER` waits for."""
+    return after.removeprefix("end of ").partition("/")[0]
+
+
+def step_name(step: steps.Step, index: int) -> str:
+    """Its own name, or one made of its action and number."""
+    given = [key for key in (*steps.ACTIONS, "random") if getattr(step, key) is not UNSET]
+    return step.name or f"{_shown(given[0]) if given else 'step'}-{index + 1}"
+
+
+def kinds_of(planned: Iterable[PlannedStep]) -> set[str]:
+    """Every kind of action that may happen."""
+    return {choice.kind for step in planned for choice in step.choices} | {step.kind for step in planned}
+
+
+def _is_time(text: str) -> bool:
+    try:
+        parse_duration_us(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _shown(key: str) -> str:
+    return _SHOWN.get(key, key)
+
+
+class _Planner:
+    def __init__(
+        self, compiler: Compiler, known: Known, naming: str, duration_us: int, names: Sequence[str]
+    ) -> None:
+        self.compiler = compiler
+        self.document = compiler.document
+        self.known = known
+        self.naming = naming
+        self.duration_us = duration_us
+        self.names = names
+
+    def step(self, step: steps.Step, index: int) -> PlannedStep:
+        path: Path_ = ("spec", "timeline", index)
+        name = self.names[index]
+        if not _NAME.match(name):
+            raise self.document.error(
+                (*path, "name"), "a step's name has no '/' and no 'end of '", "occurrences are NAME/NUMBER"
+            )
+        if _is_time(name):
+            raise self.document.error((*path, "name"), f"a step's name is no time, as {name!r} is")
+        if name in self.names[:index]:
+            raise self.document.error((*path, "name"), f"two steps are named {name!r}")
+        choices = self._choices(step, path)
+        start = self._start(step, path, name)
+        repeat = self._repeat(step, path, start)
+        self.known.steps[name] = choices[0].kind
+        return PlannedStep(name, start, choices, repeat, self.document.place(path))
+
+    # --- what ---------------------------------------------------------------------------------------------
+
+    def _choices(self, step: steps.Step, path: Path_) -> tuple[PlannedAction, ...]:
+        given = [key for key in (*steps.ACTIONS, "random") if getattr(step, key) is not UNSET]
+        if len(given) != 1:
+            what = " and ".join(map(_shown, given)) or "nothing"
+            raise self.document.error(path, f"a step has exactly one action; this one has {what}")
+        if not isinstance(step.random, list):
+            return (self._action(step, given[0], path),)
+        if step.for_ is not UNSET:
+            raise self.document.error(
+                (*path, "for"), "a random step has no end", "give each draw its own 'for'"
+            )
+        choices = []
+        for number, drawn in enumerate(step.random):
+            where = (*path, "random", number)
+            kinds = [key for key in steps.ACTIONS if getattr(drawn, key) is not UNSET]
+            if len(kinds) != 1:
+                what = " and ".join(map(_shown, kinds)) or "nothing"
+                raise self.document.error(where, f"a draw has exactly one action; this one has {what}")
+            choices.append(self._action(drawn, kinds[0], where))
+        return tuple(choices)
+
+    def _action(self, step: steps.Step | steps.Drawn, key: str, path: Path_) -> PlannedAction:
+        body, kind = getattr(step, key), _shown(key)
+        where = (*path, kind)
+        action = plan_action(self.compiler, self.known, body, where, self.naming)
+        if isinstance(action, EndStep | HealNodes) and isinstance(step, steps.Drawn):
+            raise self.document.error(where, "a draw cannot heal", "give each draw its own 'for'")
+        for_us = None if step.for_ is UNSET else self.span(str(step.for_), (*path, "for"))
+        if for_us == (0, 0):
+            raise self.document.error((*path, "for"), f"{step.for_} has no effect")
+        if for_us is not None and (
+            kind not in ENDING or (isinstance(action, ActorFault) and action.what == "start")
+        ):
+            raise self.document.error((*path, "for"), f"'for' has no effect on {kind}: it has no end")
+        own = getattr(body, "downtime", UNSET) if kind == "reboot" else getattr(body, "restart_after", UNSET)
+        if isinstance(own, str):
+            if for_us is not None:
+                raise self.document.error((*path, "for"), "'for' and restartAfter say the same", "give one")
+            for_us = self.span(own, (*where, "downtime" if kind == "reboot" else "restartAfter"))
+        weight = step.weight if isinstance(step, steps.Drawn) else 1
+        return PlannedAction(kind, action, for_us, self._pick(body, action, where), weight)
+
+    def _pick(self, body: Any, action: Any, path: Path_) -> int | None:
+        nodes = getattr(body, "nodes", UNSET)
+        pick = nodes.pick if isinstance(nodes, steps.Nodes) else getattr(body, "pick", UNSET)
+        if not isinstance(pick, int):
+            return None
+        among = action.nodes if hasattr(action, "nodes") else action.actors
+        if pick > len(among):
+            raise self.document.error(path, f"cannot pick {pick}: there are {len(among)}")
+        return pick
+
+    # --- when ---------------------------------------------------------------------------------------------
+
+    def _start(self, step: steps.Step, path: Path_, name: str) -> Start:
+        after = "" if step.after is UNSET else str(step.after)
+        if step.at is not UNSET:
+            for key in ("when", "after", "delay"):
+                if getattr(step, key) is not UNSET:
+                    raise self.document.error((*path, key), f"a step has either 'at' or '{key}'")
+            at_us = self.span(str(step.at), (*path, "at"))
+            if at_us[1] > self.duration_us:
+                raise self.document.error((*path, "at"), f"{step.at} is after the end of the run")
+            return Start(at_us)
+        if step.when is UNSET and not after:
+            raise self.document.error(
+                path,
+                "the step does not say when it happens",
+                "give 'at: 5m', 'when: CONDITION' or 'after: STEP'",
+            )
+        if after:
+            self._known_step(after, (*path, "after"), name)
+        delay_us = (0, 0) if step.delay is UNSET else self.span(str(step.delay), (*path, "delay"))
+        return Start(None, None if step.when is UNSET else step.when, after, delay_us)
+
+    def _known_step(self, after: str, path: Path_, name: str) -> None:
+        base = after.removeprefix("end of ").partition("/")[0]
+        if base == name:
+            raise self.document.error(path, "a step cannot follow itself", "give 'every' to repeat it")
+        if base not in self.names:
+            known = f"known are: {', '.join(self.names)}"
+            remedy = f"'at: {after}' is a time" if _is_time(after) else known
+            raise self.document.error(path, f"no step is named {base!r}", remedy)
+
+    def _check_times(self, gap_us: int, times: int | None, path: Path_) -> None:
+        often = self.duration_us // gap_us
+        if min(often, often if times is None else times) > TIMES_MAX:
+            remedy = f"at most {TIMES_MAX:,} are carried out; a load makes many requests"
+            raise self.document.error(path, f"the step would repeat some {often:,} times", remedy)
+
+    def _repeat(self, step: steps.Step, path: Path_, start: Start) -> Repeat | None:
+        if step.every is not UNSET and step.rate is not UNSET:
+            raise self.document.error((*path, "rate"), "a step has either 'every' or 'rate'")
+        times = None if step.times is UNSET else int(step.times)
+        until_us = None if step.until is UNSET else self.compiler.duration(str(step.until), (*path, "until"))
+        if until_us is not None and start.at_us is not None and until_us < start.at_us[1]:
+            raise self.document.error((*path, "until"), f"{step.until} is before the step's first time")
+        if step.every is not UNSET:
+            every_us = self.span(str(step.every), (*path, "every"))
+            if not every_us[0]:
+                raise self.document.error((*path, "every"), "a step cannot repeat without time between")
+            self._check_times(every_us[1], times, (*path, "every"))
+            return Repeat(every_us, None, times, until_us)
+        if step.rate is not UNSET:
+            gap_us = self.compiler.rate(str(step.rate), (*path, "rate"))
+            self._check_times(gap_us, times, (*path, "rate"))
+            return Repeat(None, gap_us, times, until_us)
+        if times is None and until_us is None:
+            return None
+        if start.condition is None:
+            key = "times" if times is not None else "until"
+            raise self.document.error(
+                (*path, key), f"'{key}' has no effect without 'every', 'rate' or 'when'"
+            )
+        return Repeat(None, None, times, until_us)
+
+    def span(self, text: str, path: Path_) -> Span:
+        span = self.compiler.latency(text, path)
+        assert span is not None
+        return span

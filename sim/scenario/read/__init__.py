@@ -1,0 +1,1 @@
+"""Scenario files as typed values: YAML with places, settings and the schema."""

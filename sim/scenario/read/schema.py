@@ -1,0 +1,117 @@
+"""The scenario file as typed values: what may stand where.
+
+Decoding is msgspec's: unknown fields and wrong types are refused with their path, which `compile` turns into
+file, line and column.  Field names are camelCase in the file (`controllerManager`).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from sim.scenario.read.common import Amount, Count, Flags, Label, Matter, Name, Replicas, Strict
+from sim.scenario.read.steps import Step
+from sim.units import JSON_WHOLE_MAX
+
+# --- cluster ------------------------------------------------------------------------------------------------
+
+
+class Runtime(Strict):
+    """How containers behave on these nodes; durations as text."""
+
+    image_pull: str = "0s"
+    start: str = "100ms"
+    exit_after: str | None = None
+    exit_code: Annotated[int, Meta(ge=0, le=255)] = 0
+
+
+class NodeGroup(Strict):
+    """`count` equal nodes, dealt to the zones in turn.  Names: `<prefix>-<zone>-<n>`, or `<prefix>-<n>` without zones."""
+
+    count: Annotated[int, Meta(ge=1, le=20_000)]
+    prefix: Name = "node"
+    zones: list[Name] = []
+    region: str = ""
+    capacity: dict[str, Amount] = msgspec.field(default_factory=lambda: {"cpu": 8, "memory": "32Gi"})
+    labels: dict[str, str] = {}
+    taints: list[dict[str, str]] = []
+    runtime: Runtime = msgspec.field(default_factory=Runtime)
+    flags: Flags = {}
+    static_pods: list[dict[str, Any]] = []
+    """Manifests that each node's agent runs by itself; the API shows their mirrors."""
+    lease_jitter: bool = True
+    """False: leases are renewed at whole multiples of their interval."""
+
+
+class Component(Strict):
+    replicas: Replicas = 1
+    flags: Flags = {}
+
+
+class Cluster(Strict):
+    naming: Literal["orch", "kubernetes"] = "orch"
+    nodes: list[NodeGroup] = []
+    api_server: Component = msgspec.field(default_factory=Component)
+    controller_manager: Component = msgspec.field(default_factory=Component)
+    scheduler: Component = msgspec.field(default_factory=Component)
+    latency: str | None = None
+    """One-way delay between hosts, "500us" or "200us..2ms"."""
+    boot: str = "10s"
+    """Machines come up at random instants within this time, so that their loops have random phases."""
+    metrics: bool = False
+    """There is a metrics server: autoscaling knows what pods use (`workload` steps say: cpu, load, memory)."""
+    established: bool = False
+    """The cluster has been up before: nodes are Ready and the pods of `spec.objects` run when the run begins, but for
+    Jobs, StatefulSets with claims, and pods that wait for something (probes, init containers, mounted objects): these come up."""
+
+
+# --- expectations -------------------------------------------------------------------------------------------
+
+
+class Expectation(Strict):
+    """One expectation; exactly one of when, never, always, eventually, count and order is given."""
+
+    name: Annotated[Label, Meta(min_length=1)]
+    when: str | Matter | UnsetType = UNSET
+    within: Annotated[list[str], Meta(min_length=2, max_length=2)] | UnsetType = UNSET
+    never: str | Matter | UnsetType = UNSET
+    always: str | UnsetType = UNSET
+    eventually: str | Matter | UnsetType = UNSET
+    count: str | Matter | UnsetType = UNSET
+    order: list[str | Matter] | UnsetType = UNSET
+    after: str = ""
+    """Name of the step (or kind of action) measured from, or a time; default the start of the run.
+
+    "end of NAME": from when the step's fault ends."""
+    until: str = ""
+    by: str = ""
+    over: dict[str, Any] | UnsetType = UNSET
+    """Bounds on the distribution over many seeds (sim.check.over): {p99: "<= 44.2s", mean: [36s, 39s], seeds: 1000}.
+
+    `like: {file: deaths.csv, column: unknown_after_s}`: not told apart from samples measured elsewhere."""
+    equals: Count | UnsetType = UNSET
+    at_least: Count | UnsetType = UNSET
+    at_most: Count | UnsetType = UNSET
+
+
+class Metadata(Strict):
+    name: Name
+    description: str = ""
+
+
+class Spec(Strict):
+    seed: Annotated[int, Meta(ge=0, le=JSON_WHOLE_MAX)] = 0
+    duration: str = "10m"
+    cluster: Cluster = msgspec.field(default_factory=Cluster)
+    objects: list[str | dict[str, Any]] = []
+    timeline: list[Step] = []
+    expect: list[Expectation] = []
+
+
+class Scenario(Strict):
+    api_version: Literal["orrery.dev/v1"]
+    kind: Literal["Scenario"]
+    metadata: Metadata
+    spec: Spec

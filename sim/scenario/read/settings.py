@@ -1,0 +1,75 @@
+"""`--set key=value`: a path into the scenario, and the YAML value to put there.
+
+A path names fields as the file does, list items by number or by `name`: `spec.seed=9`, `cluster.nodes[0].count=6`
+(`spec.` may be left out), `timeline.outage.at=3m`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sim.errors import InputError
+from sim.scenario.read.source import Document, parse_documents
+
+_PART = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+_PATH = re.compile(r"^[^.\[\]]+(?:\.[^.\[\]]+|\[\d+\])*$")
+
+
+def override(document: Document, setting: str) -> None:
+    """Put one setting into the document's value.  Raises InputError naming the setting."""
+    path_text, equals, value_text = setting.partition("=")
+    shown = f"--set {setting}"
+    parts: list[str | int] = [int(m[2]) if m[2] else m[1] for m in _PART.finditer(path_text)]
+    if not equals or not parts:
+        raise InputError("wants key=value", shown)
+    if not _PATH.match(path_text):
+        remedy = "write it as cluster.nodes[0].count or timeline.outage.at"
+        raise InputError(f"{path_text!r} is no path into a scenario", shown, remedy)
+    try:
+        documents = list(parse_documents(value_text, shown))
+    except InputError as error:
+        raise InputError(error.message, shown, error.remedy or 'quote a text: KEY="VALUE"') from None
+    value = documents[0].value if documents else None
+    if parts[0] not in ("apiVersion", "kind", "metadata", "spec"):
+        parts.insert(0, "spec")
+    at: Any = document.value
+    path: tuple[str | int, ...] = ()
+    for index, part in enumerate(parts):
+        step = _step(at, part, shown)
+        path = (*path, step)
+        if index == len(parts) - 1:
+            at[step] = value
+            _forget(document, path)
+            document.settings[path] = shown
+        else:
+            if isinstance(at, dict) and step not in at:
+                at[step] = {}
+                document.settings[path] = shown
+            at = at[step]
+            if not isinstance(at, dict | list):
+                of_file = isinstance(at, str) and path[-2:-1] == ("objects",)
+                remedy = "write what is to be set in the scenario itself" if of_file else ""
+                raise InputError(f"{at!r} has no parts to set", shown, remedy)
+
+
+def _step(at: Any, part: str | int, shown: str) -> str | int:
+    """The key or index that `part` means in a mapping or list."""
+    if isinstance(at, dict):
+        return str(part)
+    if isinstance(part, str) and not part.isdigit():
+        for index, item in enumerate(at):
+            if isinstance(item, dict) and item.get("name") == part:
+                return index
+        named = [str(item["name"]) for item in at if isinstance(item, dict) and "name" in item]
+        remedy = f"known are: {', '.join(named)}" if named else f"its {len(at)} items are numbered from 0"
+        raise InputError(f"no item is named {part!r}", shown, remedy)
+    if int(part) >= len(at):
+        raise InputError(f"there is no item {part}: it has {len(at)}, numbered from 0", shown)
+    return int(part)
+
+
+def _forget(document: Document, path: tuple[str | int, ...]) -> None:
+    """Places of an overridden value, and below it, no longer hold."""
+    document.places = {place: at for place, at in document.places.items() if place[: len(path)] != path}
+    document.keys = {place: at for place, at in document.keys.items() if place[: len(path)] != path}

@@ -1,0 +1,24 @@
+"""Taints as a scenario gives them: of its nodes, and of steps that put some on or take some away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sim.api.kinds.validation.core import taints as errors_of
+from sim.errors import suggestion_or_all
+
+TAINT_KEYS = ("key", "value", "effect")
+
+
+def taints_problem(
+    given: Sequence[Mapping[str, str]], removed: bool = False
+) -> tuple[tuple[str | int, ...], str, str] | None:
+    """Where something is wrong, what, and what to write instead.  removed: those to take away need no effect."""
+    for index, taint in enumerate(given):
+        for key in taint:
+            if key not in TAINT_KEYS:
+                return ("taints", index), f"unknown field {key!r}", suggestion_or_all(key, TAINT_KEYS)
+    filled = [{"effect": "NoSchedule"} | {k: v for k, v in taint.items() if v} for taint in given]
+    for error in errors_of(filled if removed else given, "taints"):
+        return ("taints",), f"{error.field}: {error.message}", ""
+    return None

@@ -1,0 +1,151 @@
+"""The order of a StatefulSet's acts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from actors.controllers.statefulset.decide import (
+    Act,
+    Plan,
+    Revisions,
+    is_inconsistent,
+    ordinal_of,
+    status_of,
+    steps,
+)
+from sim.api.types import Obj
+from sim.ident import NAMES
+from sim.units import parse_time
+
+NAMES_ORCH = NAMES["orch"]
+TEMPLATE: Obj = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": []}}
+
+
+def stateful(replicas: int, **spec: Any) -> Obj:
+    base = {"replicas": replicas, "serviceName": "s", "selector": {"matchLabels": {"app": "web"}}}
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
+    meta = {"name": "web", "namespace": "d", "uid": "u", "generation": 1}
+    return {"metadata": meta, "spec": {**base, "updateStrategy": strategy, "template": TEMPLATE, **spec}}
+
+
+def pod(ordinal: int, ready: bool = True, revision: str = "r1", **meta: Any) -> Obj:
+    name = f"web-{ordinal}"
+    labels = {
+        NAMES_ORCH.label_controller_revision_hash: revision,
+        NAMES_ORCH.label_statefulset_pod_name: name,
+    }
+    conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
+    return {
+        "metadata": {"name": name, "namespace": "d", "uid": f"u{ordinal}", "labels": labels, **meta},
+        "spec": {},
+        "status": {"phase": "Running", "conditions": conditions},
+    }
+
+
+def run(owner: Obj, pods: list[Obj], update: str = "r1", fail: bool = False) -> tuple[list[str], Plan]:
+    plan = Plan(owner, {}, Revisions("r1", update, TEMPLATE, TEMPLATE), pods, NAMES_ORCH, 0)
+    acts: list[Act] = []
+    generator = steps(plan)
+    try:
+        acts.append(next(generator))
+        while True:
+            acts.append(generator.send("refused" if fail else None))
+    except StopIteration:
+        pass
+    return [f"{act.verb.value} {act.pod['metadata']['name']}" for act in acts], plan
+
+
+PARALLEL = {"podManagementPolicy": "Parallel"}
+GOING: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+
+def test_ordered_makes_one_pod_and_waits_for_it() -> None:
+    assert run(stateful(3), [])[0] == ["create web-0"]
+    assert run(stateful(3), [pod(0, ready=False)])[0] == []
+    assert run(stateful(3), [pod(0)])[0] == ["create web-1"]
+
+
+def test_parallel_makes_all_at_once() -> None:
+    assert run(stateful(3, **PARALLEL), [pod(1, ready=False)])[0] == ["create web-0", "create web-2"]
+
+
+def test_ordered_scales_down_one_from_the_top_and_waits_for_terminating_pods() -> None:
+    pods = [pod(0), pod(1), pod(2)]
+    assert run(stateful(1), pods)[0] == ["delete web-2"]
+    assert run(stateful(1), [pod(0), pod(1), pod(2, **GOING)])[0] == []
+    assert run(stateful(1, **PARALLEL), pods)[0] == ["delete web-2", "delete web-1"]
+
+
+def test_an_unready_condemned_pod_goes_only_if_it_is_the_first_unhealthy_one() -> None:
+    assert run(stateful(1), [pod(0), pod(1), pod(2, ready=False)])[0] == ["delete web-2"]
+    assert run(stateful(1), [pod(0), pod(1, ready=False), pod(2, ready=False)])[0] == []
+
+
+def test_an_update_replaces_one_pod_from_the_top_even_with_parallel() -> None:
+    pods = [pod(0), pod(1), pod(2)]
+    assert run(stateful(3, **PARALLEL), pods, update="r2")[0] == ["delete web-2"]
+    newest = [pod(0), pod(1), pod(2, ready=False, revision="r2")]
+    assert run(stateful(3, **PARALLEL), newest, update="r2")[0] == []
+    on_delete = stateful(3, updateStrategy={"type": "OnDelete"})
+    assert run(on_delete, pods, update="r2")[0] == []
+
+
+def test_a_deleting_set_does_nothing() -> None:
+    owner = stateful(3)
+    owner["metadata"].update(GOING)
+    assert run(owner, [])[0] == []
+
+
+def test_a_failed_pod_is_deleted_and_made_in_one_sync() -> None:
+    failed = {**pod(0), "status": {"phase": "Failed"}}
+    assert run(stateful(1), [failed])[0] == ["recreate web-0", "delete web-0", "create web-0"]
+
+
+def test_the_status_counts_only_what_was_done() -> None:
+    _, plan = run(stateful(1), [], fail=True)
+    assert status_of(plan, 0)["replicas"] == 0
+    _, plan = run(stateful(1), [])
+    status = status_of(plan, 0)
+    assert (status["replicas"], status["currentReplicas"], status["updatedReplicas"]) == (1, 1, 1)
+    assert status["availableReplicas"] == 0
+
+
+def test_the_update_revision_becomes_current_when_all_pods_have_it_and_are_ready() -> None:
+    _, plan = run(stateful(1), [pod(0, revision="r2")], update="r2")
+    assert status_of(plan, 0)["currentRevision"] == "r2"
+
+
+def test_only_names_with_a_number_after_the_sets_name_are_members() -> None:
+    assert ordinal_of(stateful(1), pod(12)) == 12
+    assert ordinal_of(stateful(1), pod(0, name="other-0")) == -1
+    assert ordinal_of(stateful(1), pod(0, name="web-x")) == -1
+
+
+def test_ordered_waits_for_a_surplus_pod_to_be_available_unless_it_is_the_first_unhealthy_one() -> None:
+    owner = stateful(1, minReadySeconds=10)
+    fresh = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    old = {**fresh, "lastTransitionTime": "2020-01-01T00:00:00Z"}
+
+    def seen(ordinal: int, condition: Obj) -> Obj:
+        return {**pod(ordinal), "status": {"phase": "Running", "conditions": [condition]}}
+
+    now_us = parse_time("2026-01-01T00:00:05Z")
+    pods = [seen(0, old), seen(1, fresh)]
+    plan = Plan(owner, {}, Revisions("r1", "r1", TEMPLATE, TEMPLATE), pods, NAMES_ORCH, now_us)
+    assert list(steps(plan)) == []
+    plan.wall_us = now_us + 10_000_000
+    assert [act.pod["metadata"]["name"] for act in steps(plan)] == ["web-1"]
+
+
+def test_a_name_of_another_spelling_is_repaired() -> None:
+    padded = {**pod(0), "metadata": {**pod(0)["metadata"], "name": "web-00"}}
+    assert ordinal_of(stateful(1), padded) == 0
+    assert run(stateful(1), [padded])[0] == ["update web-00"]
+    assert ordinal_of(stateful(1), {"metadata": {"name": "web-2147483648"}}) == -1
+
+
+def test_a_collision_alone_is_not_worth_a_status_write() -> None:
+    status = status_of(run(stateful(1), [pod(0)])[1], 0)
+    assert not is_inconsistent(status, {**status, "collisionCount": 3})
+    assert is_inconsistent(status, {**status, "readyReplicas": 0})
+    assert is_inconsistent(status, {**status, "updateRevision": "r2"})

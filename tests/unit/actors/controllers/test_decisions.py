@@ -1,0 +1,302 @@
+"""Taint manager, pod and garbage collection, namespaces: decisions over values."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from actors.controllers.garbagecollector.decide import (
+    AbsentOwners,
+    OwnerState,
+    Verdict,
+    decide,
+    finalizer_patch,
+    starts_deletion_with,
+    unblocked,
+)
+from actors.controllers.manager import identity, start_order
+from actors.controllers.namespace.decide import (
+    Leftover,
+    conditions_of,
+    leftover,
+    pods_estimate_s,
+    with_conditions,
+)
+from actors.controllers.podgc import QUARANTINE_US, quarantine, surplus, terminated_values, unscheduled_values
+from actors.controllers.shared.shell import Claims, Expectations, claim
+from actors.controllers.taint_manager.decide import UNTOLERATED, stay_us, tolerates
+from actors.controllers.ttlafterfinished import left_us
+from sim.ident import NAMES
+from sim.options.controller_manager import parse_controller_manager
+
+N = NAMES["orch"]
+S = 1_000_000
+SOLID, WAITING, DANGLING = OwnerState.SOLID, OwnerState.WAITING, OwnerState.DANGLING
+
+
+def taint(key: str, value: str = "") -> dict[str, str]:
+    return {"key": key, "value": value, "effect": "NoExecute"}
+
+
+# --- taint manager ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "stay"),
+    [
+        ([], UNTOLERATED),
+        ([{"key": "a", "operator": "Exists"}], None),
+        ([{"key": "a", "operator": "Exists", "tolerationSeconds": 60}], 60 * S),
+        ([{"key": "a", "operator": "Exists", "tolerationSeconds": -5}], 0),
+        ([{"operator": "Exists"}], None),
+        ([{"key": "a", "operator": "Exists", "effect": "NoSchedule"}], UNTOLERATED),
+        ([{"key": "b", "operator": "Exists", "tolerationSeconds": 60}], UNTOLERATED),
+    ],
+)
+def test_a_pod_stays_as_long_as_its_tolerations_say(tolerations: list[Any], stay: int | None) -> None:
+    assert stay_us([taint("a")], tolerations) == stay
+
+
+def test_of_several_taints_the_shortest_limit_counts_and_one_without_limit_sets_none() -> None:
+    tolerations: list[dict[str, Any]] = [
+        {"key": "a", "operator": "Exists"},
+        {"key": "b", "operator": "Exists", "tolerationSeconds": 9},
+    ]
+    assert stay_us([taint("a"), taint("b")], tolerations) == 9 * S
+
+
+def test_a_toleration_without_an_operator_compares_values() -> None:
+    assert tolerates({"key": "a", "value": "x"}, taint("a", "x"))
+    assert not tolerates({"key": "a", "value": "y"}, taint("a", "x"))
+
+
+# --- pod collection -----------------------------------------------------------------------------------------
+
+
+def pod(name: str, phase: str = "Running", created: str = "1", **meta: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "creationTimestamp": created, **meta},
+        "spec": {},
+        "status": {"phase": phase},
+    }
+
+
+def test_the_oldest_finished_pods_beyond_the_threshold_go() -> None:
+    pods = [pod("b", created="2"), pod("a", created="2"), pod("c", created="1")]
+    assert [p["metadata"]["name"] for p in surplus(pods, 1)] == ["c", "a"]
+    assert surplus(pods, 3) == []
+    assert surplus(pods, 0) == []
+
+
+def test_a_pod_is_indexed_by_what_could_concern_it() -> None:
+    finished, left, plain = pod("p", "Succeeded"), pod("p", "Pending", deletionTimestamp="t"), pod("p")
+    assert [terminated_values(p) for p in (finished, left, plain)] == [("",), (), ()]
+    assert [unscheduled_values(p) for p in (finished, left, plain)] == [(), ("",), ()]
+
+
+def test_a_node_must_be_missing_for_forty_seconds() -> None:
+    waiting, over = quarantine({}, ["gone", "here"], ["here"], 0)
+    assert (waiting, over) == ({"gone": QUARANTINE_US}, [])
+    waiting, over = quarantine(waiting, ["gone"], [], QUARANTINE_US - 1)
+    assert over == []
+    # and waits as long again: some of its pods may be there still
+    assert quarantine(waiting, ["gone"], [], QUARANTINE_US) == ({"gone": 2 * QUARANTINE_US}, ["gone"])
+    assert quarantine(waiting, [], [], QUARANTINE_US) == ({}, ["gone"])
+    assert quarantine(waiting, ["gone"], ["gone"], QUARANTINE_US) == ({}, [])
+
+
+# --- garbage collection -------------------------------------------------------------------------------------
+
+
+def item(**meta: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "x", "uid": "u", **meta}}
+
+
+def owners(*states: OwnerState) -> list[tuple[dict[str, Any], OwnerState]]:
+    return [({"uid": f"o{index}"}, state) for index, state in enumerate(states)]
+
+
+@pytest.mark.parametrize(
+    ("states", "meta", "dependents", "verdict"),
+    [
+        ([SOLID], {}, [], Verdict()),
+        ([SOLID, DANGLING, WAITING], {}, [], Verdict(disown=("o1", "o2"))),
+        ([DANGLING], {}, [], Verdict(policy="Background")),
+        ([DANGLING], {"finalizers": ["orphan"]}, [], Verdict(policy="Orphan")),
+        ([DANGLING], {"finalizers": ["foregroundDeletion"]}, [], Verdict(policy="Foreground")),
+        ([WAITING], {}, [], Verdict(policy="Background")),
+        ([WAITING, DANGLING], {}, [item()], Verdict(policy="Foreground")),
+        (
+            [WAITING],
+            {},
+            [item(deletionTimestamp="t", finalizers=["foregroundDeletion"])],
+            Verdict(unblock=True, policy="Foreground"),
+        ),
+    ],
+)
+def test_owners_decide_what_becomes_of_an_object(
+    states: list[OwnerState], meta: dict[str, Any], dependents: list[Any], verdict: Verdict
+) -> None:
+    assert decide(item(**meta), owners(*states), dependents, N) == verdict
+
+
+def test_a_deletion_starts_once() -> None:
+    before, marked = item(), item(deletionTimestamp="t", finalizers=["orphan"])
+    assert starts_deletion_with(before, marked, "orphan")
+    assert starts_deletion_with(None, marked, "orphan")
+    assert not starts_deletion_with(marked, marked, "orphan")
+    assert not starts_deletion_with(before, marked, "foregroundDeletion")
+
+
+def test_a_reference_dropped_or_softened_unblocks_its_owner() -> None:
+    blocking = [{"uid": "a", "blockOwnerDeletion": True}, {"uid": "b", "blockOwnerDeletion": True}]
+    assert unblocked(blocking, [{"uid": "a", "blockOwnerDeletion": True}]) == blocking[1:]
+    assert unblocked(blocking[:1], [{"uid": "a", "blockOwnerDeletion": False}]) == blocking[:1]
+    assert unblocked([{"uid": "c"}], []) == []
+
+
+def test_the_absent_owners_forget_the_one_asked_for_longest_ago() -> None:
+    absent = AbsentOwners(2)
+    absent.add(("a",))
+    absent.add(("b",))
+    assert ("a",) in absent
+    absent.add(("c",))
+    assert [owner in absent for owner in (("a",), ("b",), ("c",))] == [True, False, True]
+
+
+def test_a_finalizer_goes_from_the_revision_read() -> None:
+    patch = finalizer_patch(item(resourceVersion="5", finalizers=["a", "b"]), "a")
+    assert patch == {"metadata": {"resourceVersion": "5", "finalizers": ["b"]}}
+    assert finalizer_patch(item(), "a") is None
+
+
+# --- namespaces ---------------------------------------------------------------------------------------------
+
+
+def test_pods_are_waited_for_as_long_as_their_grace_since_the_deletion() -> None:
+    pods = [{"spec": {"terminationGracePeriodSeconds": 30}, "status": {"phase": "Running"}}]
+    deleted = "1970-01-01T00:00:00Z"
+    assert pods_estimate_s(pods, deleted, 30 * S - 1) == 30
+    assert pods_estimate_s(pods, deleted, 30 * S) == 0
+    assert pods_estimate_s([{"spec": pods[0]["spec"], "status": {"phase": "Failed"}}], deleted, 0) == 0
+
+
+def test_what_stays_has_a_reason_or_is_an_error() -> None:
+    held = item(finalizers=["f"])
+    assert leftover("pods.", [held], 0, "n", "gvr") == Leftover("pods.", 1, {"f": 1}, 15)
+    assert leftover("pods.", [held], 30, "n", "gvr").estimate_s == 30
+    error = leftover("pods.", [item()], 0, "n", "gvr").error
+    assert error == "unexpected items still remain in namespace: n for gvr: gvr"
+
+
+def test_conditions_name_what_is_left_and_change_only_when_they_say_something_new() -> None:
+    left = [Leftover("pods.", 1), Leftover("a.b", 2, {"f": 2}, 15)]
+    texts = {kind: (status, message) for kind, status, _, message in conditions_of(left)}
+    assert texts["NamespaceContentRemaining"] == (
+        "True",
+        "Some resources are remaining: a.b has 2 resource instances, pods. has 1 resource instances",
+    )
+    assert texts["NamespaceFinalizersRemaining"] == (
+        "True",
+        "Some content in the namespace has finalizers remaining: f in 2 resource instances",
+    )
+    namespace = {"status": {"phase": "Terminating"}}
+    changed = with_conditions(namespace, conditions_of(left), "now")
+    assert changed is not None
+    assert with_conditions(changed, conditions_of(left), "later") is None
+    done = with_conditions(changed, conditions_of([]), "later")
+    assert done is not None
+    assert {c["status"] for c in done["status"]["conditions"]} == {"False"}
+    fewer = with_conditions(changed, conditions_of([Leftover("pods.", 1)]), "later")
+    assert fewer is not None
+    times = {c["type"]: (c["message"], c["lastTransitionTime"]) for c in fewer["status"]["conditions"]}
+    # another message of the same status is as old as the status
+    assert times["NamespaceContentRemaining"] == (
+        "Some resources are remaining: pods. has 1 resource instances",
+        "now",
+    )
+    assert times["NamespaceFinalizersRemaining"][1] == "later"
+
+
+def test_errors_of_a_deletion_are_counted_and_told_in_order() -> None:
+    left = [Leftover("pods.", 7, error="b"), Leftover("a.b", error="a")]
+    texts = {kind: message for kind, _, _, message in conditions_of(left)}
+    wanted = "Failed to delete all resource types, 2 remaining: a, b"
+    assert texts["NamespaceDeletionContentFailure"] == wanted
+
+
+# --- shell and manager --------------------------------------------------------------------------------------
+
+
+def test_expectations_hold_until_seen_replaced_or_old() -> None:
+    now = [0]
+    expected = Expectations(lambda: now[0])
+    assert expected.satisfied("o")
+    expected.expect_creates("o", 2)
+    expected.created("o")
+    assert not expected.satisfied("o")
+    expected.created("o")
+    assert expected.satisfied("o")
+    expected.expect_deletes("o", ["a", "b"])
+    expected.deleted("o", "a")
+    expected.deleted("o", "a")
+    assert not expected.satisfied("o")
+    now[0] = 300 * S
+    assert not expected.satisfied("o")
+    now[0] += 1
+    assert expected.satisfied("o")
+    expected.forget("o")
+    assert expected.satisfied("o")
+
+
+def test_an_owner_keeps_adopts_and_releases_by_selector() -> None:
+    owner = item()
+
+    def thing(uid: str, holder: str = "", match: bool = True, **meta: Any) -> dict[str, Any]:
+        refs = [{"uid": holder, "controller": True}] if holder else []
+        return {"metadata": {"uid": uid, "ownerReferences": refs, "match": match, **meta}}
+
+    things = [
+        thing("ours", "u"),
+        thing("strayed", "u", match=False),
+        thing("other", "v"),
+        thing("orphan"),
+        thing("dying", deletionTimestamp="t"),
+        thing("foreign", match=False),
+    ]
+    found = claim(owner, things, lambda obj: bool(obj["metadata"]["match"]))
+    assert found == Claims([things[0]], [things[3]], [things[1]])
+    leaving = item(deletionTimestamp="t")
+    assert claim(leaving, things, lambda obj: bool(obj["metadata"]["match"])) == Claims([things[0]], [], [])
+
+
+def test_loops_start_in_an_order_of_the_seed_without_those_switched_off() -> None:
+    loops = dict.fromkeys(["podgc", "namespace", "garbagecollector", "tokencleaner"])
+    options = parse_controller_manager({"controllers": "*,-podgc", "enable-garbage-collector": "false"})
+    assert start_order(loops, options, Random(1)) == ["namespace"]
+    everything = parse_controller_manager({})
+    orders = {tuple(start_order(loops, everything, Random(seed))) for seed in range(20)}
+    assert len(orders) == 6
+
+
+def test_an_identity_is_the_host_and_a_version_4_uuid() -> None:
+    host, _, uuid = identity("cm-0", Random(3)).partition("_")
+    assert host == "cm-0"
+    assert uuid[14] == "4"
+    assert identity("cm-0", Random(4)) != identity("cm-0", Random(3))
+
+
+def test_conditions_that_somebody_wrote_without_their_words_and_times_get_them() -> None:
+    bare = {"type": "NamespaceContentRemaining", "status": "True"}
+    namespace = {"status": {"phase": "Terminating", "conditions": [bare]}}
+    wanted = [("NamespaceContentRemaining", "False", "ContentRemoved", "All content successfully removed")]
+    told = with_conditions(namespace, wanted, "2026-01-01T00:00:00Z")
+    assert told is not None
+    (condition,) = told["status"]["conditions"]
+    assert (condition["status"], condition["reason"]) == ("False", "ContentRemoved")
+    assert condition["lastTransitionTime"] == "2026-01-01T00:00:00Z"
+    ended = {"metadata": {}, "spec": {"ttlSecondsAfterFinished": 3}}
+    complete = {"type": "Complete", "status": "True", "lastTransitionTime": None}
+    assert left_us({**ended, "status": {"conditions": [complete]}}, 0) is None

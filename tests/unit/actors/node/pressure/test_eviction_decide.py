@@ -1,0 +1,216 @@
+"""What is under pressure and who goes: on plain values."""
+
+import re
+
+import pytest
+
+from actors.node.pressure.eviction_decide import (
+    Candidate,
+    LocalUse,
+    Observed,
+    Past,
+    Threshold,
+    eviction_message,
+    first,
+    judge,
+    over_local_limit,
+    rank,
+    thresholds_of,
+    whole_limit,
+)
+from sim.errors import InputError
+from sim.options.node_agent import parse_node_agent
+from sim.units import SECOND
+
+MI = 1 << 20
+MEMORY = Threshold("memory.available", "100Mi")
+TRANSITION_US = 300 * SECOND
+
+
+def memory(mebibytes: int) -> dict[str, Observed]:
+    return {"memory.available": Observed(mebibytes * MI, 1024 * MI)}
+
+
+def test_a_hard_threshold_is_due_at_once_and_met_only_strictly_below() -> None:
+    assert judge((MEMORY,), Past(), memory(100), 0, TRANSITION_US).quiet
+    past = judge((MEMORY,), Past(), memory(99), 0, TRANSITION_US)
+    assert past.met == (MEMORY,) and past.conditions == ("MemoryPressure",)
+
+
+def test_a_condition_is_shown_until_the_transition_period_after_it_was_last_seen() -> None:
+    past = judge((MEMORY,), Past(), memory(50), 10, TRANSITION_US)
+    past = judge((MEMORY,), past, memory(500), TRANSITION_US + 9, TRANSITION_US)
+    assert not past.met and past.conditions == ("MemoryPressure",)
+    past = judge((MEMORY,), past, memory(500), TRANSITION_US + 10, TRANSITION_US)
+    assert past.quiet and not past.conditions
+
+
+def test_a_soft_threshold_shows_its_condition_at_once_and_is_due_after_its_grace() -> None:
+    soft = Threshold("memory.available", "500Mi", 60 * SECOND)
+    past = judge((soft,), Past(), memory(400), 0, TRANSITION_US)
+    assert past.conditions == ("MemoryPressure",) and not past.met
+    assert not judge((soft,), past, memory(400), 59 * SECOND, TRANSITION_US).met
+    assert judge((soft,), past, memory(400), 60 * SECOND, TRANSITION_US).met == (soft,)
+    relaxed = judge((soft,), past, memory(600), 30 * SECOND, TRANSITION_US)
+    again = judge((soft,), relaxed, memory(400), 60 * SECOND, TRANSITION_US)
+    assert not again.met  # the grace starts afresh
+
+
+def test_a_met_threshold_stays_met_until_its_minimum_reclaim_is_passed() -> None:
+    greedy = Threshold("memory.available", "100Mi", 0, "400Mi")
+    past = judge((greedy,), Past(), memory(300), 0, TRANSITION_US)
+    assert past.quiet
+    past = judge((greedy,), past, memory(99), 10, TRANSITION_US)
+    past = judge((greedy,), past, memory(499), 20, TRANSITION_US)
+    assert past.met == (greedy,)
+    assert not judge((greedy,), past, memory(500), 30, TRANSITION_US).met
+
+
+def test_percentages_are_of_the_capacity() -> None:
+    half = Threshold("nodefs.available", "50%")
+    observed = {"nodefs.available": Observed(511, 1024)}
+    assert judge((half,), Past(), observed, 0, TRANSITION_US).conditions == ("DiskPressure",)
+    observed = {"nodefs.available": Observed(512, 1024)}
+    assert judge((half,), Past(), observed, 0, TRANSITION_US).quiet
+
+
+def test_memory_comes_before_every_other_resource() -> None:
+    pid, disk = Threshold("pid.available", "1k"), Threshold("nodefs.available", "10%")
+    assert first((pid, disk, MEMORY)) == MEMORY
+    assert first((pid, disk)) == disk
+    assert first(()) is None
+
+
+def test_default_thresholds_are_the_four_and_memorys_guard_over_all_pods() -> None:
+    signals = [t.signal for t in thresholds_of(parse_node_agent({}))]
+    assert signals == [
+        "allocatableMemory.available", "memory.available", "imagefs.available", "nodefs.available",
+        "nodefs.inodesFree",
+    ]  # fmt: skip
+
+
+def test_a_soft_threshold_takes_its_grace_and_its_reclaim_from_their_options() -> None:
+    options = parse_node_agent(
+        {
+            "eviction-hard": "pid.available<10%",
+            "eviction-soft": "pid.available<20%",
+            "eviction-soft-grace-period": "pid.available=1m",
+            "eviction-minimum-reclaim": "pid.available=5%",
+        }
+    )
+    assert thresholds_of(options) == (
+        Threshold("pid.available", "10%", 0, "5%"),
+        Threshold("pid.available", "20%", 60 * SECOND, "5%"),
+    )
+
+
+def test_a_soft_threshold_of_memory_without_grace_is_a_hard_one_and_guards_all_pods_too() -> None:
+    given = {"eviction-hard": "", "eviction-soft": "memory.available<1Gi"}
+    for grace, signals in (
+        ("0s", ["allocatableMemory.available", "memory.available"]),
+        ("1s", ["memory.available"]),
+    ):
+        options = parse_node_agent({**given, "eviction-soft-grace-period": f"memory.available={grace}"})
+        assert [t.signal for t in thresholds_of(options)] == signals
+    assert not thresholds_of(parse_node_agent({"eviction-hard": "memory.available<0%"}))
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ("memory.available=0Mi,nodefs.available=5%", ""),
+        ("memory.available=-1Mi", "negative eviction minimum reclaim specified for memory.available"),
+        ("nodefs.available=0%", "eviction percentage minimum reclaim nodefs.available must be positive"),
+        ("nodefs.available=nan%", "nan% of nodefs.available is no quantity or percentage"),
+        ("nodefs.available=much", "much of nodefs.available is no quantity or percentage"),
+        ("disk.available=1Gi", "unsupported eviction signal disk.available"),
+    ],
+)
+def test_a_minimum_reclaim_may_be_nothing_but_not_less(given: str, wrong: str) -> None:
+    if not wrong:
+        (_, memory, *_) = thresholds_of(parse_node_agent({"eviction-minimum-reclaim": given}))
+        assert memory.floor(1 << 30, reclaimed=True) == memory.floor(1 << 30, reclaimed=False) == 100 * MI
+        return
+    with pytest.raises(InputError, match=re.escape(wrong)):
+        parse_node_agent({"eviction-minimum-reclaim": given})
+
+
+def test_pods_over_their_requests_go_first_then_by_priority_then_by_excess_then_by_name() -> None:
+    order = rank(
+        "memory.available",
+        [
+            Candidate("under", 0, 50, 100),
+            Candidate("important", 100, 1000, 100),
+            Candidate("small", 0, 150, 100),
+            Candidate("big-b", 0, 400, 100),
+            Candidate("big-a", 0, 400, 100),
+            Candidate("new", 1000, 0, 100, known=False),
+        ],
+    )
+    assert [c.name for c in order] == ["new", "big-a", "big-b", "small", "important", "under"]
+
+
+def test_for_process_numbers_priority_and_count_decide() -> None:
+    order = rank(
+        "pid.available",
+        [Candidate("many", 10, 900, 0), Candidate("few", 0, 1, 0), Candidate("some", 0, 5, 0)],
+    )
+    assert [c.name for c in order] == ["some", "few", "many"]
+
+
+def test_the_message_names_the_containers_over_their_requests_and_the_annotations_list_them() -> None:
+    pod = Candidate("p", 0, 400 * MI, 0, (("a", 300 * MI, "0"), ("b", 100 * MI, "200Mi")))
+    text, annotations = eviction_message("memory", pod)
+    assert text == (
+        "The node was low on resource: memory. Container a was using 300Mi, which exceeds its request of 0. "
+    )
+    assert annotations == {
+        "offending_containers": "a",
+        "offending_containers_usage": "300Mi",
+        "starved_resource": "memory",
+    }
+
+
+def test_of_a_pod_whose_use_is_not_known_an_eviction_says_nothing_more() -> None:
+    message = eviction_message("memory", Candidate("p", 0, 0, 0, known=False))
+    assert message == ("The node was low on resource: memory. ", {})
+
+
+def test_requests_and_limits_are_told_as_they_were_written() -> None:
+    pod = Candidate("p", 0, 900 * MI, 0, (("a", 900 * MI, "300M"), ("b", 900 * MI, "0.5Gi")))
+    text, _ = eviction_message("memory", pod)
+    assert "Container a was using 900Mi, which exceeds its request of 300M. " in text
+    assert "Container b was using 900Mi, which exceeds its request of 512Mi. " in text
+    assert '"1G"' in over_local_limit(LocalUse(volumes=(("tmp", 2 << 30, "1G"),)))
+    assert '"1024Mi"' in over_local_limit(LocalUse(containers=(("c", 2 << 30, "1024Mi"),)))
+
+
+@pytest.mark.parametrize(
+    ("own", "init", "overhead", "limit"),
+    [
+        ([], [], "0", ""),
+        (["1024Mi"], [], "0", "1024Mi"),
+        (["1G", "1Gi"], [], "0", "2073741824"),
+        (["1Gi", "1Gi"], ["3072Mi"], "0", "3072Mi"),
+        (["1Gi", "1Gi"], ["1Gi"], "512Mi", "2560Mi"),
+        ([], ["1Gi"], "0", "1Gi"),
+        (["0"], [], "1Gi", "0"),
+    ],
+)
+def test_a_pod_may_use_what_its_containers_may_together(
+    own: list[str], init: list[str], overhead: str, limit: str
+) -> None:
+    assert whole_limit(own, init, overhead) == limit
+
+
+def test_a_pod_over_a_limit_of_local_storage_is_told_which() -> None:
+    assert over_local_limit(LocalUse((("tmp", 10, "0"),), (("c", 5, "10"),), 15)) == ""
+    assert over_local_limit(LocalUse(volumes=(("tmp", 2 * MI, "1Mi"),))) == (
+        'Usage of EmptyDir volume "tmp" exceeds the limit "1Mi". '
+    )
+    assert over_local_limit(LocalUse((), (("c", 2 * MI, "1Mi"),), 2 * MI, "4Mi")) == (
+        'Container c exceeded its local ephemeral storage limit "1Mi". '
+    )
+    assert over_local_limit(LocalUse((("tmp", 3 * MI, "0"),), (("c", 2 * MI, "4Mi"),), 5 * MI, "4Mi")) == (
+        "Pod ephemeral local storage usage exceeds the total limit of containers 4Mi. "
+    )

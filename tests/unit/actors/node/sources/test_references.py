@@ -1,0 +1,74 @@
+"""What pods refer to, and what is wrong with it."""
+
+from typing import Any
+
+import pytest
+
+from actors.node.sources.references import Need, invalid_names, problem_of, variables_of, volumes_of
+from sim.api.store import Item
+from sim.api.types import Reply
+
+
+def test_of_volumes_those_that_a_container_mounts_count() -> None:
+    items = [{"key": "a", "path": "x"}]
+    spec = {
+        "initContainers": [{"name": "i", "volumeMounts": [{"name": "s", "mountPath": "/s"}]}],
+        "containers": [{"name": "c", "volumeMounts": [{"name": "m", "mountPath": "/m"}]}],
+        "volumes": [
+            {"name": "m", "configMap": {"name": "one", "items": items}},
+            {"name": "s", "secret": {"secretName": "two"}},
+            {"name": "unused", "secret": {"secretName": "three"}},
+            {"name": "o", "configMap": {"name": "four", "optional": True}},
+            {"name": "e", "emptyDir": {}},
+        ],
+    }
+    assert volumes_of(spec) == [Need("configmaps", "one", ("a",), "m"), Need("secrets", "two", (), "s")]
+
+
+def test_variables_come_from_whole_objects_first() -> None:
+    env = [
+        {"name": "A", "value": "1"},
+        {"name": "B", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+        {"name": "C", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k", "optional": True}}},
+        {"name": "D", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+    ]
+    assert variables_of({"env": env, "envFrom": [{"configMapRef": {"name": "m"}}]}) == [
+        Need("configmaps", "m"),
+        Need("secrets", "s", ("k",)),
+        Need("configmaps", "m", ("k",), optional=True),
+    ]  # fmt: skip
+
+
+def held(**obj: Any) -> Reply:
+    return Reply(200, item=Item("//configmaps/ns/n", {"metadata": {}, **obj}, 0, 0))
+
+
+@pytest.mark.parametrize(("need", "reply", "text"), [
+    (Need("configmaps", "n"), Reply(404), 'configmap "n" not found'),
+    (Need("secrets", "n"), Reply(404), 'secret "n" not found'),
+    (Need("secrets", "n"), Reply(0, lost="Timeout"), "failed to sync secret cache: timed out waiting for the condition"),
+    (Need("secrets", "n", ("k",)), held(data={}), "couldn't find key k in Secret ns/n"),
+    (Need("configmaps", "n", ("k",)), held(binaryData={"k": ""}), "couldn't find key k in ConfigMap ns/n"),
+    (Need("configmaps", "n", ("k",), "v"), held(binaryData={"k": ""}), ""),
+    (Need("configmaps", "n", ("k",), "v"), held(), "configmap references non-existent config key: k"),
+    (Need("secrets", "n", ("k",), "v"), held(), "references non-existent secret key: k"),
+    (Need("configmaps", "n"), held(), ""),
+])  # fmt: skip
+def test_what_is_wrong_is_said_in_upstreams_words(need: Need, reply: Reply, text: str) -> None:
+    assert problem_of(need, "ns", reply) == text
+
+
+@pytest.mark.parametrize(
+    ("keys", "prefix", "names"),
+    [
+        (["a", "a.b", "-x", "_", ".c"], "", []),
+        (["1a", "b", "0"], "", ["0", "1a"]),
+        (["1a", "b"], "P_", []),
+        ([".c"], ".", ["..c"]),
+        (["é"], "", ["é"]),
+    ],
+)
+def test_keys_that_no_variable_can_be_named_by_are_told(
+    keys: list[str], prefix: str, names: list[str]
+) -> None:
+    assert invalid_names(Need("secrets", "n", prefix=prefix), {"data": dict.fromkeys(keys, "")}) == names

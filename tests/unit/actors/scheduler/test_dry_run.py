@@ -1,0 +1,97 @@
+"""Preemption's dry run on a class's state, against clusters built anew without the pods that are thought away."""
+
+import random
+
+import pytest
+
+from actors.scheduler.cluster import Cluster
+from actors.scheduler.plugins.node_filters import Status
+from actors.scheduler.preempt import NO_VICTIMS, _victims_on, importance
+from actors.scheduler.search.classes import ClassState
+from sim.ident import NAMES
+from tests.unit.actors.scheduler.test_attempt import World
+
+N = NAMES["orch"]
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def drawn_term(draw):
+    keys = ("zone", N.label_hostname)
+    term = {"topologyKey": draw.choice(keys), "labelSelector": {"matchLabels": {"app": draw.choice("abc")}}}
+    return {**term, "namespaceSelector": {}} if draw.random() < 0.3 else term
+
+
+def drawn_pod(world, draw, node=""):
+    ports = (80,) if draw.random() < 0.15 else ()
+    start = f"2026-01-0{draw.randint(1, 9)}T00:00:00Z"
+    shape = {"cpu": str(draw.choice((0, 1, 1, 2))), "app": draw.choice("abc"), "start": start}
+    pod = world.pod(priority=draw.choice((0, 0, 1, 2, 5)), ports=ports, **shape)
+    spec = pod["spec"]
+    spec["affinity"] = {
+        kind: {REQUIRED: [drawn_term(draw) for _ in range(draw.choice((1, 1, 2)))]}
+        for kind in ("podAffinity", "podAntiAffinity")
+        if draw.random() < 0.25
+    }
+    if draw.random() < 0.2:
+        pod["metadata"]["namespace"] = "other"
+    if node:
+        spec["nodeName"] = node
+    elif draw.random() < 0.4:
+        constraint = {"maxSkew": draw.choice((1, 2)), "whenUnsatisfiable": "DoNotSchedule"}
+        spec["topologySpreadConstraints"] = [{**constraint, **drawn_term(draw)}]
+    return pod
+
+
+def key(pod):
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+
+
+def why_not(nodes, pods, pod, name):
+    """What keeps the pod from the node in a cluster of these nodes and pods."""
+    cluster = Cluster(N)
+    for node in nodes:
+        cluster.set_node(node)
+    for each in pods:
+        cluster.set_pod(cluster.templates.info(each))
+    return ClassState(cluster, cluster.templates.info(pod).template).failures({}).get(name)
+
+
+def expected(world, pods, pod, name):
+    """The status, or the keys of the victims: all of lower priority but those with which the pod fits still."""
+    here = world.cluster.nodes[name].pods.values()
+    lower = sorted((p for p in here if p.template.priority < pod["spec"]["priority"]), key=importance)
+    nodes = [node.obj for node in world.cluster.nodes.values()]
+    gone = [each.key for each in lower]
+
+    def without():
+        return why_not(nodes, [each for each in pods if key(each) not in gone], pod, name)
+
+    status = without() if gone else NO_VICTIMS
+    if status is not None:
+        return status
+    for each in lower:
+        gone.remove(each.key)
+        if without() is not None:
+            gone.append(each.key)
+    return sorted(gone)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_dry_run_finds_the_victims_that_a_cluster_without_them_shows(seed):
+    draw, world = random.Random(seed), World()
+    for number in range(draw.randint(1, 5)):
+        zone = {"zone": draw.choice("xyz")} if draw.random() < 0.9 else {}
+        world.node(f"n{number}", cpu=str(draw.choice((2, 3, 5))), **zone)
+    names = list(world.cluster.nodes)
+    pods = [drawn_pod(world, draw, draw.choice(names)) for _ in range(draw.randint(1, 12))]
+    for each in pods:
+        world.cluster.set_pod(world.cluster.templates.info(each))
+    pod = drawn_pod(world, draw)
+    pod["spec"]["priority"] = draw.choice((1, 2, 5, 9))
+    info = world.cluster.templates.info(pod)
+    state = world.attempts.state(info.template)
+    for name, status in state.failures({}).items():
+        if not status.unresolvable:
+            found = _victims_on(state, info, world.cluster.nodes[name], [])
+            shown = found if isinstance(found, Status) else sorted(victim.key for victim in found.victims)
+            assert shown == expected(world, pods, pod, name)

@@ -1,0 +1,499 @@
+"""Server-side apply: what is merged, what goes, whose the fields are, and who is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sim.api.ownership.field_sets import of_paths
+from sim.api.ownership.typed_values import merge, type_errors, without
+from sim.api.schema.scheme import Scheme
+from sim.api.types import Reply
+from sim.ident import NAMES
+from sim.units import SECOND
+from tests.unit.sim.api.golden_api import Api, whole
+
+CORE, APPS = "/api/v1/namespaces/golden-ns", "/apis/apps/v1/namespaces/golden-ns"
+APPLY, MERGE = "application/apply-patch+yaml", "application/merge-patch+json"
+POD = Scheme(NAMES["kubernetes"]).resource("pods").schema
+LABELS = {"a": "b"}
+
+
+def config_map(data: Any = None, **metadata: Any) -> dict[str, Any]:
+    obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", **metadata}}
+    return obj if data is None else {**obj, "data": data}
+
+
+def deployment(**spec: Any) -> dict[str, Any]:
+    template = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "d"},
+        "spec": {"selector": {"matchLabels": LABELS}, "template": template, **spec},
+    }
+
+
+class Applier:
+    """Several managers of one object."""
+
+    def __init__(self, path: str = f"{CORE}/configmaps/m") -> None:
+        self.api = Api()
+        self.path = path
+
+    def apply(self, manager: str, obj: Any, options: str = "", subresource: str = "") -> Reply:
+        path = f"{self.path}{subresource}?fieldManager={manager}{options}"
+        return self.api.ask("PATCH", path, obj, APPLY)
+
+    def update(self, manager: str, patch: Any) -> Reply:
+        return self.api.ask("PATCH", f"{self.path}?fieldManager={manager}", patch, MERGE)
+
+    def get(self) -> Any:
+        return whole(self.api.ask("GET", self.path))
+
+    def owners(self) -> dict[str, Any]:
+        """Fields by manager and operation."""
+        entries = self.get()["metadata"].get("managedFields", ())
+        return {f"{entry['manager']} {entry['operation']}": entry["fieldsV1"] for entry in entries}
+
+
+def causes(reply: Reply) -> list[tuple[str, str]]:
+    assert (reply.code, reply.reason) == (409, "Conflict")
+    listed = reply.body["details"]["causes"]
+    assert {cause["reason"] for cause in listed} == {"FieldManagerConflict"}
+    return [(cause["field"], cause["message"]) for cause in listed]
+
+
+def test_the_first_apply_creates_and_the_same_again_writes_nothing() -> None:
+    maps = Applier()
+    assert maps.apply("a", config_map({"k": "v"})).code == 201
+    before = maps.get()
+    assert maps.owners() == {"a Apply": {"f:data": {"f:k": {}}}}
+    assert maps.apply("a", config_map({"k": "v"})).code == 200
+    assert maps.get() == before
+
+
+def clocked(apps: Applier) -> Callable[[], None]:
+    """Lets a second pass when called."""
+    now = [1_700_000_000]
+    apps.api.registry = replace(apps.api.registry, wall_us=lambda: now[0] * SECOND)
+
+    def passes() -> None:
+        now[0] += 1
+
+    return passes
+
+
+def test_the_order_of_items_owned_one_by_one_and_what_is_left_as_it_is_change_nothing() -> None:
+    apps = Applier(f"{APPS}/deployments/d")
+    passes = clocked(apps)
+    body = deployment()
+    containers = [{"name": name, "image": "i"} for name in "cd"]
+    body["spec"]["template"]["spec"]["containers"] = containers
+    assert apps.apply("a", body).code == 201
+    before = apps.get()
+    passes()
+    containers.reverse()
+    assert apps.apply("a", {**body, "status": {"replicas": 7}}).code == 200
+    assert apps.get() == before
+
+
+def test_an_apply_of_the_same_in_other_words_is_written_if_its_time_moves_its_entry() -> None:
+    apps = Applier(f"{APPS}/deployments/d")
+    passes = clocked(apps)
+    body = deployment()
+    body["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1000m"}}
+    assert apps.apply("a", body).code == 201
+    passes()
+    first = apps.get()
+    assert apps.apply("a", body).code == 200 and apps.get() == first
+    apps.apply("b", {**deployment(), "spec": {"minReadySeconds": 1}})
+    second = apps.get()
+    passes()
+    assert apps.apply("a", body).code == 200
+    third = apps.get()
+    assert [e["manager"] for e in third["metadata"]["managedFields"]] == ["b", "a"]
+    assert third["metadata"]["resourceVersion"] != second["metadata"]["resourceVersion"]
+    assert third["spec"] == second["spec"]
+
+
+def test_what_is_restored_is_not_written_for_the_sake_of_a_time() -> None:
+    """store.go: times are compared when all is as it will be stored, as by manifests that say `creationTimestamp: null`."""
+    maps = Applier()
+    passes = clocked(maps)
+    config = config_map({"k": "v"}, creationTimestamp=None)
+    assert maps.apply("a", config).code == 201
+    before = maps.get()
+    passes()
+    assert maps.apply("a", config).code == 200 and maps.get() == before
+
+
+def test_a_null_is_told_anew_with_each_apply_and_disputed_by_who_told_it_before() -> None:
+    maps = Applier()
+    null = config_map({"k": "v"}, labels=None)
+    assert maps.apply("a", null).code == 201
+    assert maps.apply("a", null).code == 200
+    assert causes(maps.apply("b", null)) == [(".metadata.labels", 'conflict with "a"')]
+    assert causes(maps.apply("b", {**config_map(), "data": None, "metadata": null["metadata"]}))
+    assert maps.apply("b", config_map({"k": "v"})).code == 200
+
+
+def test_another_managers_value_is_a_conflict_until_it_is_forced() -> None:
+    """Timing case 55."""
+    apps = Applier(f"{APPS}/deployments/d")
+    assert apps.apply("a", deployment(replicas=3)).code == 201
+    assert causes(apps.apply("b", deployment(replicas=5))) == [(".spec.replicas", 'conflict with "a"')]
+    assert apps.apply("b", deployment(replicas=5), "&force=true").code == 200
+    assert "f:replicas" not in apps.owners()["a Apply"]["f:spec"]
+    assert "f:replicas" in apps.owners()["b Apply"]["f:spec"]
+    assert apps.apply("a", deployment()).code == 200
+    assert apps.get()["spec"]["replicas"] == 5
+
+
+def test_several_conflicts_are_listed_manager_by_manager() -> None:
+    maps = Applier()
+    maps.apply("a", config_map({"k": "v", "l": "m"}))
+    maps.update("u", {"data": {"n": "o"}})
+    reply = maps.apply("b", config_map({"k": "1", "l": "1", "n": "1"}))
+    assert causes(reply) == [
+        (".data.k", 'conflict with "a"'),
+        (".data.l", 'conflict with "a"'),
+        (".data.n", 'conflict with "u" using v1'),
+    ]
+    assert reply.message == (
+        'Apply failed with 3 conflicts: conflicts with "a":\n- .data.k\n- .data.l\n'
+        'conflicts with "u" using v1:\n- .data.n'
+    )
+
+
+def test_of_one_managers_conflicts_those_of_a_subresource_come_first() -> None:
+    apps = Applier(f"{APPS}/deployments/d")
+    apps.apply("a", deployment())
+    for where, name in (("", "main"), ("/status", "sub")):
+        patch = {"metadata": {"annotations": {name: "1"}}}
+        assert apps.api.ask("PATCH", f"{apps.path}{where}?fieldManager=u", patch, MERGE).code == 200
+    body = deployment()
+    body["metadata"]["annotations"] = {"main": "2", "sub": "2"}
+    assert apps.apply("b", body).message == (
+        'Apply failed with 2 conflicts: conflicts with "u" with subresource "status" using apps/v1:\n'
+        '- .metadata.annotations.sub\nconflicts with "u" using apps/v1:\n- .metadata.annotations.main'
+    )
+
+
+def test_what_is_no_longer_applied_goes_unless_somebody_else_owns_it() -> None:
+    maps = Applier()
+    maps.apply("a", config_map({"mine": "1", "shared": "1"}, labels=LABELS))
+    maps.apply("b", config_map({"shared": "1"}))
+    maps.update("u", {"data": {"theirs": "1"}})
+    maps.apply("a", config_map())
+    obj = maps.get()
+    assert obj["data"] == {"shared": "1", "theirs": "1"}
+    assert "labels" not in obj["metadata"]
+    assert sorted(maps.owners()) == ["b Apply", "u Update"]
+
+
+def test_an_update_takes_a_field_from_its_applier() -> None:
+    maps = Applier()
+    maps.apply("a", config_map({"k": "v", "l": "m"}))
+    maps.update("u", {"data": {"k": "w"}})
+    assert maps.owners() == {"a Apply": {"f:data": {"f:l": {}}}, "u Update": {"f:data": {"f:k": {}}}}
+
+
+def test_items_of_keyed_lists_are_applied_one_by_one() -> None:
+    apps = Applier(f"{APPS}/deployments/d")
+    apps.apply("a", deployment())
+    side = {"template": {"spec": {"containers": [{"name": "side", "image": "s"}]}}}
+    body = {**deployment(), "spec": side}
+    assert apps.apply("b", body).code == 200
+    containers = apps.get()["spec"]["template"]["spec"]["containers"]
+    assert [c["name"] for c in containers] == ["c", "side"]
+    assert apps.apply("b", {**body, "spec": {}}).code == 200
+    assert [c["name"] for c in apps.get()["spec"]["template"]["spec"]["containers"]] == ["c"]
+
+
+def test_a_status_is_applied_beside_its_main_resource() -> None:
+    apps = Applier(f"{APPS}/deployments/d")
+    apps.apply("a", deployment(replicas=2))
+    body = {**deployment(replicas=9), "status": {"observedGeneration": 7}}
+    assert apps.apply("a", body, subresource="/status").code == 200
+    obj = apps.get()
+    assert (obj["spec"]["replicas"], obj["status"]["observedGeneration"]) == (2, 7)
+    entries = [e for e in obj["metadata"]["managedFields"] if e.get("subresource") == "status"]
+    assert [e["fieldsV1"] for e in entries] == [{"f:status": {"f:observedGeneration": {}}}]
+
+
+def test_an_applied_ephemeral_container_is_there_and_nobodys() -> None:
+    pods = Applier(f"{CORE}/pods/p")
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
+    container = {"name": "c", "image": "i"}
+    pods.apply("a", {**pod, "spec": {"automountServiceAccountToken": False, "containers": [container]}})
+    before = pods.get()["metadata"]["managedFields"]
+    body = {**pod, "spec": {"ephemeralContainers": [{"name": "e", "image": "i"}]}}
+    assert pods.apply("b", body, subresource="/ephemeralcontainers").code == 200
+    after = pods.get()
+    assert [c["name"] for c in after["spec"]["ephemeralContainers"]] == ["e"]
+    assert after["metadata"]["managedFields"] == before
+
+
+def test_an_applied_scale_conflicts_with_the_workloads_applier() -> None:
+    apps = Applier(f"{APPS}/deployments/d")
+    apps.apply("a", deployment(replicas=2))
+    scale = {
+        "apiVersion": "autoscaling/v1",
+        "kind": "Scale",
+        "metadata": {"name": "d"},
+        "spec": {"replicas": 4},
+    }
+    assert causes(apps.apply("s", scale, subresource="/scale")) == [(".spec.replicas", 'conflict with "a"')]
+    assert apps.apply("s", scale, "&force=true", "/scale").code == 200
+    assert apps.get()["spec"]["replicas"] == 4
+    assert causes(apps.apply("a", deployment(replicas=2))) == [
+        (".spec.replicas", 'conflict with "s" with subresource "scale"')
+    ]
+
+
+def scaled(apps: Applier, replicas: int) -> Reply:
+    """A merge patch of the scale by "s"."""
+    body = {"spec": {"replicas": replicas}}
+    return apps.api.ask("PATCH", f"{apps.path}/scale?fieldManager=s", body, MERGE)
+
+
+def entries(apps: Applier) -> list[tuple[str, str, bool, bool]]:
+    """(manager, subresource, whether it has a time, whether the number of replicas is its) in order."""
+    listed = apps.get()["metadata"]["managedFields"]
+    return [
+        (e["manager"], e.get("subresource", ""), "time" in e, "f:replicas" in e["fieldsV1"].get("f:spec", {}))
+        for e in listed
+    ]
+
+
+def test_a_scale_takes_the_number_and_has_no_time() -> None:
+    apps = Applier(f"{APPS}/deployments/d")
+    apps.api.ask("POST", f"{APPS}/deployments?fieldManager=c", deployment(replicas=2))
+    assert scaled(apps, 3).code == 200
+    assert entries(apps) == [("s", "scale", False, True), ("c", "", True, False)]
+    assert scaled(apps, 0).code == 200  # which a Scale leaves out: taken away, not set
+    assert entries(apps) == [("c", "", True, False)]
+    assert scaled(apps, 1).code == 200 and entries(apps) == [("c", "", True, False)]
+
+
+def test_a_scale_that_changes_nothing_takes_the_number_from_who_updated_not_from_who_applied() -> None:
+    apps = Applier(f"{APPS}/deployments/d")
+    apps.api.ask("POST", f"{APPS}/deployments?fieldManager=c", deployment(replicas=2))
+    apps.apply("a", deployment(replicas=2))
+    before = apps.get()["metadata"]["resourceVersion"]
+    assert scaled(apps, 2).code == 200 and apps.get()["metadata"]["resourceVersion"] != before
+    # Of two entries of one name the next writer reads the later one.
+    assert [e for e in entries(apps) if e[3]] == [("a", "", False, True), ("c", "", False, True)]
+    apps.update("u", {"metadata": {"labels": {"x": "y"}}})
+    assert [e for e in entries(apps) if e[3]] == [("a", "", False, True)]
+
+
+def test_an_applied_scale_names_the_version_of_scales() -> None:
+    apps = Applier(f"{APPS}/deployments/d")
+    apps.api.ask("POST", f"{APPS}/deployments?fieldManager=c", deployment(replicas=2))
+    scaled(apps, 3)
+    scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "d"}}
+    refused = apps.apply("a", {**scale, "spec": {"replicas": 4}}, subresource="/scale")
+    assert causes(refused) == [
+        (".spec.replicas", 'conflict with "s" with subresource "scale" using autoscaling/v1')
+    ]
+    scaled(apps, 0)  # nobody's now
+    refused = apps.apply("a", {**scale, "spec": {"replicas": 4}}, subresource="/scale")
+    assert refused.code == 200 and entries(apps)[0] == ("a", "scale", False, True)
+
+
+def test_who_wrote_another_version_owns_and_disputes_what_it_is_called_there() -> None:
+    where = "/apis/autoscaling/{}/namespaces/golden-ns/horizontalpodautoscalers"
+
+    def scaler(version: str, **spec: Any) -> dict[str, Any]:
+        about = {"apiVersion": f"autoscaling/{version}", "kind": "HorizontalPodAutoscaler"}
+        return {**about, "metadata": {"name": "h"}, "spec": {"maxReplicas": 3, **spec}}
+
+    def share(percent: int) -> list[Any]:
+        target = {"type": "Utilization", "averageUtilization": percent}
+        return [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+
+    def owned(manager: str) -> Any:
+        return second.owners().get(f"{manager} Update", {}).get("f:spec", {})
+
+    first, second = Applier(f"{where.format('v1')}/h"), Applier(f"{where.format('v2')}/h")
+    first.api = second.api
+    made = scaler("v2", metrics=share(50), scaleTargetRef={"kind": "Deployment", "name": "d"})
+    assert second.api.ask("POST", f"{where.format('v2')}?fieldManager=a", made).code == 201
+    assert "f:metrics" in owned("a")
+    assert first.update("b", {"spec": {"targetCPUUtilizationPercentage": 60}}).code == 200
+    assert "f:metrics" not in owned("a") and owned("b") == {"f:targetCPUUtilizationPercentage": {}}
+    assert causes(second.apply("s", scaler("v2", metrics=share(70)))) == [
+        (".spec.targetCPUUtilizationPercentage", 'conflict with "b" using autoscaling/v1')
+    ]
+    assert second.apply("s", scaler("v2", metrics=share(70)), "&force=true").code == 200
+    assert owned("b") == {} and first.get()["spec"]["targetCPUUtilizationPercentage"] == 70
+    assert causes(first.apply("t", scaler("v1", targetCPUUtilizationPercentage=80))) == [
+        (".spec.metrics", 'conflict with "s"')
+    ]
+
+
+def test_a_secrets_plain_text_is_stored_as_data_and_owned_as_it_was_given() -> None:
+    secrets = Applier(f"{CORE}/secrets/s")
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"a": "plain"}}
+    assert secrets.apply("a", body).code == 201
+    assert secrets.get()["data"] == {"a": "cGxhaW4="} and "stringData" not in secrets.get()
+    assert secrets.owners() == {"a Apply": {"f:stringData": {"f:a": {}}}}
+    secrets.update("u", {"stringData": {"b": "c"}})
+    assert secrets.get()["data"] == {"a": "cGxhaW4=", "b": "Yw=="}
+    assert secrets.owners()["u Update"] == {"f:data": {"f:b": {}}}
+
+
+def test_a_dry_run_tells_conflicts_and_stores_nothing() -> None:
+    maps = Applier()
+    assert maps.apply("a", config_map({"k": "v"}), "&dryRun=All").code == 201
+    assert maps.api.ask("GET", maps.path).code == 404
+    maps.apply("a", config_map({"k": "v"}))
+    assert causes(maps.apply("b", config_map({"k": "w"}), "&dryRun=All"))
+    assert maps.apply("b", config_map({"k": "w"}), "&dryRun=All&force=true").obj["data"] == {"k": "w"}
+    assert maps.get()["data"] == {"k": "v"}
+
+
+def test_what_nobody_owned_is_before_first_apply() -> None:
+    maps = Applier()
+    maps.api.ask("POST", f"{CORE}/configmaps", config_map({"k": "v"}))
+    maps.update("u", {"metadata": {"managedFields": [{}]}})
+    assert maps.owners() == {}
+    assert causes(maps.apply("a", config_map({"k": "w"}))) == [
+        (".data.k", 'conflict with "before-first-apply" using v1')
+    ]
+
+
+def test_kubectl_takes_over_what_it_applied_on_the_clients_side() -> None:
+    maps = Applier()
+    annotation = NAMES["kubernetes"].annotation_last_applied
+    text = json.dumps(config_map({"k": "v", "l": "m"}))
+    given = config_map({"k": "v", "l": "m"}, annotations={annotation: text})
+    maps.api.ask("POST", f"{CORE}/configmaps?fieldManager=kubectl-client-side-apply", given)
+    assert maps.apply("somebody", config_map({"k": "w"})).code == 409
+    assert maps.apply("kubectl", config_map({"k": "w", "l": "m"})).code == 200
+    told = json.loads(maps.get()["metadata"]["annotations"][annotation])
+    assert told["data"] == {"k": "w", "l": "m"}
+    maps.update("u", {"data": {"k": "x"}})
+    assert maps.apply("kubectl", config_map({"k": "y", "l": "m"})).code == 409
+
+
+def test_kubectls_annotation_tells_what_was_applied_even_if_nothing_else_changes() -> None:
+    maps = Applier()
+    annotation = NAMES["kubernetes"].annotation_last_applied
+    config = config_map({"k": "v"})
+    told = config_map(config["data"], annotations={annotation: json.dumps(config, indent=1)})
+    maps.api.ask("POST", f"{CORE}/configmaps?fieldManager=kubectl-client-side-apply", told)
+    assert maps.apply("kubectl", config).code == 200
+    text = maps.get()["metadata"]["annotations"][annotation]
+    assert text.endswith("\n") and json.loads(text) == config
+    before = maps.get()
+    assert maps.apply("kubectl", config).code == 200 and maps.get() == before
+
+
+def test_what_kubectl_applied_in_another_version_says_nothing() -> None:
+    maps = Applier()
+    annotation = NAMES["kubernetes"].annotation_last_applied
+    told = json.dumps({**config_map({"k": "v"}), "apiVersion": "v0"})
+    given = config_map({"k": "v"}, annotations={annotation: told})
+    maps.api.ask("POST", f"{CORE}/configmaps?fieldManager=kubectl-client-side-apply", given)
+    assert causes(maps.apply("kubectl", config_map({"k": "w"})))
+
+
+def test_who_writes_one_name_twice_leaves_nobody_to_own_anything() -> None:
+    apps = Applier(f"{APPS}/deployments/d")
+    body, twice = deployment(), [{"name": "E", "value": "1"}, {"name": "E", "value": "2"}]
+    apps.apply("a", body)
+    container = body["spec"]["template"]["spec"]["containers"][0]
+    container["env"] = twice
+    body["metadata"]["resourceVersion"] = apps.get()["metadata"]["resourceVersion"]
+    assert apps.api.ask("PUT", apps.path, body).code == 200
+    assert apps.get()["metadata"]["managedFields"] == []
+    refused = apps.apply("a", deployment())
+    assert (refused.code, refused.message) == (
+        500,
+        "failed to create manager for existing fields: failed to convert new object (golden-ns/d; apps/v1, "
+        'Kind=Deployment) to smd typed: .spec.template.spec.containers[name="c"].env: duplicate entries for key '
+        '[name="E"]',
+    )
+    made = apps.api.ask("POST", f"{APPS}/deployments", {**body, "metadata": {"name": "e"}})
+    assert made.code == 201 and whole(made)["metadata"]["managedFields"] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "message"),
+    [
+        (
+            {**config_map(), "apiVersion": "v2"},
+            400,
+            "Incorrect version specified in apply patch. Specified patch version: v2, expected: v1",
+        ),
+        (config_map(managedFields=[]), 400, "metadata.managedFields must be nil"),
+        (
+            config_map({"k": 5}),
+            500,
+            "failed to create typed patch object (/m; /v1, Kind=ConfigMap): "
+            ".data.k: expected string, got &value.valueUnstructured{Value:5}",
+        ),
+        (
+            {**config_map(), "nope": 1},
+            500,
+            "failed to create typed patch object (/m; /v1, Kind=ConfigMap): .nope: field not declared in schema",
+        ),
+        (
+            config_map(name="other"),
+            400,
+            "the name of the object (other) does not match the name on the URL (m)",
+        ),
+    ],
+)
+def test_a_configuration_that_does_not_fit_is_refused(body: Any, code: int, message: str) -> None:
+    reply = Applier().apply("a", body)
+    assert (reply.code, reply.message) == (code, message)
+
+
+# --- the parts --------------------------------------------------------------------------------------------
+
+
+def containers(*names: str) -> dict[str, Any]:
+    return {"spec": {"containers": [{"name": name, "image": name} for name in names]}}
+
+
+@pytest.mark.parametrize(
+    ("live", "given", "merged"),
+    [
+        ("abc", "b", "abc"),
+        ("abc", "ca", "bca"),
+        ("ac", "abc", "abc"),
+        ("ab", "xbya", "xbya"),
+        ("", "ab", "ab"),
+    ],
+)
+def test_merged_items_keep_the_configurations_order(live: str, given: str, merged: str) -> None:
+    out: Any = merge(POD, containers(*live), containers(*given))
+    assert "".join(c["name"] for c in out["spec"]["containers"]) == merged
+
+
+def test_an_atomic_list_is_replaced_as_a_whole() -> None:
+    live = {"spec": {"containers": [{"name": "c", "args": ["1", "2"]}]}}
+    given = {"spec": {"containers": [{"name": "c", "args": ["3"]}]}}
+    assert merge(POD, live, given) == given
+
+
+def test_taking_out_shares_what_stays() -> None:
+    live: Any = {"metadata": {"labels": {"a": "1", "b": "2"}}, "spec": {"nodeName": "n"}}
+    left: Any = without(POD, live, of_paths(("metadata", "labels", "a")))
+    assert left == {"metadata": {"labels": {"b": "2"}}, "spec": {"nodeName": "n"}}
+    assert left["spec"] is live["spec"]
+    assert without(POD, live["metadata"], of_paths(("labels",))) == live["metadata"]  # no such field of a pod
+
+
+def test_two_items_of_one_key_are_told() -> None:
+    assert type_errors(POD, containers("c", "c")) == [
+        '.spec.containers: duplicate entries for key [name="c"]'
+    ]

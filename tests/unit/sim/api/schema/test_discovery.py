@@ -1,0 +1,74 @@
+"""Discovery documents."""
+
+from sim.api.kinds.table import UNSERVED
+from sim.api.schema.discovery import api_group, api_group_list, api_resource_list, api_versions, root_paths
+from sim.api.schema.scheme import Scheme
+from sim.ident import NAMES
+
+SCHEME = Scheme(NAMES["kubernetes"])
+
+
+def test_groups_come_in_the_order_of_their_priority():
+    names = [group["name"] for group in api_group_list(SCHEME)["groups"]]
+    assert names == [
+        "apps",
+        "events.k8s.io",
+        "authorization.k8s.io",
+        "autoscaling",
+        "batch",
+        "networking.k8s.io",
+        "policy",
+        "apiextensions.k8s.io",
+        "scheduling.k8s.io",
+        "coordination.k8s.io",
+        "node.k8s.io",
+        "discovery.k8s.io",
+        "flowcontrol.apiserver.k8s.io",
+    ]
+
+
+def test_a_group_names_its_preferred_version():
+    apps = api_group(SCHEME, "apps")
+    assert apps is not None and apps["preferredVersion"] == {"groupVersion": "apps/v1", "version": "v1"}
+    assert api_group(SCHEME, "nope") is None
+
+
+def test_a_group_version_lists_resources_and_subresources_by_name():
+    apps = api_resource_list(SCHEME, "apps", "v1")
+    assert apps is not None and apps["apiVersion"] == "v1"
+    rows = {row["name"]: row for row in apps["resources"]}
+    assert list(rows) == sorted(rows)
+    assert rows["deployments/scale"] == {
+        "name": "deployments/scale",
+        "singularName": "",
+        "namespaced": True,
+        "group": "autoscaling",
+        "version": "v1",
+        "kind": "Scale",
+        "verbs": ["get", "patch", "update"],
+    }
+    assert rows["deployments"]["shortNames"] == ["deploy"]
+    assert api_resource_list(SCHEME, "apps", "v2") is None
+
+
+def test_the_legacy_group_version_answers_without_api_version():
+    core = api_resource_list(SCHEME, "", "v1")
+    assert core is not None and "apiVersion" not in core
+    pods = next(row for row in core["resources"] if row["name"] == "pods")
+    assert pods["storageVersionHash"] == "xPOwRZ+Yhw8="
+    namespaces = next(row for row in core["resources"] if row["name"] == "namespaces")
+    assert "deletecollection" not in namespaces["verbs"]
+
+
+def test_the_root_lists_every_path():
+    paths = root_paths(SCHEME, ("/version",))["paths"]
+    assert paths == sorted(paths) and {"/api/v1", "/apis/apps/v1", "/version"} <= set(paths)
+    assert api_versions("h:1")["serverAddressByClientCIDRs"][0]["serverAddress"] == "h:1"
+
+
+def test_subresources_that_are_not_served_are_not_listed():
+    core = api_resource_list(SCHEME, "", "v1")
+    assert core is not None
+    names = {row["name"] for row in core["resources"]}
+    assert {"pods/log", "pods/eviction", "nodes/status"} <= names
+    assert not {name for name in names if name.rpartition("/")[2] in UNSERVED}

@@ -1,0 +1,176 @@
+"""Bodies to objects: types, unknown and duplicate fields, canonical text."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.api.schema.field_validation import STRICT, DecodeError, decode
+from sim.api.schema.json_text import syntax_error
+from sim.api.schema.scheme import Scheme
+from sim.ident import NAMES
+
+SCHEME = Scheme(NAMES["kubernetes"])
+POD, CONFIG_MAP, LEASE = (SCHEME.resource(name) for name in ("pods", "configmaps", "leases"))
+
+
+def test_unknown_and_duplicate_fields_are_dropped_and_told_in_the_order_of_the_text():
+    decoded = decode(CONFIG_MAP, b'{"metadata":{"name":"a","nope":1},"data":{"k":"1","k":"2"},"more":{}}')
+    assert decoded.obj == {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "a"},
+        "data": {"k": "2"},
+    }
+    assert decoded.problems == [
+        'unknown field "metadata.nope"',
+        'duplicate field "data.k"',
+        'unknown field "more"',
+    ]
+
+
+def test_of_unknown_fields_a_hundred_are_told_each_once_and_quoted_as_go_does() -> None:
+    many = decode(POD, {"spec": {"containers": [{}, {}]}} | {f"k{n}": 1 for n in range(300)})
+    assert [many.problems[0], many.problems[99], len(many.problems)] == [
+        'unknown field "k0"',
+        'unknown field "k99"',
+        100,
+    ]
+    odd = decode(POD, {'a"\\': 1, "\0\n\x7f": 1, "é\u2028": 1}).problems
+    assert odd == [
+        r'unknown field "a\"\\"',
+        r'unknown field "\x00\n\x7f"',
+        r'unknown field "é\u2028"',
+    ]
+
+
+def test_strict_refuses_what_others_warn_of():
+    body = b'{"spec":{"containers":[{"name":"c","nope":1}]}}'
+    assert decode(POD, body).problems == ['unknown field "spec.containers[0].nope"']
+    with pytest.raises(
+        DecodeError, match=r'strict decoding error: unknown field "spec.containers\[0\].nope"'
+    ):
+        decode(POD, body, STRICT)
+
+
+def test_nulls_say_nothing_but_are_empty_text_in_maps():
+    obj = decode(
+        CONFIG_MAP,
+        b'{"metadata":{"name":"a","labels":{},"finalizers":[]},"data":{"k":null},"immutable":null}',
+    ).obj
+    assert obj["metadata"] == {"name": "a"}
+    assert obj["data"] == {"k": ""}
+    assert "immutable" not in obj
+
+
+def test_optional_scalars_that_are_zero_are_left_out_unless_they_are_pointers_or_always_told():
+    container = {"name": "c", "image": "", "tty": False, "ports": [{"containerPort": 0, "hostPort": 0}]}
+    spec = {
+        "hostNetwork": False,
+        "priorityClassName": "",
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 0,
+    }
+    obj = decode(
+        POD, {"metadata": {"name": "a", "generateName": ""}, "spec": {**spec, "containers": [container]}}
+    ).obj
+    assert obj["metadata"] == {"name": "a"}
+    assert obj["spec"] == {
+        "containers": [{"name": "c", "ports": [{"containerPort": 0}]}],
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 0,
+    }
+    counts = {"replicas": 0, "availableReplicas": 0, "readyReplicas": 0}
+    for resource, wanted in (
+        ("deployments", {}),
+        ("replicasets", {"replicas": 0}),
+        ("statefulsets", {"replicas": 0, "availableReplicas": 0}),
+    ):
+        assert decode(SCHEME.resource(resource), {"status": counts}).obj["status"] == wanted
+
+
+def test_quantities_and_times_come_out_canonical():
+    text = b'{"spec":{"containers":[{"name":"c","resources":{"limits":{"cpu":2,"memory":"1.5Gi"}}}]}}'
+    assert decode(POD, text).obj["spec"]["containers"][0]["resources"]["limits"] == {
+        "cpu": "2",
+        "memory": "1536Mi",
+    }
+    lease = decode(LEASE, b'{"spec":{"renewTime":"2020-01-01T01:00:00.123456+01:00"}}').obj
+    assert lease["spec"]["renewTime"] == "2020-01-01T00:00:00.123456Z"
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b'{"spec":[]}', "json: cannot unmarshal array into Go struct field Pod.spec of type v1.PodSpec"),
+        (
+            b'{"spec":{"containers":[{"ports":[{"containerPort":80.5}]}]}}',
+            "json: cannot unmarshal number 80.5 into Go struct field"
+            " ContainerPort.spec.containers.ports.containerPort of type int32",
+        ),
+        (
+            b'{"metadata":{"labels":{"a":1}}}',
+            "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string",
+        ),
+        (
+            b'{"spec":{"containers":[{"resources":{"limits":{"cpu":"x"}}}]}}',
+            "quantities must match the regular expression",
+        ),
+        (
+            b'{"metadata":{"creationTimestamp":"2020-01-01T00:00:00+24:00"}}',
+            'parsing time "2020-01-01T00:00:00+24:00": time zone offset hour out of range',
+        ),
+        (
+            b'{"status":{"startTime":"2020-01-01T00:00:00-01:60"}}',
+            'parsing time "2020-01-01T00:00:00-01:60": time zone offset minute out of range',
+        ),
+    ],
+)
+def test_wrong_types_are_told_as_gos_decoder_does(body: bytes, text: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        decode(POD, body)
+    assert caught.value.message.startswith('Pod in version "v1" cannot be handled as a Pod: ' + text)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("", "unexpected end of JSON input"),
+        ("{", "unexpected end of JSON input"),
+        ("{}x", "invalid character 'x' after top-level value"),
+        ("[1 2]", "invalid character '2' after array element"),
+        ("{a:1}", "invalid character 'a' looking for beginning of object key string"),
+        ('{"a" 1}', "invalid character '1' after object key"),
+        ("- {op: add}", "invalid character ' ' in numeric literal"),
+        ("nul!", "invalid character '!' in literal null (expecting 'l')"),
+    ],
+)
+def test_broken_json_is_told_as_gos_scanner_does(text: str, error: str) -> None:
+    assert syntax_error(text) == error
+
+
+def test_a_body_of_another_kind_is_refused():
+    for body, text in (
+        (
+            b'{"kind":"Secret","apiVersion":"v1"}',
+            "converting (v1.Secret) to (core.ConfigMap): unknown conversion",
+        ),
+        (b'{"kind":"Foo"}', 'no kind "Foo" is registered for version "v1"'),
+        (b'{"kind":1}', "couldn't get version/kind"),
+        (b"[]", "couldn't get version/kind"),
+    ):
+        with pytest.raises(DecodeError) as caught:
+            decode(CONFIG_MAP, body)
+        assert text in caught.value.message
+
+
+def test_the_core_group_may_be_written_as_none_and_nothing_else_for_it():
+    body = b'{"apiVersion":"/v1","kind":"ConfigMap","metadata":{"name":"a"}}'
+    assert decode(CONFIG_MAP, body).obj["apiVersion"] == "v1"
+    empty = decode(CONFIG_MAP, b'{"apiVersion":"","kind":"","metadata":{"name":"a"}}').obj
+    assert (empty["apiVersion"], empty["kind"]) == ("v1", "ConfigMap")
+    older = b'{"apiVersion":"autoscaling/v1","kind":"HorizontalPodAutoscaler"}'
+    with pytest.raises(DecodeError) as caught:
+        decode(SCHEME.resource("horizontalpodautoscalers"), older)
+    assert caught.value.message == (
+        "the API version in the data (autoscaling/v1) does not match the expected API version (autoscaling/v2)"
+    )

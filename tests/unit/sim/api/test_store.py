@@ -1,0 +1,35 @@
+"""Revisions of which only heartbeat times are new."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from actors.storage.memory import BEATEN_MAX, MemoryStore
+from sim.api.store import Beaten, Item
+
+KEY = "//nodes//n"
+
+
+def node(time: str) -> dict[str, Any]:
+    conditions = [
+        {"type": "NetworkUnavailable", "status": "False"},
+        {"lastHeartbeatTime": time, "type": "Ready", "status": "True"},
+        {"type": "MemoryPressure", "lastHeartbeatTime": time, "status": "False"},
+    ]
+    return {"kind": "Node", "metadata": {"name": "n"}, "status": {"conditions": conditions, "nodeInfo": {}}}
+
+
+def test_a_beaten_revision_reads_the_same_once_others_have_taken_its_place() -> None:
+    store = MemoryStore(lambda: 7)
+    item: Any = store.put(KEY, node("a"), 0)
+    texts, items = [], []
+    for number in range(BEATEN_MAX + 3):
+        assert isinstance(item, Item)
+        item = store.beat(item, node(str(number)), ())
+        assert type(item) is Beaten
+        texts.append(repr(item.obj))
+        items.append(item)
+    assert items[0].obj is not items[0].obj  # it is built
+    assert items[-1].obj is items[-1].obj
+    assert [repr(item.obj) for item in items] == texts
+    assert {item.base for item in items} == {1}

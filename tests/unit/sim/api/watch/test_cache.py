@@ -1,0 +1,129 @@
+"""What a watch on a cache is told of, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Any
+
+import pytest
+
+from actors.storage import MemoryStore
+from sim.api.watch.cache import WatchCache
+from sim.api.watch.cache_watch import CacheWatch
+from sim.api.watch.horizon import Horizon
+from sim.units import SECOND
+
+LAG_US = 500
+PREFIX = "//pods/"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.us = 0
+        self._calls: list[tuple[int, int, Callable[[Any], None], Any]] = []
+        self._count = 0
+
+    def now_us(self) -> int:
+        return self.us
+
+    def call_at(self, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> None:
+        self._count += 1
+        heappush(self._calls, (max(at_us, self.us), self._count, fn, arg))
+
+    def uniform_us(self, low_us: int, high_us: int) -> int:
+        return low_us
+
+    def run_until(self, at_us: int) -> None:
+        while self._calls and self._calls[0][0] <= at_us:
+            self.us, _, fn, arg = heappop(self._calls)
+            fn(arg)
+        self.us = at_us
+
+
+def test_a_watch_attached_late_is_told_of_what_was_not_visible_yet() -> None:
+    clock = Clock()
+    store = MemoryStore(clock.now_us)
+    store.put(f"{PREFIX}a/0", {"metadata": {}}, 0)
+    watch = CacheWatch(cache := WatchCache(store, PREFIX, Horizon(clock, LAG_US, 0)), PREFIX)
+    assert cache.open(watch, store.revision) is None
+    for number, at_us in enumerate((1_000, 1_600)):
+        clock.run_until(at_us)
+        store.put(f"{PREFIX}a/{number + 1}", {"metadata": {}}, 0)
+    clock.run_until(1_700)
+    taken: list[tuple[int, int]] = []
+
+    def take() -> None:
+        taken.extend((clock.us, event.revision) for event in watch.take())
+
+    watch.attach(take)
+    take()
+    clock.run_until(10_000)
+    assert taken == [(1_700, 2), (2_100, 3)]
+
+
+@pytest.mark.parametrize(
+    ("put_us", "told"), [(58 * SECOND, ["MODIFIED", "BOOKMARK"]), (60 * SECOND, ["MODIFIED"])]
+)
+def test_a_bookmark_follows_what_was_seen_before_it_was_due_and_not_what_came_after(
+    put_us: int, told: list[str]
+) -> None:
+    clock = Clock()
+    store = MemoryStore(clock.now_us)
+    store.put(key := f"{PREFIX}a/0", {"metadata": {}}, 0)
+    watch = CacheWatch(
+        cache := WatchCache(store, PREFIX, Horizon(clock, LAG_US, 0)), PREFIX, key=key, bookmarks=True
+    )
+    assert cache.open(watch, store.revision) is None
+    watch.attach(lambda: None)
+    watch.hush()
+    clock.run_until(put_us)
+    store.put(key, {"metadata": {}}, 1)
+    clock.run_until(61 * SECOND)
+    assert [event.type for event in watch.take()] == told
+
+
+def test_a_watch_on_a_cache_far_behind_ends_with_nothing_more_than_what_it_showed() -> None:
+    clock = Clock()
+    store = MemoryStore(clock.now_us)
+    store.put(key := f"{PREFIX}a/0", {"metadata": {}}, 0)
+    horizon = Horizon(clock, LAG_US, 0)
+    watch = CacheWatch(cache := WatchCache(store, PREFIX, horizon), PREFIX, key=key, bookmarks=True)
+    assert cache.open(watch, store.revision) is None
+    watch.attach(lambda: None)
+    watch.hush()
+    horizon.set_lag(100 * SECOND)
+    clock.run_until(70 * SECOND)  # a bookmark is due for ten seconds
+    watch.end()
+    assert watch.ended and [event.type for event in watch.take()] in ([], ["BOOKMARK"])
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+@pytest.mark.parametrize("whole", [False, True])
+def test_no_bookmark_passes_what_a_watch_has_not_been_told_of_when_its_cache_begins_anew(
+    deaf: bool, whole: bool
+) -> None:
+    """Its reader would go on behind an event that it has never seen."""
+    clock = Clock()
+    store = MemoryStore(clock.now_us)
+    store.put(key := f"{PREFIX}a/0", {"metadata": {}}, 0)
+    horizon = Horizon(clock, LAG_US, 0)
+    cache = WatchCache(store, PREFIX, horizon)
+    watch = CacheWatch(cache, PREFIX, key="" if whole else key, bookmarks=True)
+    assert cache.open(watch, store.revision) is None
+    told: list[tuple[str, int]] = []
+
+    def take() -> None:
+        told.extend((event.type, event.revision) for event in watch.take())
+
+    watch.attach(take)
+    watch.hush()
+    watch.deafen(deaf)
+    clock.run_until(SECOND)
+    horizon.freeze(True)
+    store.put(key, {"metadata": {}}, 1)
+    clock.run_until(70 * SECOND)  # a bookmark is due for ten seconds
+    cache.restart()
+    watch.end()
+    take()
+    assert watch.ended and all(revision < 2 for _, revision in told)

@@ -1,0 +1,75 @@
+"""Flags of a node's agent that its machine, or the API, would make an end of: refused before the run."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sim.app.cluster import plain_nodes
+from sim.app.options import check_options, node_agent_options
+from sim.errors import InputError
+from sim.ident import NAMES
+from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
+
+NODE = replace(plain_nodes(1)[0], place="s.yaml:3:1")  # 8 cpus, 32Gi
+
+
+def agent(flags: dict[str, Any], **more: Any) -> None:
+    places = {name: f"s.yaml:{line}:7" for line, name in enumerate(flags, 11)}
+    node_agent_options(replace(NODE, flags=flags, places=places, **more), NAMES["orch"])
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (
+            {"orch-reserved": "cpu=5", "system-reserved": "cpu=4"},
+            '"cpu" has an allocatable of 9, capacity of -1',
+        ),
+        ({"eviction-hard": "memory.available<33Gi"}, '"memory" has an allocatable of 33Gi, capacity of -1Gi'),
+        (
+            {"system-reserved": "ephemeral-storage=100Gi", "eviction-hard": "nodefs.available<1Gi"},
+            '"ephemeral-storage" has an allocatable of 101Gi, capacity of -1Gi',
+        ),
+        ({"reserved-cpus": "0-1,8"}, "reserved-cpus: 8 is not a subset of online-cpus: 0-7"),
+        ({"register-with-taints": "a b=c:NoSchedule"}, 'invalid taint: Invalid value: "a b"'),
+        (
+            {"register-with-taints": "a=b:NoSchedule,a=c:NoSchedule"},
+            "taints must be unique by key and effect",
+        ),
+    ],
+)
+def test_what_no_node_would_come_of_is_refused_at_its_place(flags: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError) as refused:
+        agent(flags)
+    assert says in str(refused.value)
+    assert refused.value.place == "s.yaml:11:7"
+
+
+def test_all_of_a_machine_may_be_set_aside() -> None:
+    agent({"orch-reserved": "cpu=8", "system-reserved": "memory=32668Mi"})  # and 100Mi by eviction-hard
+    agent(
+        {
+            "eviction-hard": "memory.available<64Gi",
+            "experimental-allocatable-ignore-eviction": True,
+        }
+    )
+
+
+def test_a_taint_may_stand_once_in_the_plan_or_in_the_flag() -> None:
+    with pytest.raises(InputError, match="taints must be unique"):
+        agent({"register-with-taints": "a=b:NoSchedule"}, taints=({"key": "a", "effect": "NoSchedule"},))
+    agent({"register-with-taints": "a=b:NoSchedule"}, taints=({"key": "a", "effect": "NoExecute"},))
+
+
+def test_a_controller_that_is_asked_for_by_name_has_to_be_here() -> None:
+    def plan(controllers: str) -> ClusterPlan:
+        places = {"controllers": "s.yaml:9:5"}
+        return ClusterPlan(
+            controller_manager=ComponentPlan(flags={"controllers": controllers}, places=places)
+        )
+
+    check_options(plan("*,-nodeipam,podgc"))
+    with pytest.raises(InputError, match="there is no controller nodeipam here") as refused:
+        check_options(plan("*,nodeipam"))
+    assert refused.value.place == "s.yaml:9:5"

@@ -1,0 +1,75 @@
+from sim.client.election.elector import Observed, claimed, decide
+from sim.client.events.correlator import Correlator
+from sim.client.rest.limiter import ItemExponential, TokenBucket, default_limiter
+
+
+def test_a_bucket_serves_its_burst_at_once_and_then_one_token_after_another():
+    bucket = TokenBucket(qps=20, burst=3)
+    assert [bucket.reserve(0) for _ in range(5)] == [0, 0, 0, 50_000, 100_000]
+    assert bucket.reserve(10_000_000) == 0
+
+
+def test_a_token_that_would_have_to_be_waited_for_is_not_taken():
+    bucket, other = TokenBucket(qps=20, burst=3), TokenBucket(qps=20, burst=3)
+    assert [bucket.take(0) for _ in range(4)] == [True, True, True, False]
+    assert [other.reserve(0) for _ in range(3)] == [0, 0, 0]
+    assert bucket.reserve(0) == other.reserve(0) == 50_000
+    assert bucket.limits and not TokenBucket(qps=0, burst=0).limits
+
+
+def test_two_tokens_are_taken_together_or_not_at_all():
+    bucket = TokenBucket(qps=20, burst=3)
+    assert [bucket.take(0, 2), bucket.take(0, 2), bucket.take(0)] == [True, False, True]
+
+
+def test_a_failing_key_waits_twice_as_long_each_time_up_to_the_limit():
+    limiter = ItemExponential()
+    waits = [limiter.when_us("a", 0) for _ in range(30)]
+    assert waits[:4] == [5_000, 10_000, 20_000, 40_000]
+    assert waits[-1] == 1_000_000_000
+    limiter.forget("a")
+    assert limiter.when_us("a", 0) == 5_000
+
+
+def test_a_hundred_keys_retry_at_once_and_then_ten_a_second():
+    limiter = default_limiter()
+    waits = [limiter.when_us(index, 0) for index in range(102)]
+    assert waits[99:] == [5_000, 100_000, 200_000]
+
+
+def test_a_candidate_counts_from_when_it_saw_the_record_by_its_own_clock():
+    seen = Observed({"holderIdentity": "a"}, at_us=7)
+    assert not decide(seen, "b", 15, now_us=21)
+    assert decide(seen, "b", 15, now_us=22)
+    assert decide(seen, "a", 15, now_us=8)
+    taken = claimed({"holderIdentity": "a", "leaseTransitions": 4}, "b", 15_000_000, 0)
+    assert (taken["leaseTransitions"], taken["leaseDurationSeconds"]) == (5, 15)
+
+
+def _event(message: str) -> dict:
+    return {
+        "metadata": {"name": "p.1", "namespace": "n"},
+        "source": {"component": "c"},
+        "involvedObject": {"kind": "Pod", "name": "p"},
+        "type": "Normal",
+        "reason": "R",
+        "message": message,
+        "firstTimestamp": "t",
+        "lastTimestamp": "t",
+        "count": 1,
+    }
+
+
+def test_the_same_event_again_is_counted_by_a_patch_and_a_flood_is_cut_off_after_25():
+    correlator = Correlator()
+    results = [correlator.correlate(_event("same"), at, at) for at in range(30)]
+    assert results[0] is not None and results[0][1] is None
+    assert results[1] is not None and results[1][1] is not None and results[1][1]["count"] == 2
+    assert [index for index, result in enumerate(results) if result is None] == [25, 26, 27, 28, 29]
+
+
+def test_the_tenth_similar_message_is_combined():
+    correlator = Correlator()
+    texts = [correlator.correlate(_event(f"m{index}"), index, index)[0]["message"] for index in range(11)]  # type: ignore[index]
+    assert texts[8] == "m8"
+    assert texts[9] == "(combined from similar events): m9"

@@ -1,0 +1,77 @@
+"""The page for authors of scenarios names every key of the schema, and its examples compile."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from sim.app.options import check_options
+from sim.app.run import expectations_of
+from sim.options.api_server import ApiServerFlags
+from sim.options.base import options_of
+from sim.options.controller_manager import ControllerManagerOptions
+from sim.options.node_agent import NodeAgentOptions
+from sim.options.scheduler import SchedulerOptions
+from sim.scenario.plan.compile import load
+from sim.scenario.read.schema import Scenario
+
+PAGE = Path(__file__).parents[4] / "scenarios" / "README.md"
+TEXT = PAGE.read_text()
+BLOCKS = re.findall(r"```yaml ?(\w*)\n(.*?)```", TEXT, re.DOTALL)
+HEAD = next(body for kind, body in BLOCKS if not kind)
+TIMELINES = [body for kind, body in BLOCKS if kind == "timeline"]
+EXPECT = "".join(body for kind, body in BLOCKS if kind == "expect")
+
+
+def structs(kind: Any) -> Iterator[type[msgspec.Struct]]:
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        yield kind
+        for field in msgspec.structs.fields(kind):
+            yield from structs(field.type)
+    for inner in getattr(kind, "__args__", ()):
+        yield from structs(inner)
+
+
+KEYS = sorted({key for struct in structs(Scenario) for key in struct.__struct_encode_fields__})
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_key_is_mentioned(key: str) -> None:
+    assert re.search(rf"(?<![\w-]){key}(?![\w-])", TEXT), f"{key} is not on the page"
+
+
+@pytest.mark.parametrize("value", ["Fail.how", "Storage.how", "Cloud.how", "Pressure.resource"])
+def test_every_choice_is_mentioned(value: str) -> None:
+    name, _, key = value.partition(".")
+    struct = next(s for s in structs(Scenario) if s.__name__ == name)
+    (field,) = [f for f in msgspec.structs.fields(struct) if f.name == key]
+    assert [choice for choice in field.type.__args__ if choice not in TEXT] == []
+
+
+def test_every_option_of_the_api_server_and_every_gate_is_named_and_no_other() -> None:
+    named, gates = re.search(
+        r"The API server takes (.*?)\. A feature gate (.*?)\n\n", TEXT, re.DOTALL
+    ).groups()  # type: ignore[union-attr]
+    words = [word.partition(":")[0] for word in re.findall(r"`([^`]+)`", named)]
+    assert sorted(words) == sorted(one.name for one in options_of(ApiServerFlags).values())
+    daemons = (ApiServerFlags, ControllerManagerOptions, NodeAgentOptions, SchedulerOptions)
+    effects = [
+        one.effect for daemon in daemons for one in options_of(daemon).values() if one.name == "feature-gates"
+    ]
+    built = {gate for effect in effects for gate in effect.partition(": ")[2].split(", ") if gate}
+    assert built and set(re.findall(r"\b[A-Z]\w+[a-z][A-Z]\w+", gates)) == built
+
+
+def test_the_examples_compile(tmp_path: Path) -> None:
+    steps = "".join(TIMELINES).replace("\n", "\n    ")
+    expect = EXPECT.replace("\n", "\n    ")
+    (tmp_path / "deaths.csv").write_text("node,unknown_after_s\nn000,34.06\n")
+    file = tmp_path / "s.yaml"
+    file.write_text(f"{HEAD}  timeline:\n    {steps}\n  expect:\n    {expect}\n")
+    plan = load(file)
+    check_options(plan.cluster)
+    assert len(expectations_of(plan)) == len(plan.expectations) == 11
+    assert len(plan.steps) > 40
