@@ -13,7 +13,7 @@ from hashlib import sha256
 from ipaddress import IPv4Network
 
 from actors.apiserver.builtin.bootstrap_flows import levels, schemas
-from actors.apiserver.endpoint_keeper import API_PORT, ENDPOINTS, SLICES, kept_endpoints, slice_of
+from actors.apiserver.builtin.endpoint_keeper import API_PORT, ENDPOINTS, SLICES, kept_endpoints, slice_of
 from actors.apiserver.ports import LocalStore
 from sim.api.generated_names import new_uid
 from sim.api.kinds.strategies import for_create

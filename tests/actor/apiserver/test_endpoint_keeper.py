@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.apiserver.endpoint_keeper import PORTS, is_shown, kept_endpoints, slice_of
+from actors.apiserver.builtin.endpoint_keeper import PORTS, is_shown, kept_endpoints, slice_of
 from sim.api.types import Obj
 from sim.units import SECOND
 from tests.actor.apiserver.cluster import NAMES_ORCH, Plane, plane

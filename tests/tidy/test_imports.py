@@ -1,0 +1,158 @@
+"""The import graph of `sim` and `actors`: no cycles, and folders that a reader can survey.
+
+Every import counts: late imports in functions and imports under `TYPE_CHECKING` too, because a
+module that names another one cannot be understood without it.  An import of a name from a package
+counts as an import of the package's `__init__` module.
+
+The sources still hold cycles.  Without the imports in `CLOSING` the graph has no cycle.  A new
+cycle fails the test, and so does an entry that closes no cycle any more: the list can only shrink.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULES_MAX = 25
+
+Graph = dict[str, set[str]]
+
+# Importing module -> the imported modules.  Most importing modules take a whole actor where a
+# narrow protocol would do.
+CLOSING: dict[str, tuple[str, ...]] = {
+    "actors.apiserver.builtin.definition_controller": ("actors.apiserver.server",),
+    "actors.apiserver.builtin.endpoint_keeper": ("actors.apiserver.server",),
+    "actors.apiserver.builtin.flow_status": ("actors.apiserver.server",),
+    "actors.apiserver.fairness": ("actors.apiserver.server",),
+    "actors.apiserver.fast.base": ("actors.apiserver.server",),
+    "actors.apiserver.fast.coalesced_calls": ("actors.apiserver.server",),
+    "actors.apiserver.fast.lease_updates": ("actors.apiserver.server",),
+    "actors.apiserver.fast.write_templates": ("actors.apiserver.server",),
+    "actors.apiserver.lifecycle.graceful_termination": ("actors.apiserver.server",),
+    "actors.node.heartbeat.node_loop": ("actors.node.agent",),
+    "actors.node.heartbeat.runtime_health": ("actors.node.agent",),
+    "actors.node.heartbeat.shutdown": ("actors.node.agent",),
+    "actors.node.pods.kill_waits": ("actors.node.agent",),
+    "actors.node.pods.killing": ("actors.node.pods.worker",),
+    "actors.node.pods.preemption": ("actors.node.agent",),
+    "actors.node.pods.restarts": ("actors.node.pods.worker",),
+    "actors.node.pods.worker": ("actors.node.agent",),
+    "actors.node.pressure.eviction": ("actors.node.agent",),
+    "actors.node.pressure.forecast": ("actors.node.runtime.machine",),
+    "actors.node.runtime.call_deadlines": ("actors.node.pods.worker",),
+    "actors.node.runtime.container_gc": ("actors.node.agent",),
+    "actors.node.runtime.image_gc": ("actors.node.agent",),
+    "actors.node.runtime.images": ("actors.node.agent", "actors.node.pods.worker"),
+    "actors.node.runtime.log_rotation": ("actors.node.agent",),
+    "actors.node.runtime.sandboxes": ("actors.node.pods.worker",),
+    "actors.node.sources.manifests": ("actors.node.agent",),
+    "actors.node.sources.mirrors": ("actors.node.agent",),
+    "actors.node.sources.references": ("actors.node.agent", "actors.node.pods.worker"),
+    "actors.node.sources.volumes": ("actors.node.pods.worker",),
+    "actors.node.sync_loop": ("actors.node.agent",),
+    "actors.storage.expiry": ("actors.storage.actor",),
+    "sim.api.watch.cache_watch": ("sim.api.watch.cache",),
+    "sim.app.cli.commands.files": ("sim.app.cli.commands",),
+    "sim.app.cli.commands.replay": ("sim.app.cli.commands",),
+    "sim.app.cli.commands.run": ("sim.app.cli.commands",),
+    "sim.app.cli.commands.serve": ("sim.app.cli.commands",),
+    "sim.app.cli.commands.sweep": ("sim.app.cli.commands",),
+    "sim.app.cli.commands.trace": ("sim.app.cli.commands",),
+    "sim.app.cloud": ("sim.app.cluster",),
+    "sim.app.established": ("sim.app.cluster",),
+    "sim.app.faults": ("sim.app.cluster",),
+    "sim.client.rest.channel_watch": ("sim.client.rest.channel",),
+    "sim.kernel.gate": ("sim.kernel.kernel",),
+    "sim.kernel.sync": ("sim.kernel.actor",),
+}
+
+
+def modules() -> dict[str, Path]:
+    """The files of all modules, by dotted name; a package is named by its folder."""
+    files = sorted(path for part in ("sim", "actors") for path in (ROOT / part).rglob("*.py"))
+    return {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in files
+    }
+
+
+def imports_of(name: str, path: Path, known: dict[str, Path]) -> set[str]:
+    """The modules of the project that a module imports anywhere in its file."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            full = (f"{node.module}.{alias.name}" for alias in node.names)
+            found |= {each if each in known else node.module for each in full}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return (found & known.keys()) - {name}
+
+
+def import_graph() -> Graph:
+    """Each module with the modules that it imports."""
+    known = modules()
+    return {name: imports_of(name, path, known) for name, path in known.items()}
+
+
+def without(graph: Graph, removed: dict[str, tuple[str, ...]]) -> Graph:
+    """The graph without some of its imports."""
+    return {name: imported - set(removed.get(name, ())) for name, imported in graph.items()}
+
+
+def cycle_in(graph: Graph) -> list[str]:
+    """One cycle of a graph, from a module back to itself; empty if there is none."""
+    try:
+        TopologicalSorter({name: sorted(imported) for name, imported in graph.items()}).prepare()
+    except CycleError as error:
+        cycle: list[str] = error.args[1]
+        return cycle[::-1]
+    return []
+
+
+def reaches(graph: Graph, start: str, goal: str) -> bool:
+    """True if a chain of imports leads from one module to another."""
+    seen, waiting = {start}, [start]
+    while waiting:
+        imported = graph[waiting.pop()]
+        if goal in imported:
+            return True
+        waiting += sorted(imported - seen)
+        seen |= imported
+    return False
+
+
+def test_imports_form_no_cycle_besides_the_listed_ones() -> None:
+    assert cycle_in(without(import_graph(), CLOSING)) == []
+
+
+def test_each_listed_import_still_closes_a_cycle() -> None:
+    graph = import_graph()
+    rest = without(graph, CLOSING)
+    needless = [
+        f"{importing} -> {imported}"
+        for importing, listed in CLOSING.items()
+        for imported in listed
+        if imported not in graph.get(importing, set()) or not reaches(rest, imported, importing)
+    ]
+    assert needless == []
+
+
+def test_cycle_in_finds_a_cycle_that_runs_through_three_modules() -> None:
+    assert cycle_in({"a": {"b"}, "b": {"c"}, "c": set()}) == []
+    assert set(cycle_in({"a": {"b"}, "b": {"c"}, "c": {"a"}})) == {"a", "b", "c"}
+
+
+def test_no_folder_holds_more_modules_than_a_reader_can_survey() -> None:
+    counts = Counter(path.parent for path in modules().values() if path.name != "__init__.py")
+    assert {
+        str(folder.relative_to(ROOT)): count for folder, count in counts.items() if count > MODULES_MAX
+    } == {}
+
+
+def test_each_folder_of_unit_tests_mirrors_a_folder_of_the_sources() -> None:
+    unit = ROOT / "tests" / "unit"
+    folders = sorted({path.parent.relative_to(unit) for path in unit.rglob("test_*.py")})
+    assert [str(folder) for folder in folders if not (ROOT / folder).is_dir()] == []
