@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import httpx
 import pytest
 import trio
 
+from sim.wire.http import connection
 from sim.wire.http.http1 import Http1, reason_phrase
 from tests.actor.test_http import MAPS, served
 from tests.bench.wire_fuzz import HANDSHAKE, NAMED, PREFACE, get, h2_frame, h2_headers
@@ -155,6 +157,24 @@ async def test_client_that_goes_with_requests_in_the_pipe_ends_its_watch() -> No
                 pass
             while cluster.kernel.gate.journal[-1].name != "watch-stop":
                 await trio.lowlevel.checkpoint()
+
+
+async def test_client_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed, close = trio.Event(), connection.Connection.close
+
+    def noted(self: connection.Connection) -> None:
+        close(self)
+        closed.set()
+
+    monkeypatch.setattr(connection, "SEND_S", 0.05)  # real seconds without progress
+    monkeypatch.setattr(connection.Connection, "close", noted)
+    async with served() as (_, client), await dial(client) as stream:
+        await stream.send_all(20 * GET.format("/openapi/v2").encode())
+        with trio.fail_after(20):
+            await closed.wait()
+            with suppress(trio.BrokenResourceError):
+                while await stream.receive_some():
+                    pass
 
 
 async def test_new_connection_takes_the_place_of_the_one_that_was_idle_longest() -> None:
