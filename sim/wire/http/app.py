@@ -45,6 +45,7 @@ WRITES = ("create", "update", "patch", "delete", "deletecollection")
 # Real seconds to throw away a body that is refused for its size: long enough for a busy machine.
 DISCARD_S = 2.0
 INLINE_MAX = 8 * 1024  # bytes of a body that is converted at once: a few milliseconds at most
+ITEM_BYTES = 1024  # about as much is one object of a list
 LOG = logging.getLogger(__name__)
 
 
@@ -267,7 +268,9 @@ class Front:
                 **reply.body,
                 "status": {**answered, "token": self._accounts.sign(answered["token"])},
             }
-        return self._response(rendering.render(view, reply))
+        # YAML is printed node by node, some 8 us each.
+        size = len(reply.items or ()) * ITEM_BYTES if form.media == names.media_yaml else 0
+        return self._response(await self._aside(size, rendering.prepare(view, reply)))
 
     async def _aside(self, size: int, convert: Callable[[], Any]) -> Any:
         """The outcome of a pure conversion; of much data on a thread, one at a time, so that others are answered."""
