@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from actors.apiserver.builtin.endpoint_keeper import INTERVAL_US
 
+from actors.apiserver.builtin.endpoint_keeper import INTERVAL_US
 from sim.api.types import Reply, UserInfo
 from sim.client import Heartbeat
 from sim.client.fast.lease_renewal import Rhythm
