@@ -292,7 +292,7 @@ class Established:
         return node_side.run(machine, options, pod, self._kernel.now_us, self._kernel.epoch_us)
 
     def _settle(self, info: PodInfo, node: str, item: Item) -> None:
-        info.node_name, info.holder = node, item
+        info.node_name, info.held = node, item
         self._view.assume(info)
 
     def _copies(self, child: Child, like: Like, count: int, cause: int) -> Iterator[None]:
