@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.node.heartbeat.node_status import WELL, fixed_status, host_address, new_node, status_of
+from actors.node.heartbeat.node_status import HEALTHY, fixed_status, host_address, new_node, status_of
 from actors.node.pods.pod_status import View, generate
 from actors.node.pods.prober import probe_specs
 from actors.node.pods.status_manager import outgoing
@@ -28,7 +28,7 @@ CLAIMS = ("persistentVolumeClaim", "ephemeral")
 def registered(machine: Machine, options: NodeAgentOptions, names: Names, wall_us: int) -> Obj:
     """The node as it registers itself on a machine that is well."""
     fixed = fixed_status(machine, options, host_address(machine, options))
-    status, _ = status_of(machine, options, fixed, {}, WELL, format_time(wall_us))
+    status, _ = status_of(machine, options, fixed, {}, HEALTHY, format_time(wall_us))
     return new_node(machine, options, names, status)
 
 

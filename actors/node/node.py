@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from actors.node.pressure.forecast import Ramp, pressed, shared
+from actors.node.pods.sandboxes import apply_behaviour
+from actors.node.runtime.forecast import pressed
 from actors.node.runtime.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME, Machine
 from actors.node.runtime.profile import Override
-from actors.node.runtime.sandboxes import behave
+from actors.node.runtime.ramps import Ramp
 from sim.kernel.actor import Actor
 from sim.kernel.kernel import Kernel
 
@@ -131,17 +132,17 @@ class Node:
     def pressure(self, resource: str, available: int, ramp_us: int = 0) -> Ramp:
         """What has to be used of it from now on for so much to stay available, given what is used now."""
         machine = self.machine
-        return pressed(machine, shared(machine, resource), available, self._kernel.now_us, ramp_us)
+        return pressed(machine, machine.shared(resource), available, self._kernel.now_us, ramp_us)
 
     def press(self, resource: str, uses: Sequence[Ramp]) -> None:
         """These use the resource beside the pods, one at least."""
-        self._trouble(shared(self.machine, resource), True)
+        self._trouble(self.machine.shared(resource), True)
         self.machine.press(resource, uses)
 
     def end_pressure(self, resource: str) -> None:
         """What is no pod gives the resource back."""
         self.machine.eased = self._kernel.cause
-        self._trouble(shared(self.machine, resource), False)
+        self._trouble(self.machine.shared(resource), False)
         self.machine.end_pressure(resource)
 
     def _trouble(self, what: str, there: bool) -> None:
@@ -167,7 +168,7 @@ class Node:
         for uid in machine.pods:
             worker = agent.workers.get(uid)
             if worker is not None:
-                behave(worker, worker.pod)
+                apply_behaviour(worker, worker.pod)
         machine.changed(None)
 
     def set_clock(self, *, offset_us: int, drift_ppm: int) -> None:

@@ -6,7 +6,7 @@ Nothing here retries or remembers: replies go to the callback of the caller.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from sim.api.store import Item
@@ -79,6 +79,42 @@ class HeartbeatCaller(Caller, Protocol):
         rhythm: Rhythm,
         missed: Callable[[], None],
     ) -> Beat: ...
+
+
+class Recorder(Protocol):
+    """Records the events of one agent incarnation."""
+
+    def event(
+        self,
+        obj: Obj,
+        event_type: str,
+        reason: str,
+        message: str,
+        *,
+        annotations: Mapping[str, str] | None = None,
+    ) -> None:
+        """Record an event about the object that the reference `obj` names."""
+        ...
+
+    def tidy(self) -> None:
+        """Release memory that is no longer used."""
+        ...
+
+
+class Clients(Protocol):
+    """Makes the API clients and the event recorder of an agent incarnation; the composition root provides it."""
+
+    def main(self, ctx: Context, node: str, qps: int, burst: int) -> Caller:
+        """The rate-limited client for pods and for the registration of the node."""
+        ...
+
+    def heartbeat(self, ctx: Context, node: str, timeout_us: int) -> HeartbeatCaller:
+        """The client of heartbeats, which is not rate limited."""
+        ...
+
+    def recorder(self, ctx: Context, node: str, qps: int, burst: int) -> Recorder:
+        """The recorder of events, which has a rate limit of its own."""
+        ...
 
 
 class Api:

@@ -12,14 +12,12 @@ Differs  of what waits nothing is lost, however much it is; upstream's channels 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
+from actors.node.pods.ports import SleepingPod
+from sim.kernel.actor import Context
 from sim.units import MS, SECOND
-
-if TYPE_CHECKING:
-    from actors.node.agent import NodeAgent
-    from actors.node.pods.worker import Worker
 
 SLEEP_US = 100 * MS  # kubelet.go: syncLoop, base, factor 2, max
 SLEEP_MAX_US = 5 * SECOND
@@ -34,19 +32,57 @@ def turn_at(since_us: int, at_us: int) -> int:
     return turn_us
 
 
+class RuntimeState(Protocol):
+    """The container runtime as its last checks showed it."""
+
+    @property
+    def silent(self) -> bool:
+        """True while calls that change nothing get no answer."""
+        ...
+
+    def failed(self) -> bool:
+        """True while the runtime has an error other than that of the network."""
+        ...
+
+
+class Owner(Protocol):
+    """What the sync loop uses of the node agent."""
+
+    ctx: Context
+
+    @property
+    def now_us(self) -> int:
+        """The kernel's time."""
+        ...
+
+    @property
+    def runtime(self) -> RuntimeState:
+        """The container runtime."""
+        ...
+
+    @property
+    def workers(self) -> Mapping[str, SleepingPod]:
+        """The workers of all pods, by uid."""
+        ...
+
+    def tick_after(self, at_us: int) -> int:
+        """The first tick of the sync loop strictly after an instant."""
+        ...
+
+
 class SyncLoop:
     """One agent incarnation's.  _since_us: of the turn at which it found errors first, -1 while it is awake."""
 
     __slots__ = ("_agent", "_asking", "_backlog", "_due_us", "_since_us", "_waiting")
 
-    def __init__(self, agent: NodeAgent) -> None:
+    def __init__(self, agent: Owner) -> None:
         self._agent = agent
         self._since_us = -1
         self._due_us = -1  # of the turn at which it is to go on
         # What led to it, who handles it, and what it is.
         self._backlog: list[tuple[int, Callable[..., None], tuple[Any, ...]]] = []
-        self._waiting: dict[str, Worker] = {}
-        self._asking: dict[str, Worker] = {}  # those whose calls have no answer
+        self._waiting: dict[str, SleepingPod] = {}
+        self._asking: dict[str, SleepingPod] = {}  # those whose calls have no answer
 
     @property
     def asleep(self) -> bool:
@@ -56,16 +92,16 @@ class SyncLoop:
         """Whether a worker has to wait that wants to begin something: also for a runtime that does not answer."""
         return self.asleep or self._agent.runtime.silent
 
-    def resume_later(self, worker: Worker) -> None:
+    def resume_later(self, worker: SleepingPod) -> None:
         self._waiting[worker.uid] = worker
 
-    def answer_later(self, worker: Worker) -> None:
+    def answer_later(self, worker: SleepingPod) -> None:
         self._asking[worker.uid] = worker
 
     def handle_later(self, handler: Callable[..., None], *what: Any) -> None:
         self._backlog.append((self._agent.ctx.kernel.cause, handler, what))
 
-    def looked(self) -> None:
+    def runtime_checked(self) -> None:
         """What is known of the runtime may have changed."""
         agent = self._agent
         if agent.runtime.failed():
@@ -95,12 +131,12 @@ class SyncLoop:
         """Probes ask for the age of containers at each tick of theirs, the loop at its own for pods that are late."""
         for worker in self._agent.workers.values():
             for probe in worker.probes:
-                probe.look()
+                probe.replan()
         self._agent.ctx.call_at_us(self._agent.tick_after(self._agent.now_us), self._look)
 
     def _look(self, _: object) -> None:
         for worker in list(self._agent.workers.values()):
-            worker.look()
+            worker.replan()
 
     def answered(self) -> None:
         """The runtime answers: what has been asked of it goes on, however the loop sleeps."""

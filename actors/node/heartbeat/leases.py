@@ -35,7 +35,7 @@ class Owner(Protocol):
         """The Node's uid, "" while it is not known."""
         ...
 
-    def troubled(self) -> None:
+    def node_unknown(self) -> None:
         """The API was not reached: what it holds of the node is not known."""
         ...
 
@@ -164,7 +164,7 @@ class Leases:
             return
         if self.healthy:
             self.healthy = False
-            self._owner.troubled()
+            self._owner.node_unknown()
         self._tries += 1
         if self._tries == 2 * TRIES:  # five, and five more with the lease that was read after them
             self._done(False)

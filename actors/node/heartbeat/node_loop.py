@@ -16,7 +16,7 @@ from array import array
 from bisect import bisect_left
 from functools import lru_cache
 from operator import methodcaller
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from actors.node.heartbeat.node_status import (
     Health,
@@ -33,15 +33,15 @@ from actors.node.heartbeat.node_status import (
     status_patch,
     without_extended,
 )
-from actors.node.requests import HeartbeatCaller
+from actors.node.requests import Api, HeartbeatCaller
+from actors.node.runtime.ports import Host
+from actors.node.runtime.profile import NodeSpec
 from sim.api.objects import is_ready
 from sim.api.store import Item
 from sim.api.types import Reply, Request
+from sim.ident import Names
 from sim.kernel.dice import MASK, Dice, mix
 from sim.units import MS, SECOND, format_time
-
-if TYPE_CHECKING:
-    from actors.node.agent import NodeAgent
 
 Obj = dict[str, Any]
 
@@ -65,6 +65,52 @@ def course_us(period_us: int, number: int) -> array[int]:
     return waits
 
 
+class RuntimeState(Protocol):
+    """The container runtime."""
+
+    def moves(self) -> bool:
+        """True while the texts of the runtime's errors change as time passes."""
+        ...
+
+
+class Owner(Host, Protocol):
+    """What the node loop uses of the node agent.
+
+    api: the rate-limited client, for the registration; heartbeats: the client for the status
+    """
+
+    spec: NodeSpec
+    names: Names
+    api: Api
+    heartbeats: Api
+    host_ip: str
+
+    @property
+    def runtime(self) -> RuntimeState:
+        """The container runtime."""
+        ...
+
+    def health(self) -> Health:
+        """What the node's conditions are computed from."""
+        ...
+
+    def knows_node(self) -> bool:
+        """True if the agent knows what the API holds of the node without a read."""
+        ...
+
+    def node_registered(self) -> None:
+        """The API holds the Node object now."""
+        ...
+
+    def node_event(self, reason: str, text: str = "", type_: str = "Normal") -> None:
+        """Record an event about the node."""
+        ...
+
+    def tidy(self) -> None:
+        """Release memory that is no longer used."""
+        ...
+
+
 class NodeLoop:
     """One agent incarnation's view of its Node.  `node`: the newest object seen, {} before."""
 
@@ -73,7 +119,7 @@ class NodeLoop:
         "_pass_us", "_passes", "_patch", "_register_us", "_replies_us", "_reported_us", "_running", "_same", "_seed", "_soon", "_tries", "_turned_by", "_why", "node", "registered",
     )  # fmt: skip
 
-    def __init__(self, agent: NodeAgent, client: HeartbeatCaller) -> None:
+    def __init__(self, agent: Owner, client: HeartbeatCaller) -> None:
         self._agent = agent
         self._calls = client.exchanges("nodes", agent.spec.name)
         self._seed = agent.ctx.stream("status").getrandbits(64)
@@ -365,7 +411,7 @@ class NodeLoop:
             return False
         if self._lost_labels():
             return False
-        return agent.informed() and not agent.runtime.moves() and not self._differs()
+        return agent.knows_node() and not agent.runtime.moves() and not self._differs()
 
     def _told_after_all(self) -> None:
         """The reply to a report is told: the pass that was planned without it is planned again."""

@@ -10,17 +10,17 @@ Differs  one address family, no device plug-ins (an extended resource is there b
 from __future__ import annotations
 
 import hashlib
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from sys import intern
 from typing import Any
 
-from actors.node.pods.pod_status import image_id
-from actors.node.pods.status_manager import condition_order
+from actors.node.patches import condition_order
+from actors.node.runtime.image_names import image_id
 from actors.node.runtime.machine import RUNTIME, RUNTIME_VERSION, Machine
 from actors.node.runtime.profile import NodeSpec
+from actors.node.thresholds import threshold_value
 from sim.api.kinds.validation.resources import is_extended
 from sim.ident import Names
 from sim.options.cloud import provider_id
@@ -53,7 +53,7 @@ class Health:
     pressures: tuple[str, ...] = ()
 
 
-WELL = Health()
+HEALTHY = Health()
 
 
 def host_address(machine: Machine, options: NodeAgentOptions) -> str:
@@ -136,14 +136,6 @@ def reserved_nano(resource: str, capacity: str, options: NodeAgentOptions) -> in
 def _stored(text: str) -> str:
     """As the API gives it back (its defaults round resource lists): another text would look like a change."""
     return format_quantity_milli(quantity_milli(text), quantity_style(text))
-
-
-def threshold_value(threshold: str, capacity: str) -> int:
-    """A threshold as an amount; Quirk: a percentage is a float32 times capacity, truncated."""
-    if not threshold.endswith("%"):
-        return quantity_nano(threshold) // 1_000_000_000
-    share = struct.unpack("f", struct.pack("f", float(threshold[:-1]) / 100))[0]
-    return int(quantity_nano(capacity) // 1_000_000_000 * share)
 
 
 def capacity_of(spec: NodeSpec, options: NodeAgentOptions) -> dict[str, str]:

@@ -15,14 +15,12 @@ Differs  a slow disk makes relists slow, but no checks. A status pass does not a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from actors.node.causes import caused
 from actors.node.runtime.machine import SLOW_RUNTIME
+from actors.node.runtime.ports import Host
 from sim.units import MINUTE, SECOND, format_duration
-
-if TYPE_CHECKING:
-    from actors.node.agent import NodeAgent
 
 RELIST_US = 1 * SECOND  # kubelet.go: plegRelistPeriod
 RELIST_LIMIT_US = 3 * MINUTE  # pleg/generic.go: relistThreshold
@@ -119,6 +117,30 @@ class Relists:
         return min([late_us, *ends] if late_us > now_us else ends, default=None)
 
 
+class Owner(Host, Protocol):
+    """What the view of the runtime uses of the node agent."""
+
+    def runtime_silent(self) -> None:
+        """Calls that change nothing get no answer from now on."""
+        ...
+
+    def runtime_answered(self) -> None:
+        """Calls that change nothing are answered again."""
+        ...
+
+    def runtime_up(self) -> None:
+        """The runtime is ready for the first time."""
+        ...
+
+    def runtime_checked(self) -> None:
+        """The errors of the runtime may have changed."""
+        ...
+
+    def consider_pressure(self) -> None:
+        """Plan anew what depends on the use of memory, disks and process numbers."""
+        ...
+
+
 class RuntimeHealth:
     """One agent incarnation's view.  `error`, `network_error`: what the last check was told; `up`: once it was ready.
 
@@ -139,7 +161,7 @@ class RuntimeHealth:
         "up",
     )
 
-    def __init__(self, agent: NodeAgent) -> None:
+    def __init__(self, agent: Owner) -> None:
         self._agent = agent
         self._began_us = agent.now_us
         self._checking = False
@@ -153,7 +175,7 @@ class RuntimeHealth:
         self.up = not (self._never or self.error)
         self.relists = Relists(agent.now_us, agent.options.runtime_request_timeout_us)
         if machine.runtime_delay_us != 0:
-            with caused(agent.ctx.kernel, machine.blamed(SLOW_RUNTIME)):
+            with caused(agent.ctx.kernel, machine.fault_record(SLOW_RUNTIME)):
                 self.changed()
 
     # --- what it comes to ---------------------------------------------------------------------------------
@@ -235,15 +257,10 @@ class RuntimeHealth:
         silent, now_us = self.silent, self._agent.now_us
         if silent and self._asked_us < 0:
             self._asked_us = now_us + (self._began_us - now_us) % CHECK_US
-            self._agent.evictor.unanswered()
-            self._agent.image_gc.unanswered()
-            self._agent.container_gc.consider()
+            self._agent.runtime_silent()
         elif not silent and self._asked_us >= 0:
             waited_us, self._asked_us = now_us - self._asked_us, -1
-            self._agent.ctx.call_at_us(now_us, lambda _: self._agent.loop.answered())
-            self._agent.evictor.answered()
-            self._agent.container_gc.answered()
-            self._agent.image_gc.answered()
+            self._agent.runtime_answered()
             checks = self._good_us >= 0 and not self._checking  # on a slow disk they are answered
             if checks and waits(waited_us, self.relists.limit_us, CHECK_US):
                 self._began_us, self._checking = now_us, True
@@ -293,4 +310,4 @@ class RuntimeHealth:
 
     def _look(self, _: object) -> None:
         self._plan()
-        self._agent.runtime_looked()
+        self._agent.runtime_checked()

@@ -12,17 +12,15 @@ Differs  the operating system's own limit for holding a shutdown up is always lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from actors.node.pods.pod_status import priority_of
-from actors.node.pods.worker import SYNC, TERMINATING
+from actors.node.pod_spec import priority_of
+from actors.node.pod_work import SYNC, TERMINATING, KillablePod, Killer
+from sim.kernel.actor import Context
+from sim.options.node_agent import NodeAgentOptions
 from sim.units import SECOND
-
-if TYPE_CHECKING:
-    from actors.node.agent import NodeAgent
-    from actors.node.pods.worker import Worker
 
 EVENT = "Shutdown"
 OVERRIDE = ("", "Terminated", "Pod was terminated in response to imminent node shutdown.")
@@ -42,18 +40,67 @@ def grace_s(spec_s: int | None, group_us: int) -> int:
     return group_s if spec_s is None else min(spec_s, group_s)
 
 
+class RuntimeState(Protocol):
+    """The container runtime.  up: True once it was ready."""
+
+    up: bool
+
+
+class StatusLoop(Protocol):
+    """The loop that writes the node's status."""
+
+    def fast(self) -> None:
+        """Write the status outside of the loop's rhythm."""
+        ...
+
+
+class Owner(Protocol):
+    """What the shutdown manager uses of the node agent."""
+
+    ctx: Context
+    options: NodeAgentOptions
+
+    @property
+    def runtime(self) -> RuntimeState:
+        """The container runtime."""
+        ...
+
+    @property
+    def node_loop(self) -> StatusLoop:
+        """The loop that writes the node's status."""
+        ...
+
+    @property
+    def workers(self) -> Mapping[str, KillablePod]:
+        """The workers of all pods, by uid."""
+        ...
+
+    @property
+    def kills(self) -> Killer:
+        """Ends pods."""
+        ...
+
+    def node_event(self, reason: str, text: str = "", type_: str = "Normal") -> None:
+        """Record an event about the node."""
+        ...
+
+    def node_changed(self) -> None:
+        """The node's health has changed."""
+        ...
+
+
 class Shutdown:
-    """One agent's shutdown manager.  `going`: the node is shutting down."""
+    """One agent's shutdown manager.  `active`: the node is shutting down."""
 
-    __slots__ = ("_agent", "_cancelled", "_done", "_groups", "_left", "_number", "going")
+    __slots__ = ("_agent", "_cancelled", "_done", "_groups", "_left", "_number", "active")
 
-    def __init__(self, agent: NodeAgent) -> None:
+    def __init__(self, agent: Owner) -> None:
         self._agent = agent
-        self.going = False
+        self.active = False
         self._cancelled = False
         self._done: Callable[[], None] | None = None
-        self._groups: list[list[Worker]] = []
-        self._left: list[Worker] = []  # of the present group
+        self._groups: list[list[KillablePod]] = []
+        self._left: list[KillablePod] = []  # of the present group
         self._number = -1  # of the present group; none: nothing is being ended
 
     def begin(self, done: Callable[[], None]) -> None:
@@ -64,18 +111,18 @@ class Shutdown:
             return
         self._done = done
         self._cancelled = False
-        if not self.going:
-            self.going = True
+        if not self.active:
+            self.active = True
             agent.node_event(EVENT, "Shutdown manager detected shutdown event")
             agent.node_loop.fast()
             self._number = -1
             self._groups = self._by_priority()
             self._next_group(-1)
 
-    def _by_priority(self) -> list[list[Worker]]:
+    def _by_priority(self) -> list[list[KillablePod]]:
         """The pods of each group.  Quirk: who ends by itself before its group's turn is waited for as if it ran."""
         groups = self._agent.options.shutdown_groups
-        found: list[list[Worker]] = [[] for _ in groups]
+        found: list[list[KillablePod]] = [[] for _ in groups]
         for worker in self._agent.workers.values():
             if worker.state in (SYNC, TERMINATING) and not worker.removed:
                 found[group_of(groups, priority_of(worker.pod))].append(worker)
@@ -84,13 +131,13 @@ class Shutdown:
     def cancel(self) -> None:
         """The machine stays up.  Quirk: what is being ended is ended first."""
         self._done = None
-        if self.going and self._number >= 0:
+        if self.active and self._number >= 0:
             self._cancelled = True
-        elif self.going:
+        elif self.active:
             self._resume()
 
     def _resume(self) -> None:
-        self.going = False
+        self.active = False
         self._cancelled = False
         self._agent.node_event(EVENT, "Shutdown manager detected shutdown cancellation")
         self._agent.node_changed()
@@ -117,7 +164,7 @@ class Shutdown:
         elif self._done is not None:
             self._done()
 
-    def _ended(self, worker: Worker, _: bool) -> None:
+    def _ended(self, worker: KillablePod, _: bool) -> None:
         """The pod runs no more, or nobody waits for it any longer."""
         if worker in self._left:
             self._left.remove(worker)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from actors.node.pods.pod_status import restart_policy, should_restart
+from actors.node.pod_spec import restart_policy, should_restart
 from actors.node.runtime.machine import Container, PodRuntime
 
 Obj = dict[str, Any]
@@ -170,16 +170,3 @@ def failed_probe(container: Obj, message: str) -> Obj | None:
         if message.startswith(f"Container {container['name']} failed {kind} probe"):
             return container.get(f"{kind}Probe")
     return None
-
-
-def root_problem(pod: Obj, container: Obj) -> str:
-    """Why the container's user may not run it: root, where the pod wants nobody to be; "" if he may."""
-    whole, own = (holder.get("securityContext") or {} for holder in (pod["spec"], container))
-    if (
-        not own.get("runAsNonRoot", whole.get("runAsNonRoot"))
-        or own.get("runAsUser", whole.get("runAsUser")) != 0
-    ):
-        return ""
-    meta = pod["metadata"]
-    about = f"{meta['name']}_{meta['namespace']}({meta['uid']})"
-    return f'container\'s runAsUser breaks non-root policy (pod: "{about}", container: {container["name"]})'

@@ -10,18 +10,12 @@ Differs  topology, CPU and device managers are not modelled.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-from actors.node.pods.pod_status import pod_qos
-from sim.api.memo import IdentityMemo
+from actors.node.pod_spec import FIRST, Requests, amount, is_critical, pod_qos
 from sim.api.selectors import meets
-from sim.units import quantity_milli, quantity_value
 
 Obj = dict[str, Any]
-CRITICAL_PRIORITY = 2_000_000_000  # scheduling.SystemCriticalPriority
-FIRST = ("cpu", "memory", "ephemeral-storage")
 # allowlist.go: SafeSysctlAllowlist
 SAFE_SYSCTLS = (
     "kernel.shm_rmid_forced",
@@ -30,55 +24,6 @@ SAFE_SYSCTLS = (
     "net.ipv4.ping_group_range",
     "net.ipv4.ip_unprivileged_port_start",
 )
-# Pods of a template share their containers.
-_REQUESTS: IdentityMemo[Requests] = IdentityMemo()
-
-
-@dataclass(frozen=True, slots=True)
-class Requests:
-    """What a pod holds: cpu in milli, the rest whole, in the order of checking.  `ports`: (protocol, host ip, port).
-
-    anyhow: of extended resources, what its init containers ask for, though the node may not know them
-    """
-
-    amounts: tuple[tuple[str, int], ...]
-    ports: tuple[tuple[str, str, int], ...] = ()
-    anyhow: tuple[tuple[str, int], ...] = ()
-
-
-@lru_cache(maxsize=1024, typed=True)
-def amount(resource: str, text: object) -> int:
-    return quantity_milli(str(text)) if resource == "cpu" else quantity_value(str(text))
-
-
-def requests_of(pod: Obj) -> Requests:
-    """The larger of the sum of the app containers and any init container, plus overhead."""
-    spec = pod["spec"]
-    parts = (spec["containers"], spec.get("initContainers"), spec.get("overhead"))
-    known = _REQUESTS.get(*parts)
-    return _REQUESTS.put(_requests_of(spec), *parts) if known is None else known
-
-
-def _requests_of(spec: Obj) -> Requests:
-    total: dict[str, int] = {}
-    ports: list[tuple[str, str, int]] = []
-    for container in spec["containers"]:
-        for resource, text in ((container.get("resources") or {}).get("requests") or {}).items():
-            total[resource] = total.get(resource, 0) + amount(resource, text)
-        for port in container.get("ports") or ():
-            if port.get("hostPort"):
-                ports.append((port.get("protocol", "TCP"), port.get("hostIP") or "0.0.0.0", port["hostPort"]))
-    anyhow: dict[str, int] = {}
-    for container in spec.get("initContainers") or ():
-        for resource, text in ((container.get("resources") or {}).get("requests") or {}).items():
-            total[resource] = max(total.get(resource, 0), amount(resource, text))
-            if "/" in resource and amount(resource, text):
-                anyhow[resource] = max(anyhow.get(resource, 0), amount(resource, text))
-    for resource, text in (spec.get("overhead") or {}).items():
-        total[resource] = total.get(resource, 0) + amount(resource, text)
-    amounts = [(resource, total[resource]) for resource in FIRST if resource in total]
-    amounts += sorted((resource, value) for resource, value in total.items() if resource not in FIRST)
-    return Requests(tuple(amounts), tuple(ports), tuple(anyhow.items()))
 
 
 class Used:
@@ -103,10 +48,6 @@ class Used:
             self.amounts[resource] -= value
         for port in requests.ports:
             self.ports.remove(port)
-
-
-def is_critical(pod: Obj, static: bool) -> bool:
-    return static or int(pod["spec"].get("priority") or 0) >= CRITICAL_PRIORITY
 
 
 def refuse_under_pressure(
@@ -188,7 +129,7 @@ def shortages(requests: Requests, used: Used, node: Obj) -> list[tuple[str, int,
         found.append(("pods", 1, used.pods, limit))
     # An extended resource that the node lacks is ignored.  Quirk: not in init containers (removeMissingExtendedResources).
     wanted = {name: value for name, value in requests.amounts if "/" not in name or name in allocatable}
-    wanted |= {name: value for name, value in requests.anyhow if name not in allocatable}
+    wanted |= {name: value for name, value in requests.unchecked if name not in allocatable}
     others = [name for name in wanted if name not in FIRST]
     if not others and not any(wanted.values()):
         return found

@@ -12,14 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from actors.node.pods.worker import FINISHED, TERMINATED
+from actors.node.pod_work import FINISHED, TERMINATED, KillablePod, Obj
+from sim.kernel.actor import Context
 from sim.units import SECOND
-
-if TYPE_CHECKING:
-    from actors.node.agent import NodeAgent
-    from actors.node.pods.worker import Worker
 
 LEAST_US = 10 * SECOND  # pod_workers.go: killPodNow, minTimeout
 LATE = "Container runtime did not kill the pod within specified grace period."
@@ -34,8 +31,18 @@ def wait_us(grace_s: int) -> int:
 class Kill:
     """One wish.  then: told whether the pod has ended."""
 
-    worker: Worker
+    worker: KillablePod
     then: Callable[[bool], None]
+
+
+class Owner(Protocol):
+    """What `Kills` uses of the node agent."""
+
+    ctx: Context
+
+    def event(self, pod: Obj, type_: str, reason: str, message: str) -> None:
+        """Record an event about a pod."""
+        ...
 
 
 class Kills:
@@ -43,13 +50,13 @@ class Kills:
 
     __slots__ = ("_agent", "_open")
 
-    def __init__(self, agent: NodeAgent) -> None:
+    def __init__(self, agent: Owner) -> None:
         self._agent = agent
         self._open: list[Kill] = []
 
     def end(
         self,
-        worker: Worker,
+        worker: KillablePod,
         override: tuple[str, str, str],
         then: Callable[[bool], None],
         *,
@@ -70,7 +77,7 @@ class Kills:
         wanted_s = (own_s or 0) if grace_s is None else grace_s
         self._agent.ctx.call_later_us(wait_us(wanted_s), self._late, kill)
 
-    def stopped(self, worker: Worker) -> None:
+    def stopped(self, worker: KillablePod) -> None:
         """Nothing of a pod runs any more."""
         answered = [kill for kill in self._open if kill.worker is worker]
         for kill in answered:

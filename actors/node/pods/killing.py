@@ -12,19 +12,17 @@ Differs  containers whose stops were given up are told in the order in which the
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
+from actors.node.pod_work import Obj
 from actors.node.pods.actions import Actions, failed_probe, own_grace_us
 from actors.node.pods.pod_status import reasoned
+from actors.node.pods.ports import PodWorker
 from actors.node.runtime.call_deadlines import GIVEN_UP, call
 from actors.node.runtime.hooks import failure, hook_end
 from actors.node.runtime.machine import SIGKILL_CODE, Container, PodRuntime
 from sim.units import SECOND
 
-if TYPE_CHECKING:
-    from actors.node.pods.worker import Worker
-
-Obj = dict[str, Any]
 MIN_GRACE_US = 2 * SECOND  # kuberuntime_container.go: minimumGracePeriodInSeconds
 
 
@@ -39,7 +37,7 @@ class Stop(NamedTuple):
     name: str
 
 
-def kill_pod(worker: Worker, runtime: PodRuntime, stop_us: int | None = None) -> Generator[int, None, str]:
+def kill_pod(worker: PodWorker, runtime: PodRuntime, stop_us: int | None = None) -> Generator[int, None, str]:
     """Stop everything that runs, in parallel, and then the sandbox; "" or what went wrong.
 
     stop_us: what each gets from SIGTERM on; None: as `kill`
@@ -63,7 +61,7 @@ def kill_pod(worker: Worker, runtime: PodRuntime, stop_us: int | None = None) ->
     return errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]" if errors else ""
 
 
-def _answers(worker: Worker, stops: list[Stop]) -> Generator[int, None, list[str]]:
+def _answers(worker: PodWorker, stops: list[Stop]) -> Generator[int, None, list[str]]:
     """Wait for all of them, the first to end first; what went wrong."""
     began_us, errors = worker.agent.now_us, []
     for number, stop in enumerate(stops):
@@ -80,7 +78,7 @@ def _not_stopped(stop: Stop) -> str:
     return NOT_STOPPED.format(action="KillContainer", of=stop.name, why=GIVEN_UP)
 
 
-def kill_failed(worker: Worker, actions: Actions) -> Generator[int, None, str]:
+def kill_failed(worker: PodWorker, actions: Actions) -> Generator[int, None, str]:
     """Stop containers whose probes failed or whose image changed, one after the other; "" or what went wrong."""
     agent, meta = worker.agent, worker.pod["metadata"]
     why = {"containers": [spec["name"] for spec, _, _ in actions.kills], "message": actions.kills[0][2]}
@@ -96,7 +94,12 @@ def kill_failed(worker: Worker, actions: Actions) -> Generator[int, None, str]:
 
 
 def kill(
-    worker: Worker, spec: Obj, container: Container, message: str, grace_us: int, stop_us: int | None = None
+    worker: PodWorker,
+    spec: Obj,
+    container: Container,
+    message: str,
+    grace_us: int,
+    stop_us: int | None = None,
 ) -> Stop:
     """Stop one container.  preStop gets `grace_us`, SIGTERM what is left of it.
 
@@ -110,7 +113,7 @@ def kill(
         stop_us = max(MIN_GRACE_US, grace_us - hook_us)
     ended_us = agent.machine.stop(container, hook_us + stop_us, agent.now_us, after_us=hook_us)
     for probe in worker.probes:
-        probe.look()  # its end may come before anybody is told of it
+        probe.replan()  # its end may come before anybody is told of it
     if 0 < hook_us < wanted_us:  # it goes on until its container ends
         agent.ctx.call_at_us(ended_us, lambda _: _tell_failed(worker, pod, spec, SIGKILL_CODE))
     elif code and grace_us:
@@ -118,12 +121,12 @@ def kill(
     return Stop(ended_us - agent.now_us, hook_us + stop_us, spec["name"])
 
 
-def _tell_failed(worker: Worker, pod: Obj, spec: Obj, code: int) -> None:
+def _tell_failed(worker: PodWorker, pod: Obj, spec: Obj, code: int) -> None:
     text = failure(pod, spec, "preStop", code)
     worker.agent.event(pod, "Warning", "FailedPreStopHook", text, container=spec["name"])
 
 
-def run_post_start(worker: Worker, spec: Obj, container: Container) -> Generator[int, None, str]:
+def run_post_start(worker: PodWorker, spec: Obj, container: Container) -> Generator[int, None, str]:
     """A container's hook, while which its pod is not looked at; one that fails ends its container.
 
     Returns what went wrong, "" for nothing.

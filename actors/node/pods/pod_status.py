@@ -10,18 +10,19 @@ same second differ in ids and addresses only.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from actors.node.pod_spec import pod_qos, restart_policy, should_restart
+from actors.node.pod_work import Reason
+from actors.node.runtime.image_names import image_id
 from actors.node.runtime.machine import Container, PodRuntime
 from sim.api.objects import TERMINAL
-from sim.units import SECOND, format_time, quantity_milli, quantity_value
+from sim.units import SECOND, format_time
 
 Obj = dict[str, Any]
-Reason = tuple[str, str]  # waiting reason and message of the last failed start
 
 LOST_MESSAGE = (
     "The container could not be located when the pod was deleted.  The container used to be Running"
@@ -61,14 +62,6 @@ def reasoned(reasons: Mapping[str, Reason], name: str, reason: Reason | None) ->
     return {held: why for held, why in reasons.items() if held != name} or NOTHING
 
 
-def restart_policy(pod: Obj) -> str:
-    return str(pod["spec"].get("restartPolicy", "Always"))
-
-
-def should_restart(policy: str, exit_code: int) -> bool:
-    return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
-
-
 @lru_cache(maxsize=4096)
 def _condition(type_: str, status: str, since: str, reason: str, message: str) -> Obj:
     # As JSON has it upstream, and as the API gives it back: then equal is equal, without a look inside.
@@ -86,52 +79,6 @@ def _waiting(reason: str, message: str) -> Obj:
     if message:
         state["message"] = message
     return {"waiting": state}
-
-
-@lru_cache(maxsize=256)
-def qos_class(resources: tuple[tuple[str, str, str, str], ...]) -> str:
-    """From (cpu request, memory request, cpu limit, memory limit) of each container, as quantity texts."""
-    guaranteed, anything = True, False
-    for cpu_request, memory_request, cpu_limit, memory_limit in resources:
-        values = [quantity_milli(text) for text in (cpu_request, memory_request, cpu_limit, memory_limit)]
-        anything = anything or any(value > 0 for value in values)
-        if not (values[2] and values[3] and values[0] == values[2] and values[1] == values[3]):
-            guaranteed = False
-    if not anything:
-        return "BestEffort"
-    return "Guaranteed" if guaranteed else "Burstable"
-
-
-def pod_qos(pod: Obj) -> str:
-    known = (pod.get("status") or {}).get("qosClass")
-    if known:
-        return str(known)
-    spec, rows = pod["spec"], []
-    for container in [*spec.get("initContainers", ()), *spec["containers"]]:
-        resources = container.get("resources") or {}
-        requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
-        rows.append(
-            (
-                str(requests.get("cpu", limits.get("cpu", "0"))),
-                str(requests.get("memory", limits.get("memory", "0"))),
-                str(limits.get("cpu", "0")),
-                str(limits.get("memory", "0")),
-            )
-        )
-    return qos_class(tuple(rows))
-
-
-def priority_of(pod: Obj) -> int:
-    return int(pod["spec"].get("priority") or 0)
-
-
-def memory_request(pod: Obj) -> int:
-    total = 0
-    for container in pod["spec"]["containers"]:
-        total += quantity_value(
-            str(((container.get("resources") or {}).get("requests") or {}).get("memory", "0"))
-        )
-    return total
 
 
 # --- containers -------------------------------------------------------------------------------------------
@@ -157,15 +104,6 @@ def _state(container: Container, view: View) -> Obj:
     if container.message:
         terminated["message"] = container.message
     return {"terminated": terminated}
-
-
-@lru_cache(maxsize=1024)
-def image_id(image: str) -> str:
-    """The image by its digest, which is not a real one: stable, of the right form, and the same on every node."""
-    name, _, digest = image.partition("@")
-    head, slash, last = name.rpartition("/")
-    digest = digest or f"sha256:{hashlib.sha256(image.encode()).hexdigest()}"
-    return f"{head}{slash}{last.partition(':')[0]}@{digest}"
 
 
 # What a container that was running and that the runtime has forgotten leaves behind.

@@ -17,18 +17,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Protocol
 
-from actors.node.pods.admit import Requests, is_critical, requests_of, shortages
-from actors.node.pods.pod_status import pod_qos
-from actors.node.pods.worker import FINISHED, TERMINATED
+from actors.node.pod_spec import Requests, is_critical, pod_qos, requests_of
+from actors.node.pod_work import FINISHED, TERMINATED, KillablePod, Killer, Obj
+from actors.node.pods.admit import Used, shortages
 from sim.api.store import Item
-
-if TYPE_CHECKING:
-    from actors.node.agent import NodeAgent
-    from actors.node.pods.worker import Worker
-
-Obj = dict[str, Any]
+from sim.kernel.actor import Context
 
 QOS = ("BestEffort", "Burstable", "Guaranteed")  # in the order in which they go
 REASON, MESSAGE = "Preempting", "Preempted in order to admit critical pod"
@@ -95,6 +90,46 @@ def preemptable(pod: Obj, static: bool, other: Obj, other_static: bool) -> bool:
     return mine is not None and theirs is not None and mine > theirs
 
 
+class AdmittedPod(KillablePod, Protocol):
+    """A pod worker as seen by preemption.
+
+    item: the newest state of the pod's object
+    requests: what the pod takes up of the node; None before its admission and after its end
+    """
+
+    item: Item
+    requests: Requests | None
+
+
+class Owner(Protocol):
+    """What preemption uses of the node agent.  used: what the admitted pods take up."""
+
+    ctx: Context
+    used: Used
+
+    @property
+    def workers(self) -> Mapping[str, AdmittedPod]:
+        """The workers of all pods, by uid."""
+        ...
+
+    @property
+    def kills(self) -> Killer:
+        """Ends pods."""
+        ...
+
+    def is_static(self, uid: str) -> bool:
+        """True if the pod comes from the manifest directory."""
+        ...
+
+    def event(self, pod: Obj, type_: str, reason: str, message: str) -> None:
+        """Record an event about a pod."""
+        ...
+
+    def pod_added(self, item: Item, pod: Obj) -> None:
+        """Admit a pod and start its worker."""
+        ...
+
+
 class Preemption:
     """One agent's.  _waiting: critical pods by uid, and who has to go for each: the first is being ended.
 
@@ -103,9 +138,9 @@ class Preemption:
 
     __slots__ = ("_agent", "_granted", "_waiting")
 
-    def __init__(self, agent: NodeAgent) -> None:
+    def __init__(self, agent: Owner) -> None:
         self._agent = agent
-        self._waiting: dict[str, tuple[Item, list[Worker]]] = {}
+        self._waiting: dict[str, tuple[Item, list[AdmittedPod]]] = {}
         self._granted: dict[str, None] = {}
 
     def holds(self, uid: str, item: Item | None = None) -> bool:
@@ -122,12 +157,12 @@ class Preemption:
 
     def keep(self, here: Mapping[str, None]) -> None:
         """Only the pods of these uids, and static ones, are there still."""
-        for uid in [uid for uid in self._waiting if uid not in here and uid not in self._agent.mirrors.uids]:
+        for uid in [uid for uid in self._waiting if uid not in here and not self._agent.is_static(uid)]:
             self.drop(uid)
 
-    def make_room(self, worker: Worker, requests: Requests, node: Obj) -> str | None:
+    def make_room(self, worker: AdmittedPod, requests: Requests, node: Obj) -> str | None:
         """For a critical pod: None if it has room, "" if it waits for it now, else why it cannot have any."""
-        agent, uid, static = self._agent, worker.uid, self._agent.is_static(worker)
+        agent, uid, static = self._agent, worker.uid, self._agent.is_static(worker.uid)
         granted = uid in self._granted
         self._granted.pop(uid, None)
         short = shortages(requests, agent.used, node)
@@ -139,7 +174,7 @@ class Preemption:
             for other in agent.workers.values()
             if other.requests is not None
             and other.state not in (TERMINATED, FINISHED)
-            and preemptable(worker.pod, static, other.pod, agent.is_static(other))
+            and preemptable(worker.pod, static, other.pod, agent.is_static(other.uid))
         }
         chosen = choose([_victim(other) for other in candidates.values()], missing)
         if chosen is None:
@@ -160,7 +195,7 @@ class Preemption:
         else:
             agent.ctx.call_later_us(0, self._admit, uid)
 
-    def _ended(self, uid: str, victim: Worker, in_time: bool) -> None:
+    def _ended(self, uid: str, victim: AdmittedPod, in_time: bool) -> None:
         left = self._waiting[uid][1] if uid in self._waiting else []
         if not left or left[0] is not victim:
             return  # the pod is gone, or waits anew
@@ -176,5 +211,5 @@ class Preemption:
             self._agent.pod_added(item, item.obj)
 
 
-def _victim(worker: Worker) -> Victim:
+def _victim(worker: AdmittedPod) -> Victim:
     return Victim(worker.uid, pod_qos(worker.pod), {**dict(requests_of(worker.pod).amounts), "pods": 1})

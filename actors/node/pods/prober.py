@@ -7,7 +7,7 @@ schedules nothing; its ticks stay where a ticker that never slept would have put
 
 Mirrors  pkg/kubelet/prober/{worker,prober_manager}.go: one ticker from the first sync on, thresholds, initial delay
          in whole seconds, holds after a liveness or startup failure until a new container id (v1.25).  An instance is
-         known by the status that tells of it, and what the first look at it begins with is told like any result.
+         known by the status that tells of it, and what the first replan at it begins with is told like any result.
 Differs  probes take no time; a probe's success is asked of the runtime model, whatever its handler.
 """
 
@@ -25,7 +25,7 @@ from sim.units import SECOND
 Obj = dict[str, Any]
 
 KINDS = (("startupProbe", "Startup"), ("readinessProbe", "Readiness"), ("livenessProbe", "Liveness"))
-# What the first look at an instance begins with; before it there is no result, which nobody could tell from a success.
+# What the first replan at an instance begins with; before it there is no result, which nobody could tell from a success.
 UNSEEN = ""
 INITIAL = {"Startup": "Unknown", "Readiness": "Failure", "Liveness": "Success"}
 BEFORE = {"Startup": UNSEEN, "Readiness": UNSEEN, "Liveness": "Success"}
@@ -72,7 +72,7 @@ class Owner(Protocol):
         ...
 
     def looked(self) -> None:
-        """The first look at an instance is over."""
+        """The first replan at an instance is over."""
         ...
 
     def unhealthy(self, probe: Probe) -> None:
@@ -113,7 +113,7 @@ class Probe:
         self.result = BEFORE[kind]
         self.hold = False
         self.stopped = False
-        self._asked = False  # somebody asked for a look before the first tick
+        self._asked = False  # somebody asked for a replan before the first tick
         self._ident = ""
         self._run = 0
         self._saw: bool | None = None
@@ -184,7 +184,7 @@ class Probe:
             self._plan(container, now_us)
             return
         if container is not None:
-            # Quirk: as its status was before the first look at it, by which it may be told not to have started.
+            # Quirk: as its status was before the first replan at it, by which it may be told not to have started.
             may = self._owner.may_probe(self)
             first = self.result == UNSEEN
             if first:
@@ -207,7 +207,7 @@ class Probe:
             self.result = BEFORE[self.kind]
             self.hold = False
 
-    def look(self) -> None:
+    def replan(self) -> None:
         """The container's health may have changed: make sure the next tick that matters is planned."""
         if not self.stopped:
             self._plan(self._current(), self._ctx.kernel.now_us)

@@ -7,19 +7,14 @@ Mirrors  pkg/kubelet/kuberuntime/kuberuntime_manager.go: doBackOff (v1.25).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+from actors.node.pod_work import Obj
 from actors.node.pods.pod_status import reasoned
+from actors.node.pods.ports import PodWorker
+from actors.node.runtime.machine import Container
 from sim.units import format_duration
 
-if TYPE_CHECKING:
-    from actors.node.pods.worker import Worker
-    from actors.node.runtime.machine import Container
 
-Obj = dict[str, Any]
-
-
-def held_back(worker: Worker, spec: Obj, newest: Container | None) -> str:
+def held_back(worker: PodWorker, spec: Obj, newest: Container | None) -> str:
     """What to tell; "" lets the container start and raises the delay of the next restart."""
     agent = worker.agent
     if newest is None or newest.exit_us is None:

@@ -13,10 +13,9 @@ Differs  the batch timer runs only while something waits or is to be repaired; p
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from operator import itemgetter
 from typing import Any
 
+from actors.node.patches import TYPE, condition_order
 from actors.node.pods.pod_status import OWN_CONDITIONS
 from actors.node.requests import Api
 from sim.api.objects import TERMINAL
@@ -30,7 +29,6 @@ Obj = dict[str, Any]
 BATCH_US = 10 * SECOND  # status_manager.go: syncPeriod
 WAITING_MAX = 1000  # status_manager.go: podStatusChannel; what comes beyond that is left to the batch
 PLACED = ("hostIP", "podIP", "podIPs", "nominatedNodeName")
-TYPE = itemgetter("type")
 NOTHING: Obj = {}
 
 
@@ -153,14 +151,6 @@ def _conditions_part(old: list[Obj], new: list[Obj]) -> Obj:
     return known[2]
 
 
-def condition_order(old: list[Obj], new: list[Obj]) -> Obj:
-    """The directive for the order of conditions; none where merging in place keeps it (upstream always sends it)."""
-    types = [*map(TYPE, new)]
-    if types == [*map(TYPE, old)]:
-        return {}
-    return {"$setElementOrder/conditions": [{"type": type_} for type_ in types]}
-
-
 def _conditions_patch(old: list[Obj], new: list[Obj]) -> list[Obj]:
     before = {c["type"]: c for c in old}
     changed = []
@@ -194,10 +184,10 @@ class StatusManager:
     """The one consumer of a node's pod statuses.  _sent: whose request is under way; _wanted: what it is to write."""
 
     __slots__ = (
-        "_api", "_began_us", "_calls", "_ctx", "_entries", "_patch", "_queue", "_retrying", "_sent", "_wanted", "on_deleted",
+        "_api", "_began_us", "_calls", "_ctx", "_entries", "_patch", "_queue", "_retrying", "_sent", "_wanted",
     )  # fmt: skip
 
-    def __init__(self, ctx: Context, api: Api, on_deleted: Callable[[str], None]) -> None:
+    def __init__(self, ctx: Context, api: Api) -> None:
         self._ctx = ctx
         self._api = api
         self._began_us = ctx.now_us()
@@ -208,7 +198,6 @@ class StatusManager:
         self._patch: Obj = NOTHING  # of it
         self._retrying = False
         self._entries: dict[str, Entry | Item] = {}
-        self.on_deleted = on_deleted
 
     def track(self, uid: str, item: Item) -> Entry:
         """From now on the pod has a status here."""
@@ -285,6 +274,13 @@ class StatusManager:
         if isinstance(entry, Entry) and entry.running:
             entry.running, entry.reclaimed = False, True
             self._fail(entry)
+
+    def retarget(self, uid: str, target: str) -> None:
+        """Write the pod's status to the API object with the uid `target` from now on."""
+        entry = self.entry(uid)
+        if entry is not None and entry.target != target:
+            entry.target = target
+            self.push(uid)
 
     def leave(self, uid: str) -> None:
         """Leave the pod's status to the batch."""
@@ -437,7 +433,6 @@ class StatusManager:
         entry = self._sent
         assert entry is not None
         if reply.ok or reply.code == NOT_FOUND or reply.reason == "Conflict":
-            self.on_deleted(entry.uid)
             self._next()
         else:
             self._failed(entry)

@@ -17,45 +17,40 @@ Differs  of the resyncs of a healthy pod after 60 to 90 s only those are made th
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-from actors.node.causes import caused, met_first, unseen_end
+from actors.node.pod_spec import Requests
+from actors.node.pod_work import FINISHED, SYNC, TERMINATED, TERMINATING, Reason, Work
 from actors.node.pods.actions import UNASKED, Asked, compute_actions, effective_grace_us
-from actors.node.pods.killing import kill_failed, kill_pod, run_post_start
+from actors.node.pods.container_start import start_container
+from actors.node.pods.fault_records import met_first, unseen_end
+from actors.node.pods.killing import kill_failed, kill_pod
 from actors.node.pods.pod_status import (
     DEADLINE_MESSAGE,
     DEADLINE_REASON,
     NOTHING,
-    Reason,
     View,
     ended,
     generate,
     past_deadline,
     probed,
-    reasoned,
     unseen_us,
 )
+from actors.node.pods.ports import Agent
 from actors.node.pods.prober import Probe, output_of, probe_specs
-from actors.node.pods.restarts import held_back
+from actors.node.pods.sandboxes import make_sandbox
 from actors.node.pods.status_manager import status_in
-from actors.node.runtime.call_deadlines import LATE, call
 from actors.node.runtime.machine import Container, PodRuntime
-from actors.node.runtime.sandboxes import behaviour_of, limit_memory, make_sandbox
 from actors.node.sources.references import volumes_of
-from actors.node.sources.volumes import keeps_volumes, reclaimed_after_us
+from actors.node.sources.volumes import keeps_volumes, unmounted_after_us
 from sim.api.objects import TERMINAL
+from sim.api.store import Item
+from sim.kernel.timer import Timer
 from sim.units import SECOND, format_time, parse_time
 
-if TYPE_CHECKING:
-    from actors.node.agent import NodeAgent
-    from sim.api.store import Item
-    from sim.kernel.timer import Timer
-
 Obj = dict[str, Any]
-Work = Generator[int, None, str]
 
-SYNC, TERMINATING, TERMINATED, FINISHED = "sync", "terminating", "terminated", "finished"
 RETRY_US = 10 * SECOND  # pod_workers.go: backOffPeriod, jitter 0.5
 NETWORK_RETRY_US = 1 * SECOND  # kubelet.go: backOffOnTransientErrorPeriod
 NO_NETWORK = "network is not ready: "
@@ -68,11 +63,29 @@ class Worker:
     """
 
     __slots__ = (
-        "_again", "_ending", "_held", "_made_us", "_over", "_settled_us", "_stalled", "_timer", "_work", "agent", "asked", "item", "limit_us",
-        "probes", "reasons", "removed", "requests", "runtime", "state", "uid",
+        "_again",
+        "_ending",
+        "_held",
+        "_over",
+        "_settled_us",
+        "_stalled",
+        "_timer",
+        "_work",
+        "agent",
+        "item",
+        "limit_us",
+        "made_us",
+        "probes",
+        "reasons",
+        "removed",
+        "requested_end",
+        "requests",
+        "runtime",
+        "state",
+        "uid",
     )  # fmt: skip
 
-    def __init__(self, agent: NodeAgent, uid: str, item: Item) -> None:
+    def __init__(self, agent: Agent, uid: str, item: Item) -> None:
         self.agent = agent
         self.uid = uid
         self.item = item
@@ -81,18 +94,20 @@ class Worker:
         self.runtime: PodRuntime | None = agent.machine.pods.get(uid)
         self.reasons: Mapping[str, Reason] = NOTHING
         self.probes: tuple[Probe, ...] = ()
-        self.asked = UNASKED
+        self.requested_end = UNASKED
         self.removed = False  # the source no longer has the pod
         self._ending = False  # it is being terminated
-        self._over = False  # it ends because it has come to its end, not because somebody asked for that
-        self.requests: Any = None  # what it holds of the node, once admitted
+        self._over = (
+            False  # it ends because it has come to its end, not because somebody requested_end for that
+        )
+        self.requests: Requests | None = None  # what it holds of the node, once admitted
         self._work: Work | None = None
         self._stalled: Work | None = None  # waits for the runtime to answer
         self.limit_us = -1  # when the call under way is given up
         self._again = False
         self._timer: Timer | None = None
         self._settled_us = -1  # end of the last piece of work
-        self._made_us = -1  # when a sandbox or container was made that no relist has shown yet
+        self.made_us = -1  # when a sandbox or container was made that no relist has shown yet
 
     @property
     def pod(self) -> Obj:
@@ -119,12 +134,12 @@ class Worker:
     def kill(self, *, grace_s: int | None = None, override: tuple[str, str, str] | None = None) -> None:
         """End the pod: evicted, preempted, removed from its source, or the node shuts down."""
         if self.state == SYNC:
-            self.asked = Asked(grace_s, override)
+            self.requested_end = Asked(grace_s, override)
             self._begin_termination()
         elif self.state == TERMINATING and not self._ending and override is not None:
             # of several who ask before it begins to end the last is heard, with the shortest grace
-            had_s = self.asked.grace_s
-            self.asked = Asked(min(grace_s or had_s or 0, had_s or grace_s or 0) or None, override)
+            had_s = self.requested_end.grace_s
+            self.requested_end = Asked(min(grace_s or had_s or 0, had_s or grace_s or 0) or None, override)
 
     def _begin_termination(self) -> None:
         self.state = TERMINATING  # Quirk: a sync under way is not cut short, not even one that pulls an image
@@ -160,7 +175,7 @@ class Worker:
         # What the eviction manager or a shutdown asks for does not go through the loop, nor does what follows from it; what
         # has to be tried again does.
         ends = self.state == TERMINATING
-        by_loop = self.state == SYNC or (ends and (self._ending or self.asked.override is None))
+        by_loop = self.state == SYNC or (ends and (self._ending or self.requested_end.override is None))
         if agent.runtime.silent or (by_loop and agent.loop.asleep):
             agent.loop.resume_later(self)
             return
@@ -218,14 +233,14 @@ class Worker:
         self._step(work)
 
     def answered(self) -> None:
-        """The runtime answers what it was asked."""
+        """The runtime answers what it was requested_end."""
         stalled, self._stalled = self._stalled, None
         if stalled is not None:
             self._step(stalled)
 
     @property
     def wanted(self) -> bool:
-        """Whether nobody has asked for its end."""
+        """Whether nobody has requested_end for its end."""
         return self.state == SYNC
 
     @property
@@ -238,21 +253,21 @@ class Worker:
         self._settled_us = agent.now_us
         stale = agent.container_gc.trim(self)
         if self.state == FINISHED:
-            agent.worker_finished(self)
+            agent.worker_finished(self.uid)
             return
         if error:
             base_us = NETWORK_RETRY_US if error.startswith(NO_NETWORK) else RETRY_US
             agent.ctx.call_at_us(agent.resync_after(base_us), self._retry, self._settled_us)
         if self._again or self.state == TERMINATED or (self.state == TERMINATING and not error):
-            self._again, self._made_us = False, -1  # that relist shows what was made, too
+            self._again, self.made_us = False, -1  # that relist shows what was made, too
             self._wake_at(self._ready_us())
             return
         if error:
             pass
         elif stale or self._is_unready():
             self._wake_at(agent.resync_after(agent.options.sync_frequency_us))
-        if self._made_us >= 0:  # a relist shows it, were it all that there is to see
-            shown_us, self._made_us = agent.relist_after(self._made_us), -1
+        if self.made_us >= 0:  # a relist shows it, were it all that there is to see
+            shown_us, self.made_us = agent.relist_after(self.made_us), -1
             self._wake_at(max(shown_us, self._ready_us()))
         self.observe()
 
@@ -291,8 +306,13 @@ class Worker:
         agent = self.agent
         return View(
             agent.now_us, agent.ctx.said_us, agent.host_ip, self.runtime, self.reasons, unready, unstarted,
-            self.asked.override if self.state == TERMINATING else None, self._is_late(),
+            self.requested_end.override if self.state == TERMINATING else None, self._is_late(),
         )  # fmt: skip
+
+    def sync_is_due(self) -> bool:
+        """True if the status does not show the newest ends of containers."""
+        runtime, now_us = self.runtime, self.agent.now_us
+        return runtime is not None and unseen_us(runtime, self.status, now_us) == now_us
 
     def refresh(self, *, finished: bool = False) -> Obj:
         """Compute the status and hand it to the status manager.  `finished`: nothing runs or will run."""
@@ -326,7 +346,7 @@ class Worker:
             message = NO_NETWORK + agent.runtime.network_problem
             agent.event(pod, "Warning", "NetworkNotReady", message)
             return message
-        if agent.is_static(self):
+        if agent.is_static(self.uid):
             agent.mirrors.sync(self)
         if needs := volumes_of(pod["spec"]):
             error = yield from agent.references.mount(self, needs)
@@ -372,65 +392,15 @@ class Worker:
         if actions.create_sandbox:
             if error := (yield from make_sandbox(self)):
                 return error
-            self._made_us = agent.now_us
+            self.made_us = agent.now_us
         errors = []
         for container in actions.ephemeral:
-            errors.append((yield from self._start_container(container, ended, init=False)))
+            errors.append((yield from start_container(self, container, ended, init=False)))
         if actions.init is not None:
-            errors.append((yield from self._start_container(actions.init, ended, init=True, after=first)))
+            errors.append((yield from start_container(self, actions.init, ended, init=True, after=first)))
         for container in actions.starts:
-            errors.append((yield from self._start_container(container, ended, init=False)))
+            errors.append((yield from start_container(self, container, ended, init=False)))
         return next(filter(None, errors), "")
-
-    def _start_container(
-        self, spec: Obj, ended: Mapping[str, Container], *, init: bool, after: Container | None = None
-    ) -> Work:
-        """Back-off, image, create, start.  The reason of a failure shows from the next sync on.
-
-        ended: what had ended when the sync began; after: the instance before it, if that is not kept any more
-        """
-        agent, pod, name = self.agent, self.pod, spec["name"]
-        runtime = self.runtime
-        assert runtime is not None
-        held = held_back(self, spec, ended.get(name))
-        if held:
-            return held
-        reason = yield from agent.images.ensure(self, spec)
-        if reason is not None:
-            self.reasons = reasoned(self.reasons, name, reason)
-            return reason[0]
-        target = spec.get("targetContainerName")
-        if target and runtime.newest(target) is None:
-            problem = f"unable to find target container {target}"
-        else:
-            problem = yield from agent.references.config(self, spec)
-        if problem:
-            self.reasons = reasoned(self.reasons, name, ("CreateContainerConfigError", problem))
-            agent.event(pod, "Warning", "Failed", f"Error: {problem}", container=name)
-            return "CreateContainerConfigError"
-        if not (yield from call(self, agent.spec.profile.start_us)):
-            self.reasons = reasoned(self.reasons, name, ("CreateContainerError", LATE))
-            agent.event(pod, "Warning", "Failed", f"Error: {LATE}", container=name)
-            return "CreateContainerError"
-        profile, kernel = agent.spec.profile, agent.ctx.kernel
-        behaviour = behaviour_of(self, pod, name, init)
-        agent.event(pod, "Normal", "Created", f"Created container {name}", container=name)
-        by = profile.imposed(pod, name, init, "start_error" if behaviour.start_error else "exit_after_us")
-        container = agent.machine.start(runtime, name, spec["image"], behaviour, agent.now_us, by, after)
-        self._made_us = agent.now_us
-        if behaviour.start_error:
-            self.reasons = reasoned(self.reasons, name, ("RunContainerError", behaviour.start_error))
-            with caused(kernel, met_first(runtime, container, by)):
-                agent.event(pod, "Warning", "Failed", f"Error: {container.message}", container=name)
-            return "RunContainerError"
-        self.reasons = reasoned(self.reasons, name, None)
-        if behaviour.uses_much:
-            by = profile.imposed(pod, name, init, "memory_bytes")
-            limit_memory(self, spec, container, by)
-            with caused(kernel, met_first(runtime, container, by)):
-                agent.consider_pressure()
-        agent.event(pod, "Normal", "Started", f"Started container {name}", container=name)
-        return (yield from run_post_start(self, spec, container))
 
     # --- the end ------------------------------------------------------------------------------------------
 
@@ -442,8 +412,8 @@ class Worker:
         self._look_at_probes()
         self._stop_probes("Liveness", "Startup")
         if self.runtime is not None:
-            asked = not self._over or "deletionTimestamp" in self.pod["metadata"]
-            stop_us = effective_grace_us(self.pod, self.asked.grace_s) if asked else None
+            requested_end = not self._over or "deletionTimestamp" in self.pod["metadata"]
+            stop_us = effective_grace_us(self.pod, self.requested_end.grace_s) if requested_end else None
             if error := (yield from kill_pod(self, self.runtime, stop_us)):
                 agent.event(self.pod, "Warning", "FailedKillPod", f"error killing pod: {error}")
                 return error
@@ -452,7 +422,7 @@ class Worker:
         entry = agent.statuses.entry(self.uid)
         if entry is not None:
             entry.running = False
-        agent.worker_stopped(self)
+        agent.worker_stopped(self.uid)
         return ""
 
     def _finish(self) -> Work:
@@ -460,12 +430,13 @@ class Worker:
         agent = self.agent
         self._tell_late()
         self.refresh()
-        yield reclaimed_after_us(self)
+        keeps = keeps_volumes(self.pod, agent.options)
+        yield agent.housekeeping_after_us() if keeps else unmounted_after_us(agent.dice)
         self.state = FINISHED
         entry = agent.statuses.entry(self.uid)
         if entry is not None:
             entry.reclaimed = True
-            if keeps_volumes(self):
+            if keeps:
                 agent.statuses.leave(self.uid)
             else:
                 self.refresh(finished=True)
@@ -489,7 +460,7 @@ class Worker:
             if probe.kind == "Readiness" and probe.result != "Success" and self._has_started(probe.container):
                 probe.check()
             else:
-                probe.look()
+                probe.replan()
 
     def _is_unready(self) -> bool:
         """Whether a sync would probe something sooner than its own ticks do."""
@@ -565,7 +536,7 @@ class Worker:
         if probe.kind == "Startup" and result == "Success":
             for other in self.probes:
                 if other.container == probe.container and other.kind != "Startup":
-                    other.look()
+                    other.replan()
         if result == "Failure" or probe.kind != "Readiness" or not self._is_ready():
             self._follow()
 
@@ -581,8 +552,8 @@ class Worker:
         told = all(s["started"] and s["ready"] for s in self.status.get("containerStatuses") or ())
         return told and all(p.result == "Success" for p in self.probes if p.kind != "Liveness")
 
-    def look(self) -> None:
+    def replan(self) -> None:
         """Something in the machine changed by a fault: plan anew what it can lead to."""
         for probe in self.probes:
-            probe.look()
+            probe.replan()
         self.observe()

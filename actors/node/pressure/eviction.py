@@ -15,12 +15,11 @@ Differs  the memory cgroup's notifications (--kernel-memcg-notification) are tho
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from actors.node.causes import caused
-from actors.node.pods.admit import amount, is_critical, requests_of
-from actors.node.pods.pod_status import priority_of
-from actors.node.pods.worker import FINISHED, TERMINATED
+from actors.node.pod_spec import amount, is_critical, priority_of, requests_of
+from actors.node.pod_work import FINISHED, TERMINATED, KillablePod, Killer
 from actors.node.pressure.eviction_decide import (
     ALLOCATABLE,
     MEMORY_SIGNALS,
@@ -40,7 +39,7 @@ from actors.node.pressure.eviction_decide import (
     thresholds_of,
     whole_limit,
 )
-from actors.node.pressure.forecast import (
+from actors.node.runtime.forecast import (
     SIGNALS,
     available,
     capacity,
@@ -50,15 +49,12 @@ from actors.node.pressure.forecast import (
     memory_of,
     pods_use,
     pods_use_most,
-    shared,
     turns,
 )
 from actors.node.runtime.machine import Container, Machine, PodRuntime
+from actors.node.runtime.ports import RuntimeHost
+from actors.node.runtime.profile import NodeSpec
 from sim.units import SECOND, quantity_value
-
-if TYPE_CHECKING:
-    from actors.node.agent import NodeAgent
-    from actors.node.pods.worker import Worker
 
 Obj = dict[str, Any]
 
@@ -68,7 +64,96 @@ CLEANUP_WAIT_US = 30 * SECOND  # eviction_manager.go: podCleanupTimeout
 RESOURCES = {signal: resource for resource, signal in SIGNALS.items()} | {ALLOCATABLE: "memory"}
 GONE = (TERMINATED, FINISHED)
 NO_PAST = Past()
-Eviction = tuple["Worker", int, str, Mapping[str, str]]  # grace period in seconds, message, annotations
+
+
+class EvictablePod(KillablePod, Protocol):
+    """A pod worker as seen by the eviction manager.
+
+    runtime: the pod's sandbox and containers; None before the first sandbox
+    """
+
+    runtime: PodRuntime | None
+
+
+class RuntimeState(Protocol):
+    """The container runtime.  up: True once it was ready."""
+
+    up: bool
+
+    @property
+    def silent(self) -> bool:
+        """True while calls that change nothing get no answer."""
+        ...
+
+
+class DeadContainers(Protocol):
+    """The garbage collection of dead containers."""
+
+    def collect(self, *, ended: bool = False) -> None:
+        """Remove dead containers; with `ended`, also those of pods that have ended."""
+        ...
+
+
+class UnusedImages(Protocol):
+    """The garbage collection of images."""
+
+    def clear(self) -> None:
+        """Remove every image that no container uses."""
+        ...
+
+
+class Owner(RuntimeHost, Protocol):
+    """What the eviction manager uses of the node agent."""
+
+    spec: NodeSpec
+
+    @property
+    def runtime(self) -> RuntimeState:
+        """The container runtime."""
+        ...
+
+    @property
+    def workers(self) -> Mapping[str, EvictablePod]:
+        """The workers of all pods, by uid."""
+        ...
+
+    @property
+    def kills(self) -> Killer:
+        """Ends pods."""
+        ...
+
+    @property
+    def container_gc(self) -> DeadContainers:
+        """The garbage collection of dead containers."""
+        ...
+
+    @property
+    def image_gc(self) -> UnusedImages:
+        """The garbage collection of images."""
+        ...
+
+    def is_static(self, uid: str) -> bool:
+        """True if the pod comes from the manifest directory."""
+        ...
+
+    def node_changed(self) -> None:
+        """The node's conditions have changed."""
+        ...
+
+    def event(
+        self,
+        pod: Obj,
+        type_: str,
+        reason: str,
+        message: str,
+        container: str = "",
+        annotations: Mapping[str, str] | None = None,
+    ) -> None:
+        """Record an event about a pod."""
+        ...
+
+
+Eviction = tuple[EvictablePod, int, str, Mapping[str, str]]  # pod, grace in seconds, message, annotations
 
 
 def _writes(container: Container) -> bool:
@@ -100,7 +185,7 @@ def _left_in_logs(machine: Machine, runtime: PodRuntime, running: Container, now
     return sum(log_bytes_of(machine, one, now_us) for one in others)
 
 
-def _is_active(worker: Worker) -> bool:
+def _is_active(worker: EvictablePod) -> bool:
     """Whether the pod counts: it does while anything of it runs, but for one that was deleted by force."""
     return worker.state not in GONE and not worker.removed
 
@@ -113,7 +198,7 @@ class Evictor:
         "past",
     )  # fmt: skip
 
-    def __init__(self, agent: NodeAgent) -> None:
+    def __init__(self, agent: Owner) -> None:
         self._agent = agent
         self._thresholds: tuple[Threshold, ...] | None = None
         self._tick_us = agent.now_us  # an instant of the loop's rhythm
@@ -121,7 +206,7 @@ class Evictor:
         self._due_us = -1
         self._crossing_us = -1  # when memory falls below a threshold next, if that is told
         self._heard = False  # the check under way is one that was brought about by that
-        self._killing: list[Worker] = []  # to be evicted, or evicted and not yet cleaned up after
+        self._killing: list[EvictablePod] = []  # to be evicted, or evicted and not yet cleaned up after
         self._queue: list[Eviction] = []  # those of them whose turn has not come
         self._cleaning = False
         self._why = 0  # the record behind the last check
@@ -277,8 +362,8 @@ class Evictor:
         """The record by which something is short now, or no longer is; what runs now if no fault of the machine did it."""
         machine, short = self._agent.machine, [one.signal for one in self.past.since_us]
         # what nodes reserve is kept from pods, whatever else uses memory
-        resources = [shared(machine, RESOURCES[signal]) for signal in short if signal != ALLOCATABLE]
-        if by_fault := machine.blamed(*(one for one in resources if one in machine.outside)):
+        resources = [machine.shared(RESOURCES[signal]) for signal in short if signal != ALLOCATABLE]
+        if by_fault := machine.fault_record(*(one for one in resources if one in machine.outside)):
             return by_fault
         return machine.eased if not short and machine.eased > self._why else self._agent.ctx.kernel.cause
 
@@ -309,7 +394,7 @@ class Evictor:
         }
         for candidate in rank(threshold.signal, [c for c, _ in found.values()]):
             worker = found[candidate.name][1]
-            if is_critical(worker.pod, agent.is_static(worker)):
+            if is_critical(worker.pod, agent.is_static(worker.uid)):
                 continue
             message, annotations = eviction_message(resource, candidate)
             grace_s = agent.options.eviction_max_pod_grace_period_s if threshold.grace_us else 0
@@ -366,7 +451,7 @@ class Evictor:
 
     # --- pods ---------------------------------------------------------------------------------------------
 
-    def _candidate(self, worker: Worker, signal: str) -> Candidate | None:
+    def _candidate(self, worker: EvictablePod, signal: str) -> Candidate | None:
         """The pod as the ranking sees it.
 
         Quirk: one that is being killed already, for whatever reason, is chosen as ever, and the next pod waits for it.
@@ -426,7 +511,7 @@ class Evictor:
 
     # --- limits of local storage --------------------------------------------------------------------------
 
-    def _over_limits(self) -> list[tuple[Worker, str]]:
+    def _over_limits(self) -> list[tuple[EvictablePod, str]]:
         """Pods that write more than they may, each with the reason."""
         agent, found = self._agent, []
         for worker in agent.workers.values():
@@ -434,7 +519,7 @@ class Evictor:
             if not _is_active(worker) or runtime is None or not any(map(_writes, runtime.containers)):
                 continue
             text = over_local_limit(self._local_use(worker.pod["spec"], runtime))
-            if text and not is_critical(worker.pod, agent.is_static(worker)):
+            if text and not is_critical(worker.pod, agent.is_static(worker.uid)):
                 found.append((worker, text))
         return found
 

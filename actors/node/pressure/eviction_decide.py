@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from actors.node.heartbeat.node_status import threshold_value
+from actors.node.thresholds import threshold_value
 from sim.options.node_agent import NodeAgentOptions
 from sim.units import (
     BINARY_SI,

@@ -9,17 +9,27 @@ Differs  a call that is given up has done nothing.
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from actors.node.pods.worker import Worker
+from actors.node.runtime.ports import Host
 
 SANDBOX_PATIENCE = 2  # remote_runtime.go: RunPodSandbox waits twice as long
 LATE = "context deadline exceeded"
 GIVEN_UP = f"rpc error: code = DeadlineExceeded desc = {LATE}"
 
 
-def call(worker: Worker, took_us: int, patience: int = 1, grace_us: int = 0) -> Generator[int, None, bool]:
+class Calling(Protocol):
+    """A pod worker as seen by a call.  limit_us: when the call is given up, -1 without a call."""
+
+    limit_us: int
+
+    @property
+    def agent(self) -> Host:
+        """The agent that runs the worker."""
+        ...
+
+
+def call(worker: Calling, took_us: int, patience: int = 1, grace_us: int = 0) -> Generator[int, None, bool]:
     """A call that a quick runtime answers after so long (below zero: before now); False: it is given up.
 
     grace_us: what the runtime itself is told to wait for

@@ -12,18 +12,14 @@ Differs  what is removed while a sync goes on is removed when that is over.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
-from actors.node.pods.pod_status import unseen_us
-from actors.node.pods.worker import FINISHED, SYNC
+from actors.node.pod_work import FINISHED, SYNC, Obj, Reason
 from actors.node.runtime.call_deadlines import GIVEN_UP
 from actors.node.runtime.machine import Container, PodRuntime
+from actors.node.runtime.ports import RuntimeHost
 from sim.units import MINUTE
-
-if TYPE_CHECKING:
-    from actors.node.agent import NodeAgent
-    from actors.node.pods.worker import Worker
 
 PERIOD_US = 1 * MINUTE  # kubelet.go: ContainerGCPeriod
 LEAST = 1  # kubelet.go: minDeadContainerInPod
@@ -50,12 +46,82 @@ def excess(units: Sequence[Unit], each: int, whole: int) -> list[Container]:
     return gone + surplus(rest, whole)
 
 
+class CollectedPod(Protocol):
+    """A pod worker as seen by the garbage collection of its containers.
+
+    runtime: the pod's sandbox and containers; None before the first sandbox
+    reasons: why containers did not start when that was last tried
+    """
+
+    uid: str
+    state: str
+    runtime: PodRuntime | None
+    reasons: Mapping[str, Reason]
+
+    @property
+    def pod(self) -> Obj:
+        """The newest object of the pod."""
+        ...
+
+    def sync_is_due(self) -> bool:
+        """True if the pod's status does not show the newest ends of containers."""
+        ...
+
+    def resync(self) -> None:
+        """Run the next regular sync, which is left out otherwise."""
+        ...
+
+
+class Images(Protocol):
+    """The garbage collection of images, which must know which containers are removed."""
+
+    def drop(self, uid: str, gone: Sequence[Container]) -> None:
+        """Remove dead containers of a pod."""
+        ...
+
+
+class WaitingPods(Protocol):
+    """The critical pods that wait for room, which have no worker yet."""
+
+    def holds(self, uid: str) -> bool:
+        """True if the pod waits for room."""
+        ...
+
+
+class Owner(RuntimeHost, Protocol):
+    """What the collection uses of the node agent.
+
+    sources_ready: True once the API has listed the node's pods
+    """
+
+    sources_ready: bool
+
+    @property
+    def workers(self) -> Mapping[str, CollectedPod]:
+        """The workers of all pods, by uid."""
+        ...
+
+    @property
+    def image_gc(self) -> Images:
+        """The garbage collection of images."""
+        ...
+
+    @property
+    def preemption(self) -> WaitingPods:
+        """The critical pods that wait for room."""
+        ...
+
+    def relist_after(self, at_us: int) -> int:
+        """When the first relist of the runtime that begins strictly after an instant has ended."""
+        ...
+
+
 class ContainerGC:
     """One agent's container garbage collection.  _asked_us: of the pass that waits for the runtime, -1 if none does."""
 
     __slots__ = ("_agent", "_asked_us", "_began_us", "_due", "_keeps")
 
-    def __init__(self, agent: NodeAgent) -> None:
+    def __init__(self, agent: Owner) -> None:
         self._agent = agent
         self._began_us = agent.now_us
         self._asked_us = -1
@@ -73,7 +139,7 @@ class ContainerGC:
 
     # --- when a container has ended -----------------------------------------------------------------------
 
-    def trim(self, worker: Worker) -> bool:
+    def trim(self, worker: CollectedPod) -> bool:
         """Keep the newest dead instances whose ends a relist has shown.
 
         Returns whether the pod's status tells of one that is gone until it is worked out again.
@@ -94,9 +160,8 @@ class ContainerGC:
             not newest.running(now_us) for one in gone if (newest := runtime.newest(one.name)) is not None
         )
 
-    def _trim_later(self, worker: Worker) -> None:
-        runtime, now_us = worker.runtime, self._agent.now_us
-        if runtime is not None and unseen_us(runtime, worker.status, now_us) == now_us:
+    def _trim_later(self, worker: CollectedPod) -> None:
+        if worker.sync_is_due():
             return  # the sync that is due now does it
         if self.trim(worker):
             _show(worker)
@@ -179,7 +244,7 @@ class ContainerGC:
         return worker.state == FINISHED and (ended or deleted)
 
 
-def _show(worker: Worker) -> None:
+def _show(worker: CollectedPod) -> None:
     """Its next sync tells of what is left: one that waits to start something anyhow, or a regular one."""
     if worker.state == SYNC and not worker.reasons:
         worker.resync()

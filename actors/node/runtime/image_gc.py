@@ -17,14 +17,12 @@ Differs  images that were last used, and found, at the same time go by name.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from actors.node.pressure.forecast import available, capacity, first_below, least_available, turns
+from actors.node.runtime.forecast import available, capacity, first_below, least_available, turns
+from actors.node.runtime.machine import Container
+from actors.node.runtime.ports import RuntimeHost
 from sim.units import MINUTE, SECOND
-
-if TYPE_CHECKING:
-    from actors.node.agent import NodeAgent
-    from actors.node.runtime.machine import Container
 
 PERIOD_US = 5 * MINUTE  # kubelet.go: ImageGCPeriod; image_gc_manager.go: detectImages runs as often
 LIST_US = 30 * SECOND  # image_gc_manager.go: imageCache
@@ -59,6 +57,23 @@ def _after(turn_us: int, at_us: int) -> int:
     return at_us + PERIOD_US - (at_us - turn_us) % PERIOD_US
 
 
+class NodeStatus(Protocol):
+    """The node's status, which lists the images."""
+
+    def list_images(self) -> None:
+        """Show the images that the machine holds now."""
+        ...
+
+
+class Owner(RuntimeHost, Protocol):
+    """What the collection uses of the node agent."""
+
+    @property
+    def node_loop(self) -> NodeStatus:
+        """The loop that writes the node's status."""
+        ...
+
+
 class ImageGC:
     """One agent's image garbage collection.
 
@@ -81,7 +96,7 @@ class ImageGC:
         "_turn_us",
     )
 
-    def __init__(self, agent: NodeAgent) -> None:
+    def __init__(self, agent: Owner) -> None:
         self._agent = agent
         self._began_us = self._turn_us = agent.now_us
         self._asked_us = -1

@@ -5,6 +5,7 @@ Mirrors  docker distribution reference/{normalize,regexp}.go, by which pkg/util/
 
 from __future__ import annotations
 
+import hashlib
 import re
 from functools import lru_cache
 
@@ -28,3 +29,12 @@ def fault_of(image: str) -> str:
     if path.lower() != path:
         return "invalid reference format: repository name must be lowercase"
     return "" if _REFERENCE.fullmatch(f"{head}/{rest}") else "invalid reference format"
+
+
+@lru_cache(maxsize=1024)
+def image_id(image: str) -> str:
+    """The image by its digest, which is not a real one: stable, of the right form, and the same on every node."""
+    name, _, digest = image.partition("@")
+    head, slash, last = name.rpartition("/")
+    digest = digest or f"sha256:{hashlib.sha256(image.encode()).hexdigest()}"
+    return f"{head}{slash}{last.partition(':')[0]}@{digest}"

@@ -10,21 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Protocol
 
+from actors.node.backoff import Backoff
 from actors.node.causes import caused
-from actors.node.pods.backoff import Backoff
-from actors.node.pods.pod_status import Reason
+from actors.node.pod_work import WAIT, Obj, Reason, Work, WorkingPod
 from actors.node.runtime.image_names import fault_of
+from actors.node.runtime.ports import RuntimeHost
+from actors.node.runtime.profile import NodeSpec
 from sim.client.rest.limiter import TokenBucket
 from sim.units import format_duration
 
-if TYPE_CHECKING:
-    from actors.node.agent import NodeAgent
-    from actors.node.pods.worker import Worker
-
-Obj = dict[str, Any]
-WAIT = -1  # the puller calls `Worker.proceed`
 TOO_FAST = "pull QPS exceeded"
 
 
@@ -32,12 +28,35 @@ TOO_FAST = "pull QPS exceeded"
 class Pull:
     """One try to pull an image.  cause: what led to it; took_us, error: how it goes, known when its turn has come."""
 
-    worker: Worker
-    work: Any
+    worker: WorkingPod
+    work: Work
     image: str
     cause: int
     took_us: int = 0
     error: str | None = None
+
+
+class ImageList(Protocol):
+    """The garbage collection of images."""
+
+    def pulled(self, image: str) -> None:
+        """An image that the machine did not hold takes room now."""
+        ...
+
+
+class Owner(RuntimeHost, Protocol):
+    """What the image manager uses of the node agent."""
+
+    spec: NodeSpec
+
+    @property
+    def image_gc(self) -> ImageList:
+        """The garbage collection of images."""
+        ...
+
+    def event(self, pod: Obj, type_: str, reason: str, message: str, container: str = "") -> None:
+        """Record an event about a container of a pod."""
+        ...
 
 
 class Images:
@@ -45,7 +64,7 @@ class Images:
 
     __slots__ = ("_agent", "_back_off", "_pulling", "_queue", "_registry")
 
-    def __init__(self, agent: NodeAgent) -> None:
+    def __init__(self, agent: Owner) -> None:
         self._agent = agent
         self._back_off = Backoff()
         self._queue: list[Pull] = []
@@ -61,7 +80,7 @@ class Images:
             return False
         return image not in machine.missing if profile.warm else image in machine.images
 
-    def ensure(self, worker: Worker, spec: Obj) -> Generator[int, None, Reason | None]:
+    def ensure(self, worker: WorkingPod, spec: Obj) -> Generator[int, None, Reason | None]:
         """Make the image be there.  Returns why it is not, or None."""
         agent, image, name = self._agent, spec["image"], spec["name"]
         fault = fault_of(image)
@@ -86,6 +105,7 @@ class Images:
             return self._failed(worker, name, "ImagePullBackOff", message)
         agent.event(worker.pod, "Normal", "Pulling", f'Pulling image "{image}"', container=name)
         began_us = agent.now_us
+        assert worker.work is not None
         pull = Pull(worker, worker.work, image, agent.ctx.kernel.cause)
         if agent.options.serialize_image_pulls:
             self._queue.append(pull)
@@ -113,7 +133,7 @@ class Images:
         agent.event(worker.pod, "Normal", "Pulled", text, container=name)
         return None
 
-    def _failed(self, worker: Worker, name: str, reason: str, message: str) -> Reason:
+    def _failed(self, worker: WorkingPod, name: str, reason: str, message: str) -> Reason:
         self._agent.event(worker.pod, "Warning", "Failed", f"Error: {reason}", container=name)
         return reason, message
 

@@ -11,12 +11,8 @@ Differs  a pass takes no time.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from actors.node.runtime.ports import RuntimeHost
 from sim.units import SECOND
-
-if TYPE_CHECKING:
-    from actors.node.agent import NodeAgent
 
 PERIOD_US = 10 * SECOND  # logMonitoringPeriod
 
@@ -26,7 +22,7 @@ class LogRotation:
 
     __slots__ = ("_agent", "_began_us", "_due")
 
-    def __init__(self, agent: NodeAgent) -> None:
+    def __init__(self, agent: RuntimeHost) -> None:
         self._agent = agent
         self._began_us = -1
         self._due = False

@@ -22,9 +22,9 @@ from sys import intern
 from types import MappingProxyType
 from typing import Any
 
-from actors.node.pressure.forecast import Most, Ramp, oom_us, pressed, shared
 from actors.node.runtime.log_files import LogFiles
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Override, manifest_file
+from actors.node.runtime.ramps import Most, Ramp
 
 _NONE: Mapping[Any, Any] = MappingProxyType({})
 
@@ -151,6 +151,14 @@ class Container:
                 if after_us is not None
             ]
         return min([at_us for at_us in times if at_us > now_us], default=None)
+
+    def out_of_memory_us(self, limit: int) -> int | None:
+        """When the kernel ends the container for using more than `limit` bytes; None if it never does."""
+        behaviour = self.behaviour
+        if behaviour.memory_bytes <= limit:
+            return None
+        # The ramp reaches the limit at the quotient and is above it one microsecond later.
+        return self.started_us + behaviour.memory_ramp_us * limit // behaviour.memory_bytes + 1
 
     def end(
         self, at_us: int, code: int, reason: str = "", message: str = "", by: Override | None = None
@@ -315,9 +323,16 @@ class Machine:
         else:
             self.troubles.pop(what, None)
 
-    def blamed(self, *whats: str) -> int:
+    def fault_record(self, *whats: str) -> int:
         """The record of the last of these troubles; 0 if there is none.  For who finds them, and did not see them come."""
         return max((self.troubles.get(what, 0) for what in whats), default=0)
+
+    def shared(self, resource: str) -> str:
+        """The resource that a resource shares its amount with.
+
+        Images use the node's file system unless they have a file system of their own.
+        """
+        return resource if self.spec.profile.image_disk_bytes else resource.replace("imagefs", "nodefs")
 
     def forget_agent(self) -> None:
         """The agent's process has ended."""
@@ -406,7 +421,7 @@ class Machine:
 
     def limit_memory(self, container: Container, limit: int, now_us: int, by: Override | None = None) -> None:
         """The kernel ends the container when it uses more than so many bytes, which it does by this fault."""
-        at_us = oom_us(container, limit)
+        at_us = container.out_of_memory_us(limit)
         if at_us is not None:
             container.end(max(at_us, now_us), SIGKILL_CODE, "OOMKilled", by=by)
 
@@ -455,21 +470,14 @@ class Machine:
         container.unhealthy = None if healthy is None else not healthy
         self.changed(None)
 
-    def set_pressure(self, resource: str, available: int, now_us: int, ramp_us: int = 0) -> None:
-        """Let only so much of a resource (`pressure.SIGNALS`) stay available, given what pods use now.
-
-        Reached in a straight line over `ramp_us`.  What pods use from then on, or give back, comes on top.
-        """
-        self.press(resource, [pressed(self, shared(self, resource), available, now_us, ramp_us)])
-
     def press(self, resource: str, uses: Sequence[Ramp]) -> None:
         """From now on these use the resource beside the pods."""
-        self.outside[shared(self, resource)] = uses[0] if len(uses) == 1 else Most(tuple(uses))
+        self.outside[self.shared(resource)] = uses[0] if len(uses) == 1 else Most(tuple(uses))
         self.changed(None)
 
     def end_pressure(self, resource: str) -> None:
         """Nothing but pods uses the resource from now on."""
-        self.outside.pop(shared(self, resource), None)
+        self.outside.pop(self.shared(resource), None)
         self.changed(None)
 
     def power_loss(self, now_us: int) -> None:

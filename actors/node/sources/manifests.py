@@ -17,17 +17,93 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from actors.node.runtime.ports import Host
+from actors.node.runtime.profile import NodeSpec
 from actors.node.sources.mirrors import static_pod
 from sim.api.store import Item
-
-if TYPE_CHECKING:
-    from actors.node.agent import NodeAgent
+from sim.ident import Names
 
 Obj = dict[str, Any]
 Key = tuple[str, str]
 _NONE: Mapping[Any, Any] = MappingProxyType({})
+
+
+class UpdatedPod(Protocol):
+    """A pod worker as seen by the source of its pod."""
+
+    def update(self, item: Item) -> None:
+        """Take over a new state of the pod's object."""
+        ...
+
+
+class Loop(Protocol):
+    """The agent's sync loop, which handles nothing while the runtime reports an error."""
+
+    @property
+    def asleep(self) -> bool:
+        """True while the loop handles nothing."""
+        ...
+
+    def handle_later(self, handler: Callable[..., None], *what: Any) -> None:
+        """Call a handler when the loop goes on."""
+        ...
+
+
+class StaticPods(Protocol):
+    """The static pods, which the API shows as mirror pods."""
+
+    def expect(self, pod: Obj) -> None:
+        """A static pod exists from now on."""
+        ...
+
+    def dismiss(self, uid: str) -> None:
+        """A static pod no longer exists."""
+        ...
+
+
+class WaitingPods(Protocol):
+    """The critical pods that wait for room, which have no worker yet."""
+
+    def drop(self, uid: str) -> None:
+        """A pod no longer exists."""
+        ...
+
+
+class Owner(Host, Protocol):
+    """What the file source uses of the node agent."""
+
+    spec: NodeSpec
+    names: Names
+
+    @property
+    def loop(self) -> Loop:
+        """The agent's sync loop."""
+        ...
+
+    @property
+    def mirrors(self) -> StaticPods:
+        """The static pods and their mirrors."""
+        ...
+
+    @property
+    def preemption(self) -> WaitingPods:
+        """The critical pods that wait for room."""
+        ...
+
+    @property
+    def workers(self) -> Mapping[str, UpdatedPod]:
+        """The workers of all pods, by uid."""
+        ...
+
+    def pod_added(self, item: Item, pod: Obj) -> None:
+        """Admit a new pod and start its worker."""
+        ...
+
+    def pod_removed(self, uid: str) -> None:
+        """End a pod that its source no longer has."""
+        ...
 
 
 class Manifests:
@@ -39,7 +115,7 @@ class Manifests:
 
     __slots__ = ("_agent", "_began_us", "_files", "_listing", "_returning", "_sent", "_store")
 
-    def __init__(self, agent: NodeAgent) -> None:
+    def __init__(self, agent: Owner) -> None:
         self._agent = agent
         self._began_us = agent.now_us
         self._store: Mapping[Key, Obj] = _NONE
@@ -158,9 +234,8 @@ class Manifests:
         if uid in self._returning:
             self._returning = _without(self._returning, uid)
         agent.preemption.drop(uid)
-        worker = agent.workers.get(uid)
-        if worker is not None:
-            agent.pod_removed(worker)
+        if uid in agent.workers:
+            agent.pod_removed(uid)
 
 
 def _without(held: Mapping[Any, Any], key: object) -> dict[Any, Any]:

@@ -17,16 +17,16 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from actors.node.pod_work import TERMINATING
+from actors.node.requests import Api
 from sim.api.store import Item
 from sim.api.types import Reply
 from sim.ident import Names
+from sim.kernel.actor import Context
+from sim.options.node_agent import NodeAgentOptions
 from sim.units import format_micro_time
-
-if TYPE_CHECKING:
-    from actors.node.agent import NodeAgent
-    from actors.node.pods.worker import Worker
 
 Obj = dict[str, Any]
 
@@ -81,12 +81,97 @@ def mirror_of(pod: Obj, node: Obj, names: Names) -> Obj:
     }
 
 
+class StaticPod(Protocol):
+    """The worker of a static pod.  removed: True if the pod is no longer in the manifest directory."""
+
+    uid: str
+    state: str
+    removed: bool
+
+    @property
+    def pod(self) -> Obj:
+        """The newest object of the pod."""
+        ...
+
+    def wake(self) -> None:
+        """Do the next piece of work."""
+        ...
+
+
+class Statuses(Protocol):
+    """The statuses of pods on their way to the API."""
+
+    def retarget(self, uid: str, target: str) -> None:
+        """Write the pod's status to the API object with the uid `target`."""
+        ...
+
+
+class Files(Protocol):
+    """The manifest directory."""
+
+    def returns(self, uid: str) -> bool:
+        """True if the pod is to start again when its worker has finished."""
+        ...
+
+
+class Registration(Protocol):
+    """The registration of the node.  registered: True once the API holds the Node object."""
+
+    registered: bool
+
+
+class Owner(Protocol):
+    """What the mirrors use of the node agent.
+
+    sources_ready: True once the API has listed the node's pods
+    """
+
+    ctx: Context
+    api: Api
+    names: Names
+    options: NodeAgentOptions
+    sources_ready: bool
+
+    @property
+    def workers(self) -> Mapping[str, StaticPod]:
+        """The workers of all pods, by uid."""
+        ...
+
+    @property
+    def statuses(self) -> Statuses:
+        """The statuses of pods on their way to the API."""
+        ...
+
+    @property
+    def manifests(self) -> Files:
+        """The manifest directory."""
+        ...
+
+    @property
+    def node_loop(self) -> Registration:
+        """The registration of the node."""
+        ...
+
+    @property
+    def node(self) -> Obj:
+        """The newest Node object; empty before the first."""
+        ...
+
+    def resync_after(self, base_us: int) -> int:
+        """The tick at which a pod is synced again after a wait with jitter."""
+        ...
+
+    def housekeep_later(self) -> None:
+        """Run the next housekeeping, which is left out otherwise."""
+        ...
+
+
 class Mirrors:
     """The static pods of one agent and what is known of their mirrors (by namespace and name).  `uids`: of the former."""
 
     __slots__ = ("_agent", "_busy", "_known", "_later", "_started", "_static", "uids")
 
-    def __init__(self, agent: NodeAgent) -> None:
+    def __init__(self, agent: Owner) -> None:
         self._agent = agent
         self._static: Mapping[tuple[str, str], str] = _NONE
         self._known: dict[tuple[str, str], Obj] = {}
@@ -108,7 +193,7 @@ class Mirrors:
         self._static = {key: held for key, held in self._static.items() if held != uid}
         self.uids = tuple(self._static.values())
 
-    def may_start(self, worker: Worker) -> bool:
+    def may_start(self, worker: StaticPod) -> bool:
         """Whether nothing is left of another static pod of its name."""
         if worker.uid not in self.uids:
             return True
@@ -117,12 +202,12 @@ class Mirrors:
             self._started = {**self._started, key: worker.uid}
         return self._started[key] == worker.uid
 
-    def stopped(self, worker: Worker) -> None:
+    def stopped(self, worker: StaticPod) -> None:
         """Nothing of the pod runs any more."""
         if worker.removed and _key(worker.pod) in self._known:
             self._agent.housekeep_later()
 
-    def finished(self, worker: Worker) -> None:
+    def finished(self, worker: StaticPod) -> None:
         """Its worker has done all that there was to do."""
         if self._started and self._started.get(key := _key(worker.pod)) == worker.uid:
             self._started = {one: uid for one, uid in self._started.items() if one != key}
@@ -164,15 +249,12 @@ class Mirrors:
     def _is_ending(self, key: tuple[str, str]) -> bool:
         """Whether something of the static pod that had this name may run."""
         worker = self._agent.workers.get(self._started.get(key, ""))
-        return worker is not None and worker.state == "terminating"
+        return worker is not None and worker.state == TERMINATING
 
-    def _target(self, worker: Worker, pod: Obj) -> None:
-        entry = self._agent.statuses.entry(worker.uid)
-        if entry is not None and entry.target != pod["metadata"]["uid"]:
-            entry.target = pod["metadata"]["uid"]
-            self._agent.statuses.push(worker.uid)
+    def _target(self, worker: StaticPod, pod: Obj) -> None:
+        self._agent.statuses.retarget(worker.uid, pod["metadata"]["uid"])
 
-    def sync(self, worker: Worker) -> None:
+    def sync(self, worker: StaticPod) -> None:
         """Make or replace the mirror of a static pod."""
         agent, meta = self._agent, worker.pod["metadata"]
         key = meta["namespace"], meta["name"]
@@ -189,7 +271,7 @@ class Mirrors:
             self._busy[key] = ""
             agent.api.delete_pod(*key, held["uid"], lambda reply: self._deleted(worker, key, reply))
 
-    def _deleted(self, worker: Worker, key: tuple[str, str], reply: Reply) -> None:
+    def _deleted(self, worker: StaticPod, key: tuple[str, str], reply: Reply) -> None:
         """Only in the place of one that this has deleted there is a new one at once."""
         self._busy.pop(key, None)
         if reply.ok:
@@ -197,7 +279,7 @@ class Mirrors:
         else:
             self._try_later(worker)
 
-    def _create(self, worker: Worker, key: tuple[str, str]) -> None:
+    def _create(self, worker: StaticPod, key: tuple[str, str]) -> None:
         agent = self._agent
         node = agent.node
         if node and not node["metadata"].get("deletionTimestamp"):
@@ -208,7 +290,7 @@ class Mirrors:
         elif agent.node_loop.registered:
             self._try_later(worker)
 
-    def _created(self, worker: Worker, key: tuple[str, str], reply: Reply) -> None:
+    def _created(self, worker: StaticPod, key: tuple[str, str], reply: Reply) -> None:
         gone = self._busy.pop(key)
         if reply.ok and gone in (ANY, reply.obj["metadata"]["uid"]):
             worker.wake()  # the source knows better; if it knows of none, another one is made
@@ -218,13 +300,13 @@ class Mirrors:
         elif reply.reason != "AlreadyExists":  # else the source will show it
             self._try_later(worker)
 
-    def _try_later(self, worker: Worker) -> None:
+    def _try_later(self, worker: StaticPod) -> None:
         if worker.uid not in self._later:
             self._later = (*self._later, worker.uid)
             agent = self._agent
             agent.ctx.call_at_us(agent.resync_after(agent.options.sync_frequency_us), self._try_again, worker)
 
-    def _try_again(self, worker: Worker) -> None:
+    def _try_again(self, worker: StaticPod) -> None:
         """One of the pod's resyncs, which come without a reason: here this is theirs."""
         self._later = tuple(uid for uid in self._later if uid != worker.uid)
         worker.wake()

@@ -16,18 +16,14 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Protocol
 
-from actors.node.pods.actions import root_problem
-from actors.node.runtime.images import WAIT
+from actors.node.pod_spec import root_problem
+from actors.node.pod_work import WAIT, Obj, WorkingPod
+from actors.node.requests import Api
 from sim.api.types import NOT_FOUND, Reply
 from sim.units import MS, SECOND
 
-if TYPE_CHECKING:
-    from actors.node.agent import NodeAgent
-    from actors.node.pods.worker import Worker
-
-Obj = dict[str, Any]
 Problem = tuple[str, str]  # volume ("" for a variable) and what is wrong
 
 MOUNT_WAIT_US = 123 * SECOND  # volume_manager.go: podAttachAndMountTimeout
@@ -121,12 +117,27 @@ def invalid_names(need: Need, obj: Obj) -> list[str]:
     return sorted(name for name in names if not _VARIABLE.fullmatch(name) or name.startswith(".."))
 
 
+class Owner(Protocol):
+    """What the references use of the node agent."""
+
+    api: Api
+
+    @property
+    def now_us(self) -> int:
+        """The kernel's time."""
+        ...
+
+    def event(self, pod: Obj, type_: str, reason: str, message: str) -> None:
+        """Record an event about a pod."""
+        ...
+
+
 class References:
     """What one agent incarnation knows: pods whose volumes are mounted, and when those of others are tried again."""
 
     __slots__ = ("_agent", "_mounted", "_retries")
 
-    def __init__(self, agent: NodeAgent) -> None:
+    def __init__(self, agent: Owner) -> None:
         self._agent = agent
         self._mounted: dict[str, None] = {}
         self._retries: dict[str, tuple[int, int]] = {}  # when, and how long to wait after that
@@ -135,7 +146,7 @@ class References:
         self._mounted.pop(uid, None)
         self._retries.pop(uid, None)
 
-    def _problems(self, worker: Worker, needs: Sequence[Need]) -> Generator[int, None, list[Problem]]:
+    def _problems(self, worker: WorkingPod, needs: Sequence[Need]) -> Generator[int, None, list[Problem]]:
         found, namespace = [], worker.pod["metadata"]["namespace"]
         for need in needs:
             text = problem_of(need, namespace, (yield from self._ask(worker, need)))
@@ -143,7 +154,7 @@ class References:
                 found.append((need.volume, text))
         return found
 
-    def _ask(self, worker: Worker, need: Need) -> Generator[int, None, Reply]:
+    def _ask(self, worker: WorkingPod, need: Need) -> Generator[int, None, Reply]:
         replies: list[Reply] = []
         work, namespace = worker.work, worker.pod["metadata"]["namespace"]
 
@@ -157,7 +168,7 @@ class References:
             yield WAIT
         return replies[0]
 
-    def config(self, worker: Worker, container: Obj) -> Generator[int, None, str]:
+    def config(self, worker: WorkingPod, container: Obj) -> Generator[int, None, str]:
         """Why the container's environment cannot be made, or its user may not run it; "" if all is well."""
         namespace = worker.pod["metadata"]["namespace"]
         for need in variables_of(container):
@@ -171,7 +182,7 @@ class References:
                 self._agent.event(worker.pod, "Warning", "InvalidEnvironmentVariableNames", text)
         return root_problem(worker.pod, container)
 
-    def mount(self, worker: Worker, needs: Sequence[Need]) -> Generator[int, None, str]:
+    def mount(self, worker: WorkingPod, needs: Sequence[Need]) -> Generator[int, None, str]:
         """Wait for what the pod's volumes are made of; returns the error if it does not come in time."""
         agent, uid, pod = self._agent, worker.uid, worker.pod
         if uid in self._mounted:

@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from actors.node.pressure.forecast import Ramp
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
+from actors.node.runtime.ramps import Ramp
 from sim.api.store import Item
 from sim.options.node_agent import parse_node_agent
 from sim.units import MINUTE, SECOND

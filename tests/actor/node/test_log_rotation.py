@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from actors.node.pressure.forecast import log_bytes_of
+from actors.node.runtime.forecast import log_bytes_of
 from actors.node.runtime.log_files import LogFiles
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Override, Rule, RuntimeProfile
 from sim.kernel import Kernel

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from actors.node.backoff import Backoff
 from actors.node.heartbeat.node_status import (
     Health,
     allocatable_of,
@@ -18,9 +19,9 @@ from actors.node.heartbeat.node_status import (
     status_patch,
     threshold_value,
 )
+from actors.node.pod_spec import requests_of
 from actors.node.pods.actions import compute_actions, effective_grace_us
-from actors.node.pods.admit import Used, matches_node, refuse, requests_of, shortages
-from actors.node.pods.backoff import Backoff
+from actors.node.pods.admit import Used, matches_node, refuse, shortages
 from actors.node.runtime.hooks import hook_end
 from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec

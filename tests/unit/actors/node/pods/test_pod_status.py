@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from actors.node.pods.pod_status import View, generate, pod_qos
+from actors.node.pod_spec import pod_qos
+from actors.node.pods.pod_status import View, generate
 from actors.node.pods.status_manager import outgoing, status_patch
 from actors.node.runtime.machine import Machine, PodRuntime
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec

@@ -1,17 +1,18 @@
 """What a machine has left, and when it will be short."""
 
-from actors.node.pressure.forecast import (
-    Ramp,
+from actors.node.runtime.forecast import (
     available,
     capacity,
     first_below,
     least_available,
     memory_of,
+    pressed,
     turns,
 )
 from actors.node.runtime.image_gc import gc_floor, removable
 from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, RuntimeProfile
+from actors.node.runtime.ramps import Ramp
 from sim.units import SECOND
 
 GI = 1 << 30
@@ -27,6 +28,10 @@ def running(node: Machine, at_us: int = 0, **behaviour: int) -> None:
     node.start(pod, "c", "i", ContainerBehaviour(**behaviour), at_us)
 
 
+def press(node: Machine, available_bytes: int, ramp_us: int = 0) -> None:
+    node.press("memory", [pressed(node, "memory", available_bytes, 0, ramp_us)])
+
+
 def test_a_ramp_is_a_straight_line_between_two_instants() -> None:
     ramp = Ramp(0, 100, 10, 20)
     assert [ramp.at(at) for at in (0, 10, 15, 20, 99)] == [0, 0, 50, 100, 100]
@@ -36,7 +41,7 @@ def test_a_ramp_is_a_straight_line_between_two_instants() -> None:
 def test_what_a_fault_leaves_available_is_counted_with_what_pods_use_now() -> None:
     node = machine()
     running(node, memory_bytes=2 * GI)
-    node.set_pressure("memory", GI, 0)
+    press(node, GI)
     assert available(node, "memory", 0) == GI
     node.pods["uid"].containers[-1].end(5, 0)
     assert available(node, "memory", 5) == 3 * GI
@@ -81,7 +86,7 @@ def test_a_volume_is_written_once_however_often_its_container_starts_again() -> 
 def test_the_instant_of_a_shortage_is_found_on_a_rising_use() -> None:
     node = machine()
     running(node, memory_bytes=4 * GI, memory_ramp_us=4 * SECOND)
-    node.set_pressure("memory", 2 * GI, 0, ramp_us=3 * SECOND)
+    press(node, 2 * GI, 3 * SECOND)
 
     def left(at_us: int) -> int:
         return available(node, "memory", at_us)
@@ -107,7 +112,7 @@ def test_a_shortage_that_ends_with_a_container_is_seen_before_its_end() -> None:
 def test_the_least_that_will_be_left_counts_ramps_at_their_worst() -> None:
     node = machine()
     running(node, memory_bytes=2 * GI, memory_ramp_us=10 * SECOND)
-    node.set_pressure("memory", 7 * GI, 0, ramp_us=10 * SECOND)
+    press(node, 7 * GI, 10 * SECOND)
     assert least_available(node, "memory", 0) == available(node, "memory", 10 * SECOND) == 5 * GI
 
 

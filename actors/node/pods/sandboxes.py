@@ -11,21 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
+from actors.node.pod_work import Obj
+from actors.node.pods.ports import PodWorker
 from actors.node.runtime.call_deadlines import GIVEN_UP, SANDBOX_PATIENCE, call
+from actors.node.runtime.machine import Container
+from actors.node.runtime.profile import ContainerBehaviour, Override
 from actors.node.sources.pod_dns import FORMING, MISSING, NO_CLUSTER_DNS, asks_cluster, misfits
 from sim.units import quantity_value
 
-if TYPE_CHECKING:
-    from actors.node.pods.worker import Worker
-    from actors.node.runtime.machine import Container
-    from actors.node.runtime.profile import ContainerBehaviour, Override
 
-Obj = dict[str, Any]
-
-
-def make_sandbox(worker: Worker) -> Generator[int, None, str]:
+def make_sandbox(worker: PodWorker) -> Generator[int, None, str]:
     """A new one; "" or what went wrong."""
     agent, pod = worker.agent, worker.pod
     _tell_dns(worker)
@@ -44,7 +40,7 @@ def make_sandbox(worker: Worker) -> Generator[int, None, str]:
     return ""
 
 
-def behaviour_of(worker: Worker, pod: Obj, name: str, init: bool) -> ContainerBehaviour:
+def behaviour_of(worker: PodWorker, pod: Obj, name: str, init: bool) -> ContainerBehaviour:
     """How a container's program behaves, with as many processes as its pod may have beside those of the others."""
     agent, runtime = worker.agent, worker.runtime
     found = agent.spec.profile.behaviour(pod, name, init)
@@ -56,7 +52,7 @@ def behaviour_of(worker: Worker, pod: Obj, name: str, init: bool) -> ContainerBe
     return replace(found, processes=max(1, min(found.processes, room)))
 
 
-def behave(worker: Worker, pod: Obj) -> None:
+def apply_behaviour(worker: PodWorker, pod: Obj) -> None:
     """Its containers that run behave as the machine's profile says now."""
     agent, runtime, spec = worker.agent, worker.runtime, pod["spec"]
     now_us = agent.now_us
@@ -73,14 +69,14 @@ def behave(worker: Worker, pod: Obj) -> None:
                 container.end(now_us + wanted.exit_after_us, wanted.exit_code)
 
 
-def limit_memory(worker: Worker, spec: Obj, container: Container, by: Override | None = None) -> None:
+def limit_memory(worker: PodWorker, spec: Obj, container: Container, by: Override | None = None) -> None:
     """What the container's program uses is known: does it end by that?"""
     limit = ((spec.get("resources") or {}).get("limits") or {}).get("memory")
     if limit:
         worker.agent.machine.limit_memory(container, quantity_value(str(limit)), worker.agent.now_us, by)
 
 
-def _tell_dns(worker: Worker) -> None:
+def _tell_dns(worker: PodWorker) -> None:
     agent, pod = worker.agent, worker.pod
     if not agent.options.cluster_dns and asks_cluster(pod["spec"]):
         meta = pod["metadata"]

@@ -15,13 +15,10 @@ Differs  statistics are never stale; inodes follow the file system's size by ext
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from actors.node.runtime.machine import Container, Machine, PodRuntime
+from actors.node.runtime.ramps import Most, Ramp
 from sim.units import quantity_value
-
-if TYPE_CHECKING:
-    from actors.node.runtime.machine import Container, Machine, PodRuntime
 
 # Resource -> the eviction signal that watches it.
 SIGNALS = {
@@ -34,36 +31,6 @@ SIGNALS = {
 }
 BYTES_PER_INODE = 16384  # mke2fs.conf: inode_ratio
 PID_MAX = 32768  # Linux include/linux/threads.h: PID_MAX_DEFAULT
-
-
-@dataclass(frozen=True, slots=True)
-class Ramp:
-    """An amount that goes from `start` to `end` in a straight line between two instants."""
-
-    start: int
-    end: int
-    from_us: int
-    until_us: int
-
-    def at(self, now_us: int) -> int:
-        if now_us >= self.until_us:
-            return self.end
-        done_us = max(0, now_us - self.from_us)
-        return self.start + (self.end - self.start) * done_us // (self.until_us - self.from_us)
-
-
-@dataclass(frozen=True, slots=True)
-class Most:
-    """Several that use a resource side by side: at any time what the one uses that uses most of it then."""
-
-    ramps: tuple[Ramp, ...]
-
-    def at(self, now_us: int) -> int:
-        return max(ramp.at(now_us) for ramp in self.ramps)
-
-    @property
-    def end(self) -> int:
-        return max(ramp.end for ramp in self.ramps)
 
 
 def memory_of(container: Container, at_us: int) -> int:
@@ -103,11 +70,6 @@ def capacity(machine: Machine, resource: str) -> int:
     return size // BYTES_PER_INODE if resource.endswith("inodes") else size
 
 
-def shared(machine: Machine, resource: str) -> str:
-    """The resource that it is the same as: images lie on the node's file system unless they have their own."""
-    return resource if machine.spec.profile.image_disk_bytes else resource.replace("imagefs", "nodefs")
-
-
 def pods_use(machine: Machine, resource: str, at_us: int) -> int:
     """What containers use of a resource (`shared` of it), and on its file system the images."""
     kept = [(c, pod) for pod in machine.pods.values() for c in pod.containers]
@@ -139,24 +101,15 @@ def pods_use_most(machine: Machine, resource: str, now_us: int) -> int:
 
 def least_available(machine: Machine, resource: str, now_us: int) -> int:
     """What will be left at least, unless something new starts."""
-    resource = shared(machine, resource)
+    resource = machine.shared(resource)
     outside = machine.outside.get(resource)
     beside = max(outside.at(now_us), outside.end) if outside is not None else 0
     return capacity(machine, resource) - pods_use_most(machine, resource, now_us) - beside
 
 
-def oom_us(container: Container, limit: int) -> int | None:
-    """When the kernel will kill it for using more memory than its limit; None if it never does."""
-    behaviour = container.behaviour
-    if behaviour.memory_bytes <= limit:
-        return None
-    # a ramp is at the limit then, and past it a microsecond later
-    return container.started_us + behaviour.memory_ramp_us * limit // behaviour.memory_bytes + 1
-
-
 def available(machine: Machine, resource: str, at_us: int) -> int:
     """What is left then, if nobody interferes.  Never below zero."""
-    resource = shared(machine, resource)
+    resource = machine.shared(resource)
     outside = machine.outside.get(resource)
     used = pods_use(machine, resource, at_us) + (outside.at(at_us) if outside is not None else 0)
     return max(0, capacity(machine, resource) - used)
