@@ -138,7 +138,7 @@ def together(mappings: str, in_use: Callable[[int], bool]) -> Iterator[tuple[int
 
 
 def resident_mib() -> float:
-    """What this process has in memory now; 0 where the system does not tell."""
+    """The resident memory of this process in MiB; 0 where it cannot be read."""
     try:
         return int(STATM.read_text(encoding="ascii").split()[1]) * PAGESIZE / 2**20
     except OSError:  # another system, or no descriptor is left

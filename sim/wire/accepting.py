@@ -28,32 +28,42 @@ REASON_MAX = 200  # letters of an exception's text in a log line
 
 
 async def accept_connections(
-    listener: trio.SocketListener, take: Callable[[trio.SocketStream], None]
+    listener: trio.SocketListener,
+    take: Callable[[trio.SocketStream], None],
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Accept until cancelled.  take: is given each connection and returns at once."""
     with _Reserve() as reserve:
+        task_status.started()
         lacking = False  # since the last connection that was taken
+        pending = False  # a connection is in the queue
         while True:
             try:
                 stream = await listener.accept()
             except OSError as error:
                 if error.errno not in LACKING:
                     raise
-                if not lacking:
-                    LOG.error("a connection was refused: %s", error.strerror)
-                lacking = True
-                await _refuse_newest(listener, reserve)
+                if pending:
+                    if not lacking:
+                        LOG.error("a connection was refused: %s", error.strerror)
+                    lacking = True
+                    await _refuse_newest(listener, reserve)
+                else:  # Linux says so also where no connection waits: there may be descriptors when one does
+                    await trio.lowlevel.wait_readable(listener.socket)
+                pending = not pending
                 continue
-            lacking = False
+            lacking = pending = False
             take(stream)
 
 
 async def _refuse_newest(listener: trio.SocketListener, reserve: _Reserve) -> None:
-    """Close the connection that there was no descriptor for."""
+    """Close the connection that there is no descriptor for."""
     reserve.give_up()
     try:
-        with trio.move_on_after(RETRY_S):
-            await trio.aclose_forcefully(await listener.accept())
+        with trio.move_on_after(RETRY_S):  # its client may have gone
+            refused = await listener.accept()
+            refused.socket.close()
     except OSError:
         await trio.sleep(RETRY_S)  # another part of the process took the descriptor
     finally:

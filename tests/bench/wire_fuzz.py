@@ -116,8 +116,13 @@ async def connect(port: int) -> trio.SocketStream:
 
 
 async def encrypted(port: int, context: ssl.SSLContext) -> trio.SSLStream[trio.SocketStream]:
+    """Connect with TLS.  Raises one of GONE."""
     stream = trio.SSLStream(await connect(port), context, server_hostname=HOST, https_compatible=True)
-    await stream.do_handshake()
+    try:
+        await stream.do_handshake()
+    except trio.BrokenResourceError:
+        await trio.aclose_forcefully(stream)
+        raise
     return stream
 
 
@@ -374,21 +379,28 @@ async def crowd(server: Server, connections: int, keep: int = OPEN_MAX) -> Outco
     outcome, context = Outcome(), trusting()
     before = server.descriptors
     kept: deque[trio.SSLStream[trio.SocketStream]] = deque()
-    for _ in range(connections):
-        begun_s = monotonic()
-        try:
-            stream = await encrypted(server.port, context)
+    waiting = iter(range(connections))
+
+    async def work() -> None:
+        for _ in waiting:
+            begun_s = monotonic()
+            try:
+                stream = await encrypted(server.port, context)
+            except GONE as gone:
+                outcome.failures.append(f"a connection failed: {gone!r}")
+                return
+            kept.append(stream)
             code = await get(stream)
-        except GONE as gone:
-            outcome.failures.append(f"a connection failed: {gone!r}")
-            break
-        outcome.served_s.append(monotonic() - begun_s)
-        kept.append(stream)
-        if code != 200:
-            outcome.failures.append(f"a request got {code}")
-            break
-        if len(kept) > keep:
-            await trio.aclose_forcefully(kept.popleft())
+            outcome.served_s.append(monotonic() - begun_s)
+            if code != 200:
+                outcome.failures.append(f"a request got {code}")
+                return
+            if len(kept) > keep:
+                await trio.aclose_forcefully(kept.popleft())
+
+    async with trio.open_nursery() as workers:
+        for _ in range(PARALLEL):
+            workers.start_soon(work)
     for stream in kept:
         await trio.aclose_forcefully(stream)
     await settle(server, before, outcome)

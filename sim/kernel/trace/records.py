@@ -24,6 +24,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -159,9 +160,13 @@ class Trace:
             return
         try:
             self._file.write(block(data))
+            self._file.flush()  # a block that is written in part cannot be read
             if last:
                 self._file.close()
         except OSError as error:
+            file, self._file = self._file, None
+            with suppress(OSError):
+                file.close()
             error.filename = str(self._path)  # which a write does not know
             raise
 

@@ -109,7 +109,7 @@ async def serve(
             try:
                 async with trio.open_nursery() as accepting:
                     for listener in listeners:
-                        accepting.start_soon(accept_connections, listener, connections.take)
+                        await accepting.start(accept_connections, listener, connections.take)
                     task_status.started(listeners[0].socket.getsockname()[1])
             finally:
                 connections.limit_sending(trio.current_time() + GRACE_S)

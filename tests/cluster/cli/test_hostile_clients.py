@@ -9,7 +9,20 @@ import socket
 import pytest
 import trio
 
-from tests.bench.wire_fuzz import HOST, Outcome, crowd, fuzz, judged, serving, trusting
+from tests.bench.wire_fuzz import (
+    GONE,
+    HOST,
+    Outcome,
+    Server,
+    crowd,
+    encrypted,
+    fuzz,
+    get,
+    judged,
+    serving,
+    settle,
+    trusting,
+)
 
 pytestmark = pytest.mark.slow
 DESCRIPTORS, CONNECTIONS = 256, 300
@@ -29,6 +42,34 @@ def test_more_connections_than_descriptors_are_all_served() -> None:
         outcome = judged(server, trio.run(crowd, server, CONNECTIONS))
     assert outcome.failures == []
     assert len(outcome.served_s) == CONNECTIONS
+
+
+async def use_up(server: Server, outcome: Outcome, spare: int) -> None:
+    """Leave the server a number of descriptors, open more connections than that, close them and open another."""
+    before, context, kept, refused = server.descriptors, trusting(), [], 0
+    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (before + spare, before + spare))
+    for _ in range(spare + 5):
+        try:
+            kept.append(await encrypted(server.port, context))
+        except GONE:
+            refused += 1
+    assert refused >= 5
+    assert [await get(stream) for stream in kept] == [200] * len(kept)
+    for stream in kept:
+        await trio.aclose_forcefully(stream)
+    await settle(server, before, outcome)
+    async with await encrypted(server.port, context) as stream:
+        assert await get(stream) == 200
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="asks Linux")
+def test_lack_of_descriptors_costs_the_newest_connections_only() -> None:
+    with serving() as server:
+        outcome = Outcome()
+        trio.run(use_up, server, outcome, 10)
+        judged(server, outcome)
+        assert server.log == ["a connection was refused: Too many open files"]
+    assert outcome.failures == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

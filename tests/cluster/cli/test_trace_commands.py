@@ -176,11 +176,13 @@ def test_a_trace_is_not_overwritten_by_what_it_is_turned_into(
     assert (tmp_path / "copy").read_bytes() == data
 
 
-def test_a_file_that_is_cut_off_is_read_up_to_there(
-    traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_trace_that_is_cut_off_is_read_up_to_its_last_whole_batch(
+    traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cut = tmp_path / "cut"
-    data = (traces / "one").read_bytes()
+    monkeypatch.setattr("sim.kernel.trace.records.BATCH", 20)  # else this run is one batch
+    call(capsys, "run", traces / "small.yaml", "--seed", "1", "--json", "--trace", tmp_path / "one")
+    data = (tmp_path / "one").read_bytes()
     cut.write_bytes(data[:-9])
     _, whole, _ = call(capsys, "why", traces / "one", "node/node-1")
     status, told, said = call(capsys, "why", cut, "node/node-1")

@@ -25,6 +25,7 @@ from sim.api.kinds.validation.errors import (
 from sim.api.kinds.validation.meta import core_finalizer, object_meta, object_meta_update, shown_time
 from sim.api.schema.field_validation import go_kind
 from sim.api.schema.json_text import go_quote, parse
+from sim.api.status import CAUSES_MAX
 from sim.api.types import Obj
 from sim.ident import NAMES, TAINT_EFFECTS
 from sim.units import quantity_nano, quantity_text, quantity_value
@@ -300,6 +301,8 @@ def create_config_map(obj: Obj) -> Errors:
     data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
     size = 0
     for key, value in data.items():
+        if len(errors) > CAUSES_MAX:
+            break
         errors += [invalid(f"data[{key}]", key, problem) for problem in text.config_key(key)]
         if key in binary:
             errors.append(invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))

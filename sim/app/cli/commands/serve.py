@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 HOST_MAX = 253  # letters of a name: RFC 1035
+PACE_MIN, PACE_MAX = 0.001, 1_000_000  # virtual seconds a real second
 
 
 def add(commands: Commands) -> None:
@@ -85,8 +86,12 @@ def _pace(text: str) -> float:
         value = float(text)
     except ValueError:
         value = -1.0
-    if not 0 <= value <= 1e6:
-        raise argparse.ArgumentTypeError(f"{text} is no pace: a number from 0 (paused) to 1000000, or max")
+    if value == 0:
+        problem = "would stop time for good, since nothing could move it: a slow pace is e.g. 0.001"
+        raise argparse.ArgumentTypeError(f"{text} {problem}")
+    if not PACE_MIN <= value <= PACE_MAX:
+        problem = f"is no pace: a number from {PACE_MIN} to {PACE_MAX}, or max"
+        raise argparse.ArgumentTypeError(f"{text} {problem}")
     return value
 
 

@@ -1,9 +1,11 @@
-"""The accept loop where descriptors are lacking, the guard of a connection, and the bound below the limit."""
+"""The accept loop where descriptors are lacking, and the guard of a connection."""
 
 from __future__ import annotations
 
 import errno
 import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -11,33 +13,44 @@ import trio
 import trio.testing
 
 from sim.wire.accepting import accept_connections, guarded
-from sim.wire.descriptors import RESERVED, connections_below
 
 
 class _Listener:
-    """Gives what it was made with, an exception where it is one, then waits for ever."""
+    """A listener whose next accepts raise what is in `failures`."""
 
-    def __init__(self, *results: Any) -> None:
-        self._results = list(results)
+    def __init__(self, listener: trio.SocketListener, *failures: OSError) -> None:
+        self.failures = list(failures)
+        self.socket = listener.socket
+        self._listener = listener
 
-    async def accept(self) -> Any:
-        await trio.lowlevel.checkpoint()
-        if not self._results:
-            await trio.sleep_forever()
-        result = self._results.pop(0)
-        if isinstance(result, OSError):
-            raise result
-        return result
+    async def accept(self) -> trio.SocketStream:
+        if self.failures:
+            raise self.failures.pop(0)
+        return await self._listener.accept()
 
 
-async def accepted(*results: Any) -> list[Any]:
-    taken: list[Any] = []
-    listener: Any = _Listener(*results)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(accept_connections, listener, taken.append)
-        await trio.testing.wait_all_tasks_blocked()
+@asynccontextmanager
+async def accepting(*failures: OSError) -> AsyncIterator[tuple[_Listener, Callable[[], Any]]]:
+    """An accept loop that answers each connection with one byte; yields its listener and how to connect."""
+    (real,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    listener: Any = _Listener(real, *failures)
+
+    async def serve(stream: trio.SocketStream) -> None:
+        async with stream:
+            await stream.send_all(b"x")
+
+    def take(stream: trio.SocketStream) -> None:
+        nursery.start_soon(serve, stream)
+
+    async def answer() -> bytes:
+        async with await trio.testing.open_stream_to_socket_listener(real) as stream:
+            with trio.fail_after(5):
+                return bytes(await stream.receive_some())
+
+    async with real, trio.open_nursery() as nursery:
+        nursery.start_soon(accept_connections, listener, take)
+        yield listener, answer
         nursery.cancel_scope.cancel()
-    return taken
 
 
 def lacking() -> OSError:
@@ -47,14 +60,21 @@ def lacking() -> OSError:
 async def test_lack_of_descriptors_closes_only_the_newest_connection(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    refused, served = (trio.testing.memory_stream_pair()[0] for _ in range(2))
-    assert await accepted(lacking(), refused, served) == [served]
-    with pytest.raises(trio.ClosedResourceError):
-        await refused.send_all(b"x")
-    await served.send_all(b"x")
+    async with accepting(lacking(), lacking()) as (_, answer):
+        assert [await answer() for _ in range(3)] == [b"", b"x", b"x"]
     assert [record.getMessage() for record in caplog.records] == [
         "a connection was refused: Too many open files"
     ]
+
+
+async def test_lack_of_descriptors_while_no_connection_waits_closes_none(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with accepting(lacking()) as (listener, answer):
+        await trio.testing.wait_all_tasks_blocked()
+        assert not listener.failures
+        assert await answer() == b"x"
+    assert not caplog.records
 
 
 async def test_accept_loop_gives_the_reserved_descriptor_to_the_refused_connection(
@@ -73,13 +93,16 @@ async def test_accept_loop_gives_the_reserved_descriptor_to_the_refused_connecti
 
     monkeypatch.setattr("sim.wire.accepting.os.open", opened)
     monkeypatch.setattr("sim.wire.accepting.os.close", closed)
-    await accepted(lacking(), trio.testing.memory_stream_pair()[0])
+    async with accepting(lacking(), lacking()) as (_, answer):
+        assert await answer() == b""
+        await trio.testing.wait_all_tasks_blocked()
     assert calls == ["open", "close", "open", "close"]
 
 
 async def test_accept_loop_raises_other_errors() -> None:
     with pytest.raises(ExceptionGroup) as raised:
-        await accepted(OSError(errno.EBADF, "closed"))
+        async with accepting(OSError(errno.EBADF, "closed")):
+            await trio.sleep_forever()
     assert raised.group_contains(OSError, match="closed")
 
 
@@ -94,10 +117,3 @@ def test_exception_of_a_guarded_connection_is_one_log_line(caplog: pytest.LogCap
 def test_guard_lets_cancellation_pass() -> None:
     with pytest.raises(KeyboardInterrupt), guarded("a client"):
         raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize(
-    ("limit", "most"), [(1024, 1024 - RESERVED), (256, 256 - RESERVED), (64, 32), (1, 1)]
-)
-def test_connections_stay_below_the_limit_of_descriptors(limit: int, most: int) -> None:
-    assert connections_below(limit) == most

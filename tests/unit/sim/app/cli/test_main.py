@@ -1,5 +1,6 @@
 """Bad input of the command line is one line and exit status 2."""
 
+import json
 import os
 import subprocess
 import sys
@@ -172,9 +173,11 @@ def test_a_file_that_turns_out_not_to_be_writable_is_no_crash(
         (["--port", "x"], "argument --port: x is no port: a whole number from 0 to 65535 (see"),
         (
             ["--pace", "fast"],
-            "argument --pace: fast is no pace: a number from 0 (paused) to 1000000, or max (see",
+            "argument --pace: fast is no pace: a number from 0.001 to 1000000, or max (see",
         ),
         (["--pace", "nan"], "argument --pace: nan is no pace"),
+        (["--pace", "1e-9"], "argument --pace: 1e-9 is no pace"),
+        (["--pace", "0"], "argument --pace: 0 would stop time for good, since nothing could move it: a slow"),
     ],
 )
 def test_a_bad_argument_of_serve_is_told_with_what_it_may_be(
@@ -218,6 +221,22 @@ def test_a_journal_that_cannot_be_written_is_told_before_serving(
 ) -> None:
     assert main(["serve", "--port", "0", "--journal", str(tiny.parent)]) == 2
     assert capsys.readouterr().err == f"orrery: {tiny.parent}: is a folder, not a file\n"
+
+
+@pytest.mark.slow
+def test_every_output_says_that_a_condition_held_when_its_window_opened(
+    tiny: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expect = '{name: up, eventually: "all nodes are ready", after: 20s}'
+    tiny.write_text(TINY.replace("20s", "30s").replace("  objects", f"  expect: [{expect}]\n  objects"))
+    junit, report = tiny.with_suffix(".xml"), tiny.with_suffix(".html")
+    assert main(["run", str(tiny), "-q", "--junit", str(junit), "--report", str(report)]) == 0
+    plain = capsys.readouterr().out
+    assert main(["run", str(tiny), "--json"]) == 0
+    (expectation,) = json.loads(capsys.readouterr().out)["expectations"]
+    assert (expectation["measured"], expectation["values"]) == ("held already at 0m20s", [0.0])
+    for output in (plain, junit.read_text(), report.read_text()):
+        assert "held already at 0m20s" in output
 
 
 @pytest.mark.slow

@@ -55,11 +55,11 @@ def test_journal_cut_off_in_its_head_is_refused(tmp_path: Path) -> None:
         read_journal(path)
 
 
-def test_each_changed_bit_of_a_journal_is_reported(tmp_path: Path) -> None:
+def test_change_of_each_byte_of_a_journal_is_reported(tmp_path: Path) -> None:
     data = written(tmp_path / "j").read_bytes()
-    for bit in range(8 * len(data)):
+    for at in range(len(data)):
         changed = bytearray(data)
-        changed[bit // 8] ^= 1 << bit % 8
+        changed[at] ^= 1 << at % 8
         (tmp_path / "j").write_bytes(changed)
         with pytest.raises(InputError, match=r"j: is (damaged|no journal)"):
             read_journal(tmp_path / "j")

@@ -51,11 +51,11 @@ def test_a_run_that_was_killed_leaves_the_records_written_so_far(tmp_path: Path)
     assert len(list(read(_file(tmp_path, data[: data.rindex(MARK)])))) == 3
 
 
-def test_each_changed_bit_of_a_trace_file_is_reported(tmp_path: Path) -> None:
+def test_change_of_each_byte_of_a_trace_file_is_reported(tmp_path: Path) -> None:
     data = written(tmp_path / "t")
-    for bit in range(8 * len(data)):
+    for at in range(len(data)):
         changed = bytearray(data)
-        changed[bit // 8] ^= 1 << bit % 8
+        changed[at] ^= 1 << at % 8
         how = refusal(tmp_path / "t", bytes(changed))
         assert re.search("is damaged after record|not a trace file|this program reads", how)
 
