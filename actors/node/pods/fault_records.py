@@ -4,8 +4,8 @@ Turns the instances of a container and the fault that changed its behaviour into
 the cause: an instance that started while a fault was active ends, or fails its probes, because of
 that fault and not because of what started it.
 
-Holds: only the first instance that met_before a fault is attributed to it.  Those after it follow from the
-    first, so that a crash loop is one chain of exits and restarts in the trace.
+Holds: only the first instance that met a fault is attributed to it.  Those after it follow from the
+first, so that a crash loop is one chain of exits and restarts in the trace.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Obj = dict[str, Any]
 
 
 def met_first(runtime: PodRuntime, container: Container, fault: Override | None) -> int:
-    """The record of the fault if no earlier instance of the container met_before it; else 0."""
+    """The record of the fault if no earlier instance of the container met it; else 0."""
     if fault is None:
         return 0
     older = [one for one in runtime.instances(container.name) if one.attempt < container.attempt]
@@ -28,7 +28,7 @@ def met_first(runtime: PodRuntime, container: Container, fault: Override | None)
 
 
 def unseen_end(runtime: PodRuntime | None, status: Obj, now_us: int) -> int:
-    """The record of the fault that ended a container whose end the status does not show yet; else 0."""
+    """The record of the fault that ended a container whose end the status does not show; else 0."""
     if runtime is None:
         return 0
     record = 0
