@@ -1,7 +1,7 @@
-"""The agent's calls as `Request` values, in callback form.
+"""The requests of a node agent, in callback form.
 
-Turns "read this pod", "write its status" into requests of the node's user and hands them to a client's `call`.
-Nothing here retries or remembers: replies go to the callback of the caller.
+Turns a read or a write that the agent needs into a request of the node's user and hands it to a
+client's `call`. Nothing here retries or keeps state: the reply goes to the caller's callback.
 """
 
 from __future__ import annotations
@@ -21,15 +21,20 @@ OnReply = Callable[[Reply], None]
 
 
 def user_of(names: Names, node: str) -> UserInfo:
-    """Whom a node's agent asks as."""
+    """The user that a node's agent authenticates as."""
     return UserInfo(names.node_user(node), (names.group_nodes, names.group_authenticated))
 
 
 class Caller(Protocol):
     """The part of a client that the agent uses."""
 
-    def call(self, request: Request, on_reply: OnReply) -> None: ...
-    def exchanges(self, resource: str, name: str = "") -> Exchanges: ...
+    def call(self, request: Request, on_reply: OnReply) -> None:
+        """Send a request; the callback gets the reply."""
+        ...
+
+    def exchanges(self, resource: str, name: str = "") -> Exchanges:
+        """Calls about one object of a resource, or about any if no name is given."""
+        ...
 
 
 class Beat(Protocol):
@@ -68,7 +73,7 @@ class Exchanges(Folded, Protocol):
 
 
 class HeartbeatCaller(Caller, Protocol):
-    """The client of heartbeats: not rate limited, with a lane for renewals and short ways for reports."""
+    """The client of heartbeats, which is not rate limited and may use the server's fast paths."""
 
     def heartbeat(
         self,
@@ -78,7 +83,11 @@ class HeartbeatCaller(Caller, Protocol):
         path: tuple[str, ...],
         rhythm: Rhythm,
         missed: Callable[[], None],
-    ) -> Beat: ...
+    ) -> Beat:
+        """The periodic rewrite of the field at `path`; `missed` runs when it needs ordinary
+        requests.
+        """
+        ...
 
 
 class Recorder(Protocol):
@@ -118,7 +127,7 @@ class Clients(Protocol):
 
 
 class Api:
-    """Requests of one client."""
+    """Makes and sends the requests of one client."""
 
     __slots__ = (
         "_agent",
@@ -153,22 +162,27 @@ class Api:
     # --- pods ---------------------------------------------------------------------------------------------
 
     def pod_read(self, namespace: str, name: str) -> Request:
-        # Not by `_request`: fields that are handed on in a dict cost more than all the rest.
+        """The read of a pod."""
+        # Not through `_request`: keyword arguments that pass through a dict cost more than all the
+        # rest.
         return Request(
             verb="get", resource="pods", namespace=namespace, name=name, user=self._user, manager=self._agent,
             cause=self._kernel.cause,
         )  # fmt: skip
 
     def pod_status_patch(self, namespace: str, name: str, patch: Obj) -> Request:
+        """The strategic-merge patch of a pod's status."""
         return Request(
             verb="patch", resource="pods", subresource="status", namespace=namespace, name=name, body=patch,
             content_type=self._patch_type, user=self._user, manager=self._agent, cause=self._kernel.cause,
         )  # fmt: skip
 
     def create_pod(self, pod: Obj, on_reply: OnReply) -> None:
+        """Create a mirror pod."""
         self._send(on_reply, "create", "pods", namespace=pod["metadata"]["namespace"], body=pod)
 
     def delete_pod(self, namespace: str, name: str, uid: str, on_reply: OnReply) -> None:
+        """Delete a pod with this uid at once, without a grace period."""
         body = {
             "kind": "DeleteOptions",
             "apiVersion": "v1",
@@ -178,24 +192,29 @@ class Api:
         self._send(on_reply, "delete", "pods", namespace=namespace, name=name, body=body)
 
     def get_object(self, resource: str, namespace: str, name: str, on_reply: OnReply) -> None:
-        """A ConfigMap or Secret that a pod refers to."""
+        """Read a ConfigMap or Secret that a pod refers to."""
         self._send(on_reply, "get", resource, namespace=namespace, name=name)
 
     # --- nodes --------------------------------------------------------------------------------------------
 
     def create_node(self, node: Obj, on_reply: OnReply) -> None:
+        """Create the Node object."""
         self._send(on_reply, "create", "nodes", body=node)
 
     def get_node(self, name: str, cached: bool, on_reply: OnReply) -> None:
+        """Read the Node object; `cached` accepts any revision that the server has at hand."""
         self.call(self.node_read(name, cached), on_reply)
 
     def node_read(self, name: str, cached: bool) -> Request:
+        """The read of the Node object; `cached` accepts any revision that the server has at hand."""
         return self._request("get", "nodes", name=name, options={"resourceVersion": "0"} if cached else EMPTY)
 
     def patch_node_status(self, name: str, patch: Obj, on_reply: OnReply) -> None:
+        """Patch the node's status, labels or annotations."""
         self.call(self.node_patch(name, patch), on_reply)
 
     def node_patch(self, name: str, patch: Obj) -> Request:
+        """The strategic-merge patch of the node through its status subresource."""
         return self._request(
             "patch", "nodes", subresource="status", name=name, body=patch, content_type=self._patch_type
         )
@@ -203,12 +222,15 @@ class Api:
     # --- leases -------------------------------------------------------------------------------------------
 
     def get_lease(self, name: str, on_reply: OnReply) -> None:
+        """Read the node's lease."""
         self._lease(on_reply, "get", name=name)
 
     def create_lease(self, lease: Obj, on_reply: OnReply) -> None:
+        """Create the node's lease."""
         self._lease(on_reply, "create", body=lease)
 
     def update_lease(self, lease: Obj, on_reply: OnReply) -> None:
+        """Update the node's lease."""
         self._lease(on_reply, "update", name=lease["metadata"]["name"], body=lease)
 
     def _lease(self, on_reply: OnReply, verb: str, **fields: Any) -> None:
@@ -219,7 +241,7 @@ class Api:
     # --- list and watch -----------------------------------------------------------------------------------
 
     def list(self, resource: str, field_selector: str, revision: str, on_reply: OnReply) -> None:
-        """Nothing older than this revision; "": from the storage."""
+        """List objects at this revision or later; "" lists from the storage."""
         options = {"fieldSelector": field_selector}
         if revision:
             options["resourceVersion"] = revision
@@ -228,6 +250,7 @@ class Api:
     def watch(
         self, resource: str, field_selector: str, revision: str, bookmarks: bool, on_reply: OnReply
     ) -> None:
+        """Watch the objects that a field selector covers, from a revision on."""
         options = {"watch": "1", "resourceVersion": revision, "fieldSelector": field_selector}
         if bookmarks:
             options["allowWatchBookmarks"] = "true"

@@ -138,7 +138,7 @@ class Faults:
             del self._values[target, aspect], self._records[target, aspect]
         elif aspect in TROUBLES:
             node, _, resource = target.partition("/")
-            self._cluster.nodes[node].machine.trouble(resource or aspect, next(iter(records.values())))
+            self._cluster.nodes[node].machine.note_fault(resource or aspect, next(iter(records.values())))
         if aspect in STANDING:
             self._kernel.standing.end(f"{aspect} {step}", (target,))
         else:

@@ -20,14 +20,14 @@ from typing import Any, Protocol
 
 from actors.node.heartbeat.node_status import (
     Health,
-    beat_patch,
     changed,
     fixed_status,
-    is_given_up,
-    listing,
-    lost_labels,
+    heartbeat_patch,
+    image_list,
+    is_unknown,
+    missing_labels,
     new_node,
-    only_beaten,
+    only_heartbeats_differ,
     stale_labels,
     status_of,
     status_patch,
@@ -68,7 +68,7 @@ def course_us(period_us: int, number: int) -> array[int]:
 class RuntimeState(Protocol):
     """The container runtime."""
 
-    def moves(self) -> bool:
+    def texts_change(self) -> bool:
         """True while the texts of the runtime's errors change as time passes."""
         ...
 
@@ -283,7 +283,7 @@ class NodeLoop:
         if same is not None and (same[1] is health or same[1] == health):
             if same[0] is old:
                 return False
-            if only_beaten(same[0], old):
+            if only_heartbeats_differ(same[0], old):
                 self._same = (old, health)
                 return False
         status, _ = status_of(agent.machine, agent.options, self._fixed, old, health, self.now())
@@ -295,7 +295,7 @@ class NodeLoop:
 
     def list_images(self) -> None:
         """The images that the status shows from now on."""
-        self._fixed = {**self._fixed, **listing(self._agent.machine, self._agent.options)}
+        self._fixed = {**self._fixed, **image_list(self._agent.machine, self._agent.options)}
         self.changed()
 
     def changed(self) -> None:
@@ -381,7 +381,7 @@ class NodeLoop:
     def _compose(self, held: Item, at_us: int) -> bool:
         agent = self._agent
         self._held = held
-        self._patch = beat_patch(held.obj["status"], format_time(agent.ctx.said_us(at_us)))
+        self._patch = heartbeat_patch(held.obj["status"], format_time(agent.ctx.said_us(at_us)))
         return True
 
     def _reported(self, item: Item, at_us: int) -> None:
@@ -411,7 +411,7 @@ class NodeLoop:
             return False
         if self._lost_labels():
             return False
-        return agent.knows_node() and not agent.runtime.moves() and not self._differs()
+        return agent.knows_node() and not agent.runtime.texts_change() and not self._differs()
 
     def _told_after_all(self) -> None:
         """The reply to a report is told: the pass that was planned without it is planned again."""
@@ -448,7 +448,7 @@ class NodeLoop:
             if not due:
                 self._end()
                 return
-            self._held, self._patch = reply.item, beat_patch(old, self.now())
+            self._held, self._patch = reply.item, heartbeat_patch(old, self.now())
             if not self._calls.send(self._beat, self._request_beat, self._written):
                 self._write(self._patch)
             return
@@ -457,7 +457,7 @@ class NodeLoop:
         cause = kernel.cause
         if self._why and not is_ready({"status": status}):
             kernel.cause = self._why
-        elif is_given_up(old):
+        elif is_unknown(old):
             # What it says now it can say because something has ended, or else because it was given up.
             given_up = reply.item.cause if reply.item is not None else 0
             kernel.cause = agent.ctx.relief(self._reported_us) or given_up or cause
@@ -488,7 +488,7 @@ class NodeLoop:
         agent.heartbeats.patch_node_status(agent.spec.name, {**metadata, "status": patch}, self._written)
 
     def _lost_labels(self) -> dict[str, str]:
-        return lost_labels(self.node, self._agent.spec, self._agent.names) if self.node else {}
+        return missing_labels(self.node, self._agent.spec, self._agent.names) if self.node else {}
 
     @property
     def _report_us(self) -> int:

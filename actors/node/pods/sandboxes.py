@@ -14,10 +14,10 @@ from dataclasses import replace
 
 from actors.node.pod_work import Obj
 from actors.node.pods.ports import PodWorker
-from actors.node.runtime.call_deadlines import GIVEN_UP, SANDBOX_PATIENCE, call
+from actors.node.runtime.call_deadlines import GIVEN_UP, SANDBOX_TIMEOUTS, call
 from actors.node.runtime.machine import Container
 from actors.node.runtime.profile import ContainerBehaviour, Override
-from actors.node.sources.pod_dns import FORMING, MISSING, NO_CLUSTER_DNS, asks_cluster, misfits
+from actors.node.sources.pod_dns import FORMING, MISSING, NO_CLUSTER_DNS, excess_warnings, uses_cluster_dns
 from sim.units import quantity_value
 
 
@@ -25,7 +25,7 @@ def make_sandbox(worker: PodWorker) -> Generator[int, None, str]:
     """A new one; "" or what went wrong."""
     agent, pod = worker.agent, worker.pod
     _tell_dns(worker)
-    made = yield from call(worker, agent.spec.profile.sandbox_us, SANDBOX_PATIENCE)
+    made = yield from call(worker, agent.spec.profile.sandbox_us, SANDBOX_TIMEOUTS)
     meta = pod["metadata"]
     host_ip = agent.host_ip if pod["spec"].get("hostNetwork") else ""
     # A network error is one which no check has told of yet.
@@ -78,10 +78,10 @@ def limit_memory(worker: PodWorker, spec: Obj, container: Container, by: Overrid
 
 def _tell_dns(worker: PodWorker) -> None:
     agent, pod = worker.agent, worker.pod
-    if not agent.options.cluster_dns and asks_cluster(pod["spec"]):
+    if not agent.options.cluster_dns and uses_cluster_dns(pod["spec"]):
         meta = pod["metadata"]
         agent.node_event(MISSING, NO_CLUSTER_DNS, "Warning")
         about = f"{meta['name']}_{meta['namespace']}({worker.uid})"
         agent.event(pod, "Warning", MISSING, f'pod: "{about}". {NO_CLUSTER_DNS}')
-    for text in misfits(pod, agent.options):
+    for text in excess_warnings(pod, agent.options):
         agent.event(pod, "Warning", FORMING, text)

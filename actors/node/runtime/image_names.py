@@ -1,6 +1,7 @@
-"""Whether an image's name can be one at all.  Pure.
+"""Names of images: whether a name is valid, and the digest that an image is listed under.  Pure.
 
-Mirrors  docker distribution reference/{normalize,regexp}.go, by which pkg/util/parsers reads names (v1.25).
+Mirrors  docker distribution reference/{normalize,regexp}.go, by which pkg/util/parsers reads names
+         (v1.25).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _REFERENCE = re.compile(
 
 @lru_cache(maxsize=1024)
 def fault_of(image: str) -> str:
-    """What is wrong with the name, "" for nothing."""
+    """Why the name is invalid; "" if it is valid."""
     head, slash, rest = image.partition("/")
     if not slash or not ("." in head or ":" in head or head == "localhost" or head.lower() != head):
         head, rest = "docker.io", image
@@ -33,7 +34,11 @@ def fault_of(image: str) -> str:
 
 @lru_cache(maxsize=1024)
 def image_id(image: str) -> str:
-    """The image by its digest, which is not a real one: stable, of the right form, and the same on every node."""
+    """The image by its digest.
+
+    Differs  the digest is computed from the name: stable, in the right form, and the same on every
+             node.
+    """
     name, _, digest = image.partition("@")
     head, slash, last = name.rpartition("/")
     digest = digest or f"sha256:{hashlib.sha256(image.encode()).hexdigest()}"

@@ -1,9 +1,9 @@
-"""What is left of a pod's volumes when nothing of it runs any more.
+"""The volumes of a pod that has ended.
 
-Turns a worker that comes to its end into how long its volumes and its cgroup hold that up.
+Turns a pod and the options into how long its volumes delay the end of its worker.
 
-Mirrors  pkg/kubelet/volumemanager/volume_manager.go: WaitForUnmount; kubelet_pods.go: PodResourcesAreReclaimed,
-         cleanupOrphanedPodCgroups (v1.25).
+Mirrors  pkg/kubelet/volumemanager/volume_manager.go: WaitForUnmount; kubelet_pods.go:
+         PodResourcesAreReclaimed (v1.25).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
-from actors.node.sync_loop import turn_at
+from actors.node.sync_loop import retry_at
 from sim.options.node_agent import parse_node_agent
 from sim.units import MS, SECOND
 from tests.actor.node.fake import one_node
@@ -19,7 +19,7 @@ Obj = dict[str, Any]
     [(0, 0), (1, 100), (100, 100), (301, 700), (3101, 6300), (6301, 11300), (30000, 31300)],
 )
 def test_turns_come_after_sleeps_that_double_to_five_seconds(at_ms: int, turn_ms: int) -> None:
-    assert turn_at(7 * SECOND, 7 * SECOND + at_ms * MS) == 7 * SECOND + turn_ms * MS
+    assert retry_at(7 * SECOND, 7 * SECOND + at_ms * MS) == 7 * SECOND + turn_ms * MS
 
 
 async def test_while_the_runtime_is_not_ready_nothing_is_admitted_started_deleted_or_found_unready() -> None:

@@ -8,13 +8,13 @@ from actors.node.backoff import Backoff
 from actors.node.heartbeat.node_status import (
     Health,
     allocatable_of,
-    beat_patch,
     changed,
     conditions_of,
     fixed_status,
+    heartbeat_patch,
     images_of,
     new_node,
-    only_beaten,
+    only_heartbeats_differ,
     status_of,
     status_patch,
     threshold_value,
@@ -313,7 +313,7 @@ def test_a_beat_says_what_the_whole_way_would_say_of_an_unchanged_node() -> None
         old = {**first, "conditions": conditions}
         for now in ("t1", "t2"):
             new, _ = status_of(machine, options, fixed, old, Health(), now)
-            assert beat_patch(old, now) == status_patch(old, new)
+            assert heartbeat_patch(old, now) == status_patch(old, new)
 
 
 def test_a_status_is_only_beaten_when_nothing_but_heartbeat_times_has_changed() -> None:
@@ -321,16 +321,16 @@ def test_a_status_is_only_beaten_when_nothing_but_heartbeat_times_has_changed() 
     old, _ = status_of(machine, options, fixed_status(machine, options, "1.1.1.1"), {}, Health(), "t1")
     first, *others = old["conditions"]
     beaten = {**first, "lastHeartbeatTime": "t2"}
-    assert only_beaten(old, {**old, "conditions": [beaten, *others]})
+    assert only_heartbeats_differ(old, {**old, "conditions": [beaten, *others]})
     for conditions in (
         [{**beaten, "status": "Odd"}, *others],
         [*others, beaten],
         others,
         [first, *others, beaten],
     ):
-        assert not only_beaten(old, {**old, "conditions": conditions})
-    assert not only_beaten(old, {**old, "phase": "odd"})
-    assert not only_beaten(old, {**old, "capacity": {}})
+        assert not only_heartbeats_differ(old, {**old, "conditions": conditions})
+    assert not only_heartbeats_differ(old, {**old, "phase": "odd"})
+    assert not only_heartbeats_differ(old, {**old, "capacity": {}})
 
 
 def test_a_status_that_lacks_a_condition_or_has_another_transition_time_is_changed() -> None:

@@ -144,7 +144,7 @@ def test_pods_over_their_requests_go_first_then_by_priority_then_by_excess_then_
             Candidate("small", 0, 150, 100),
             Candidate("big-b", 0, 400, 100),
             Candidate("big-a", 0, 400, 100),
-            Candidate("new", 1000, 0, 100, known=False),
+            Candidate("new", 1000, 0, 100, is_measured=False),
         ],
     )
     assert [c.name for c in order] == ["new", "big-a", "big-b", "small", "important", "under"]
@@ -172,7 +172,7 @@ def test_the_message_names_the_containers_over_their_requests_and_the_annotation
 
 
 def test_of_a_pod_whose_use_is_not_known_an_eviction_says_nothing_more() -> None:
-    message = eviction_message("memory", Candidate("p", 0, 0, 0, known=False))
+    message = eviction_message("memory", Candidate("p", 0, 0, 0, is_measured=False))
     assert message == ("The node was low on resource: memory. ", {})
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from actors.node.sources.pod_dns import asks_cluster, fitting, misfits
+from actors.node.sources.pod_dns import applied_paths, excess_warnings, uses_cluster_dns
 from sim.options.node_agent import parse_node_agent
 
 Obj = dict[str, Any]
@@ -14,7 +14,9 @@ LINE = "Search Line limits were exceeded, some search paths have been omitted, t
 
 
 def told(given: Obj, **spec: Any) -> list[str]:
-    return misfits({"metadata": {"name": "web", "namespace": "shop"}, "spec": spec}, parse_node_agent(given))
+    return excess_warnings(
+        {"metadata": {"name": "web", "namespace": "shop"}, "spec": spec}, parse_node_agent(given)
+    )
 
 
 def test_three_servers_and_six_paths_are_taken_each_once() -> None:
@@ -57,7 +59,7 @@ def test_without_a_file_nothing_is_searched_but_the_root() -> None:
     [("", False, True), ("ClusterFirst", True, False), ("ClusterFirstWithHostNet", True, True), ("Default", False, False)],
 )  # fmt: skip
 def test_who_asks_for_the_clusters_names(policy: str, host: bool, asks: bool) -> None:
-    assert asks_cluster({"dnsPolicy": policy, "hostNetwork": host}) is asks
+    assert uses_cluster_dns({"dnsPolicy": policy, "hostNetwork": host}) is asks
 
 
 def test_drawn_paths_are_cut_as_upstream_counts_what_it_cuts() -> None:
@@ -69,4 +71,4 @@ def test_drawn_paths_are_cut_as_upstream_counts_what_it_cuts() -> None:
         while kept and length - letters > 256:
             cut += 1
             letters += len(kept[-cut]) + 1
-        assert fitting(paths) == kept[: len(kept) - cut]
+        assert applied_paths(paths) == kept[: len(kept) - cut]
