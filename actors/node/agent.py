@@ -1,17 +1,20 @@
 """One node agent: sources, workers, heartbeats and the machine under them, put together.
 
-Turns a `Machine` and clients into `main(ctx)`, a plain function that sets up callbacks and returns, so that thousands
-of agents cost no task.  The state of an incarnation is lost with it; what must survive (containers, images) belongs to
-the machine.
+Turns a `Machine` and clients into `main(ctx)`, a plain function that sets up callbacks and returns,
+so that thousands of agents cost no task.  The state of an incarnation is lost with it; what must
+survive (containers, images) belongs to the machine.
 
-The parts of the agent know it by narrow protocols, which are defined beside each part; only this module knows all of
-them.
+The parts of the agent know it by narrow protocols, which are defined beside each part; only this
+module knows all of them.
 
-Holds: a steady node runs one event per lease renewal and one status pass per five minutes; a steady pod none.
+Holds: a steady node runs one event per lease renewal and one status pass per five minutes; a steady
+pod none.
 
-Mirrors  pkg/kubelet/kubelet.go: Run, syncLoopIteration, HandlePodAdditions/Updates/Removes/Reconcile (v1.25).
-Differs  tickers (relist, sync, housekeeping) are instants that are computed when needed, and follow the kernel's time
-         whatever the drift of the agent's clock; back-offs, grace periods and heartbeats follow that clock.
+Mirrors  pkg/kubelet/kubelet.go: Run, syncLoopIteration,
+         HandlePodAdditions/Updates/Removes/Reconcile (v1.25).
+Differs  tickers (relist, sync, housekeeping) are instants that are computed when needed, and follow
+         the kernel's time even if the agent's clock drifts; back-offs, grace periods and heartbeats
+         follow that clock.
 """
 
 from __future__ import annotations
@@ -65,7 +68,7 @@ from sim.options.node_agent import NodeAgentOptions
 from sim.units import SECOND
 
 TICK_US = 1 * SECOND  # kubelet.go: syncLoop's syncTicker
-RESYNC_JITTER_PERCENT = 50  # pod_workers.go: workerResyncIntervalJitterFactor, and that of the back-off
+RESYNC_JITTER_PERCENT = 50  # pod_workers.go: workerResyncIntervalJitterFactor
 SYNCED_POLL_US = 1 * SECOND  # config/apiserver.go: WaitForAPIServerSyncPeriod
 DEFAULT_CIDR = "10.200.0.0/24"
 NO_REFERENCE: tuple[tuple[str, str, str], Obj] = ("", "", ""), {}
@@ -170,7 +173,7 @@ class NodeAgent:
             with caused(self.ctx.kernel, machine.fault_record(*machine.outside)):
                 self.consider_pressure()
 
-    # --- time ---------------------------------------------------------------------------------------------
+    # --- time -------------------------------------------------------------------------------------
 
     @property
     def now_us(self) -> int:
@@ -198,7 +201,7 @@ class NodeAgent:
         period_us = period_s * SECOND
         return self.dice.below(period_us) if self.now_us - self._began_us < period_us else 0
 
-    # --- the node -----------------------------------------------------------------------------------------
+    # --- the node ---------------------------------------------------------------------------------
 
     @property
     def node(self) -> Obj:
@@ -275,7 +278,7 @@ class NodeAgent:
         else:
             self.node_loop.observed(node.obj)
 
-    # --- the runtime --------------------------------------------------------------------------------------
+    # --- the runtime ------------------------------------------------------------------------------
 
     def _machine_changed(self, runtime: PodRuntime | None) -> None:
         self.runtime.changed()
@@ -310,7 +313,7 @@ class NodeAgent:
         self.container_gc.answered()
         self.image_gc.answered()
 
-    # --- pods ---------------------------------------------------------------------------------------------
+    # --- pods -------------------------------------------------------------------------------------
 
     def is_static(self, uid: str) -> bool:
         """True if the pod comes from the manifest directory."""
@@ -396,7 +399,8 @@ class NodeAgent:
         if self.preemption.holds(uid, item):
             return
         worker = self.workers[uid] = Worker(self, uid, item)
-        apply_behaviour(worker, pod)  # it may have changed since an earlier agent started the containers
+        # The behaviour may have changed since an earlier agent started the containers.
+        apply_behaviour(worker, pod)
         entry, static = self.statuses.track(uid, item), uid in self.mirrors.uids
         if static:
             entry.target = ""  # until its mirror exists
@@ -420,7 +424,7 @@ class NodeAgent:
         worker.update(item)
 
     def _refusal(self, worker: Worker, requests: Requests, static: bool) -> tuple[str, str] | None:
-        """Why the pod may not run here; a critical pod may have to wait for room (see `preemption`)."""
+        """Why the pod may not run here; a critical pod may have to wait for room."""
         pod, refusal = worker.pod, None
         if pressures := self.evictor.past.conditions:
             refusal = refuse_under_pressure(pod, pressures, static, self.names.taint_memory_pressure)
@@ -454,10 +458,10 @@ class NodeAgent:
             self.housekeep_later()
 
     def _end_at_once(self, worker: Worker, status: Obj, *, unsure: bool = False) -> None:
-        """End a pod of which nothing runs here: only its status, and its deletion, remain to be written.
+        """End a pod of which nothing runs here: only its status, and its deletion, are written.
 
-        unsure: the deletion waits for the first housekeeping.  Quirk: until then the agent takes
-            a pod without a worker for one that may run
+        unsure: True to delete it only after the first housekeeping.  Quirk: until then the agent
+            takes a pod without a worker for one that may run
         """
         worker.state = FINISHED
         worker.status = status
@@ -522,7 +526,7 @@ class NodeAgent:
         """How long it is until the next housekeeping."""
         return self.housekeeping.after_us()
 
-    # --- events and logs ----------------------------------------------------------------------------------
+    # --- events and logs --------------------------------------------------------------------------
 
     def event(
         self,

@@ -1,8 +1,8 @@
-"""The terms that the folders of the agent share about pod workers: states, pieces of work, and the least a worker offers.
+"""The terms that the agent's folders share about pod workers: states and pieces of work.
 
-A worker runs one piece of work at a time: a generator that yields how many microseconds to wait.  Code below
-`pods` takes part in such work (it pulls an image, reads a ConfigMap) or ends a pod, without knowledge of the worker's
-class: it names the members that it uses in a protocol.
+A worker runs one piece of work at a time: a generator that yields how many microseconds to wait.
+Code below `pods` takes part in such work (it pulls an image, reads a ConfigMap) or ends a pod,
+without knowledge of the worker's class: it names the members that it uses in a protocol.
 
 Mirrors  pkg/kubelet/pod_workers.go: syncPod, terminatingPod, terminatedPod, finished (v1.25).
 """

@@ -38,14 +38,25 @@ class Caller(Protocol):
 
 
 class Beat(Protocol):
-    """A periodic rewrite of one field, one kernel event each (see sim.client.rest.client.Heartbeat)."""
+    """A periodic rewrite of one field, with one kernel event each.
 
-    def schedule(self) -> None: ...
-    def taken(self) -> Item | None: ...
+    See `sim.client.fast.lease_renewal`.
+    """
+
+    def schedule(self) -> None:
+        """Plan the next rewrite."""
+        ...
+
+    def taken(self) -> Item | None:
+        """The object as the last rewrite left it; None if no fast path wrote it."""
+        ...
 
 
 class Folded(Protocol):
-    """Calls about one object that a server may have a short way for (see sim.client.fast.coalesced_calls.FoldedCalls)."""
+    """Calls about one object for which a server may have a fast path.
+
+    See `sim.client.fast.coalesced_calls.FoldedCalls`.
+    """
 
     def send(
         self,
@@ -54,12 +65,20 @@ class Folded(Protocol):
         on_reply: OnReply,
         timeout_us: int = 0,
         quiet: bool = False,
-    ) -> bool: ...
-    def claim(self) -> bool: ...
+    ) -> bool:
+        """Serve the call by the fast path; False if it must be sent as an ordinary request."""
+        ...
+
+    def claim(self) -> bool:
+        """True if the last call is over and its reply need not be delivered."""
+        ...
 
 
 class Exchanges(Folded, Protocol):
-    """Reads and the writes that follow from them (see sim.client.fast.read_modify_write.Exchange)."""
+    """Reads and the writes that follow from them.
+
+    See `sim.client.fast.read_modify_write.Exchange`.
+    """
 
     def exchange(
         self,
@@ -67,9 +86,17 @@ class Exchanges(Folded, Protocol):
         compose: Callable[[Item, int], bool],
         write: Leg,
         told: Callable[[Item, int], None],
-    ) -> bool: ...
-    def over(self) -> bool: ...
-    def plan(self) -> None: ...
+    ) -> bool:
+        """Read, compose and write in one event; False if ordinary requests must be sent."""
+        ...
+
+    def over(self) -> bool:
+        """True if the reply to the last write has arrived."""
+        ...
+
+    def plan(self) -> None:
+        """Deliver the reply to the call under way as an event."""
+        ...
 
 
 class HeartbeatCaller(Caller, Protocol):
@@ -111,7 +138,7 @@ class Recorder(Protocol):
 
 
 class Clients(Protocol):
-    """Makes the API clients and the event recorder of an agent incarnation; the composition root provides it."""
+    """Makes the API clients and the event recorder of an agent; the composition root provides it."""
 
     def main(self, ctx: Context, node: str, qps: int, burst: int) -> Caller:
         """The rate-limited client for pods and for the registration of the node."""
@@ -159,7 +186,7 @@ class Api:
             verb=verb, resource=resource, user=self._user, manager=self._agent, cause=cause, **fields
         )
 
-    # --- pods ---------------------------------------------------------------------------------------------
+    # --- pods -------------------------------------------------------------------------------------
 
     def pod_read(self, namespace: str, name: str) -> Request:
         """The read of a pod."""
@@ -195,7 +222,7 @@ class Api:
         """Read a ConfigMap or Secret that a pod refers to."""
         self._send(on_reply, "get", resource, namespace=namespace, name=name)
 
-    # --- nodes --------------------------------------------------------------------------------------------
+    # --- nodes ------------------------------------------------------------------------------------
 
     def create_node(self, node: Obj, on_reply: OnReply) -> None:
         """Create the Node object."""
@@ -219,7 +246,7 @@ class Api:
             "patch", "nodes", subresource="status", name=name, body=patch, content_type=self._patch_type
         )
 
-    # --- leases -------------------------------------------------------------------------------------------
+    # --- leases -----------------------------------------------------------------------------------
 
     def get_lease(self, name: str, on_reply: OnReply) -> None:
         """Read the node's lease."""
@@ -238,7 +265,7 @@ class Api:
             on_reply, verb, "leases", group=self.coordination, namespace=self.lease_namespace, **fields
         )
 
-    # --- list and watch -----------------------------------------------------------------------------------
+    # --- list and watch ---------------------------------------------------------------------------
 
     def list(self, resource: str, field_selector: str, revision: str, on_reply: OnReply) -> None:
         """List objects at this revision or later; "" lists from the storage."""

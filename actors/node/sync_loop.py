@@ -2,8 +2,8 @@
 
 While the runtime has an error, upstream's loop sleeps and handles nothing.  This module turns
 errors that come and go into the instants at which the loop handles events again; pods from the API
-and workers that want to begin something wait until then.  When the clock is set, all that the loop
-polls each second is planned anew.
+and workers that want to begin something wait until then.  When the clock is set, the loop plans
+again what it polls each second.
 
 Holds: a loop that is awake keeps nothing; a backlog is handled in the order in which it arrived.
 
@@ -83,7 +83,7 @@ class SyncLoop:
     _due_us: when the loop wakes, once the error is gone; -1 while there is one
     _backlog: the cause, the handler and the arguments of each event that waits
     _sleeping: workers that wait to begin their next piece of work
-    _unanswered: workers whose call of the runtime has no answer
+    _unanswered: workers that wait for an answer of the runtime
     """
 
     __slots__ = ("_agent", "_backlog", "_due_us", "_since_us", "_sleeping", "_unanswered")
@@ -106,7 +106,7 @@ class SyncLoop:
         return self.asleep or self._agent.runtime.silent
 
     def resume_later(self, worker: SleepingPod) -> None:
-        """Wake the worker when the loop goes on."""
+        """Wake the worker when the loop continues."""
         self._sleeping[worker.uid] = worker
 
     def answer_later(self, worker: SleepingPod) -> None:
@@ -114,7 +114,7 @@ class SyncLoop:
         self._unanswered[worker.uid] = worker
 
     def handle_later(self, handler: Callable[..., None], *what: Any) -> None:
-        """Call a handler when the loop goes on."""
+        """Call a handler when the loop continues."""
         self._backlog.append((self._agent.ctx.kernel.cause, handler, what))
 
     def runtime_checked(self) -> None:
@@ -145,7 +145,7 @@ class SyncLoop:
         self._resume()
 
     def clock_set(self) -> None:
-        """The clock was set: plan probes and workers anew.
+        """The clock was set: plan probes and workers again.
 
         Probes compare the age of containers at each of their ticks, the loop the deadlines of pods
         at its own.

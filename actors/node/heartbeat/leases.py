@@ -1,11 +1,13 @@
-"""The node's lease: created once, renewed for ever.
+"""The node's lease: created once, then renewed periodically.
 
-Turns time into PUTs of one Lease object: a steady node costs one kernel event and one request per renewal.
+Turns time into updates of one Lease object: a steady node costs one kernel event and one request
+per renewal.
 
-Mirrors  component-helpers apimachinery/lease/controller.go (v1.25): renewal every quarter of the duration plus up
-         to 4 %, counted from the end of the last one; five immediate tries, then the lease is read for five more (for the only
-         five, where it is not known yet); a conflict reads the lease again;
-         creation backs off 0.2 s doubling to 7, but while there is no Node to own it, it waits for the next renewal.
+Mirrors  component-helpers apimachinery/lease/controller.go (v1.25): renewal every quarter of the
+         duration plus up to 4 %, counted from the end of the last one; five immediate attempts,
+         then a read of the lease and five more (without a known lease, the first five are left
+         out); a conflict reads the lease again; creation backs off 0.2 s doubling to 7 s, but
+         without a Node to own the lease it waits for the next renewal.
 """
 
 from __future__ import annotations
@@ -29,23 +31,39 @@ JITTER_PERCENT = 4  # leaseJitter 0.04
 
 
 class Owner(Protocol):
-    """What the lease needs of its agent."""
+    """What the lease uses of the node agent."""
 
     def node_uid(self) -> str:
-        """The Node's uid, "" while it is not known."""
+        """The Node's uid; "" before the first Node object."""
         ...
 
     def node_unknown(self) -> None:
-        """The API was not reached: what it holds of the node is not known."""
+        """A renewal failed: the agent does not know what the API holds of the node."""
         ...
 
 
 class Leases:
-    """One agent's lease.  `healthy`: the last renewal succeeded."""
+    """The lease of one agent incarnation.
+
+    healthy: True if the last renewal succeeded
+    _lease: the lease as last written or read; None if it is not known
+    _tries: failed attempts of the present renewal
+    _beat: the periodic renewal, which may use a fast path
+    """
 
     __slots__ = (
-        "_api", "_backoff_us", "_beat", "_ctx", "_duration_s", "_lease", "_name", "_owner", "_period_us", "_tries",
-        "_version", "healthy",
+        "_api",
+        "_backoff_us",
+        "_beat",
+        "_ctx",
+        "_duration_s",
+        "_lease",
+        "_name",
+        "_owner",
+        "_period_us",
+        "_tries",
+        "_version",
+        "healthy",
     )  # fmt: skip
 
     def __init__(
@@ -75,39 +93,43 @@ class Leases:
         self.healthy = False
 
     def start(self) -> None:
+        """Read or create the lease at once."""
         self._sync()
 
     def _sync(self) -> None:
         self._tries = 0
         renewed = self._beat.taken()
-        if renewed is not None:  # its object is made only now that somebody wants it
+        if renewed is not None:  # the object of the last renewal is built only when it is needed
             self._lease = renewed.obj
         if self._lease is not None:
             self._renew()
         else:
-            self._tries = TRIES  # those that come before it is read
+            self._tries = TRIES  # the attempts before the first read are left out
             self._begin_ensuring()
 
-    # --- read or create -----------------------------------------------------------------------------------
+    # --- read or create ---------------------------------------------------------------------------
 
     def _begin_ensuring(self) -> None:
         self._backoff_us = BACKOFF_US
         self._ensure()
 
     def _ensure(self, _: object = None) -> None:
-        self._api.get_lease(self._name, self._got)
+        self._api.get_lease(self._name, self._lease_read)
 
-    def _got(self, reply: Reply) -> None:
+    def _lease_read(self, reply: Reply) -> None:
         if reply.ok:
             self._lease = reply.obj
             self._renew()
         elif reply.code == NOT_FOUND:
-            self._api.get_node(self._name, False, self._owned)
+            self._api.get_node(self._name, False, self._node_read)
         else:
-            self._again()
+            self._retry_later()
 
-    def _owned(self, reply: Reply) -> None:
-        """There is no lease.  Quirk: nor will there be one before the next renewal is due, if its Node cannot be read."""
+    def _node_read(self, reply: Reply) -> None:
+        """Create the lease, now that its Node is known.
+
+        Quirk: if the Node cannot be read, no lease is created before the next renewal is due.
+        """
         if reply.ok:
             self._api.create_lease(self._new_lease(reply.obj), self._created)
         else:
@@ -119,13 +141,13 @@ class Leases:
             self._lease = reply.obj
             self._done(True)
         else:
-            self._again()
+            self._retry_later()
 
-    def _again(self) -> None:
+    def _retry_later(self) -> None:
         self._backoff_us = min(2 * self._backoff_us, BACKOFF_MAX_US)
         self._ctx.call_later_us(self._backoff_us, self._ensure)
 
-    # --- renew --------------------------------------------------------------------------------------------
+    # --- renew ------------------------------------------------------------------------------------
 
     def _renewed_lease(self, base: Obj) -> Obj:
         lease = {**base, "spec": {**base["spec"], "renewTime": format_micro_time(self._ctx.wall_us())}}
@@ -166,7 +188,8 @@ class Leases:
             self.healthy = False
             self._owner.node_unknown()
         self._tries += 1
-        if self._tries == 2 * TRIES:  # five, and five more with the lease that was read after them
+        # Five attempts, and five more with the lease as read after them.
+        if self._tries == 2 * TRIES:
             self._done(False)
         elif reply.reason == "Conflict" or self._tries == TRIES:
             self._begin_ensuring()

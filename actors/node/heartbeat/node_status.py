@@ -123,7 +123,7 @@ def allocatable_of(capacity: Mapping[str, str], options: NodeAgentOptions) -> di
         left = max(0, quantity_nano(text) - held)
         result[resource] = _as_stored(format_quantity_nano(left, quantity_style(text)) if held else text)
     huge = sum(quantity_nano(text) for name, text in capacity.items() if name.startswith("hugepages-"))
-    if huge and "memory" in result:  # reserved, whatever uses them
+    if huge and "memory" in result:  # huge pages are reserved, used or not
         left_nano = max(0, quantity_nano(result["memory"]) - huge)
         result["memory"] = _as_stored(format_quantity_nano(left_nano, quantity_style(result["memory"])))
     return result
@@ -142,7 +142,7 @@ def reserved_nano(resource: str, capacity: str, options: NodeAgentOptions) -> in
 
 
 def _as_stored(text: str) -> str:
-    """The text as the API returns it, whose defaults round resource lists.
+    """The text as the API returns it, after its defaults have rounded it.
 
     Any other text would look like a change.
     """

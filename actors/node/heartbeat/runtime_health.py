@@ -146,7 +146,7 @@ class Owner(Host, Protocol):
         ...
 
     def consider_pressure(self) -> None:
-        """Plan anew what depends on the use of memory, disks and process numbers."""
+        """Plan again what depends on the use of memory, disks and process numbers."""
         ...
 
 
@@ -193,7 +193,7 @@ class RuntimeHealth:
             with caused(agent.ctx.kernel, machine.fault_record(SLOW_RUNTIME)):
                 self.changed()
 
-    # --- what it comes to ---------------------------------------------------------------------------------
+    # --- what it comes to -------------------------------------------------------------------------
 
     def errors(self) -> list[str]:
         """The errors of the Ready condition, in upstream's order."""
@@ -250,7 +250,7 @@ class RuntimeHealth:
         now_us = self._agent.now_us
         return 0 <= self._last_good_us <= now_us - CHECK_LIMIT_US or self.relists.unseen_us(now_us) > 0
 
-    # --- checks -------------------------------------------------------------------------------------------
+    # --- checks -----------------------------------------------------------------------------------
 
     def changed(self) -> None:
         """The machine's runtime has changed: plan the check and the relists that will show it."""
@@ -279,7 +279,7 @@ class RuntimeHealth:
         elif not silent and self._unanswered_since_us >= 0:
             waited_us, self._unanswered_since_us = now_us - self._unanswered_since_us, -1
             self._agent.runtime_answered()
-            # a slow disk does not keep checks from an answer
+            # With a slow disk checks are answered, so only a failed check can wait.
             waits_for_check = self._last_good_us >= 0 and not self._checking
             if waits_for_check and is_waiting(waited_us, self.relists.limit_us, CHECK_US):
                 self._began_us, self._checking = now_us, True

@@ -113,7 +113,7 @@ class Shutdown:
     def begin(self, done: Callable[[], None]) -> None:
         """The machine is to shut down; `done` lets it."""
         agent = self._agent
-        # the shutdown manager has not started
+        # Without groups, or before the runtime is ready, the shutdown manager has not started.
         if not agent.options.shutdown_groups or not agent.runtime.up:
             done()
             return

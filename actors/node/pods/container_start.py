@@ -1,10 +1,10 @@
-"""How a container of a pod is started: back-off, image, configuration, creation and start, and its hook.
+"""How a container of a pod is started, from its back-off to its hook.
 
-Turns a container's spec and the end of its last instance into commands to the machine, events and, on failure, the
-reason that the container's waiting state shows.
+Turns a container's spec and the end of its last instance into commands to the machine, events and,
+on failure, the reason that the container's waiting state shows.
 
-Mirrors  pkg/kubelet/kuberuntime/kuberuntime_container.go: startContainer; kuberuntime_manager.go: SyncPod, steps 5 to 7
-         (v1.25).
+Mirrors  pkg/kubelet/kuberuntime/kuberuntime_container.go: startContainer; kuberuntime_manager.go:
+         SyncPod, steps 5 to 7 (v1.25).
 """
 
 from __future__ import annotations
@@ -39,18 +39,21 @@ def start_container(
     ended: Mapping[str, Container],
     *,
     init: bool,
-    after: Container | None = None,
+    previous: Container | None = None,
 ) -> Work:
-    """Back-off, image, create, start.  The reason of a failure shows from the next sync on.
+    """Back-off, image, configuration, creation and start; returns what went wrong, "" for nothing.
 
-    ended: what had ended when the sync began; after: the instance before it, if that is not kept any more
+    The reason of a failure shows from the next sync on.
+
+    ended: the instances that had ended when the sync began
+    previous: the instance before this one, if that is no longer kept
     """
     agent, pod, name = worker.agent, worker.pod, spec["name"]
     runtime = worker.runtime
     assert runtime is not None
-    held = held_back(worker, spec, ended.get(name))
-    if held:
-        return held
+    back_off = held_back(worker, spec, ended.get(name))
+    if back_off:
+        return back_off
     reason = yield from agent.images.ensure(worker, spec)
     if reason is not None:
         worker.reasons = reasoned(worker.reasons, name, reason)
@@ -71,19 +74,19 @@ def start_container(
     profile, kernel = agent.spec.profile, agent.ctx.kernel
     behaviour = behaviour_of(worker, pod, name, init)
     agent.event(pod, "Normal", "Created", f"Created container {name}", container=name)
-    by = profile.imposed(pod, name, init, "start_error" if behaviour.start_error else "exit_after_us")
-    container = agent.machine.start(runtime, name, spec["image"], behaviour, agent.now_us, by, after)
+    fault = profile.imposed(pod, name, init, "start_error" if behaviour.start_error else "exit_after_us")
+    container = agent.machine.start(runtime, name, spec["image"], behaviour, agent.now_us, fault, previous)
     worker.made_us = agent.now_us
     if behaviour.start_error:
         worker.reasons = reasoned(worker.reasons, name, ("RunContainerError", behaviour.start_error))
-        with caused(kernel, met_first(runtime, container, by)):
+        with caused(kernel, met_first(runtime, container, fault)):
             agent.event(pod, "Warning", "Failed", f"Error: {container.message}", container=name)
         return "RunContainerError"
     worker.reasons = reasoned(worker.reasons, name, None)
     if behaviour.uses_much:
-        by = profile.imposed(pod, name, init, "memory_bytes")
-        limit_memory(worker, spec, container, by)
-        with caused(kernel, met_first(runtime, container, by)):
+        fault = profile.imposed(pod, name, init, "memory_bytes")
+        limit_memory(worker, spec, container, fault)
+        with caused(kernel, met_first(runtime, container, fault)):
             agent.consider_pressure()
     agent.event(pod, "Normal", "Started", f"Started container {name}", container=name)
     return (yield from run_post_start(worker, spec, container))

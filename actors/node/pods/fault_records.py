@@ -28,7 +28,7 @@ def met_first(runtime: PodRuntime, container: Container, fault: Override | None)
 
 
 def unseen_end(runtime: PodRuntime | None, status: Obj, now_us: int) -> int:
-    """The record of the fault that ended a container whose end the status does not show; else 0."""
+    """The record of the fault behind the end of a container that the status does not show; else 0."""
     if runtime is None:
         return 0
     record = 0

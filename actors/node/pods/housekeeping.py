@@ -1,9 +1,10 @@
-"""Housekeeping: what is removed from a machine because no pod of the agent's sources accounts for it.
+"""Housekeeping: what no pod of the agent's sources accounts for is removed.
 
-Turns the agent's pods and the containers of the machine into orphans that are stopped, mirror pods that are deleted and
-static pods that start again.
+Turns the agent's pods and the containers of the machine into orphans that are stopped, mirror pods
+that are deleted and static pods that start again.
 
-Holds: nothing is scheduled while nothing can be found; a pass falls on the two-second rhythm of the agent's start.
+Holds: nothing is scheduled while nothing can be found; a pass falls on the two-second rhythm of the
+agent's start.
 
 Mirrors  pkg/kubelet/kubelet_pods.go: HandlePodCleanups (v1.25).
 """

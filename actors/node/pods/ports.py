@@ -1,7 +1,7 @@
 """What a pod worker uses of the node agent, and what the helpers of a worker use of it.
 
-`worker`, and the modules that carry out parts of its work (`container_start`, `killing`, `restarts`, `sandboxes`),
-depend on these protocols instead of on each other's classes.
+`worker`, and the modules that carry out parts of its work (`container_start`, `killing`,
+`restarts`, `sandboxes`), depend on these protocols instead of on each other's classes.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Loop(Protocol):
         ...
 
     def resume_later(self, worker: SleepingPod) -> None:
-        """Wake the worker when the loop goes on."""
+        """Wake the worker when the loop continues."""
         ...
 
     def answer_later(self, worker: SleepingPod) -> None:
@@ -94,7 +94,7 @@ class SleepingPod(Protocol):
         ...
 
     def replan(self) -> None:
-        """Plan anew what a change of the machine can lead to."""
+        """Plan again what a change of the machine can lead to."""
         ...
 
 
@@ -156,7 +156,7 @@ class Agent(Host, Events, Protocol):
         ...
 
     def consider_pressure(self) -> None:
-        """Plan anew what depends on the use of memory, disks and process numbers."""
+        """Plan again what depends on the use of memory, disks and process numbers."""
         ...
 
     def worker_stopped(self, uid: str) -> None:

@@ -153,7 +153,8 @@ class Owner(RuntimeHost, Protocol):
         ...
 
 
-Eviction = tuple[EvictablePod, int, str, Mapping[str, str]]  # pod, grace in seconds, message, annotations
+# pod, grace in seconds, message, annotations
+Eviction = tuple[EvictablePod, int, str, Mapping[str, str]]
 
 
 def _writes(container: Container) -> bool:
@@ -203,7 +204,7 @@ class Evictor:
     _crossing_us: when a notification about memory is due; -1 for none
     _notified: True while the check under way comes from a notification
     _evicting: pods to be evicted, or evicted and not yet cleaned up
-    _queue: those of them whose eviction has not begun
+    _queue: those of them that wait for their eviction
     _cause: the trace record behind the last check
     """
 
@@ -247,7 +248,7 @@ class Evictor:
         """The runtime is ready: the first check with statistics comes a period later."""
         self._tick_us = self._agent.now_us
 
-    # --- when to look -------------------------------------------------------------------------------------
+    # --- when to look -----------------------------------------------------------------------------
 
     def consider(self) -> None:
         """A resource may become short, or sooner than was planned for."""
@@ -289,7 +290,7 @@ class Evictor:
             self._due_us = at_us
             self._agent.ctx.call_at_us(at_us, self._check, at_us)
 
-    # --- a runtime that does not answer -------------------------------------------------------------------
+    # --- a runtime that does not answer -----------------------------------------------------------
 
     def unanswered(self) -> None:
         """The runtime gives no statistics from now on.
@@ -308,7 +309,7 @@ class Evictor:
         if not self._evicting and agent.runtime.up and agent.now_us >= began_us:
             self._plan(agent.now_us)
 
-    # --- notifications ------------------------------------------------------------------------------------
+    # --- notifications ----------------------------------------------------------------------------
 
     def _plan_notification(self) -> None:
         """Plan the notification that memory falls below a threshold that no check has found met."""
@@ -338,7 +339,7 @@ class Evictor:
             self._notified = True
             self._run_check()
 
-    # --- a check ------------------------------------------------------------------------------------------
+    # --- a check ----------------------------------------------------------------------------------
 
     def _capacity(self, signal: str) -> int:
         whole = capacity(self._agent.machine, RESOURCES[signal])
@@ -395,7 +396,7 @@ class Evictor:
         Without a fault of the machine this is the present cause.
         """
         machine, short = self._agent.machine, [one.signal for one in self.past.since_us]
-        # The reserved memory is kept from pods whatever else uses memory, so no fault explains its
+        # What pods may use does not depend on the use from outside, so no fault explains this
         # shortage.
         resources = [machine.shared(RESOURCES[signal]) for signal in short if signal != ALLOCATABLE]
         if by_fault := machine.fault_record(*(one for one in resources if one in machine.outside)):
@@ -468,7 +469,7 @@ class Evictor:
         agent.event(worker.pod, "Warning", "Evicted", message, annotations=annotations)
         agent.kills.end(worker, ("Failed", "Evicted", message), self._evict_next, grace_s=grace_s)
 
-    # --- after an eviction --------------------------------------------------------------------------------
+    # --- after an eviction ------------------------------------------------------------------------
 
     def _await_cleanup(self) -> None:
         if not self._cleaning:
@@ -488,7 +489,7 @@ class Evictor:
         self._due_us = -1
         self._plan(now_us)
 
-    # --- pods ---------------------------------------------------------------------------------------------
+    # --- pods -------------------------------------------------------------------------------------
 
     def _candidate(self, worker: EvictablePod, signal: str) -> Candidate | None:
         """The pod as the ranking sees it.
@@ -552,7 +553,7 @@ class Evictor:
             return shown, shown + self._in_volumes(container)
         return shown, behaviour.layer_bytes if on_images else logs + self._in_volumes(container)
 
-    # --- limits of local storage --------------------------------------------------------------------------
+    # --- limits of local storage ------------------------------------------------------------------
 
     def _over_limits(self) -> list[tuple[EvictablePod, str]]:
         """Pods that write more than their limits allow, each with the reason."""

@@ -119,7 +119,7 @@ def thresholds_of(options: NodeAgentOptions) -> tuple[Threshold, ...]:
 def met(
     thresholds: Iterable[Threshold], observed: Mapping[str, Observed], *, reclaimed: bool
 ) -> tuple[Threshold, ...]:
-    """The thresholds whose floor is above the observations."""
+    """The thresholds with a floor above the observations."""
     return tuple(
         t
         for t in thresholds
@@ -151,7 +151,7 @@ def first(thresholds: Sequence[Threshold]) -> Threshold | None:
     return min(thresholds, key=lambda t: (order.index(t.signal), t.grace_us), default=None)
 
 
-# --- pods ---------------------------------------------------------------------------------------------------
+# --- pods -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ def eviction_message(resource: str, candidate: Candidate) -> tuple[str, dict[str
     return text, annotations
 
 
-# --- limits of local storage --------------------------------------------------------------------------------
+# --- limits of local storage ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

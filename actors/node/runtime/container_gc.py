@@ -4,8 +4,8 @@ Turns the dead containers of a machine into those to remove (`surplus`, `excess`
 newest of each name as soon as a relist has shown the end, and every minute those above the limits
 of the options.
 
-Holds: a node with default options, without deleted pods whose containers remain, and with a runtime
-that answers, schedules nothing.
+Holds: a node with default options, without containers of deleted pods, and with a runtime that
+answers, schedules nothing.
 
 Mirrors  pkg/kubelet/kuberuntime/kuberuntime_gc.go: evictContainers;
          pkg/kubelet/pod_container_deletor.go; kubelet.go: cleanUpContainersInPod,
@@ -150,10 +150,10 @@ class ContainerGC:
         options = self._agent.options
         return options.maximum_dead_containers_per_container == 0 or options.maximum_dead_containers >= 0
 
-    # --- when a container has ended -----------------------------------------------------------------------
+    # --- when a container has ended ---------------------------------------------------------------
 
     def trim(self, worker: CollectedPod) -> bool:
-        """Remove surplus dead instances whose ends a relist has shown.
+        """Remove surplus dead instances, once a relist has shown their ends.
 
         Returns True if the pod's status shows a removed instance until the next sync.
         """
@@ -179,7 +179,7 @@ class ContainerGC:
         if self.trim(worker):
             _resync(worker)
 
-    # --- passes -------------------------------------------------------------------------------------------
+    # --- passes -----------------------------------------------------------------------------------
 
     def consider(self) -> None:
         """Plan the next pass, which may find something to remove."""

@@ -2,7 +2,7 @@
 
 Turns the fill level of the images' file system into removed images: every five minutes if it is
 above the high threshold, and all at once on request of the eviction manager (`clear`).  Lets the
-node's status list the images anew, from a list that is made every half minute.
+node's status show the images from a list that is made every half minute.
 
 A pass asks the runtime for statistics and waits for them without a limit
 (pkg/kubelet/cri/remote/remote_image.go: ImageFsInfo), so that no pass fails with a runtime that
@@ -88,7 +88,7 @@ class ImageGC:
         it answers
     _planned_us: the planned pass; -1 for none
     _failed_us: when a pass failed last
-    _list_planned: True if the list of images is about to be made anew
+    _list_planned: True if the next list of images is scheduled
     _pulled_us: images that this incarnation pulled since an image was last removed
     _known_us: images from before, by the pass that found them first
     _last_us: the last pass that found an image in use, for images of pods that are gone
@@ -159,7 +159,7 @@ class ImageGC:
         self._list_planned = False
         self._agent.node_loop.list_images()
 
-    # --- when to look -------------------------------------------------------------------------------------
+    # --- when to look -----------------------------------------------------------------------------
 
     def consider(self) -> None:
         """Plan the first pass that will find the disk too full."""
@@ -179,7 +179,7 @@ class ImageGC:
                 self._planned_us = at_us
                 self._agent.ctx.call_at_us(at_us, self._collect, at_us)
 
-    # --- collecting ---------------------------------------------------------------------------------------
+    # --- collecting -------------------------------------------------------------------------------
 
     def _collect(self, planned_us: int) -> None:
         if planned_us != self._planned_us:

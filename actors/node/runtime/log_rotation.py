@@ -1,7 +1,7 @@
 """Rotates the logs of containers that have become too large.
 
-Turns the logs on a machine into rotations, at the ticks of a loop, and lets the agent plan anew
-what depends on the disk.
+Turns the logs on a machine into rotations, at the ticks of a loop, and lets the agent plan what
+depends on the disk.
 
 Holds: while no running container writes a growing log, nothing is scheduled; without an agent, with
 a runtime that does not answer, or with a negative size limit, logs grow without bound.

@@ -1,9 +1,9 @@
 """The machine under a node agent: boots, sandboxes and containers that outlive the agent's process.
 
-Turns commands (make a sandbox, start, stop) into records whose state is a function of time: when a
-container starts, the instant of its end is known unless a fault interferes, so a running container
-costs no event. The agent reads these records.  Faults (`end_container`, `set_health`, `press`) call
-`changed`, so that a running agent plans anew.
+Turns commands (make a sandbox, start, stop) into records with a state that is a function of time:
+when a container starts, the instant of its end is known unless a fault interferes, so a running
+container costs no event. The agent reads these records.  Faults (`end_container`, `set_health`,
+`press`) call `changed`, so that a running agent plans its next steps again.
 
 Holds: a container's `ident` is its id as the API shows it; all times are the kernel's microseconds;
 a container's `exit_us` only moves earlier, except before it is stopped; instances that have ended
@@ -34,7 +34,7 @@ RUNTIME_VERSION = "1.6.8"  # of the time of v1.25
 SIGKILL_CODE = 137
 # The aspects of a machine that can be faulty, besides the resources that it can be short of.
 BAD_RUNTIME, SLOW_RUNTIME, BAD_NETWORK = "runtime", "runtime-delay", "pod-network"
-# containerd shows a container whose end it did not see with exit code 255 and reason Unknown.
+# If containerd did not see the end of a container, it shows exit code 255 and reason Unknown.
 LOST_CODE = 255
 
 
@@ -169,7 +169,7 @@ class Container:
         return min([at_us for at_us in times if at_us > now_us], default=None)
 
     def out_of_memory_us(self, limit: int) -> int | None:
-        """When the kernel ends the container for using more than `limit` bytes; None if it never does."""
+        """When the kernel ends the container for using more than `limit` bytes; None if never."""
         behaviour = self.behaviour
         if behaviour.memory_bytes <= limit:
             return None
@@ -299,7 +299,7 @@ class Machine:
 
     missing: on a node that holds all images, those that a registry refused, until they are pulled
     manifests: the manifest directory: file -> its pod, or None if the file holds no pod
-    logs: the log files of containers whose logs grow, or did
+    logs: the files of the logs that grow, or did
     rotation_us: when the next rotation of logs may shrink them
     runtime_error, network_error: messages of RuntimeReady=false and NetworkReady=false
     runtime_delay_us: how much longer the runtime's answers take (a slow disk); None: it gives none
@@ -377,7 +377,7 @@ class Machine:
         self.agent = None
         self.changed = _no_listener
 
-    # --- commands of the agent ----------------------------------------------------------------------------
+    # --- commands of the agent --------------------------------------------------------------------
 
     def run_sandbox(self, uid: str, namespace: str, name: str, cidr: str, host_ip: str) -> PodRuntime:
         """Make a new sandbox for the pod; everything in the old one must have been stopped."""
@@ -505,7 +505,7 @@ class Machine:
             self._forget_logs(pod.containers)
             self._free_ip(pod)
 
-    # --- faults -------------------------------------------------------------------------------------------
+    # --- faults -----------------------------------------------------------------------------------
 
     def end_container(self, container: Container, now_us: int, code: int, reason: str = "") -> None:
         """End the container's program now (a crash, the OOM killer)."""
@@ -551,7 +551,7 @@ class Machine:
             self.powered = True
             self.boots += 1
 
-    # --- pod addresses ------------------------------------------------------------------------------------
+    # --- pod addresses ----------------------------------------------------------------------------
 
     def _take_ip(self, pod: PodRuntime, cidr: str) -> None:
         """Give the pod the next free address after the last one given.

@@ -32,7 +32,7 @@ class RuntimeState(Protocol):
 
 
 class RuntimeHost(Host, Protocol):
-    """A host whose container runtime can stop answering."""
+    """A host with a container runtime, which can stop answering."""
 
     @property
     def runtime(self) -> RuntimeState:
@@ -44,5 +44,5 @@ class RuntimeHost(Host, Protocol):
         ...
 
     def consider_pressure(self) -> None:
-        """Plan anew what depends on the use of memory, disks and process numbers."""
+        """Plan again what depends on the use of memory, disks and process numbers."""
         ...

@@ -24,7 +24,7 @@ class Ramp:
 
 @dataclass(frozen=True, slots=True)
 class Most:
-    """Several users of a resource that do not add up: at any time the largest of their amounts counts."""
+    """Several users of a resource that do not add up: the largest amount at a time counts."""
 
     ramps: tuple[Ramp, ...]
 

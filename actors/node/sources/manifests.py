@@ -4,8 +4,8 @@ Turns files into pods that are added, updated and removed.  A pod's uid follows 
 its file: another content is another pod, unless the manifest has a uid of its own.
 
 Holds: a file that is written or removed takes effect at that instant (inotify); a file without a
-valid pod keeps its earlier pod until the next read of the whole directory, and so does a file whose
-pod has another name now.
+valid pod keeps its earlier pod until the next read of the whole directory, and so does a file with
+another name for its pod.
 
 Mirrors  pkg/kubelet/config/file.go: listConfig, extractFromFile; file_linux.go: produceWatchEvent,
          consumeWatchEvent; config.go: merge by uid, in the order of removals, additions and
@@ -49,7 +49,7 @@ class Loop(Protocol):
         ...
 
     def handle_later(self, handler: Callable[..., None], *what: Any) -> None:
-        """Call a handler when the loop goes on."""
+        """Call a handler when the loop continues."""
         ...
 
 

@@ -177,10 +177,10 @@ class Mirrors:
     uids: of the static pods
     _static: uid of the static pod of each name
     _mirrors: the mirrors that the API holds
-    _requested: mirrors with a request under way, each with the uid of one whose deletion was
-        observed during the request (ANY: of an unknown one)
+    _requested: mirrors with a request under way, each with the uid of one that was deleted during
+        the request (ANY: of an unknown one)
     _name_owners: uid of the static pod that uses a name until its worker has finished
-    _retrying: uids of pods whose mirrors could not be created and are retried
+    _retrying: uids of pods that wait for another attempt to create their mirror
     """
 
     __slots__ = ("_agent", "_mirrors", "_name_owners", "_requested", "_retrying", "_static", "uids")

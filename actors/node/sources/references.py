@@ -34,7 +34,8 @@ RETRY_MAX_US = 122 * SECOND  # exponential_backoff.go: maxDurationBeforeRetry
 KINDS = {"configmaps": "ConfigMap", "secrets": "Secret"}
 # as kubelet_pods.go names them in its warning
 SOURCES = {"configmaps": "configMap", "secrets": "secret"}
-_VARIABLE = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")  # apimachinery/pkg/util/validation: IsEnvVarName
+# apimachinery/pkg/util/validation: IsEnvVarName
+_VARIABLE = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 INVALID_NAMES = "Keys [{}] from the EnvFrom {} {} were skipped since they are considered invalid environment variable names."
 
 
@@ -118,7 +119,7 @@ def problem_of(need: Need, namespace: str, reply: Reply) -> str:
 
 
 def invalid_names(need: Need, obj: Obj) -> list[str]:
-    """The variables of a whole object whose names are invalid."""
+    """The invalid names among the variables of a whole object."""
     names = [need.prefix + key for key in obj.get("data") or ()]
     return sorted(name for name in names if not _VARIABLE.fullmatch(name) or name.startswith(".."))
 
@@ -141,7 +142,7 @@ class Owner(Protocol):
 class References:
     """The mounted volumes of one agent incarnation, and the retries of those that are missing.
 
-    _mounted: uids of pods whose volumes are mounted
+    _mounted: uids of pods with mounted volumes
     _retries: uid -> when the pod's volumes are tried again, and the delay after that
     """
 

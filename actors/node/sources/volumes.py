@@ -22,11 +22,15 @@ UNMOUNT_POLL_US = 300 * MS  # volume_manager.go: podAttachAndMountRetryInterval
 def keeps_volumes(pod: Obj, options: NodeAgentOptions) -> bool:
     """True if the pod's volumes stay mounted after its end.
 
-    Quirk: nothing unmounts them while the pod's object exists, so that the worker waits until it is deleted.
+    Quirk: nothing unmounts them while the pod's object exists, so that the worker waits for its
+    deletion.
     """
     return options.keep_terminated_pod_volumes and bool(pod["spec"].get("volumes"))
 
 
 def unmounted_after_us(dice: Dice) -> int:
-    """How long the volumes of a pod that has ended are still mounted: up to one poll of the volume manager."""
+    """How long the volumes of a pod that has ended stay mounted.
+
+    The volume manager polls for the unmount.
+    """
     return dice.below(UNMOUNT_POLL_US)
