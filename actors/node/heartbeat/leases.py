@@ -52,18 +52,8 @@ class Leases:
     """
 
     __slots__ = (
-        "_api",
-        "_backoff_us",
-        "_beat",
-        "_ctx",
-        "_duration_s",
-        "_lease",
-        "_name",
-        "_owner",
-        "_period_us",
-        "_tries",
-        "_version",
-        "healthy",
+        "_api", "_backoff_us", "_beat", "_ctx", "_duration_s", "_lease", "_name", "_owner", "_period_us",
+        "_tries", "_version", "healthy",
     )  # fmt: skip
 
     def __init__(

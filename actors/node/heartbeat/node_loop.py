@@ -17,7 +17,7 @@ from array import array
 from bisect import bisect_left
 from functools import lru_cache
 from operator import methodcaller
-from typing import Any, Protocol
+from typing import Any
 
 from actors.node.heartbeat.node_status import (
     Health,
@@ -34,13 +34,11 @@ from actors.node.heartbeat.node_status import (
     status_patch,
     without_extended,
 )
-from actors.node.requests import Api, HeartbeatCaller
-from actors.node.runtime.ports import Host
-from actors.node.runtime.profile import NodeSpec
+from actors.node.heartbeat.ports import Owner
+from actors.node.requests import HeartbeatCaller
 from sim.api.objects import is_ready
 from sim.api.store import Item
 from sim.api.types import Reply, Request
-from sim.ident import Names
 from sim.kernel.dice import MASK, Dice, mix
 from sim.units import MS, SECOND, format_time
 
@@ -67,52 +65,6 @@ def pass_schedule_us(period_us: int, number: int) -> array[int]:
     return waits
 
 
-class RuntimeState(Protocol):
-    """The container runtime."""
-
-    def texts_change(self) -> bool:
-        """True while the texts of the runtime's errors change as time passes."""
-        ...
-
-
-class Owner(Host, Protocol):
-    """What the node loop uses of the node agent.
-
-    api: the rate-limited client, for the registration; heartbeats: the client for the status
-    """
-
-    spec: NodeSpec
-    names: Names
-    api: Api
-    heartbeats: Api
-    host_ip: str
-
-    @property
-    def runtime(self) -> RuntimeState:
-        """The container runtime."""
-        ...
-
-    def health(self) -> Health:
-        """What the node's conditions are computed from."""
-        ...
-
-    def knows_node(self) -> bool:
-        """True if the agent knows what the API holds of the node without a read."""
-        ...
-
-    def node_registered(self) -> None:
-        """The API holds the Node object now."""
-        ...
-
-    def node_event(self, reason: str, text: str = "", type_: str = "Normal") -> None:
-        """Record an event about the node."""
-        ...
-
-    def tidy(self) -> None:
-        """Release memory that is no longer used."""
-        ...
-
-
 class NodeLoop:
     """One agent incarnation's view of its Node.
 
@@ -136,28 +88,9 @@ class NodeLoop:
     """
 
     __slots__ = (
-        "_agent",
-        "_attempts",
-        "_calls",
-        "_compared",
-        "_cordon_record",
-        "_cordoned",
-        "_due_us",
-        "_ended_us",
-        "_fixed",
-        "_health_record",
-        "_held",
-        "_outside_rhythm",
-        "_pass_requested",
-        "_pass_us",
-        "_passes",
-        "_patch",
-        "_register_us",
-        "_reply_due_us",
-        "_reported_us",
-        "_running",
-        "_seed",
-        "node",
+        "_agent", "_attempts", "_calls", "_compared", "_cordon_record", "_cordoned", "_due_us", "_ended_us",
+        "_fixed", "_health_record", "_held", "_outside_rhythm", "_pass_requested", "_pass_us", "_passes",
+        "_patch", "_register_us", "_reply_due_us", "_reported_us", "_running", "_seed", "node",
         "registered",
     )  # fmt: skip
 

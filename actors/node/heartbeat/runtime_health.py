@@ -163,18 +163,9 @@ class RuntimeHealth:
     """
 
     __slots__ = (
-        "_agent",
-        "_began_us",
-        "_checking",
-        "_due_us",
-        "_last_good_us",
-        "_never_answered",
-        "_unanswered_since_us",
-        "error",
-        "network_error",
-        "relists",
-        "up",
-    )
+        "_agent", "_began_us", "_checking", "_due_us", "_last_good_us", "_never_answered",
+        "_unanswered_since_us", "error", "network_error", "relists", "up",
+    )  # fmt: skip
 
     def __init__(self, agent: Owner) -> None:
         self._agent = agent

@@ -121,20 +121,8 @@ class Probe:
     """
 
     __slots__ = (
-        "_check_requested",
-        "_container_id",
-        "_ctx",
-        "_first_us",
-        "_last_healthy",
-        "_owner",
-        "_streak",
-        "_timer",
-        "container",
-        "hold",
-        "kind",
-        "result",
-        "spec",
-        "stopped",
+        "_check_requested", "_container_id", "_ctx", "_first_us", "_last_healthy", "_owner", "_streak",
+        "_timer", "container", "hold", "kind", "result", "spec", "stopped",
     )  # fmt: skip
 
     def __init__(self, ctx: Context, owner: Owner, kind: str, container: str, spec: Obj) -> None:
@@ -189,8 +177,8 @@ class Probe:
     def _delay_us(self) -> int:
         """The age at which probing begins.
 
-        Quirk: without a delay this is above -1 s, as upstream cuts off the fraction of a negative
-        age after a clock was set back.
+        Quirk: upstream cuts the age off to whole seconds, so that without a delay an age above -1 s
+        is enough.  After a clock was set back, the age can be lower.
         """
         return int(self.spec.get("initialDelaySeconds") or 0) * SECOND or 1 - SECOND
 

@@ -210,15 +210,7 @@ class StatusManager:
     """
 
     __slots__ = (
-        "_api",
-        "_batch_planned",
-        "_began_us",
-        "_calls",
-        "_ctx",
-        "_entries",
-        "_patch",
-        "_queue",
-        "_sent",
+        "_api", "_batch_planned", "_began_us", "_calls", "_ctx", "_entries", "_patch", "_queue", "_sent",
         "_wanted",
     )  # fmt: skip
 

@@ -379,7 +379,7 @@ class Worker:
                 failed[probe.container] = probe.kind.lower()
         actions = compute_actions(pod, self.runtime, failed, agent.now_us)
         # Quirk: back-offs count from these ends, not from those of containers that are killed here.
-        final_status = self.runtime.ends(agent.now_us) if self.runtime is not None else {}
+        ended = self.runtime.ends(agent.now_us) if self.runtime is not None else {}
         first: Container | None = None  # the init container's instance before the sandbox changed
         if actions.kill_pod and self.runtime is not None:
             if actions.create_sandbox:
@@ -401,13 +401,11 @@ class Worker:
             self.made_us = agent.now_us
         errors = []
         for container in actions.ephemeral:
-            errors.append((yield from start_container(self, container, final_status, init=False)))
+            errors.append((yield from start_container(self, container, ended, init=False)))
         if actions.init is not None:
-            errors.append(
-                (yield from start_container(self, actions.init, final_status, init=True, previous=first))
-            )
+            errors.append((yield from start_container(self, actions.init, ended, init=True, previous=first)))
         for container in actions.starts:
-            errors.append((yield from start_container(self, container, final_status, init=False)))
+            errors.append((yield from start_container(self, container, ended, init=False)))
         return next(filter(None, errors), "")
 
     # --- the end ----------------------------------------------------------------------------------
@@ -420,8 +418,8 @@ class Worker:
         self._check_probes()
         self._stop_probes("Liveness", "Startup")
         if self.runtime is not None:
-            requested_end = not self._has_ended or "deletionTimestamp" in self.pod["metadata"]
-            stop_us = effective_grace_us(self.pod, self.requested_end.grace_s) if requested_end else None
+            requested = not self._has_ended or "deletionTimestamp" in self.pod["metadata"]
+            stop_us = effective_grace_us(self.pod, self.requested_end.grace_s) if requested else None
             if error := (yield from kill_pod(self, self.runtime, stop_us)):
                 agent.event(self.pod, "Warning", "FailedKillPod", f"error killing pod: {error}")
                 return error

@@ -15,11 +15,11 @@ Differs  the memory cgroup's notifications (--kernel-memcg-notification) are tho
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from actors.node.causes import caused
 from actors.node.pod_spec import amount, is_critical, priority_of, requests_of
-from actors.node.pod_work import FINISHED, TERMINATED, KillablePod, Killer
+from actors.node.pod_work import FINISHED, TERMINATED
 from actors.node.pressure.eviction_decide import (
     ALLOCATABLE,
     MEMORY_SIGNALS,
@@ -39,6 +39,7 @@ from actors.node.pressure.eviction_decide import (
     thresholds_of,
     whole_limit,
 )
+from actors.node.pressure.ports import EvictablePod, Owner
 from actors.node.runtime.forecast import (
     SIGNALS,
     available,
@@ -52,8 +53,6 @@ from actors.node.runtime.forecast import (
     turns,
 )
 from actors.node.runtime.machine import Container, Machine, PodRuntime
-from actors.node.runtime.ports import RuntimeHost
-from actors.node.runtime.profile import NodeSpec
 from sim.units import SECOND, quantity_value
 
 Obj = dict[str, Any]
@@ -64,93 +63,6 @@ CLEANUP_WAIT_US = 30 * SECOND  # eviction_manager.go: podCleanupTimeout
 RESOURCES = {signal: resource for resource, signal in SIGNALS.items()} | {ALLOCATABLE: "memory"}
 GONE = (TERMINATED, FINISHED)
 NO_PAST = Past()
-
-
-class EvictablePod(KillablePod, Protocol):
-    """A pod worker as seen by the eviction manager.
-
-    runtime: the pod's sandbox and containers; None before the first sandbox
-    """
-
-    runtime: PodRuntime | None
-
-
-class RuntimeState(Protocol):
-    """The container runtime.  up: True once it was ready."""
-
-    up: bool
-
-    @property
-    def silent(self) -> bool:
-        """True while calls that change nothing get no answer."""
-        ...
-
-
-class DeadContainers(Protocol):
-    """The garbage collection of dead containers."""
-
-    def collect(self, *, ended: bool = False) -> None:
-        """Remove dead containers; with `ended`, also those of pods that have ended."""
-        ...
-
-
-class UnusedImages(Protocol):
-    """The garbage collection of images."""
-
-    def clear(self) -> None:
-        """Remove every image that no container uses."""
-        ...
-
-
-class Owner(RuntimeHost, Protocol):
-    """What the eviction manager uses of the node agent."""
-
-    spec: NodeSpec
-
-    @property
-    def runtime(self) -> RuntimeState:
-        """The container runtime."""
-        ...
-
-    @property
-    def workers(self) -> Mapping[str, EvictablePod]:
-        """The workers of all pods, by uid."""
-        ...
-
-    @property
-    def kills(self) -> Killer:
-        """Ends pods."""
-        ...
-
-    @property
-    def container_gc(self) -> DeadContainers:
-        """The garbage collection of dead containers."""
-        ...
-
-    @property
-    def image_gc(self) -> UnusedImages:
-        """The garbage collection of images."""
-        ...
-
-    def is_static(self, uid: str) -> bool:
-        """True if the pod comes from the manifest directory."""
-        ...
-
-    def node_changed(self) -> None:
-        """The node's conditions have changed."""
-        ...
-
-    def event(
-        self,
-        pod: Obj,
-        type_: str,
-        reason: str,
-        message: str,
-        container: str = "",
-        annotations: Mapping[str, str] | None = None,
-    ) -> None:
-        """Record an event about a pod."""
-        ...
 
 
 # pod, grace in seconds, message, annotations
@@ -209,18 +121,8 @@ class Evictor:
     """
 
     __slots__ = (
-        "_agent",
-        "_cause",
-        "_cleaning",
-        "_crossing_us",
-        "_due_us",
-        "_evicting",
-        "_notified",
-        "_queue",
-        "_thresholds",
-        "_tick_us",
-        "_waiting_since_us",
-        "past",
+        "_agent", "_cause", "_cleaning", "_crossing_us", "_due_us", "_evicting", "_notified", "_queue",
+        "_thresholds", "_tick_us", "_waiting_since_us", "past",
     )  # fmt: skip
 
     def __init__(self, agent: Owner) -> None:

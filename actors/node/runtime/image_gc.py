@@ -95,17 +95,9 @@ class ImageGC:
     """
 
     __slots__ = (
-        "_agent",
-        "_began_us",
-        "_failed_us",
-        "_known_us",
-        "_last_us",
-        "_list_planned",
-        "_pass_us",
-        "_planned_us",
-        "_pulled_us",
-        "_waiting_since_us",
-    )
+        "_agent", "_began_us", "_failed_us", "_known_us", "_last_us", "_list_planned", "_pass_us",
+        "_planned_us", "_pulled_us", "_waiting_since_us",
+    )  # fmt: skip
 
     def __init__(self, agent: Owner) -> None:
         self._agent = agent

@@ -51,22 +51,9 @@ class Source:
     """
 
     __slots__ = (
-        "_api",
-        "_ctx",
-        "_dice",
-        "_failure_backoff",
-        "_got_events",
-        "_on_break",
-        "_on_event",
-        "_on_set",
-        "_opened_us",
-        "_refusal_backoff",
-        "_resource",
-        "_revision",
-        "_revision_unavailable",
-        "_selector",
-        "_watch",
-        "live",
+        "_api", "_ctx", "_dice", "_failure_backoff", "_got_events", "_on_break", "_on_event", "_on_set",
+        "_opened_us", "_refusal_backoff", "_resource", "_revision", "_revision_unavailable", "_selector",
+        "_watch", "live",
     )  # fmt: skip
 
     def __init__(
