@@ -33,16 +33,16 @@ from sim.options.node_agent import parse_node_agent
 from sim.units import SECOND
 from tests.unit.actors.node.pods.test_pod_status import ENDED, FAILED, RUNS, Obj, pod, runtime
 
-# --- actions ----------------------------------------------------------------------------------------------
+# --- actions --------------------------------------------------------------------------------------
 
 
-def test_a_pod_without_a_sandbox_gets_one_and_all_its_containers() -> None:
+def test_pod_without_sandbox_gets_one_and_starts_all_containers() -> None:
     actions = compute_actions(pod(names=("a", "b")), None, {}, 10)
     assert actions.create_sandbox and not actions.kill_pod
     assert [c["name"] for c in actions.starts] == ["a", "b"]
 
 
-def test_a_lost_sandbox_is_made_again_unless_the_pod_never_restarts() -> None:
+def test_lost_sandbox_is_made_again_unless_pod_never_restarts() -> None:
     sandbox = runtime(c=ENDED)
     sandbox.ready = False
     again = compute_actions(pod("Always"), sandbox, {}, 10)
@@ -51,7 +51,7 @@ def test_a_lost_sandbox_is_made_again_unless_the_pod_never_restarts() -> None:
     assert never.kill_pod and not never.create_sandbox and not never.starts
 
 
-def test_a_dead_container_is_started_as_the_policy_says() -> None:
+def test_dead_container_starts_according_to_restart_policy() -> None:
     for policy, behaviour, wanted in [("Always", ENDED, 1), ("OnFailure", ENDED, 0), ("OnFailure", FAILED, 1),
                                       ("Never", FAILED, 0)]:  # fmt: skip
         actions = compute_actions(pod(policy), runtime(c=behaviour), {}, 10)
@@ -59,7 +59,7 @@ def test_a_dead_container_is_started_as_the_policy_says() -> None:
         assert actions.kill_pod is (wanted == 0)
 
 
-def test_a_failed_liveness_probe_restarts_unless_the_policy_is_never() -> None:
+def test_failed_liveness_probe_restarts_unless_policy_is_never() -> None:
     actions = compute_actions(pod(), runtime(c=RUNS), {"c": "liveness"}, 10)
     assert actions.kills[0][2] == "Container c failed liveness probe, will be restarted"
     assert len(actions.starts) == 1
@@ -77,7 +77,7 @@ def test_init_containers_run_one_by_one() -> None:
     assert compute_actions(obj, runtime(i1=ENDED, i2=ENDED), {}, 10).starts
 
 
-def test_zero_grace_counts_as_not_set() -> None:
+def test_grace_override_of_zero_counts_as_none() -> None:
     obj = pod(terminationGracePeriodSeconds=7)
     assert effective_grace_us(obj) == 7 * SECOND
     assert effective_grace_us(obj, 0) == 7 * SECOND
@@ -100,16 +100,16 @@ def test_zero_grace_counts_as_not_set() -> None:
         (["sh", "-c", "nginx -s quit; sleep 3; false"], 3, 1),
     ],
 )
-def test_a_hook_ends_as_its_command_does(command: list[str], seconds: int, code: int) -> None:
+def test_hook_ends_as_its_command_does(command: list[str], seconds: int, code: int) -> None:
     container = {"lifecycle": {"preStop": {"exec": {"command": command}}}}
     assert hook_end(container, "preStop") == (seconds * SECOND, code)
     assert hook_end(container, "postStart") == (0, 0)
 
 
-# --- back-off ---------------------------------------------------------------------------------------------
+# --- back-off -------------------------------------------------------------------------------------
 
 
-def test_the_first_restart_is_free_and_the_delay_doubles_to_five_minutes() -> None:
+def test_first_restart_does_not_wait_and_delay_doubles_to_five_minutes() -> None:
     backoff, at_us, delays = Backoff(), 0, []
     for _ in range(8):
         delays.append(backoff.held_us("k", at_us, at_us) // SECOND)
@@ -118,8 +118,8 @@ def test_the_first_restart_is_free_and_the_delay_doubles_to_five_minutes() -> No
     assert delays == [0, 10, 20, 40, 80, 160, 300, 300]
 
 
-def test_a_run_of_more_than_ten_minutes_starts_afresh_and_a_shorter_one_does_not() -> None:
-    """Case 33."""
+def test_run_of_more_than_ten_minutes_resets_back_off_and_shorter_one_does_not() -> None:
+    """Known timing case 33."""
     backoff = Backoff()
     for _ in range(7):
         backoff.next("k", 0, 0)
@@ -129,7 +129,7 @@ def test_a_run_of_more_than_ten_minutes_starts_afresh_and_a_shorter_one_does_not
     assert backoff.held_us("k", 602 * SECOND, 602 * SECOND) == 10 * SECOND
 
 
-# --- admission --------------------------------------------------------------------------------------------
+# --- admission ------------------------------------------------------------------------------------
 
 
 def node(**allocatable: str) -> Obj:
@@ -143,7 +143,7 @@ def asking(cpu: str = "1", **spec: Any) -> Obj:
     return obj
 
 
-def test_a_pod_is_refused_for_the_first_thing_that_is_short() -> None:
+def test_admission_names_the_first_resource_that_is_short() -> None:
     used = Used()
     used.add(requests_of(asking("1500m")))
     refusal = refuse(asking(), requests_of(asking()), used, node(), False)
@@ -159,7 +159,7 @@ def test_a_pod_is_refused_for_the_first_thing_that_is_short() -> None:
     )
 
 
-def test_where_others_hold_too_much_all_are_refused_that_ask_for_anything_at_all() -> None:
+def test_pod_with_any_request_is_refused_if_another_resource_is_overused() -> None:
     used, idle, small = Used(), pod(), pod()
     used.add(requests_of(asking("3")))
     small["spec"]["containers"][0]["resources"] = {"requests": {"memory": "1Mi"}}
@@ -167,13 +167,13 @@ def test_where_others_hold_too_much_all_are_refused_that_ask_for_anything_at_all
     assert shortages(requests_of(small), used, node()) == [("cpu", 0, 3000, 2000)]
 
 
-def test_huge_pages_that_a_node_lacks_are_short_and_extended_resources_are_not() -> None:
+def test_missing_huge_pages_are_short_and_missing_extended_resources_are_not() -> None:
     wanting = pod()
     wanting["spec"]["containers"][0]["resources"] = {"requests": {"e.com/gpu": "1", "hugepages-2Mi": "2Mi"}}
     assert shortages(requests_of(wanting), Used(), node()) == [("hugepages-2Mi", 2 << 20, 0, 0)]
 
 
-def test_an_extended_resource_that_the_node_lacks_is_short_where_an_init_container_asks_for_it() -> None:
+def test_missing_extended_resource_is_short_if_init_container_requests_it() -> None:
     wanting, used = pod(), Used()
     wanting["spec"]["containers"][0]["resources"] = {"requests": {"e.com/gpu": "3"}}
     used.add(requests_of(wanting))
@@ -194,12 +194,12 @@ def test_an_extended_resource_that_the_node_lacks_is_short_where_an_init_contain
         ({"nodeSelector": {"disk": "ssd"}}, ""),
     ],
 )
-def test_a_pod_that_belongs_elsewhere_is_refused(spec: Obj, reason: str) -> None:
+def test_pod_that_does_not_match_the_node_is_refused(spec: Obj, reason: str) -> None:
     refusal = refuse(asking(**spec), requests_of(asking()), Used(), node(), False)
     assert (refusal or ("",))[0] == reason
 
 
-def test_an_untolerated_no_execute_taint_refuses_all_but_static_pods() -> None:
+def test_untolerated_no_execute_taint_refuses_all_but_static_pods() -> None:
     tainted = {**node(), "spec": {"taints": [{"key": "k", "value": "v", "effect": "NoExecute"}]}}
     requests = requests_of(asking())
     assert refuse(asking(), requests, Used(), tainted, False) == (
@@ -218,12 +218,12 @@ def test_two_pods_cannot_share_a_host_port() -> None:
     assert refuse(obj, requests_of(obj), used, node(), False) == ("NodePorts", "Predicate NodePorts failed")
 
 
-def test_a_pod_asks_for_the_larger_of_its_containers_and_any_init_container() -> None:
+def test_requests_are_larger_of_container_sum_and_any_init_container() -> None:
     obj = asking("1", initContainers=[{"name": "i", "image": "i", "resources": {"requests": {"cpu": "3"}}}])
     assert requests_of(obj).amounts == (("cpu", 3000),)
 
 
-# --- the node ---------------------------------------------------------------------------------------------
+# --- the node -------------------------------------------------------------------------------------
 
 
 def test_allocatable_is_capacity_less_reservations_and_hard_eviction() -> None:
@@ -232,7 +232,7 @@ def test_allocatable_is_capacity_less_reservations_and_hard_eviction() -> None:
     assert result == {"cpu": "3500m", "memory": f"{7 * 1024 - 100}Mi", "pods": "110"}
 
 
-def test_huge_pages_are_no_memory_for_others() -> None:
+def test_huge_pages_reduce_allocatable_memory() -> None:
     capacity = {"memory": "8Gi", "hugepages-2Mi": "1Gi", "hugepages-1Gi": "2Gi"}
     result = allocatable_of(capacity, parse_node_agent({}))
     assert result == {"memory": f"{5 * 1024 - 100}Mi", "hugepages-2Mi": "1Gi", "hugepages-1Gi": "2Gi"}
@@ -243,12 +243,12 @@ def test_huge_pages_are_no_memory_for_others() -> None:
     assert allocatable_of(capacity, ignored)["memory"] == "0"
 
 
-def test_a_percentage_threshold_goes_through_a_float_of_32_bits() -> None:
+def test_percentage_threshold_is_computed_as_32_bit_float() -> None:
     assert threshold_value("10%", "100Gi") == int(107374182400 * 0.10000000149011612)
     assert threshold_value("100Mi", "8Gi") == 104857600
 
 
-def test_conditions_follow_health_and_tell_their_changes_as_events() -> None:
+def test_conditions_follow_health_and_changes_cause_events() -> None:
     first, events = conditions_of(Health(), [], "t1")
     assert events == ["NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID"]
     assert [c["type"] for c in first] == ["MemoryPressure", "DiskPressure", "PIDPressure", "Ready"]
@@ -259,7 +259,7 @@ def test_conditions_follow_health_and_tell_their_changes_as_events() -> None:
     assert second[3]["message"] == "down"
 
 
-def test_conditions_of_others_and_their_order_stay_as_they_are() -> None:
+def test_foreign_conditions_keep_their_content_and_order() -> None:
     foreign = [{"type": "Odd", "status": "True"}, {"type": "NetworkUnavailable", "status": "False"}]
     own, _ = conditions_of(Health(), [], "t1")
     memory, disk, *others = own
@@ -273,7 +273,7 @@ def test_conditions_of_others_and_their_order_stay_as_they_are() -> None:
         assert all(c in made for c in old if c in foreign)
 
 
-def test_a_boot_is_told_only_of_a_node_that_has_told_of_one_before() -> None:
+def test_reboot_event_requires_an_earlier_boot_id() -> None:
     machine, options = Machine(NodeSpec("n")), parse_node_agent({})
     fixed = fixed_status(machine, options, "1.1.1.1")
     for old, told in (("other", ["Rebooted"]), ("", []), (machine.boot_id, [])):
@@ -281,7 +281,7 @@ def test_a_boot_is_told_only_of_a_node_that_has_told_of_one_before() -> None:
         assert [reason for reason in events if reason == "Rebooted"] == told
 
 
-def test_images_are_listed_by_size_each_by_its_digest_and_its_tag() -> None:
+def test_images_are_listed_by_size_with_digest_and_tag() -> None:
     digest = "sha256:" + "0" * 64
     images = {"small:1": 1, f"pinned@{digest}": 3, "localhost:5000/big:2": 9, "equal": 3}
     rows = images_of(images, -1)
@@ -295,7 +295,7 @@ def test_images_are_listed_by_size_each_by_its_digest_and_its_tag() -> None:
     assert images_of(images, 2) == rows[:2] and images_of(images, 0) == []
 
 
-def test_heartbeat_times_and_order_alone_are_no_change() -> None:
+def test_heartbeat_times_and_order_of_conditions_are_no_change() -> None:
     machine, options = Machine(NodeSpec("n")), parse_node_agent({})
     fixed = fixed_status(machine, options, "1.1.1.1")
     first, _ = status_of(machine, options, fixed, {}, Health(), "t1")
@@ -304,7 +304,7 @@ def test_heartbeat_times_and_order_alone_are_no_change() -> None:
     assert changed(first, status_of(machine, options, fixed, first, Health(("x",)), "t2")[0])
 
 
-def test_a_beat_says_what_the_whole_way_would_say_of_an_unchanged_node() -> None:
+def test_heartbeat_patch_equals_status_patch_of_unchanged_node() -> None:
     machine, options = Machine(NodeSpec("n")), parse_node_agent({})
     fixed = fixed_status(machine, options, "1.1.1.1")
     first, _ = status_of(machine, options, fixed, {}, Health(), "t1")
@@ -316,7 +316,7 @@ def test_a_beat_says_what_the_whole_way_would_say_of_an_unchanged_node() -> None
             assert heartbeat_patch(old, now) == status_patch(old, new)
 
 
-def test_a_status_is_only_beaten_when_nothing_but_heartbeat_times_has_changed() -> None:
+def test_only_heartbeats_differ_is_false_after_any_other_change() -> None:
     machine, options = Machine(NodeSpec("n")), parse_node_agent({})
     old, _ = status_of(machine, options, fixed_status(machine, options, "1.1.1.1"), {}, Health(), "t1")
     first, *others = old["conditions"]
@@ -333,7 +333,7 @@ def test_a_status_is_only_beaten_when_nothing_but_heartbeat_times_has_changed() 
     assert not only_heartbeats_differ(old, {**old, "capacity": {}})
 
 
-def test_a_status_that_lacks_a_condition_or_has_another_transition_time_is_changed() -> None:
+def test_missing_condition_or_other_transition_time_is_a_change() -> None:
     machine, options = Machine(NodeSpec("n")), parse_node_agent({})
     status, _ = status_of(machine, options, fixed_status(machine, options, "1.1.1.1"), {}, Health(), "t1")
     *others, ready = status["conditions"]
@@ -341,7 +341,7 @@ def test_a_status_that_lacks_a_condition_or_has_another_transition_time_is_chang
     assert changed({**status, "conditions": [*others, {**ready, "lastTransitionTime": "t0"}]}, status)
 
 
-def test_instances_of_a_container_stay_until_they_are_dropped_and_then_are_counted_anew() -> None:
+def test_instances_stay_until_dropped_and_are_counted_from_zero_afterwards() -> None:
     machine = Machine(NodeSpec("n"))
     sandbox = machine.run_sandbox("u", "default", "p", "10.0.0.0/24", "")
     for name in ("a", "b", "a", "a", "b"):
@@ -356,7 +356,7 @@ def test_instances_of_a_container_stay_until_they_are_dropped_and_then_are_count
     assert again.attempt == 0 and again.ident != first
 
 
-def test_a_new_boot_is_an_event() -> None:
+def test_new_boot_id_causes_reboot_event() -> None:
     machine, options = Machine(NodeSpec("n")), parse_node_agent({})
     first, _ = status_of(machine, options, fixed_status(machine, options, "a"), {}, Health(), "t1")
     machine.power_loss(0)
@@ -365,7 +365,7 @@ def test_a_new_boot_is_an_event() -> None:
     assert events == ["Rebooted"]
 
 
-def test_a_new_node_carries_labels_taints_and_schedulability() -> None:
+def test_new_node_has_labels_taints_and_schedulability_of_options() -> None:
     names = NAMES["kubernetes"]
     machine = Machine(NodeSpec("n", zone="a", labels={"x": "y"}))
     options = parse_node_agent({"register-with-taints": "k=v:NoSchedule", "register-schedulable": False})
@@ -376,17 +376,17 @@ def test_a_new_node_carries_labels_taints_and_schedulability() -> None:
     assert [t["key"] for t in made["spec"]["taints"]] == ["k", names.taint_unschedulable]
 
 
-# --- the rest ---------------------------------------------------------------------------------------------
+# --- the rest -------------------------------------------------------------------------------------
 
 
-def test_an_option_without_effect_is_refused_as_such() -> None:
+def test_option_without_effect_is_refused() -> None:
     with pytest.raises(InputError, match="no effect"):
         parse_node_agent({"--topology-manager-policy": "restricted"})
     with pytest.raises(InputError, match="did you mean 'max-pods'"):
         parse_node_agent({"max-pod": 3})
 
 
-def test_addresses_are_given_in_turn_and_come_back() -> None:
+def test_pod_addresses_are_assigned_in_turn_and_reused() -> None:
     machine = Machine(NodeSpec("n"))
     first = [machine.run_sandbox(uid, "ns", uid, "10.0.0.0/29", "").ip for uid in "abcde"]
     assert first == ["10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6"]
@@ -394,7 +394,7 @@ def test_addresses_are_given_in_turn_and_come_back() -> None:
     assert machine.run_sandbox("f", "ns", "f", "10.0.0.0/29", "").ip == "10.0.0.3"
 
 
-def test_a_container_is_stopped_by_its_own_means_or_by_the_end_of_its_grace() -> None:
+def test_container_stops_by_itself_or_at_the_end_of_its_grace() -> None:
     machine = Machine(NodeSpec("n"))
     sandbox = machine.run_sandbox("u", "ns", "p", "10.0.0.0/24", "")
     gentle = machine.start(sandbox, "a", "i", ContainerBehaviour(stop_us=50), 0)
@@ -404,7 +404,7 @@ def test_a_container_is_stopped_by_its_own_means_or_by_the_end_of_its_grace() ->
     assert stubborn.running(1099) and not stubborn.running(1100)
 
 
-def test_dice_spread_evenly_and_a_jitter_is_one_draw() -> None:
+def test_dice_spread_evenly_and_jitter_is_one_draw() -> None:
     dice, other = Dice(7), Dice(7)
     draws = [dice.below(1000) for _ in range(2000)]
     assert draws == [other.jitter_us(19_980, 5) - 19_980 for _ in range(2000)]
@@ -415,14 +415,14 @@ def test_dice_spread_evenly_and_a_jitter_is_one_draw() -> None:
     ("bound", "label", "matches"),
     [("3", "4", True), ("4", "4", False), ("x", "4", False), ("1" * 5000, "4", False), ("3", "x", False)],
 )
-def test_an_affinity_compares_whole_numbers_only(bound: str, label: str, matches: bool) -> None:
+def test_affinity_compares_whole_numbers_only(bound: str, label: str, matches: bool) -> None:
     term = {"matchExpressions": [{"key": "n", "operator": "Gt", "values": [bound]}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
     node = {"metadata": {"name": "a", "labels": {"n": label}}}
     assert matches_node({"affinity": {"nodeAffinity": required}}, node) is matches
 
 
-def test_a_static_pod_is_given_what_the_api_would_not_give_it() -> None:
+def test_static_pod_gets_defaults_that_the_api_would_not_set() -> None:
     names = NAMES["kubernetes"]
     toleration = {"key": "mine", "operator": "Exists"}
     manifest = {"metadata": {"name": "proxy"}, "spec": {"containers": [], "tolerations": [toleration]}}
