@@ -15,6 +15,7 @@ from sim.client.fast.lease_renewal import Rhythm
 from sim.client.fast.read_modify_write import Leg
 from sim.ident import Names
 from sim.kernel.actor import Context
+from sim.kernel.network import Purpose
 
 Obj = dict[str, Any]
 OnReply = Callable[[Reply], None]
@@ -32,8 +33,11 @@ class Caller(Protocol):
         """Send a request; the callback gets the reply."""
         ...
 
-    def exchanges(self, resource: str, name: str = "") -> Exchanges:
-        """Calls about one object of a resource, or about any if no name is given."""
+    def exchanges(self, resource: str, name: str = "", *, purpose: int = 0) -> Exchanges:
+        """Calls about one object of a resource, or about any if no name is given.
+
+        purpose: what the requests are for, which keys their random draws
+        """
         ...
 
 
@@ -43,8 +47,16 @@ class Beat(Protocol):
     See `sim.client.fast.lease_renewal`.
     """
 
-    def schedule(self) -> None:
-        """Plan the next rewrite."""
+    @property
+    def lot(self) -> int:
+        """The random draw of the rewrite that is planned."""
+        ...
+
+    def schedule(self, alone: bool = True) -> None:
+        """Plan the next rewrite.
+
+        alone: True if the next rewrite changes nothing but the field
+        """
         ...
 
     def taken(self) -> Item | None:
@@ -80,6 +92,11 @@ class Exchanges(Folded, Protocol):
     See `sim.client.fast.read_modify_write.Exchange`.
     """
 
+    @property
+    def read_us(self) -> int:
+        """When the reply to the read under way arrives; `NEVER_US` without one."""
+        ...
+
     def exchange(
         self,
         read: Leg,
@@ -110,9 +127,12 @@ class HeartbeatCaller(Caller, Protocol):
         path: tuple[str, ...],
         rhythm: Rhythm,
         missed: Callable[[], None],
+        composed: Callable[[int], tuple[Request, OnReply]],
     ) -> Beat:
-        """The periodic rewrite of the field at `path`; `missed` runs when it needs ordinary
-        requests.
+        """The periodic rewrite of the field at `path`.
+
+        missed: runs when a rewrite needs ordinary requests
+        composed: the request that was sent when the wall clock showed a time, and its callback
         """
         ...
 
@@ -194,7 +214,7 @@ class Api:
         # rest.
         return Request(
             verb="get", resource="pods", namespace=namespace, name=name, user=self._user, manager=self._agent,
-            cause=self._kernel.cause,
+            cause=self._kernel.cause, purpose=Purpose.POD_STATUS,
         )  # fmt: skip
 
     def pod_status_patch(self, namespace: str, name: str, patch: Obj) -> Request:
@@ -202,6 +222,7 @@ class Api:
         return Request(
             verb="patch", resource="pods", subresource="status", namespace=namespace, name=name, body=patch,
             content_type=self._patch_type, user=self._user, manager=self._agent, cause=self._kernel.cause,
+            purpose=Purpose.POD_STATUS,
         )  # fmt: skip
 
     def create_pod(self, pod: Obj, on_reply: OnReply) -> None:
@@ -234,7 +255,8 @@ class Api:
 
     def node_read(self, name: str, cached: bool) -> Request:
         """The read of the Node object; `cached` accepts any revision that the server has at hand."""
-        return self._request("get", "nodes", name=name, options={"resourceVersion": "0"} if cached else EMPTY)
+        options = {"resourceVersion": "0"} if cached else EMPTY
+        return self._request("get", "nodes", name=name, options=options, purpose=Purpose.NODE_REPORT)
 
     def patch_node_status(self, name: str, patch: Obj, on_reply: OnReply) -> None:
         """Patch the node's status, labels or annotations."""
@@ -243,8 +265,9 @@ class Api:
     def node_patch(self, name: str, patch: Obj) -> Request:
         """The strategic-merge patch of the node through its status subresource."""
         return self._request(
-            "patch", "nodes", subresource="status", name=name, body=patch, content_type=self._patch_type
-        )
+            "patch", "nodes", subresource="status", name=name, body=patch, content_type=self._patch_type,
+            purpose=Purpose.NODE_REPORT,
+        )  # fmt: skip
 
     # --- leases -----------------------------------------------------------------------------------
 
@@ -256,9 +279,12 @@ class Api:
         """Create the node's lease."""
         self._lease(on_reply, "create", body=lease)
 
-    def update_lease(self, lease: Obj, on_reply: OnReply) -> None:
-        """Update the node's lease."""
-        self._lease(on_reply, "update", name=lease["metadata"]["name"], body=lease)
+    def lease_update(self, lease: Obj, lot: int = 0) -> Request:
+        """The update of the node's lease.  lot: its random draw; 0: the transport draws."""
+        return self._request(
+            "update", "leases", group=self.coordination, namespace=self.lease_namespace,
+            name=lease["metadata"]["name"], body=lease, lot=lot,
+        )  # fmt: skip
 
     def _lease(self, on_reply: OnReply, verb: str, **fields: Any) -> None:
         self._send(

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from actors.node.requests import Api, HeartbeatCaller
-from sim.api.types import NOT_FOUND, Reply
+from actors.node.requests import Api, HeartbeatCaller, OnReply
+from sim.api.types import NOT_FOUND, Reply, Request
 from sim.client.fast.lease_renewal import ALIGNED, Rhythm
 from sim.kernel.actor import Context
 from sim.options.node_agent import NodeAgentOptions
@@ -78,7 +78,13 @@ class Leases:
         self._tries = 0
         self._version = self._api.coordination + "/v1"
         self._beat = client.heartbeat(
-            "leases", self._api.lease_namespace, name, ("spec", "renewTime"), rhythm, self._sync
+            "leases",
+            self._api.lease_namespace,
+            name,
+            ("spec", "renewTime"),
+            rhythm,
+            self._sync,
+            self._composed,
         )
         self.healthy = False
 
@@ -87,15 +93,25 @@ class Leases:
         self._sync()
 
     def _sync(self) -> None:
+        self._take_up()
+        if self._lease is not None:
+            self._renew(self._beat.lot)
+        else:
+            self._tries = TRIES  # the attempts before the first read are left out
+            self._begin_ensuring()
+
+    def _take_up(self) -> None:
+        """Begin a renewal with the lease as the last one left it."""
         self._tries = 0
         renewed = self._beat.taken()
         if renewed is not None:  # the object of the last renewal is built only when it is needed
             self._lease = renewed.obj
-        if self._lease is not None:
-            self._renew()
-        else:
-            self._tries = TRIES  # the attempts before the first read are left out
-            self._begin_ensuring()
+
+    def _composed(self, wall_us: int) -> tuple[Request, OnReply]:
+        """The renewal that was sent when the wall clock showed this time."""
+        self._take_up()
+        assert self._lease is not None
+        return self._api.lease_update(self._renewed_lease(self._lease, wall_us)), self._updated
 
     # --- read or create ---------------------------------------------------------------------------
 
@@ -139,8 +155,8 @@ class Leases:
 
     # --- renew ------------------------------------------------------------------------------------
 
-    def _renewed_lease(self, base: Obj) -> Obj:
-        lease = {**base, "spec": {**base["spec"], "renewTime": format_micro_time(self._ctx.wall_us())}}
+    def _renewed_lease(self, base: Obj, wall_us: int) -> Obj:
+        lease = {**base, "spec": {**base["spec"], "renewTime": format_micro_time(wall_us)}}
         uid = self._owner.node_uid()
         if uid and not base["metadata"].get("ownerReferences"):
             lease["metadata"] = {**base["metadata"], "ownerReferences": self._owners(uid)}
@@ -165,9 +181,14 @@ class Leases:
     def _owners(self, uid: str) -> list[Obj]:
         return [{"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": uid}]
 
-    def _renew(self) -> None:
+    def _renew(self, lot: int = 0) -> None:
+        """Send an update of the lease.
+
+        lot: the random draw of the first attempt; later attempts have their own
+        """
         assert self._lease is not None
-        self._api.update_lease(self._renewed_lease(self._lease), self._updated)
+        renewed = self._renewed_lease(self._lease, self._ctx.wall_us())
+        self._api.call(self._api.lease_update(renewed, lot), self._updated)
 
     def _updated(self, reply: Reply) -> None:
         if reply.ok:
@@ -188,4 +209,6 @@ class Leases:
 
     def _done(self, healthy: bool) -> None:
         self.healthy = healthy
-        self._beat.schedule()
+        # A renewal adds the owner of a lease without one, so it then changes more than the time.
+        owned = self._lease is not None and bool(self._lease["metadata"].get("ownerReferences"))
+        self._beat.schedule(alone=owned)

@@ -27,6 +27,7 @@ from sim.api.objects import TERMINAL
 from sim.api.store import Item
 from sim.api.types import NOT_FOUND, Reply, Request
 from sim.kernel.actor import Context
+from sim.kernel.network import Purpose
 from sim.units import SECOND
 
 Obj = dict[str, Any]
@@ -219,7 +220,7 @@ class StatusManager:
         self._api = api
         self._began_us = ctx.now_us()
         self._queue: list[QueuedStatus] = []
-        self._calls = api.exchanges("pods")
+        self._calls = api.exchanges("pods", purpose=Purpose.POD_STATUS)
         self._sent: Entry | None = None
         self._wanted = NO_VERSION
         self._patch: Obj = NOTHING
@@ -281,8 +282,9 @@ class StatusManager:
         """The API shows this state of the pod.
 
         Returns True if its status equals ours: then it is held instead of ours, so that memory is
-            shared. The next batch restores what other clients changed.
+        shared.  The next batch restores what other clients changed.
         """
+        self._catch_up()
         entry = self.entry(uid)
         if entry is None or not entry.held or entry.is_unsent or entry.failed:
             return False
@@ -328,6 +330,7 @@ class StatusManager:
         entry = self.entry(uid)
         if entry is None:
             return
+        self._catch_up()
         # A status that the batch queued while it was being sent is not sent again.
         waits = entry.is_unsent and any(e is entry and v == entry.version for e, v, *_ in self._queue)
         if not waits:
@@ -344,6 +347,14 @@ class StatusManager:
         else:
             self._calls.plan()  # so that the next write follows
             self._batch_later()
+
+    def _catch_up(self) -> None:
+        """Count a read as answered from the instant at which its reply arrives.
+
+        No event delivers the reply to a read on the fast path.
+        """
+        if self._sent is not None and self._calls.read_us <= self._ctx.kernel.now_us:
+            self._sent.sent = self._wanted[0]
 
     def _idle(self) -> bool:
         """True if no request is under way.
@@ -481,6 +492,7 @@ class StatusManager:
 
     def _leave_to_batch(self, entry: Entry) -> None:
         """Leave the entry to the next batch."""
+        self._catch_up()
         entry.failed = True
         if not entry.is_unsent:
             entry.cause = self._ctx.kernel.cause
@@ -497,6 +509,7 @@ class StatusManager:
     def _batch(self, _: object) -> None:
         """Replace the queue by the present statuses of all pods that have something to write."""
         self._batch_planned = False
+        self._catch_up()
         entries = [entry for entry in self._entries.values() if isinstance(entry, Entry)]
         self._queue = [(e, e.version, e.held, e.cause) for e in entries if e.is_unsent or e.failed]
         if self._queue:

@@ -12,7 +12,7 @@ import pytest
 from tests.bench import fidelity
 from tests.bench.fidelity import BEGIN, END, Row, inserted, resource_of, resources_in, table
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 
 
 def test_table_shows_each_recording_and_the_sums() -> None:
