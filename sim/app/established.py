@@ -253,7 +253,7 @@ class Established:
     def _start(self, pod: Obj) -> Like | None:
         """Have a pod run that has just been made, by the requests that bring it there; None: that is left to others."""
         meta, cluster = pod["metadata"], self._cluster
-        if not node_side.settles(pod):
+        if not node_side.is_settled(pod):
             return None
         info = self._view.templates.info(pod)
         node = info.node_name

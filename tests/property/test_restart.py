@@ -81,7 +81,7 @@ def long_ways() -> Iterator[None]:
     put = StatusManager.set
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(StatusManager, "set", lambda self, uid, status, shown=None: put(self, uid, status))
-        patch.setattr(pod_status, "_standing", lambda *_: None)
+        patch.setattr(pod_status, "_unchanged_conditions", lambda *_: None)
         patch.setattr(PackedItem, "peek", Item.peek)
         yield
 
