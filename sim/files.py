@@ -35,7 +35,7 @@ _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_LINK
 
 
-# --- reading ----------------------------------------------------------------------------------------------
+# --- reading --------------------------------------------------------------------------------------
 
 
 def read_bounded(path: Path, size_max: int, shown: str = "") -> bytes:
@@ -85,7 +85,7 @@ def _first_of_pipe(descriptor: int, shown: str) -> bytes:
     raise InputError("is a pipe that nothing writes to", shown)
 
 
-# --- writing ----------------------------------------------------------------------------------------------
+# --- writing --------------------------------------------------------------------------------------
 
 
 def check_output(path: Path, private: bool = False) -> None:

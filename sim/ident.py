@@ -49,7 +49,7 @@ class Names:
     def __repr__(self) -> str:
         return f"Names({self.naming!r})"
 
-    # --- functions of a part ------------------------------------------------------------------------------
+    # --- functions of a part ----------------------------------------------------------------------
 
     def group(self, short: str) -> str:
         """Full name of an API group: "apps" -> "apps", "discovery" -> "discovery.k8s.io", "core" -> ""."""
@@ -90,7 +90,7 @@ class Names:
             self.group_authenticated,
         )
 
-    # --- the sets -----------------------------------------------------------------------------------------
+    # --- the sets ---------------------------------------------------------------------------------
 
     def _set_labels(self, d: str) -> None:
         self.label_hostname = f"{d}/hostname"

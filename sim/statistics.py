@@ -114,7 +114,7 @@ def student(share: float, freedom: int) -> float:
     return z + sum(term / float(freedom) ** (power + 1) for power, term in enumerate(terms))
 
 
-# --- histograms -----------------------------------------------------------------------------------------------
+# --- histograms -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ def ticks(low: float, high: float, about: int = 6, whole: bool = False) -> list[
     return [number * step for number in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
 
 
-# --- two samples ----------------------------------------------------------------------------------------------
+# --- two samples ----------------------------------------------------------------------------------
 
 
 def ks_distance(one: Sequence[float], other: Sequence[float]) -> float:

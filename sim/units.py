@@ -22,7 +22,7 @@ SECOND = 1_000_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 
-# --- whole numbers ----------------------------------------------------------------------------------------
+# --- whole numbers --------------------------------------------------------------------------------
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _UNSIGNED = re.compile(r"[0-9]+")
@@ -68,7 +68,7 @@ def not_unsigned(text: str, by: str = "ParseUint") -> str:
     return f'strconv.{by}: parsing "{text}": {unsigned_problem(text)}'
 
 
-# --- durations --------------------------------------------------------------------------------------------
+# --- durations ------------------------------------------------------------------------------------
 
 _UNIT_NS = {
     "ns": 1,
@@ -192,7 +192,7 @@ def human_duration(us: int) -> str:
     return f"{years}y"
 
 
-# --- points in time ---------------------------------------------------------------------------------------
+# --- points in time -------------------------------------------------------------------------------
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)", re.ASCII)
@@ -244,7 +244,7 @@ def parse_time(text: str) -> int:
     return (second - _EPOCH) // _MICROSECOND + int((match[2] or "0")[:6].ljust(6, "0"))
 
 
-# --- quantities -------------------------------------------------------------------------------------------
+# --- quantities -----------------------------------------------------------------------------------
 
 JSON_WHOLE_MAX = (1 << 53) - 1  # the largest whole number up to which every reader of JSON tells all apart
 NANO_PER_MILLI = 1_000_000

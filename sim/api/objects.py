@@ -25,7 +25,7 @@ TERMINAL = ("Succeeded", "Failed")  # phases that a pod never leaves
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-# --- metadata ---------------------------------------------------------------------------------------------
+# --- metadata -------------------------------------------------------------------------------------
 
 
 def metadata_of(obj: Obj) -> Mapping[str, Any]:
@@ -88,7 +88,7 @@ def controller_of(obj: Obj) -> Obj | None:
     return None
 
 
-# --- reading below a path ---------------------------------------------------------------------------------
+# --- reading below a path -------------------------------------------------------------------------
 
 
 def spec_of(obj: Obj) -> Mapping[str, Any]:
@@ -115,7 +115,7 @@ def get_in(obj: Any, path: Sequence[str], default: Any = None) -> Any:
     return obj
 
 
-# --- path copies ------------------------------------------------------------------------------------------
+# --- path copies ----------------------------------------------------------------------------------
 
 
 def replace_in(obj: Obj, path: Sequence[str], value: Any) -> Obj:
@@ -142,7 +142,7 @@ def remove_in(obj: Obj, path: Sequence[str]) -> Obj:
     return obj if changed is below else {**obj, field: changed}
 
 
-# --- conditions -------------------------------------------------------------------------------------------
+# --- conditions -----------------------------------------------------------------------------------
 
 
 def condition_of(obj: Obj, type: str) -> Obj | None:
@@ -177,7 +177,7 @@ def with_condition(obj: Obj, new: Mapping[str, Any]) -> Obj:
     return replace_in(obj, ("status", "conditions"), [*conditions, dict(new)])
 
 
-# --- pods and nodes ---------------------------------------------------------------------------------------
+# --- pods and nodes -------------------------------------------------------------------------------
 
 
 def is_ready(pod: Obj) -> bool:

@@ -86,7 +86,7 @@ class LabelSelector:
 
 NOTHING = LabelSelector(nothing=True)
 
-# --- label selectors from objects -------------------------------------------------------------------------
+# --- label selectors from objects -----------------------------------------------------------------
 
 
 def from_selector(obj: Mapping[str, Any] | None) -> LabelSelector:
@@ -140,7 +140,7 @@ def _format(requirement: Requirement) -> str:
             return f"{key}{'>' if operator == GREATER else '<'}{values[0]}"
 
 
-# --- label selectors from text ----------------------------------------------------------------------------
+# --- label selectors from text --------------------------------------------------------------------
 
 _TOKEN = re.compile(r"[ \t\r\n]*(==|!=|[=!(),<>]|[^=!(),<> \t\r\n]+|$)")
 _SPECIAL = frozenset(("==", "!=", "=", "!", "(", ")", ",", "<", ">", ""))
@@ -311,7 +311,7 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-# --- field selectors --------------------------------------------------------------------------------------
+# --- field selectors ------------------------------------------------------------------------------
 
 Getter = Callable[[Obj], str]
 

@@ -66,7 +66,7 @@ def _qualified(resource: Resource, subresource: str = "") -> str:
     return f"{plural}.{resource.group}" if resource.group else plural
 
 
-# --- about one object -------------------------------------------------------------------------------------
+# --- about one object -----------------------------------------------------------------------------
 
 
 def not_found(resource: Resource, name: str, subresource: str = "") -> Body:
@@ -149,7 +149,7 @@ def forbidden_path(message: str) -> Body:
     return status(403, "Forbidden", f"forbidden: {message}", {})
 
 
-# --- about a request --------------------------------------------------------------------------------------
+# --- about a request ------------------------------------------------------------------------------
 
 
 def bad_request(message: str) -> Body:

@@ -156,7 +156,7 @@ class Gone(msgspec.Struct, gc=False):
         return self.made
 
 
-# --- operations -------------------------------------------------------------------------------------------
+# --- operations -----------------------------------------------------------------------------------
 
 
 class Get(msgspec.Struct, frozen=True):

@@ -28,7 +28,7 @@ Options = TypeVar("Options")
 _SPEC = "option"
 
 
-# --- how values read: ValueError says what was wanted ------------------------------------------------------
+# --- how values read: ValueError says what was wanted ---------------------------------------------
 
 
 def duration(value: object) -> int:
@@ -135,7 +135,7 @@ def _plain(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-# --- checks: an error text or None -------------------------------------------------------------------------
+# --- checks: an error text or None ----------------------------------------------------------------
 
 Check = Callable[[Any], str | None]
 
@@ -162,7 +162,7 @@ def one_of(*allowed: str) -> Check:
     return lambda value: None if value in allowed else f"must be one of {', '.join(allowed)}"
 
 
-# --- declaring ----------------------------------------------------------------------------------------------
+# --- declaring ------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ def options_of(daemon: type[Any]) -> dict[str, Option]:
     return {f.name: f.metadata[_SPEC] for f in dataclasses.fields(daemon) if _SPEC in f.metadata}
 
 
-# --- parsing ------------------------------------------------------------------------------------------------
+# --- parsing --------------------------------------------------------------------------------------
 
 
 def parse(

@@ -113,7 +113,7 @@ _to_server: msgspec.msgpack.Decoder[ToServer] = msgspec.msgpack.Decoder(ToServer
 _to_client: msgspec.msgpack.Decoder[ToClient] = msgspec.msgpack.Decoder(ToClient)
 
 
-# --- to the server ------------------------------------------------------------------------------------------
+# --- to the server --------------------------------------------------------------------------------
 
 
 def ask(call: int, request: Request) -> bytes:
@@ -131,7 +131,7 @@ def read_ask(body: bytes) -> ToServer:
         raise FrameError(f"not a message to a server: {error}") from None
 
 
-# --- to the client ------------------------------------------------------------------------------------------
+# --- to the client --------------------------------------------------------------------------------
 
 
 def _packed(item: Item) -> bytes:
@@ -243,7 +243,7 @@ def reply_of(told: Answer, parts: list[WireItem]) -> Reply:
     )
 
 
-# --- frames on a byte stream ----------------------------------------------------------------------------------
+# --- frames on a byte stream ----------------------------------------------------------------------
 
 
 def framed(body: bytes) -> bytes:

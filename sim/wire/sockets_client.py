@@ -94,7 +94,7 @@ class Link:
         self._outbox: Outbox | None = None  # of the present connection or dial
         self._scope: trio.CancelScope | None = None
 
-    # --- in the simulation --------------------------------------------------------------------------------
+    # --- in the simulation ------------------------------------------------------------------------
 
     def send(self, transport: SocketTransport, request: Request, on_reply: Callable[[Reply], None]) -> None:
         self._newest = number = self._newest + 1
@@ -155,7 +155,7 @@ class Link:
     def _record(self, what: str, reason: str) -> None:
         self._clients.kernel.record(self._clients.kind, (self.url, self._number, what, reason))
 
-    # --- outside ------------------------------------------------------------------------------------------
+    # --- outside ----------------------------------------------------------------------------------
 
     def _put(self, body: bytes) -> None:
         nursery = self._clients.nursery

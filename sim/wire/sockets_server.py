@@ -44,7 +44,7 @@ class SocketServer:
         self._kind = kernel.kind("connection", "server", "peer", "what", "reason")
         kernel.gate.handle(self._operation, self._enter)
 
-    # --- outside ------------------------------------------------------------------------------------------
+    # --- outside ----------------------------------------------------------------------------------
 
     async def serve(self, listeners: list[trio.SocketListener], *, websockets: bool = False) -> None:
         """Serve connections until cancelled."""
@@ -106,7 +106,7 @@ class SocketServer:
     def post(self, number: int, what: str, data: bytes) -> None:
         self.kernel.gate.post(self._operation, [number, what, data], _nothing)
 
-    # --- in the simulation --------------------------------------------------------------------------------
+    # --- in the simulation ------------------------------------------------------------------------
 
     def _enter(self, payload: Any, done: Callable[[Any], None]) -> None:
         number, what, data = payload

@@ -72,7 +72,7 @@ def _limits_of(limit_range: Obj, kind: str) -> list[Obj]:
     ]
 
 
-# --- defaults ---------------------------------------------------------------------------------------------
+# --- defaults -------------------------------------------------------------------------------------
 
 
 def _with_defaults(spec: Obj, ranges: Sequence[Obj]) -> tuple[Obj, str]:
@@ -106,7 +106,7 @@ def _filled(container: Obj, requests: Amounts, limits: Amounts, word: str, told:
     return container if made == resources else {**container, "resources": made}
 
 
-# --- bounds -----------------------------------------------------------------------------------------------
+# --- bounds ---------------------------------------------------------------------------------------
 
 
 def _first_problem(ranges: Sequence[Obj], spec: Obj, judge: Callable[[Obj, Obj], list[str]]) -> str:

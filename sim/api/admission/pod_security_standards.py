@@ -87,7 +87,7 @@ def findings(level: str, minor: int, apparmor: Mapping[str, str], spec: Obj) -> 
     return [finding for finding in found if finding is not None]
 
 
-# --- words ----------------------------------------------------------------------------------------------------
+# --- words ----------------------------------------------------------------------------------------
 
 
 def _quoted(texts: Iterable[str]) -> str:
@@ -115,7 +115,7 @@ def _capabilities(container: Obj) -> Obj:
     return _security(container).get("capabilities") or _NOTHING
 
 
-# --- baseline -------------------------------------------------------------------------------------------------
+# --- baseline -------------------------------------------------------------------------------------
 
 
 def _apparmor(pod: Pod, minor: int) -> Finding | None:
@@ -240,7 +240,7 @@ def _host_process(pod: Pod, minor: int) -> Finding | None:
     return Finding("hostProcess", detail) if setters else None
 
 
-# --- restricted -----------------------------------------------------------------------------------------------
+# --- restricted -----------------------------------------------------------------------------------
 
 WINDOWS_SINCE = 25  # from this version on pods of Windows need not say what only Linux knows
 

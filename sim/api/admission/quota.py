@@ -53,7 +53,7 @@ _NEVER_US, _ALWAYS_US = -1, 1 << 62
 _KINDS_MAX = 4_096  # of amounts that are kept to be shared
 
 
-# --- amounts ----------------------------------------------------------------------------------------------
+# --- amounts --------------------------------------------------------------------------------------
 
 
 def amounts_of(texts: Mapping[str, Any] | None) -> Amounts:
@@ -78,7 +78,7 @@ def _most(a: Mapping[str, Amount], b: Mapping[str, Amount]) -> Amounts:
     return {**b, **{name: max(amount, b.get(name, amount), key=lambda x: x[0]) for name, amount in a.items()}}
 
 
-# --- usage ------------------------------------------------------------------------------------------------
+# --- usage ----------------------------------------------------------------------------------------
 
 
 def count_name(resource: Resource) -> str:
@@ -255,7 +255,7 @@ def _claim_usage(claim: Obj, naming: Names) -> Amounts:
     return out
 
 
-# --- scopes -----------------------------------------------------------------------------------------------
+# --- scopes ---------------------------------------------------------------------------------------
 
 
 def covers(quota: Obj, resource: Resource, obj: Obj, naming: Names) -> bool:
@@ -318,7 +318,7 @@ def _reaches_across(affinity: Obj) -> bool:
     return False
 
 
-# --- charging ---------------------------------------------------------------------------------------------
+# --- charging -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

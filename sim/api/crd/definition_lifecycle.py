@@ -47,7 +47,7 @@ COMPLETED = ("False", "InstanceDeletionCompleted", "removed all instances")
 NEVER = ("False", "NeverEstablished", "resource was never established")
 
 
-# --- conditions -------------------------------------------------------------------------------------------
+# --- conditions -----------------------------------------------------------------------------------
 
 
 def is_true(obj: Obj, kind: str) -> bool:
@@ -72,7 +72,7 @@ def _says(obj: Obj, kind: str, said: tuple[str, str, str]) -> bool:
     return old is not None and (old["status"], old.get("reason"), old.get("message")) == said
 
 
-# --- names ------------------------------------------------------------------------------------------------
+# --- names ----------------------------------------------------------------------------------------
 
 
 def _used(definitions: Iterable[Obj]) -> tuple[Mapping[str, None], Mapping[str, None]]:
@@ -142,7 +142,7 @@ def _conflict(wanted: Json, had: Json, used: Mapping[str, None]) -> str:
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]" if texts else ""
 
 
-# --- the other conditions ---------------------------------------------------------------------------------
+# --- the other conditions -------------------------------------------------------------------------
 
 
 def established(obj: Obj, now_text: str) -> Obj | None:
@@ -162,7 +162,7 @@ def approved(obj: Obj, now_text: str) -> Obj | None:
     return None if _says(obj, CONFORMANT, said) else with_condition(obj, CONFORMANT, said, now_text)
 
 
-# --- the end ----------------------------------------------------------------------------------------------
+# --- the end --------------------------------------------------------------------------------------
 
 
 def marked(obj: Obj, finalizer: str, now_text: str) -> Obj:

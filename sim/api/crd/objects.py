@@ -45,7 +45,7 @@ SUMMARY_CHARS = 30  # create.go: summarizeData(body, 30)
 _HEAD = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 
 
-# --- bodies -----------------------------------------------------------------------------------------------
+# --- bodies ---------------------------------------------------------------------------------------
 
 
 def decode(call: Call, resource: CustomResource) -> Obj:
@@ -162,7 +162,7 @@ def with_defaults(resource: CustomResource, obj: Obj) -> Obj:
     return out
 
 
-# --- versions ---------------------------------------------------------------------------------------------
+# --- versions -------------------------------------------------------------------------------------
 
 _shown: IdentityMemo[Obj] = IdentityMemo()
 
@@ -206,7 +206,7 @@ def check_webhook(resource: CustomResource, api_version: str) -> None:
     raise internal(f"conversion webhook for {api_version}, Kind={resource.kind} failed: {why}")
 
 
-# --- validation -------------------------------------------------------------------------------------------
+# --- validation -----------------------------------------------------------------------------------
 
 
 def type_errors(resource: CustomResource, obj: Obj) -> Errors:

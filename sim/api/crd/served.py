@@ -214,7 +214,7 @@ def _webhook(spec: Obj) -> str:
     return f"https://{_text(service, 'name')}.{_text(service, 'namespace')}.svc:{service.get('port', 443)}/{path}"
 
 
-# --- sets of them -----------------------------------------------------------------------------------------
+# --- sets of them ---------------------------------------------------------------------------------
 
 
 class Served:
@@ -284,7 +284,7 @@ def version_order(version: str) -> tuple[int, int, int, int, str]:
     return (0, -_STAGES[match[2] or ""], -int(match[1]), -int(match[3] or 0), version)
 
 
-# --- reading what nobody may have checked -----------------------------------------------------------------
+# --- reading what nobody may have checked ---------------------------------------------------------
 
 
 def _map(value: Obj, key: str) -> Obj:

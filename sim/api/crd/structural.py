@@ -90,7 +90,7 @@ def structural(raw: Json) -> Structural:
 ANYTHING = Structural({})  # `additionalProperties: true`: values of any type, without fields
 
 
-# --- for ownership ----------------------------------------------------------------------------------------
+# --- for ownership --------------------------------------------------------------------------------
 
 
 def _deduced() -> SchemaNode:

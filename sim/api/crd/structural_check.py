@@ -103,7 +103,7 @@ class _Check:
             out.merge(found)
         return out
 
-    # --- alternatives -------------------------------------------------------------------------------------
+    # --- alternatives -----------------------------------------------------------------------------
 
     def _combined(self, raw: Obj, value: Json, at: str) -> _Found:
         out = _Found()
@@ -151,7 +151,7 @@ class _Check:
             none = ". None validated" if failed == len(found) else ""
             out.add(_general(f"{go_quote(at)} must validate all the schemas (allOf){none}"))
 
-    # --- kinds of values ----------------------------------------------------------------------------------
+    # --- kinds of values --------------------------------------------------------------------------
 
     def _texts(self, raw: Obj, value: Json, at: str) -> Iterator[FieldError]:
         """Quirk: only the first of length and pattern that is wrong is told; the format beside it."""
@@ -236,7 +236,7 @@ class _Check:
         return len(out.errors) >= ERRORS_MAX or (bool(out.errors) and self._told >= TOLD_CHARS_MAX)
 
 
-# --- parts ------------------------------------------------------------------------------------------------
+# --- parts ----------------------------------------------------------------------------------------
 
 
 def _type_errors(raw: Obj, value: Json, at: str) -> Iterator[FieldError]:
@@ -379,7 +379,7 @@ def _wrong_type(at: str, value: str, wanted: str, given: str) -> FieldError:
     return WrongType(_path(at), INVALID, text, go_quote(value))
 
 
-# --- formats ----------------------------------------------------------------------------------------------
+# --- formats --------------------------------------------------------------------------------------
 
 _HOST = re.compile(r"[a-zA-Z0-9](?:[-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?")
 _UUID = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}")

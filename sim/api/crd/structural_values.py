@@ -25,7 +25,7 @@ class BadPart(Exception):
     """A part of an object that has a Go type does not fit it."""
 
 
-# --- pruning ----------------------------------------------------------------------------------------------
+# --- pruning --------------------------------------------------------------------------------------
 
 
 def pruned(schema: Structural, obj: Obj) -> tuple[Obj, list[str]]:
@@ -102,7 +102,7 @@ def _unless_all_same(old: list[Json], new: list[Json]) -> list[Json]:
     return old if all(a is b for a, b in zip(new, old, strict=True)) else new
 
 
-# --- defaults ---------------------------------------------------------------------------------------------
+# --- defaults -------------------------------------------------------------------------------------
 
 
 def defaulted(schema: Structural, value: Json) -> Any:
@@ -140,7 +140,7 @@ def _is_bad_null(schema: Structural, value: Json) -> bool:
     return value is None and not schema.nullable
 
 
-# --- parts that have a type of their own ------------------------------------------------------------------
+# --- parts that have a type of their own ----------------------------------------------------------
 
 
 def typed_metadata(obj: Obj) -> tuple[Obj, list[str]]:

@@ -102,7 +102,7 @@ class Plan:
         return Flow(CATCH_ALL, self.levels[CATCH_ALL], flow_hash(CATCH_ALL, asked.user.name))
 
 
-# --- levels -----------------------------------------------------------------------------------------------
+# --- levels ---------------------------------------------------------------------------------------
 
 
 def levels_of(levels: Iterable[Obj], seats: int) -> dict[str, Level]:
@@ -134,7 +134,7 @@ def _shares(limited: Obj) -> int:
     return int(limited.get("assuredConcurrencyShares") or 1)
 
 
-# --- classification ---------------------------------------------------------------------------------------
+# --- classification -------------------------------------------------------------------------------
 
 
 def _level_name(schema: Obj) -> str:
@@ -178,7 +178,7 @@ def _has(values: Json, value: str) -> bool:
     return isinstance(values, list) and (values == [ALL] or value in values)
 
 
-# --- shuffle sharding -------------------------------------------------------------------------------------
+# --- shuffle sharding -----------------------------------------------------------------------------
 
 
 def flow_hash(schema: str, distinguisher: str) -> int:
@@ -198,7 +198,7 @@ def deal(flow: int, deck: int, hand: int) -> list[int]:
     return out
 
 
-# --- work -------------------------------------------------------------------------------------------------
+# --- work -----------------------------------------------------------------------------------------
 
 
 def list_work(stored: int, limit: int, cached: bool, selects: bool, seats_max: int) -> Work:

@@ -102,7 +102,7 @@ class QueueSet:
     def waiting(self) -> bool:
         return bool(self._lined)
 
-    # --- what happens -------------------------------------------------------------------------------------
+    # --- what happens -----------------------------------------------------------------------------
 
     def arrive(self, number: int, flow: int, work: Work, now_us: int) -> Verdict:
         """A request comes; after WAIT ask `start_next`."""
@@ -181,7 +181,7 @@ class QueueSet:
         self._active -= not job.queue.active
         return True
 
-    # --- how ----------------------------------------------------------------------------------------------
+    # --- how --------------------------------------------------------------------------------------
 
     def _sync(self, now_us: int) -> None:
         """Let virtual time progress: by the seats in use for each queue that uses any."""

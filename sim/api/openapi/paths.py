@@ -114,7 +114,7 @@ class Writer:
         if "watch" in r.verbs:
             yield from self._watches()
 
-    # --- operations ---------------------------------------------------------------------------------------
+    # --- operations -------------------------------------------------------------------------------
 
     def _many(self) -> Body:
         r, made = self._r, {}
@@ -187,7 +187,7 @@ class Writer:
         one = self._item_of(watch("watch", name), r.namespaced, "name", query=_LIST)
         yield f"{self._watched}/{{name}}", one
 
-    # --- parts --------------------------------------------------------------------------------------------
+    # --- parts ------------------------------------------------------------------------------------
 
     def _name(self) -> str:
         return f"{self._group}{self._scope}{self._r.kind}"
@@ -293,7 +293,7 @@ def document(path: str, name: str, names: Names, answer: str = "") -> Body:
     }
 
 
-# --- OpenAPI 3 --------------------------------------------------------------------------------------------
+# --- OpenAPI 3 ------------------------------------------------------------------------------------
 
 
 def newer(item: Body) -> Body:

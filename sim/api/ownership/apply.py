@@ -181,7 +181,7 @@ def _pruned(node: SchemaNode, merged: Obj, last: Tree, owned: Tree) -> Obj:
     return without(node, merged, intersection(dangling, last)) or {}
 
 
-# --- what kubectl applied on the client's side ------------------------------------------------------------
+# --- what kubectl applied on the client's side ----------------------------------------------------
 
 
 def _applied_before(node: SchemaNode, live: Obj, annotation: str) -> Tree:
@@ -221,7 +221,7 @@ def with_last_applied(obj: Obj, wanted: Configuration) -> Obj:
     return {**obj, "metadata": {**metadata, "annotations": {**annotations, annotation: f"{text}\n"}}}
 
 
-# --- conflicts in words -----------------------------------------------------------------------------------
+# --- conflicts in words ---------------------------------------------------------------------------
 
 
 def conflict_texts(conflicts: list[Conflict]) -> tuple[list[tuple[str, str]], str]:

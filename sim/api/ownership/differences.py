@@ -519,7 +519,7 @@ def _json(value: Json) -> str:
     return _encode(value)
 
 
-# --- an object's own element ------------------------------------------------------------------------------
+# --- an object's own element ----------------------------------------------------------------------
 
 _OWN_ADDRESS = "*"  # no address is written so
 _OWN_ITEMS = [{"ip": _OWN_ADDRESS}]

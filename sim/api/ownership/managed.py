@@ -74,7 +74,7 @@ class Version(NamedTuple):
 Versions = Callable[[str], Version | None]  # by apiVersion; None: as the version of the write
 
 
-# --- entries ----------------------------------------------------------------------------------------------
+# --- entries --------------------------------------------------------------------------------------
 
 
 def on_create(node: SchemaNode, obj: Obj, writer: Writer, reset: Tree = NOTHING) -> tuple[Managed, ...]:
@@ -289,7 +289,7 @@ def _cap(entries: list[Managed]) -> None:
         entries.append(alike[0] if len(alike) == 1 else Managed(ANCIENT, UPDATE, version, time_s, fields))
 
 
-# --- records in objects -----------------------------------------------------------------------------------
+# --- records in objects ---------------------------------------------------------------------------
 
 
 def given_record(obj: Obj) -> tuple[Managed, ...] | None:
@@ -370,7 +370,7 @@ def _render(entry: Managed) -> Obj:
     return out
 
 
-# --- fields that a write never takes ----------------------------------------------------------------------
+# --- fields that a write never takes --------------------------------------------------------------
 
 _SPEC, _STATUS = of_paths(("spec",)), of_paths(("status",))
 _METADATA_SPEC = of_paths(("metadata",), ("spec",))

@@ -36,7 +36,7 @@ def is_map(node: SchemaNode) -> bool:
     return node.type in ("object", "map") and node.map_type != "atomic"
 
 
-# --- types ------------------------------------------------------------------------------------------------
+# --- types ----------------------------------------------------------------------------------------
 
 
 def type_errors(node: SchemaNode, value: Json) -> list[str]:
@@ -182,7 +182,7 @@ def _key_text(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-# --- merging ----------------------------------------------------------------------------------------------
+# --- merging --------------------------------------------------------------------------------------
 
 _ABSENT: Any = object()
 
@@ -282,7 +282,7 @@ def _nulls(node: SchemaNode, live: Any, given: Any) -> Tree | None:
     return intern(out) if out else None
 
 
-# --- taking out -------------------------------------------------------------------------------------------
+# --- taking out -----------------------------------------------------------------------------------
 
 
 def without(node: SchemaNode, value: Json, fields: Tree) -> Json:

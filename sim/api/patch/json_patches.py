@@ -50,7 +50,7 @@ def _unprocessable() -> PatchError:
     return PatchError(422, "Invalid", GENERIC_REFUSAL, {})
 
 
-# --- merge patch (RFC 7386) -------------------------------------------------------------------------------
+# --- merge patch (RFC 7386) -----------------------------------------------------------------------
 
 
 def merge_patch(target: Json, patch: Json) -> Json:
@@ -81,7 +81,7 @@ def check_merge_patch(patch: Json) -> None:
         )
 
 
-# --- JSON patch (RFC 6902) --------------------------------------------------------------------------------
+# --- JSON patch (RFC 6902) ------------------------------------------------------------------------
 
 _KNOWN_FIELDS = ("op", "path", "from", "value")
 

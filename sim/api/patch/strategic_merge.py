@@ -41,7 +41,7 @@ def _server_error(message: str) -> PatchError:
     return PatchError(500, "", message)
 
 
-# --- maps -------------------------------------------------------------------------------------------------
+# --- maps -----------------------------------------------------------------------------------------
 
 
 def _merge_map(node: SchemaNode | None, original: Obj | None, patch: Obj) -> Obj:
@@ -165,7 +165,7 @@ def _retain_keys(out: Obj, patch: Obj) -> None:
         del out[key]
 
 
-# --- lists ------------------------------------------------------------------------------------------------
+# --- lists ----------------------------------------------------------------------------------------
 
 
 def _merge_ordered_lists(node: SchemaNode | None, out: Obj, patch: Obj) -> tuple[str, ...]:
@@ -398,7 +398,7 @@ def _ordered(merged: list[Json], wanted: list[Json], server: list[Json], key: st
     return out + [item for _, item in theirs[at:]]
 
 
-# --- types of the result ----------------------------------------------------------------------------------
+# --- types of the result --------------------------------------------------------------------------
 
 
 def restore_error(node: SchemaNode, value: Json) -> str:
@@ -446,7 +446,7 @@ def _scalar_error(node: SchemaNode, value: Json) -> str:
     return f"unrecognized type: {wanted}"
 
 
-# --- errors -----------------------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------
 
 
 def _no_merge_key(item: Json, key: str) -> PatchError:

@@ -96,7 +96,7 @@ class WatchCache:
         self._unsubscribe: Callable[[], None] | None = None
         horizon.moved.append(self._replan)
 
-    # --- reading ------------------------------------------------------------------------------------------
+    # --- reading ----------------------------------------------------------------------------------
 
     @property
     def whole(self) -> bool:
@@ -210,7 +210,7 @@ class WatchCache:
         """Nothing of this resource changed between its revision and the floor, where the log begins."""
         return max(rev, self.feed.floor)
 
-    # --- watches ------------------------------------------------------------------------------------------
+    # --- watches ----------------------------------------------------------------------------------
 
     def oldest(self) -> int:
         """The oldest revision a watch can start after."""
@@ -371,7 +371,7 @@ class WatchCache:
             watch.first_us = at_us
         return True
 
-    # --- telling ------------------------------------------------------------------------------------------
+    # --- telling ----------------------------------------------------------------------------------
 
     def _plan(self, at_us: int) -> None:
         times = self._times

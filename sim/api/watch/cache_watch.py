@@ -85,7 +85,7 @@ class CacheWatch:
         if bookmarks:
             self._plan_bookmark(cache.horizon.timers.now_us())
 
-    # --- for the cache ------------------------------------------------------------------------------------
+    # --- for the cache ----------------------------------------------------------------------------
 
     def start(self, rev: int, changes: Sequence[Change]) -> None:
         self._queue(changes)
@@ -168,7 +168,7 @@ class CacheWatch:
             return 0
         return self.queue[0].at_us if self.queue else None
 
-    # --- for the owner ------------------------------------------------------------------------------------
+    # --- for the owner ----------------------------------------------------------------------------
 
     def attach(self, notify: Callable[[], None]) -> None:
         self.pull()
@@ -325,7 +325,7 @@ class CacheWatch:
             self.notify()
         self.end()
 
-    # --- bookmarks ----------------------------------------------------------------------------------------
+    # --- bookmarks --------------------------------------------------------------------------------
 
     def _plan_bookmark(self, now_us: int) -> None:
         uniform_us = self.cache.horizon.timers.uniform_us

@@ -159,7 +159,7 @@ class Front:
                 return self._response(self._document(NO_PAGE, header, options))
             raise Refused(error.body) from None
 
-    # --- who ----------------------------------------------------------------------------------------------
+    # --- who --------------------------------------------------------------------------------------
 
     def _user(self, exchange: Exchange, asked: Attributes) -> UserInfo | Answer:
         headers = exchange.headers
@@ -190,7 +190,7 @@ class Front:
             why = f"invalid timeout specified in the request URL - {error}"
             raise Refused(status.bad_request(why)) from None
 
-    # --- documents ----------------------------------------------------------------------------------------
+    # --- documents --------------------------------------------------------------------------------
 
     def _document(self, document: Document, header: str, options: dict[str, str]) -> Answer:
         names = self._names
@@ -212,7 +212,7 @@ class Front:
             raise Refused(error.body) from None
         return Answer(200, form.media, rendering.encode(names, form, document.value))
 
-    # --- resources ----------------------------------------------------------------------------------------
+    # --- resources --------------------------------------------------------------------------------
 
     async def _resource(
         self, exchange: Exchange, target: Target, user: UserInfo, options: dict[str, str]
@@ -294,7 +294,7 @@ class Front:
 
         return Response(200, lines(), [("Content-Type", writer.media), *self._common()])
 
-    # --- answers ------------------------------------------------------------------------------------------
+    # --- answers ----------------------------------------------------------------------------------
 
     def _response(self, answer: Answer) -> Response:
         headers = [("Content-Type", answer.media)] if answer.media else []

@@ -110,7 +110,7 @@ class Connection:
         except OSError:
             return "a client that has gone"
 
-    # --- the life of it -----------------------------------------------------------------------------------
+    # --- the life of it ---------------------------------------------------------------------------
 
     async def _serve(self) -> None:
         if isinstance(self._stream, trio.SSLStream):
@@ -173,7 +173,7 @@ class Connection:
             except GONE:
                 return
 
-    # --- what hypercorn's protocol asks of its connection ---------------------------------------------------
+    # --- what hypercorn's protocol asks of its connection -----------------------------------------
 
     async def _send(self, event: Event) -> None:
         if isinstance(event, RawData):
@@ -225,7 +225,7 @@ class Connection:
         assert self._nursery is not None
         self._nursery.start_soon(task, *arguments)
 
-    # --- the application ------------------------------------------------------------------------------------
+    # --- the application --------------------------------------------------------------------------
 
     async def _run_app(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "websocket":

@@ -109,7 +109,7 @@ class OutsideWatch:
         self._ended = False  # in the simulation
         self._stopped = False  # by the client, or for its backlog
 
-    # --- inside the simulation ----------------------------------------------------------------------------
+    # --- inside the simulation --------------------------------------------------------------------
 
     def attach(self) -> None:
         self._watch.attach(self._drain)
@@ -133,7 +133,7 @@ class OutsideWatch:
         self._ended = True
         self._more.set()
 
-    # --- outside ------------------------------------------------------------------------------------------
+    # --- outside ----------------------------------------------------------------------------------
 
     async def take(self) -> Sequence[WatchEvent]:
         """What has piled up, once there is something; empty when the watch has ended.
@@ -219,7 +219,7 @@ class Gateway:
     def stop(self, ident: int) -> None:
         self.kernel.gate.post("watch-stop", ident, lambda _: None)
 
-    # --- inside the simulation ----------------------------------------------------------------------------
+    # --- inside the simulation --------------------------------------------------------------------
 
     def _server(self) -> OutsideEndpoint | None:
         """The first that is ready, as a load balancer would choose, or else that runs."""

@@ -180,7 +180,7 @@ class _Reader:
         return b64encode(_bytes(value)).decode() if node.format == "byte" else _text(value)
 
 
-# --- types with forms of their own, from the fields of their messages ---------------------------------------
+# --- types with forms of their own, from the fields of their messages -----------------------------
 
 _Parts = dict[int, int | bytes]
 

@@ -79,7 +79,7 @@ def _partial(obj: Obj, kind: str) -> bytes:
     return part(1, _message(schema_of(OBJECT_META), obj["metadata"]))
 
 
-# --- messages ---------------------------------------------------------------------------------------------
+# --- messages -------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=1024)
@@ -155,7 +155,7 @@ def _single(number: int, node: SchemaNode, value: Any) -> bytes:
     return part(number, b64decode(text) if node.format == "byte" else text.encode("utf-8", "replace"))
 
 
-# --- types with forms of their own ------------------------------------------------------------------------
+# --- types with forms of their own ----------------------------------------------------------------
 
 
 def _time(text: str) -> bytes:

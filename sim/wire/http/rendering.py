@@ -69,7 +69,7 @@ class Answer:
     warnings: tuple[str, ...] = ()
 
 
-# --- values -----------------------------------------------------------------------------------------------
+# --- values ---------------------------------------------------------------------------------------
 
 
 def whole(item: Item) -> Obj:
@@ -177,7 +177,7 @@ def check_form(view: View, listing: bool, watching: bool) -> None:
         raise NotAcceptable(status.status(406, "NotAcceptable", text))
 
 
-# --- answers ----------------------------------------------------------------------------------------------
+# --- answers --------------------------------------------------------------------------------------
 
 
 def encode(names: Names, form: Form, value: Any) -> bytes:
@@ -267,7 +267,7 @@ def failure(names: Names, form: Form, body: Obj) -> Answer:
     return Answer(body["code"], form.media, encode(names, form, body), headers)
 
 
-# --- warnings ---------------------------------------------------------------------------------------------
+# --- warnings -------------------------------------------------------------------------------------
 
 
 def warning_headers(texts: Iterable[str]) -> list[str]:
@@ -287,7 +287,7 @@ def warning_headers(texts: Iterable[str]) -> list[str]:
     return [f'299 - "{text}"' for text in quoted]
 
 
-# --- watches ----------------------------------------------------------------------------------------------
+# --- watches --------------------------------------------------------------------------------------
 
 
 class EventWriter:
