@@ -54,7 +54,6 @@ CLOSING: dict[str, tuple[str, ...]] = {
     "actors.node.sources.volumes": ("actors.node.pods.worker",),
     "actors.node.sync_loop": ("actors.node.agent",),
     "actors.storage.expiry": ("actors.storage.actor",),
-    "sim.api.watch.cache_watch": ("sim.api.watch.cache",),
     "sim.app.cli.commands.files": ("sim.app.cli.commands",),
     "sim.app.cli.commands.replay": ("sim.app.cli.commands",),
     "sim.app.cli.commands.run": ("sim.app.cli.commands",),

@@ -325,7 +325,7 @@ def taken_over(call: Call, item: Item, wanted: Obj) -> Record:
     resource = call.resource
     live = ownership.live_or_given(item.managed, wanted, call.subresource)
     if isinstance(resource, CustomResource) and resource.lost_version(live):
-        return ()  # it cannot be converted, so the record is dropped (fieldmanager.go, UpdateNoErrors)
+        return ()  # it cannot be converted: dropped (fieldmanager.go, UpdateNoErrors)
     reset = reset_of(resource, call.subresource)
     record = ownership.on_update(
         resource.schema, live, item.obj, wanted, call.writer(), reset, versions_of(call)
