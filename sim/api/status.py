@@ -130,8 +130,8 @@ def _cause_body(cause: Cause) -> Body:
 def invalid_object(resource: Resource, name: str, causes: Sequence[Cause]) -> Body:
     """422 for an object of a resource.
 
-    Quirk: an Event belongs to the core group here, also if it was sent to the other one; Ingresses and
-    NetworkPolicies belong to the group in which they were introduced.
+    Quirk: an Event belongs to the core group here, also if it was sent to the other one; Ingresses
+    and NetworkPolicies belong to the group in which they were introduced.
     """
     group = "" if resource.short_group == "events" else resource.group
     if resource.rule in ("ingresses", "networkpolicies"):

@@ -24,7 +24,8 @@ import re2
 # Compiled instructions times bytes of text; the slowest pattern takes some 6 ns for each.
 WORK_MAX = 100_000_000
 
-# RE2's message (re2/regexp.cc: kErrorStrings) to Go's for the same code (syntax/parse.go: ErrorCode).
+# RE2's message (re2/regexp.cc: kErrorStrings) to Go's for the same code (syntax/parse.go:
+# ErrorCode).
 _GO_MESSAGES = {
     "missing ]": "missing closing ]",
     "missing )": "missing closing )",

@@ -4,9 +4,9 @@ or conflicts.
 The values that a manager applies are merged into the object; fields that it applied before and that
 no manager applies any more are removed; other managers lose the fields that change.
 
-Holds: one entry per applying manager and subresource, for all versions that it applied in; the time of
-an entry changes only when the object changes, so a manager that merely becomes a co-owner has none.
-Pure: the object is as stored, or {} for a new one.
+Holds: one entry per applying manager and subresource, for all versions that it applied in; the time
+of an entry changes only when the object changes, so a manager that merely becomes a co-owner has
+none. Pure: the object is as stored, or {} for a new one.
 
 Mirrors  structured-merge-diff v4.2.3 merge/update.go (Apply, prune); kubernetes v1.25 apiserver
          pkg/endpoints/handlers/fieldmanager (structuredmerge, skipnonapplied, lastappliedmanager,
@@ -49,7 +49,8 @@ from sim.api.schema.json_text import parse
 from sim.api.store import Managed
 from sim.api.types import Obj
 
-BEFORE_FIRST_APPLY = "before-first-apply"  # skipnonapplied.go: the owner of fields older than the first apply
+# Skipnonapplied.go: the owner of fields older than the first apply.
+BEFORE_FIRST_APPLY = "before-first-apply"
 
 
 class Configuration(NamedTuple):

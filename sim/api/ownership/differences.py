@@ -236,9 +236,7 @@ _made: IdentityMemo[tuple[Tree | None]] = IdentityMemo()
 
 def _made_of_nothing(node: SchemaNode, key: str, value: Obj) -> Tree | None:
     """The fields that a root field of a new object adds; objects of one template share its value."""
-    if (
-        not value or _shape(node) == _FLAT
-    ):  # it differs per object, and is compared as fast as it is looked up
+    if not value or _shape(node) == _FLAT:  # differs per object, and is compared quickly
         return _compare(node, {}, value)[0] if key in _BY_VALUE and node.typed else _all(node, value)
     made = _made.get(node, value)
     if made is None:
@@ -514,7 +512,8 @@ def path_element(node: SchemaNode, item: Any) -> str:
         defaults = node.key_defaults
         values = tuple([item.get(name, defaults.get(name)) for name in names])
         if any(isinstance(value, dict | list) for value in values):
-            return _key_element.__wrapped__(names, values)  # not a valid key: the body will be refused
+            # Not a valid key: the body will be refused.
+            return _key_element.__wrapped__(names, values)
         return _key_element(names, values)
     return _value_element(item) if isinstance(item, str | int) else "v:" + _json(item)
 

@@ -77,7 +77,8 @@ class Version(NamedTuple):
     shown: Callable[[Obj], Obj]
 
 
-Versions = Callable[[str], Version | None]  # by apiVersion; None: the same as the version of the write
+# By apiVersion; None: the same as the version of the write.
+Versions = Callable[[str], Version | None]
 
 
 # --- entries --------------------------------------------------------------------------------------
@@ -298,7 +299,7 @@ def _cap(entries: list[Managed]) -> None:
         count = len(updaters)
     entries[:] = [entry for entry in entries if entry.operation != UPDATE] + updaters[count:]
     for version, alike in combined.items():
-        # The time of the youngest, whose change was the last one of the combined entry.
+        # The time of the youngest entry, which was the last to change.
         time_s, fields = alike[-1].time_s, union_of([entry.fields for entry in alike])
         entries.append(alike[0] if len(alike) == 1 else Managed(ANCIENT, UPDATE, version, time_s, fields))
 
