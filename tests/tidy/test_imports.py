@@ -33,7 +33,6 @@ CLOSING: dict[str, tuple[str, ...]] = {
     "actors.apiserver.fast.write_templates": ("actors.apiserver.server",),
     "actors.apiserver.lifecycle.graceful_termination": ("actors.apiserver.server",),
     "actors.storage.expiry": ("actors.storage.actor",),
-    "sim.api.watch.cache_watch": ("sim.api.watch.cache",),
     "sim.app.cli.commands.files": ("sim.app.cli.commands",),
     "sim.app.cli.commands.replay": ("sim.app.cli.commands",),
     "sim.app.cli.commands.run": ("sim.app.cli.commands",),

@@ -1,6 +1,6 @@
-"""The protobuf forms of the kinds: field numbers, and which fields Go has pointers for.
+"""The protobuf forms of the kinds: field numbers, and the fields that are pointers in Go.
 
-Turns `protobuf_numbers.txt` into a table by message ("core.v1.Pod").
+`numbers.txt` becomes a table by message ("core.v1.Pod").
 
 Mirrors  kubernetes v1.25 api */generated.proto (numbers only), */types.go (pointers).
 """
@@ -13,8 +13,12 @@ from typing import NamedTuple
 
 
 class Column(NamedTuple):
-    """field: JSON name, "" for a message whose fields stand in place; pointer: zero, or an empty message, is a value;
-    wrapped: a list that is a message of its own."""
+    """One field of a message.
+
+    field: JSON name, "" for a message with fields that are inlined
+    pointer: True if zero, or an empty message, is a value
+    wrapped: True for a list that is a message of its own
+    """
 
     field: str
     pointer: bool
@@ -24,6 +28,7 @@ class Column(NamedTuple):
 
 @lru_cache(maxsize=1)
 def numbers() -> dict[str, dict[int, Column]]:
+    """The fields of each message by number."""
     found: dict[str, dict[int, Column]] = {}
     for line in (Path(__file__).parent / "numbers.txt").read_text().splitlines():
         if line.startswith("#"):
@@ -48,5 +53,5 @@ def numbers() -> dict[str, dict[int, Column]]:
 
 
 def short_name(name: str) -> str:
-    """A definition's name as the table of numbers has it: "core.v1.Pod"."""
+    """The name of a definition in the table: "core.v1.Pod"."""
     return ".".join(name.split(".")[-3:])

@@ -1,13 +1,16 @@
-"""The kinds of one naming set: look-ups by resource, kind and URL, and the keys of the store.
+"""The resources of one naming set: look-ups by resource, kind and URL, and the keys of the store.
 
-Turns the rows of `kinds` and the names of a cluster into `Resource`s.
+The rows of `kinds` and the names of a cluster become `Resource`s.
 
-Holds: one `Resource` object per group, version and plural, shared by everybody, so identity is equality.
-A resource whose objects live in another group (events.k8s.io in core) has that group's keys.
+Holds: one `Resource` object exists per group, version and plural, so identity is equality. A
+resource that stores its objects in another group (events.k8s.io in core) has the keys of that
+group.
 
-Mirrors  kubernetes v1.25 pkg/api/legacyscheme, pkg/kubeapiserver/default_storage_factory_builder.go.
-Differs  keys are `/<group>/<resource>/<namespace>/<name>` for every kind; upstream's prefixes differ per resource
-         (`/registry/services/specs/`, `/registry/minions/`), which no client can see.
+Mirrors  kubernetes v1.25 pkg/api/legacyscheme,
+         pkg/kubeapiserver/default_storage_factory_builder.go.
+Differs  keys are `/<group>/<resource>/<namespace>/<name>` for every kind; upstream's prefixes
+         differ per resource (`/registry/services/specs/`, `/registry/minions/`), which no client
+         can see.
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ CUSTOM, CUSTOM_WITH_STATUS = "custom resources", "custom resources with status"
 
 @dataclass(frozen=True, slots=True)
 class Subresource:
-    """group and version are "" unless discovery states them (autoscaling/v1 Scale under apps)."""
+    """A subresource; group and version are "" unless discovery lists them (autoscaling/v1 Scale
+    under apps).
+    """
 
     name: str
     kind: str
@@ -40,15 +45,16 @@ class Subresource:
 
 @dataclass(frozen=True, eq=False)
 class Resource:
-    """One served resource.  Compared and hashed by identity.
+    """One served resource. Compared and hashed by identity.
 
-    group, version: as served, in this naming set; short_group: without domain ("discovery", "", "apps")
+    group, version: as served, in this naming set; short_group: without domain ("discovery", "",
+        "apps")
     api_version: "apps/v1"; group_resource: "deployments.apps", as error messages name it
     prefix: of all its keys in the store
-    storage_version_hash: "" where there is nothing stored (bindings)
-    json_only: it is not served in protobuf
-    rule: key into the tables of what kinds do: the plural; custom resources have one of their own, whatever their plural
-    custom: made by a definition: a `custom.CustomResource`
+    storage_version_hash: "" if nothing is stored (bindings)
+    json_only: True if it is not served as protobuf
+    rule: key into the tables of kind behaviour: the plural, or one of two for all custom resources
+    custom: True if a definition made it: a `custom.CustomResource`
     """
 
     group: str
@@ -77,28 +83,30 @@ class Resource:
 
     @cached_property
     def schema(self) -> SchemaNode:
-        """Compiled when first asked for: a run touches a few kinds only."""
+        """The field schema, compiled on first use: a run needs few kinds."""
         return schema_of_kind(self.upstream_group, self.version, self.kind)
 
     @property
     def lifecycle(self) -> Lifecycle | None:
-        """Of a version that is deprecated."""
+        """The deprecation of its version; None if it is not deprecated."""
         return DEPRECATED.get((self.short_group, self.version))
 
     @property
     def listed_subresources(self) -> tuple[Subresource, ...]:
-        """Those that discovery and OpenAPI list."""
+        """The subresources that discovery and OpenAPI list."""
         return tuple([sub for sub in self.subresources if sub.name not in UNSERVED])
 
     def subresource(self, name: str) -> Subresource | None:
+        """The subresource of that name; None if there is none."""
         return next((sub for sub in self.subresources if sub.name == name), None)
 
 
 class More(Protocol):
-    """Kinds that come and go: what definitions add to a scheme.  `served`: as `custom.Served`."""
+    """The resources that definitions add to a scheme at run time."""
 
     @property
-    def served(self) -> Any: ...
+    def served(self) -> Any:
+        """The present ones, as `custom.Served`."""
 
 
 class _Nothing:
@@ -123,18 +131,18 @@ class _Nothing:
 
 
 class NoResource(KeyError):
-    """No resource is called so, or not yet: a definition adds it when it is established."""
+    """No resource has that name, or its definition is not established yet."""
 
     def __str__(self) -> str:
         return f"there is no resource {self.args[0]!r}, or not yet"
 
 
 class Scheme:
-    """The resources of a naming set that are served, in the order of the table.
+    """The served resources of a naming set, in the order of the table.
 
-    off: those that are not; by name they are still known, to those who ask for them in vain.
-    more: those that definitions add.  Only what is not found in the table is looked for there.
-    fixed: the scheme of the table alone that this one goes back to, by which is remembered what depends on no definition
+    off: resources that are not served; by name they are still found
+    more: the resources that definitions add; searched after the table
+    fixed: the scheme of the table alone, the key of memos that depend on no definition
     """
 
     def __init__(self, names: Names, off: frozenset[tuple[str, str, str]] = frozenset()) -> None:
@@ -154,13 +162,16 @@ class Scheme:
             self._by_kind.setdefault((r.api_version, r.kind), r)
 
     def resource(self, text: str | Resource) -> Resource:
-        """ "pods", "deployments.apps", "events.events.k8s.io": the first of the table where ambiguous."""
+        """The resource of a name: "pods", "deployments.apps", "events.events.k8s.io".
+
+        Of an ambiguous name, the first in the table.
+        """
         if not isinstance(text, str):
             return text
         return self._by_name.get(text) or self._added(text)
 
     def named(self, text: str) -> Resource | None:
-        """As `resource`, of what may not be there: definitions come and go."""
+        """As `resource`, but None if there is none: definitions come and go at run time."""
         return self._by_name.get(text) or self.more.served.named(text)
 
     def _added(self, text: str) -> Resource:
@@ -170,31 +181,32 @@ class Scheme:
         return found
 
     def beside(self, more: More) -> Self:
-        """The same table, with other definitions: those that somebody else sees."""
+        """The same table with other definitions, for a reader that sees another state."""
         other = copy.copy(self)
         other.more = more
         return other
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
-        """The resource a URL names."""
+        """The resource that a URL names."""
         return self._by_path.get((group, version, plural)) or self.more.served.find(group, version, plural)
 
     def serves(self, text: str | Resource) -> bool:
-        """Whether a resource that is known is served."""
+        """True if a known resource is served."""
         r = self.resource(text)
         return self.find(r.group, r.version, r.plural) is r
 
     def by_kind(self, api_version: str, kind: str) -> Resource | None:
+        """The resource of a kind; None if there is none."""
         return self._by_kind.get((api_version, kind)) or self.more.served.by_kind(api_version, kind)
 
     def key(self, resource: str | Resource, namespace: str, name: str) -> str:
-        """Key in the store; the namespace of cluster-scoped kinds is dropped."""
+        """The key of an object in the store; the namespace of cluster-scoped kinds is dropped."""
         known = self._by_name
         r = (known.get(resource) or self._added(resource)) if isinstance(resource, str) else resource
         return f"{r.prefix}{namespace}/{name}" if r.namespaced else f"{r.prefix}/{name}"
 
     def prefix(self, resource: str | Resource, namespace: str = "") -> str:
-        """Prefix of a resource's keys, or of those in one namespace."""
+        """The prefix of a resource's keys, or of those in one namespace."""
         known = self._by_name
         r = (known.get(resource) or self._added(resource)) if isinstance(resource, str) else resource
         return f"{r.prefix}{namespace}/" if namespace else r.prefix
