@@ -7,7 +7,7 @@ Mirrors  kubernetes v1.25 apiserver pkg/admission/{attributes.go,errors.go,inter
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -51,13 +51,28 @@ class Denial(msgspec.Struct, frozen=True):
 
 
 class Plugin(Protocol):
-    """One plugin of the chain; some also have `judges` and `validate`."""
+    """One plugin of the chain."""
 
     def concerns(self, operation: str, plural: str, subresource: str) -> bool:
-        """True if the plugin mutates objects of requests of this kind."""
+        """True if requests of this kind go through `mutate`, which gets no others."""
+        ...
 
     def mutate(self, attributes: Attributes, obj: Obj, view: View) -> Obj | Denial:
-        """The object as the plugin changes it, or the refusal."""
+        """The object as the plugin leaves it (the same if nothing changes), or a refusal."""
+        ...
+
+
+@runtime_checkable
+class ValidatingPlugin(Protocol):
+    """A plugin that also checks the object as it will be stored."""
+
+    def judges(self, operation: str, plural: str, subresource: str) -> bool:
+        """True if requests of this kind go through `validate`, which gets no others."""
+        ...
+
+    def validate(self, attributes: Attributes, obj: Obj, view: View) -> Denial | None:
+        """A refusal, or None."""
+        ...
 
 
 def forbidden(attributes: Attributes, text: str, name: str = "", causes: list[Obj] | None = None) -> Denial:

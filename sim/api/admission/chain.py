@@ -1,30 +1,38 @@
-"""The admission chain: a decoded, defaulted object goes in; the object to be stored, or a `Denial`,
-comes out.
+"""The admission chain: a decoded, defaulted object in; the object to be stored, or a `Denial`, out.
 
-Each plugin decides from the attributes of the request, the object and a read-only view of the
-cluster, in upstream's order. `Chain.mutate` runs before the strategy's preparation and validation,
-`Chain.validate` after.
+Turns (attributes of the request, object, read-only view of the cluster) into a decision, plugin by
+plugin in the order of `PLUGINS`, which is upstream's.  A plugin exists by its line in that list.
+`Chain.mutate` runs before the strategy's preparation and validation, `Chain.validate` after.
 
-Holds: plugins read only their arguments. A pod spec that was admitted before under the same service
-account and priority class comes out as the same object, so that pods of one owner go on sharing it.
+Holds: plugins read only their arguments.  A pod spec that was admitted before under the same
+service account and priority class gives the same object, so that pods of one owner share it.
 
 Mirrors  kubernetes v1.25
          plugin/pkg/admission/{namespace/lifecycle,serviceaccount,nodetaint,priority,
          defaulttolerationseconds}/admission.go, pkg/kubeapiserver/options/plugins.go (order).
-Differs  the suffix of the token volume is drawn once per template and account, not per pod:
-         otherwise no two pods would share their containers; an absent namespace or account is
-         refused at once, because the view is never behind the store and upstream's short waits have
-         nothing to wait for; plugins that are not in `ORDER` do not exist yet.
+Differs  - the suffix of the token volume is drawn once per template and account, not per pod:
+           else no two pods would share their containers.
+         - a missing namespace or account is refused at once: the view is never behind the store,
+           so upstream's short waits and live reads have nothing to wait for.
+         - plugins that are not registered in `PLUGINS` do not exist here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from sim.api.admission.base import Attributes, Denial, Plugin, View, forbidden, name_of
+from sim.api.admission.base import (
+    Attributes,
+    Denial,
+    Plugin,
+    ValidatingPlugin,
+    View,
+    forbidden,
+    name_of,
+)
 from sim.api.admission.classes import DefaultIngressClass, RuntimeClass
 from sim.api.admission.limit_ranger import LimitRanger
 from sim.api.admission.pod_security import PodSecurity
@@ -392,20 +400,51 @@ def _covers(toleration: Obj, key: Any) -> bool:
     return toleration.get("key", "") in ("", key) and toleration.get("effect", "") in ("", "NoExecute")
 
 
-RESOURCE_QUOTA = "ResourceQuota"  # it writes, so it is not part of the chain: `quota_charge`
-# The plugins of pkg/kubeapiserver/options/plugins.go: AllOrderedPlugins that exist here.
-ORDER = (
-    "NamespaceLifecycle",
-    "LimitRanger",
-    "ServiceAccount",
-    "TaintNodesByCondition",
-    "PodSecurity",
-    "Priority",
-    "DefaultTolerationSeconds",
-    "RuntimeClass",
-    "DefaultIngressClass",
-    RESOURCE_QUOTA,
+class Setup(NamedTuple):
+    """What the plugins of one API server replica are made from.
+
+    names: the identifiers of the cluster
+    suffix_of: five letters for the name of a token volume, from a pod's spec and its service account
+    defaults: options of the API server that plugins use
+    """
+
+    names: Names
+    suffix_of: Callable[[Obj, Obj], str]
+    defaults: Defaults
+
+
+class Registration(NamedTuple):
+    """One admission plugin: its name in --disable-admission-plugins, and how it is made.
+
+    make: None for a plugin that is not a link of the chain because it writes
+    """
+
+    name: str
+    make: Callable[[Setup], Plugin] | None
+
+
+RESOURCE_QUOTA = "ResourceQuota"
+# The one list of all admission plugins, in upstream's order
+# (pkg/kubeapiserver/options/plugins.go: AllOrderedPlugins).
+PLUGINS: tuple[Registration, ...] = (
+    Registration("NamespaceLifecycle", lambda setup: NamespaceLifecycle(setup.names)),
+    Registration("LimitRanger", lambda setup: LimitRanger(setup.names)),
+    Registration("ServiceAccount", lambda setup: ServiceAccount(setup.names, setup.suffix_of)),
+    Registration("TaintNodesByCondition", lambda setup: TaintNodesByCondition(setup.names)),
+    Registration("PodSecurity", lambda setup: PodSecurity(setup.names)),
+    Registration("Priority", lambda setup: Priority(setup.names)),
+    Registration(
+        "DefaultTolerationSeconds", lambda setup: DefaultTolerationSeconds(setup.names, setup.defaults)
+    ),
+    Registration("RuntimeClass", lambda setup: RuntimeClass()),
+    Registration("DefaultIngressClass", lambda setup: DefaultIngressClass(setup.names)),
+    Registration(RESOURCE_QUOTA, None),  # see `quota_charge`
 )
+
+
+def plugin_names() -> tuple[str, ...]:
+    """The names of all admission plugins, in order."""
+    return tuple(plugin.name for plugin in PLUGINS)
 
 
 Mutate = Callable[[Attributes, Obj, View], Obj | Denial]
@@ -413,11 +452,12 @@ Validate = Callable[[Attributes, Obj, View], Denial | None]
 
 
 class Chain:
-    """The enabled plugins, in order.
+    """The plugins of `PLUGINS` that are not disabled, in order.
 
-    suffix_of: five letters for the name of a token volume, from a pod's spec and its account. It is
-        a function of both, not a draw: pods of one template share the admitted spec, and a run must
-        not depend on when a memo dropped it.
+    suffix_of: see `Setup`.  A function of both its arguments and not a draw, because pods of one
+        template share what was admitted once, and a memo that drops an entry must not change a
+        result.
+    disabled: names of plugins that are off
     """
 
     def __init__(
@@ -428,33 +468,18 @@ class Chain:
         defaults: Defaults | None = None,
     ) -> None:
         off = tuple(disabled)
-        made: tuple[Plugin, ...] = (  # in the order of `ORDER`
-            NamespaceLifecycle(names),
-            LimitRanger(names),
-            ServiceAccount(names, suffix_of),
-            TaintNodesByCondition(names),
-            PodSecurity(names),
-            Priority(names),
-            DefaultTolerationSeconds(names, defaults or Defaults()),
-            RuntimeClass(),
-            DefaultIngressClass(names),
-        )
-        self._on = [plugin for name, plugin in zip(ORDER, made, strict=False) if name not in off]
+        setup = Setup(names, suffix_of, defaults or Defaults())
+        self._on = [make(setup) for name, make in PLUGINS if make is not None and name not in off]
         self._plans: dict[tuple[str, str, str], tuple[list[Mutate], list[Validate]]] = {}
 
     def plan(self, operation: str, plural: str, subresource: str) -> tuple[list[Mutate], list[Validate]]:
-        """The mutating and validating steps of the plugins that concern requests of this kind."""
+        """The steps of both passes that requests of this kind go through."""
         kind = (operation, plural, subresource)
         known = self._plans.get(kind)
         if known is None:
             known = self._plans[kind] = (
                 [p.mutate for p in self._on if p.concerns(*kind)],
-                [
-                    p.validate
-                    for p in self._on
-                    if isinstance(p, LimitRanger | ServiceAccount | PodSecurity | Priority | RuntimeClass)
-                    and p.judges(*kind)
-                ],
+                [p.validate for p in self._on if isinstance(p, ValidatingPlugin) and p.judges(*kind)],
             )
         return known
 
