@@ -5,7 +5,8 @@ import random
 import pytest
 
 from actors.scheduler.cluster import Cluster
-from actors.scheduler.plugins.node_filters import Status
+from actors.scheduler.plugins.base import Status
+from actors.scheduler.plugins.registry import Profile
 from actors.scheduler.preempt import NO_VICTIMS, _victims_on, importance
 from actors.scheduler.search.classes import ClassState
 from sim.ident import NAMES
@@ -53,7 +54,7 @@ def why_not(nodes, pods, pod, name):
         cluster.set_node(node)
     for each in pods:
         cluster.set_pod(cluster.templates.info(each))
-    return ClassState(cluster, cluster.templates.info(pod).template).failures({}).get(name)
+    return ClassState(Profile(cluster), cluster.templates.info(pod)).failures({}).get(name)
 
 
 def expected(world, pods, pod, name):
@@ -89,7 +90,7 @@ def test_a_dry_run_finds_the_victims_that_a_cluster_without_them_shows(seed):
     pod = drawn_pod(world, draw)
     pod["spec"]["priority"] = draw.choice((1, 2, 5, 9))
     info = world.cluster.templates.info(pod)
-    state = world.attempts.state(info.template)
+    state = world.attempts.state(info)
     for name, status in state.failures({}).items():
         if not status.unresolvable:
             found = _victims_on(state, info, world.cluster.nodes[name], [])
