@@ -51,7 +51,7 @@ class AddedPlugin:
         plugin = self._plugin
         at = f"score of {pod.key} on {node.name}"
         score = self._call(at, lambda: plugin.score(pod.obj, NodeView(node)))
-        if type(score) is not int:
+        if not isinstance(score, int):
             self._fail(f"{at} returned {score!r}; it must return a whole number")
         return score
 
@@ -67,7 +67,7 @@ class AddedPlugin:
         """Return the final scores, each from 0 to 100."""
         plugin, at = self._plugin, f"normalize of {scores}"
         final = self._call(at, lambda: list(plugin.final_scores(list(scores))))
-        right = len(final) == len(scores) and all(type(s) is int and 0 <= s <= MAX_SCORE for s in final)
+        right = len(final) == len(scores) and all(isinstance(s, int) and 0 <= s <= MAX_SCORE for s in final)
         if not right:
             self._fail(f"{at} returned {final}; it must return as many whole numbers from 0 to {MAX_SCORE}")
         return final

@@ -187,7 +187,7 @@ def shares(scores: list[int], reverse: bool = False) -> list[int]:
 
     reverse: True if a lower score is better
     """
-    greatest = max(scores, default=0)
+    greatest = max([0, *scores])
     if not greatest:
         return [MAX_SCORE] * len(scores) if reverse else scores
     if reverse:

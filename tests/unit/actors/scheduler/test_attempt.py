@@ -12,9 +12,11 @@ N = NAMES["orch"]
 
 
 class World:
-    def __init__(self):
-        self.cluster = Cluster(N)
-        self.attempts = Attempts(self.cluster, 0)
+    """A cluster view and the attempts on it."""
+
+    def __init__(self, added=()):
+        self.cluster = Cluster(N, whole_objects=bool(added))
+        self.attempts = Attempts(self.cluster, 0, added)
         self.made = 0
 
     def node(self, name, cpu="2", taints=(), **labels):
