@@ -68,8 +68,10 @@ class Established:
         self._names, self._kernel = cluster.names, cluster.kernel
         self._server = next(iter(cluster.api_servers.values()))
         self._store = cluster.storage.store
-        self._view = View(self._names)
-        self._attempts = Attempts(self._view, cluster.options.scheduler.percentage_of_nodes_to_score)
+        self._view = View(self._names, whole_objects=bool(cluster.scheduler_plugins))
+        self._attempts = Attempts(
+            self._view, cluster.options.scheduler.percentage_of_nodes_to_score, cluster.scheduler_plugins
+        )
         stream = self._kernel.stream("established")
         self._bits = stream.getrandbits
         self._draw: Callable[[int], int] = lambda count: int(stream.random() * count)
