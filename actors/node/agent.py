@@ -232,7 +232,7 @@ class NodeAgent:
 
     def node_unknown(self) -> None:
         """A renewal failed or the node's watch broke: status passes read the node again."""
-        self.node_loop.ask_again()
+        self.node_loop.check_again()
 
     def health(self) -> Health:
         """What the node's conditions are computed from."""
