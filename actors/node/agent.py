@@ -49,11 +49,12 @@ from actors.node.pods.worker import Worker
 from actors.node.pressure.eviction import Evictor
 from actors.node.requests import Api, Clients, user_of
 from actors.node.runtime.container_gc import ContainerGC
+from actors.node.runtime.containers import PodRuntime
 from actors.node.runtime.image_gc import ImageGC
 from actors.node.runtime.images import Images
 from actors.node.runtime.log_rotation import LogRotation
 from actors.node.runtime.logs import container_log
-from actors.node.runtime.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME, Machine, PodRuntime
+from actors.node.runtime.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME, Machine
 from actors.node.sources.api_source import Source
 from actors.node.sources.manifests import Manifests
 from actors.node.sources.mirrors import Mirrors
@@ -231,7 +232,7 @@ class NodeAgent:
 
     def node_unknown(self) -> None:
         """A renewal failed or the node's watch broke: status passes read the node again."""
-        self.node_loop.ask_again()
+        self.node_loop.check_again()
 
     def health(self) -> Health:
         """What the node's conditions are computed from."""

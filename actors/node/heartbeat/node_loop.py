@@ -215,7 +215,7 @@ class NodeLoop:
         """
         if self.node:
             self.node, self._compared = NOTHING, None
-            self.ask_again()
+            self.check_again()
 
     def _set_node(self, node: Obj) -> None:
         held = self.node
@@ -225,13 +225,13 @@ class NodeLoop:
             and held["metadata"].get("labels") is not node["metadata"].get("labels")
             and self._missing_labels()
         ):
-            self.ask_again()
+            self.check_again()
         before, now = held.get("spec") or {}, node.get("spec") or {}
         if held and before is not now and before != now:
             if _is_cordoned(node) != self._cordoned:
-                self.ask_again()
+                self.check_again()
             if before.get("podCIDRs") != now.get("podCIDRs"):
-                self.fast()
+                self.run_extra_pass()
 
     def _report_cordon(self, cordoned: bool, item: Item | None = None) -> None:
         """Record an event if the cordon has changed, also in the first pass of a new incarnation.
@@ -248,7 +248,7 @@ class NodeLoop:
             self._agent.node_event("NodeNotSchedulable" if cordoned else "NodeSchedulable")
             kernel.cause, self._cordon_record = cause, 0
 
-    def fast(self) -> None:
+    def run_extra_pass(self) -> None:
         """Run a pass outside of the loop's rhythm, right after one that is under way.
 
         Quirk: upstream does so for the first pod CIDR.
@@ -287,14 +287,14 @@ class NodeLoop:
     def changed(self) -> None:
         """A part of the status may have changed: run the next pass."""
         self._compared = None
-        self.ask_again()
+        self.check_again()
 
     def health_changed(self) -> None:
         """The health may have changed, because of the present cause: run the next pass."""
         self._health_record = self._agent.ctx.kernel.cause
         self.changed()
 
-    def ask_again(self) -> None:
+    def check_again(self) -> None:
         """The agent may not know any more what the API holds: run the next pass."""
         if not self.registered:
             return
@@ -311,7 +311,7 @@ class NodeLoop:
         now_us = self._agent.now_us
         if self.registered and not self._is_running() and self._next_pass_us(since_us) < now_us:
             self._pass_us = now_us
-            self.ask_again()
+            self.check_again()
 
     def _next_pass_us(self, from_us: int) -> int:
         """The first pass at or after an instant, if none is run before.
@@ -382,7 +382,7 @@ class NodeLoop:
         self._set_node(item.obj)
         self._agent.tidy()
         self._reply_due_us = at_us
-        # If anything had changed since the pass began, `ask_again` would have ended the exchange.
+        # If anything had changed since the pass began, `check_again` would have ended the exchange.
         self._pass_us = at_us
         self._passes += 1
         self._wake_at(self._report_pass_us(at_us))

@@ -50,7 +50,7 @@ class RuntimeState(Protocol):
 class StatusLoop(Protocol):
     """The loop that writes the node's status."""
 
-    def fast(self) -> None:
+    def run_extra_pass(self) -> None:
         """Write the status outside of the loop's rhythm."""
         ...
 
@@ -122,7 +122,7 @@ class Shutdown:
         if not self.active:
             self.active = True
             agent.node_event(EVENT, "Shutdown manager detected shutdown event")
-            agent.node_loop.fast()
+            agent.node_loop.run_extra_pass()
             self._group = -1
             self._groups = self._by_priority()
             self._next_group(-1)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from actors.node.pod_spec import restart_policy, should_restart
-from actors.node.runtime.machine import Container, PodRuntime
+from actors.node.runtime.containers import Container, PodRuntime
 
 Obj = dict[str, Any]
 

@@ -21,7 +21,7 @@ from actors.node.pods.ports import PodWorker
 from actors.node.pods.restarts import held_back
 from actors.node.pods.sandboxes import behaviour_of, limit_memory
 from actors.node.runtime.call_deadlines import LATE, call
-from actors.node.runtime.machine import Container
+from actors.node.runtime.containers import Container
 
 
 class StartingPod(PodWorker, Protocol):

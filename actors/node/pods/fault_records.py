@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.node.runtime.machine import Container, PodRuntime
+from actors.node.runtime.containers import Container, PodRuntime
 from actors.node.runtime.profile import Override
 
 Obj = dict[str, Any]

@@ -3,7 +3,7 @@
 Turns the request of the eviction manager, of preemption or of a shutdown to end a pod into a kill,
 and calls it back when nothing of the pod runs any more, or when the limit has passed.
 
-Holds: each request is answered exactly once, unless the pod had finished before.
+Holds: each request is answered exactly once.
 
 Mirrors  pkg/kubelet/pod_workers.go: killPodNow (v1.25).
 """

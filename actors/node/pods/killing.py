@@ -21,8 +21,9 @@ from actors.node.pods.actions import Actions, failed_probe, own_grace_us
 from actors.node.pods.pod_status import reasoned
 from actors.node.pods.ports import PodWorker
 from actors.node.runtime.call_deadlines import GIVEN_UP, call
+from actors.node.runtime.containers import Container, PodRuntime
 from actors.node.runtime.hooks import failure, hook_end
-from actors.node.runtime.machine import SIGKILL_CODE, Container, PodRuntime
+from actors.node.runtime.machine import SIGKILL_CODE
 from sim.units import SECOND
 
 MIN_GRACE_US = 2 * SECOND  # kuberuntime_container.go: minimumGracePeriodInSeconds

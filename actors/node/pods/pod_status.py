@@ -17,8 +17,8 @@ from typing import Any
 
 from actors.node.pod_spec import pod_qos, restart_policy, should_restart
 from actors.node.pod_work import Reason
+from actors.node.runtime.containers import Container, PodRuntime
 from actors.node.runtime.image_names import image_id
-from actors.node.runtime.machine import Container, PodRuntime
 from sim.api.objects import TERMINAL
 from sim.units import SECOND, format_time
 

@@ -14,9 +14,9 @@ from actors.node.pod_work import Obj, Reason, Work
 from actors.node.pods.prober import Probe
 from actors.node.pods.status_manager import StatusManager
 from actors.node.runtime.container_gc import ContainerGC
+from actors.node.runtime.containers import PodRuntime
 from actors.node.runtime.image_gc import ImageGC
 from actors.node.runtime.images import Images
-from actors.node.runtime.machine import PodRuntime
 from actors.node.runtime.ports import Host
 from actors.node.runtime.profile import NodeSpec
 from actors.node.sources.mirrors import Mirrors

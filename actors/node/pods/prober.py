@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from actors.node.causes import caused
-from actors.node.runtime.machine import Container, PodRuntime
+from actors.node.runtime.containers import Container, PodRuntime
 from sim.api.memo import IdentityMemo
 from sim.kernel.actor import Context
 from sim.kernel.timer import Timer

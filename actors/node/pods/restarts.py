@@ -11,7 +11,7 @@ from __future__ import annotations
 from actors.node.pod_work import Obj
 from actors.node.pods.pod_status import reasoned
 from actors.node.pods.ports import PodWorker
-from actors.node.runtime.machine import Container
+from actors.node.runtime.containers import Container
 from sim.units import format_duration
 
 

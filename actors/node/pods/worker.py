@@ -41,7 +41,7 @@ from actors.node.pods.ports import Agent
 from actors.node.pods.prober import Probe, output_of, probe_specs
 from actors.node.pods.sandboxes import make_sandbox
 from actors.node.pods.status_manager import status_in
-from actors.node.runtime.machine import Container, PodRuntime
+from actors.node.runtime.containers import Container, PodRuntime
 from actors.node.sources.references import volumes_of
 from actors.node.sources.volumes import keeps_volumes, unmounted_after_us
 from sim.api.objects import TERMINAL

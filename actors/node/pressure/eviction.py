@@ -40,6 +40,7 @@ from actors.node.pressure.eviction_decide import (
     whole_limit,
 )
 from actors.node.pressure.ports import EvictablePod, Owner
+from actors.node.runtime.containers import Container, PodRuntime
 from actors.node.runtime.forecast import (
     SIGNALS,
     available,
@@ -52,7 +53,7 @@ from actors.node.runtime.forecast import (
     pods_use_most,
     turns,
 )
-from actors.node.runtime.machine import Container, Machine, PodRuntime
+from actors.node.runtime.machine import Machine
 from sim.units import SECOND, quantity_value
 
 Obj = dict[str, Any]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from actors.node.pod_work import KillablePod, Killer, Obj
-from actors.node.runtime.machine import PodRuntime
+from actors.node.runtime.containers import PodRuntime
 from actors.node.runtime.ports import RuntimeHost
 from actors.node.runtime.profile import NodeSpec
 

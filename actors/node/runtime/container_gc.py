@@ -20,7 +20,7 @@ from typing import Protocol
 
 from actors.node.pod_work import FINISHED, SYNC, Obj, Reason
 from actors.node.runtime.call_deadlines import GIVEN_UP
-from actors.node.runtime.machine import Container, PodRuntime
+from actors.node.runtime.containers import Container, PodRuntime
 from actors.node.runtime.ports import RuntimeHost
 from sim.units import MINUTE
 

@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from actors.node.runtime.machine import Container, Machine, PodRuntime
+from actors.node.runtime.containers import Container, PodRuntime
+from actors.node.runtime.machine import Machine
 from actors.node.runtime.ramps import Most, Ramp
 from sim.units import quantity_value
 

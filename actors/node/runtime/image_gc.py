@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from actors.node.runtime.containers import Container
 from actors.node.runtime.forecast import available, capacity, first_below, least_available, turns
-from actors.node.runtime.machine import Container
 from actors.node.runtime.ports import RuntimeHost
 from sim.units import MINUTE, SECOND
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from actors.node.runtime.machine import Container, Machine
+from actors.node.runtime.containers import Container
+from actors.node.runtime.machine import Machine
 from sim.units import format_time
 
 Obj = dict[str, Any]

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from actors.node.runtime.container_gc import excess
-from actors.node.runtime.machine import Container, Machine
+from actors.node.runtime.containers import Container
+from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
 from sim.options.node_agent import parse_node_agent
 from sim.units import MINUTE, SECOND

@@ -7,7 +7,8 @@ import pytest
 from actors.node.pod_spec import pod_qos
 from actors.node.pods.pod_status import View, generate
 from actors.node.pods.status_manager import outgoing, status_patch
-from actors.node.runtime.machine import Machine, PodRuntime
+from actors.node.runtime.containers import PodRuntime
+from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec
 
 Obj = dict[str, Any]
