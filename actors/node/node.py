@@ -128,6 +128,10 @@ class Node:
         """Only so much of memory, nodefs, imagefs, nodefs-inodes, imagefs-inodes or pid stays available."""
         self.press(resource, [self.pressure(resource, available, ramp_us)])
 
+    def shared_resource(self, resource: str) -> str:
+        """The resource that is used under this name: `imagefs` may be the file system of the node."""
+        return shared(self.machine, resource)
+
     def pressure(self, resource: str, available: int, ramp_us: int = 0) -> Ramp:
         """What has to be used of it from now on for so much to stay available, given what is used now."""
         machine = self.machine

@@ -136,6 +136,10 @@ class Admin:
         for command in early:
             self.do(command)
 
+    def seize_lease(self, component: str, holder: str) -> None:
+        """Begin to write another holder into the lease of a component's leader."""
+        self.do(SeizeLease(component, holder))
+
     def do(self, command: Command) -> None:
         """Carry a command out, beginning now."""
         if self._ctx is None or not self._ctx.alive:

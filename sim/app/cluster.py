@@ -35,7 +35,7 @@ from actors.node.agent import node_agent_main
 from actors.node.clients import NodeClients
 from actors.node.node import Node
 from actors.node.runtime.machine import Machine
-from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
+from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Override, Rule, RuntimeProfile
 from actors.scheduler.actor import scheduler_main
 from actors.storage import Storage
 from actors.users import Admin, ApplyAll
@@ -46,14 +46,17 @@ from sim.api.store import Change
 from sim.api.types import BAD_REQUEST, Reply, Request, UserInfo
 from sim.app.cloud import Instances
 from sim.app.established import Established
-from sim.app.faults import NODE_FAULTS, Faults
 from sim.app.large_pages import OF_THIS_PROCESS
-from sim.app.metrics import MetricsServer, ToldMetrics
+from sim.app.metrics import MetricsServer, StatedMetrics
 from sim.app.options import check_options, machine_capacity, node_agent_options
 from sim.app.pod_logs import pod_log
 from sim.client import DEFAULT_QPS, Channel, Client
 from sim.client.election.elector import holder_of
 from sim.errors import InputError, suggestion
+from sim.faults import ASPECTS
+from sim.faults.fail import WAYS, fail_node
+from sim.faults.shared.ledger import Ledger
+from sim.faults.shared.processes import process_started
 from sim.ident import NAMES
 from sim.kernel import DEFAULT_EPOCH_US, NEVER_US, Actor, Context, Kernel, Operation, Supervisor, Trace
 from sim.kernel import Rule as NetworkRule
@@ -78,6 +81,9 @@ class Cluster:
     start at random instants within this time, as a scenario's do; at once, their loops have the same phases under every seed.
     trace: of a file, it is whole when the cluster has ended.
     """
+
+    supervisor: Supervisor
+    container_override = staticmethod(Override)
 
     def __init__(
         self,
@@ -120,8 +126,8 @@ class Cluster:
         Chronicle(self.kernel, self.scheme, self.storage.store.subscribe)
         self.api_servers: dict[str, ApiServer] = {}
         self.nodes: dict[str, Node] = {}
-        self.faults = Faults(self)
-        self.told = ToldMetrics()
+        self.faults = Ledger(self, ASPECTS)
+        self.stated_metrics = StatedMetrics()
         self.root_ca = RootCa()
         self.kernel.gate.handle("root-ca", self._root_ca_given)
         self.admin_user = UserInfo("admin", (self.names.group_masters, self.names.group_authenticated))
@@ -157,7 +163,7 @@ class Cluster:
         async with trio.open_nursery() as nursery:
             try:
                 self.supervisor = Supervisor(self.kernel, nursery)
-                self.supervisor.on_start = self.faults.started
+                self.supervisor.on_start = partial(process_started, self.faults)
                 self._start()
                 nursery.start_soon(self.kernel.run)
                 self._alive = True
@@ -226,7 +232,9 @@ class Cluster:
     def manager_main(self) -> Callable[[Context], Any]:
         """What runs in a controller manager's process."""
         metrics = (
-            MetricsServer(self.kernel, self.nodes, self.told, self.scheme) if self.plan.metrics else None
+            MetricsServer(self.kernel, self.nodes, self.stated_metrics, self.scheme)
+            if self.plan.metrics
+            else None
         )
         return controller_manager_main(
             self.scheme,
@@ -234,7 +242,7 @@ class Cluster:
             self.options.controller_manager,
             root_ca=self.root_ca,
             metrics=metrics,
-            cloud=Instances(self),
+            cloud=Instances(self.faults, self.nodes),
         )
 
     def _scheduler_main(self) -> Callable[[Context], Any]:
@@ -450,13 +458,13 @@ class Cluster:
     # --- faults -------------------------------------------------------------------------------------------
 
     def fail_node(self, name: str, how: str) -> None:
-        """One of `sim.app.faults.NODE_FAULTS`: power-loss, shutdown, hang, network-cut, agent-crash, …"""
-        if how not in NODE_FAULTS:
-            raise InputError(f"no node fails by {how!r}", "", f"one of: {', '.join(NODE_FAULTS)}")
-        self.faults.fail("", self._node_named(name), how)
+        """Make a node fail in one of `sim.faults.fail.WAYS`: power-loss, shutdown, hang, network-cut, …"""
+        if how not in WAYS:
+            raise InputError(f"no node fails by {how!r}", "", f"one of: {', '.join(WAYS)}")
+        fail_node(self.faults, "", self._node_named(name), how)
 
     def heal_node(self, name: str) -> None:
-        """End whatever befell a node."""
+        """End all faults of a node."""
         self.faults.heal(self._node_named(name))
 
     def _node_named(self, name: str) -> str:

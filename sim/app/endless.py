@@ -11,7 +11,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from actors.node.runtime.commands import commanded
-from sim.scenario.plan.plan import ApplyObjects, Behave, Generate, Plan
+from sim.faults.workload import Behave
+from sim.scenario.actions.apply import ApplyObjects
+from sim.scenario.actions.load import Generate
+from sim.scenario.plan.plan import Plan
 
 REMEDY = "give it a command that is known, as [sleep, 10s], its nodes runtime.exitAfter, or a workload step with exitAfter"
 

@@ -1,7 +1,7 @@
 """What is measured in a cluster: what containers use, and whatever a scenario tells of pods, objects and the world outside.
 
 Turns the behaviours that scenarios give to containers (`cpu` of each, `load` of all together, `memory`) into samples of
-pods, and what its steps tell (`ToldMetrics`) into values of metrics, for autoscaling.
+pods, and what its steps tell (`StatedMetrics`) into values of metrics, for autoscaling.
 
 Holds: a `load` is shared evenly by the pods of the question that are ready to take it, so that more of them use less each;
 no container uses more cpu than its limit.  Of what is told of one series the newest step that lasts counts.
@@ -23,8 +23,8 @@ from actors.node.pressure.forecast import memory_of
 from actors.node.runtime.machine import Container
 from sim.api.objects import is_ready
 from sim.api.schema.scheme import Scheme
+from sim.faults.metric import TellMetric, group_kind
 from sim.kernel import Kernel
-from sim.scenario.plan.plan import TellMetric, group_kind
 from sim.units import SECOND, quantity_milli
 
 Obj = dict[str, Any]
@@ -44,16 +44,17 @@ class _Told:
         return one.name, one.namespace, one.kind, one.about, tuple(sorted(one.labels.items())), chosen
 
 
-class ToldMetrics:
+class StatedMetrics:
     """What steps tell of metrics: by step, in the order in which they began."""
 
     def __init__(self) -> None:
         self._told: dict[str, _Told] = {}
 
-    def tell(self, step: str, series: TellMetric, cause: int) -> None:
+    def set(self, step: str, series: TellMetric, cause: int) -> None:
+        """State a series of a metric until `remove`."""
         self._told[step] = _Told(series, cause)
 
-    def forget(self, step: str, cause: int) -> None:
+    def remove(self, step: str, cause: int) -> None:
         """The step is over: what was told of its series before counts again, by this."""
         ended = self._told.pop(step)
         for name, told in self._told.items():
@@ -73,7 +74,9 @@ class ToldMetrics:
 class MetricsServer:
     """The APIs of metrics in one: of resources, as machines know it, of pods and objects, and from outside."""
 
-    def __init__(self, kernel: Kernel, nodes: Mapping[str, Node], told: ToldMetrics, scheme: Scheme) -> None:
+    def __init__(
+        self, kernel: Kernel, nodes: Mapping[str, Node], told: StatedMetrics, scheme: Scheme
+    ) -> None:
         self._kernel = kernel
         self._nodes = nodes
         self._told = told

@@ -19,9 +19,11 @@ from sim.api.schema.scheme import Scheme
 from sim.check import Condition, Matter, misplaced, texts_of
 from sim.errors import suggestion
 from sim.ident import NAMES
+from sim.scenario.actions.apply import ApplyObjects
+from sim.scenario.actions.load import Generate
 from sim.scenario.check.made_pods import is_given, made_by
 from sim.scenario.check.references import MANIFESTS_ONLY
-from sim.scenario.plan.plan import ApplyObjects, Generate, Plan
+from sim.scenario.plan.plan import Plan
 
 SHOWN = 4  # of what there is, when that is told
 

@@ -12,15 +12,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sim.scenario.plan.plan import (
-    ApplyObjects,
-    Behave,
-    ChangeManifest,
-    Generate,
-    NodePlan,
-    PatchObjects,
-    PlannedStep,
-)
+from sim.faults.manifest import ChangeManifest
+from sim.faults.workload import Behave
+from sim.scenario.actions.apply import ApplyObjects
+from sim.scenario.actions.load import Generate
+from sim.scenario.actions.patch import PatchObjects
+from sim.scenario.plan.plan import NodePlan, PlannedStep
 
 # Labels that controllers give their pods, by the ends of their names.
 GIVEN = ("-hash", "/pod-name", "job-name", "controller-uid", "-index", "-generation")

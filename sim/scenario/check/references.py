@@ -10,21 +10,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sim.errors import InputError, suggestion
+from sim.faults.heal import EndStep, HealNodes
+from sim.faults.shared.kinds import Ends, Imposed
+from sim.faults.workload import Behave
+from sim.scenario.actions.delete import DeleteObjects
+from sim.scenario.actions.load import Generate
+from sim.scenario.actions.patch import PatchObjects
 from sim.scenario.check.made_pods import Template, made_by, may_find
-from sim.scenario.plan.actions import Known
-from sim.scenario.plan.plan import (
-    ActorFault,
-    Behave,
-    DeleteObjects,
-    EndStep,
-    FailNodes,
-    Generate,
-    HealNodes,
-    PatchObjects,
-    PlannedStep,
-    PressNodes,
-    SkewClock,
-)
+from sim.scenario.plan.context import Known
+from sim.scenario.plan.plan import PlannedStep
 from sim.scenario.read.source import Document
 
 Path_ = tuple[str | int, ...]
@@ -36,27 +30,6 @@ MANIFESTS_ONLY = (
     "horizontalpodautoscalers",
     "poddisruptionbudgets",
     "statefulsets",
-)
-# Actions whose fault, or whatever they do, goes on until it is ended.
-ENDING = (
-    "fail",
-    "pressure",
-    "workload",
-    "partition",
-    "network",
-    "crash",
-    "stall",
-    "slow",
-    "clock",
-    "storage",
-    "cloud",
-    "overload",
-    "lag",
-    "diverge",
-    "cordon",
-    "taint",
-    "metric",
-    "load",
 )
 
 
@@ -87,7 +60,7 @@ def check(
 
 
 def _has_end(step: PlannedStep) -> bool:
-    return any(choice.kind in (*ENDING, "reboot") for choice in step.choices)
+    return any(choice.ends is not Ends.AT_ONCE for choice in step.choices)
 
 
 def check_after(
@@ -108,19 +81,9 @@ def check_after(
     if not _has_end(awaited):
         raise document.error(path, f"{base!r} has no end", f"write after: {name}")
     ended = any(choice.for_us is not None for choice in awaited.choices)
-    healed = any(may_end(choice.action, base) for step in planned for choice in step.choices)
+    healed = any(choice.action.may_end(base) for step in planned for choice in step.choices)
     if not ended and not healed:
         raise document.error(path, f"nothing ends {base!r}", "give it 'for', or heal it")
-
-
-def may_end(action: Any, name: str) -> bool:
-    """Whether an action ends a step's fault, perhaps."""
-    match action:
-        case EndStep(step):
-            return step.partition("/")[0] == name
-        case HealNodes() | ActorFault("start"):
-            return True
-    return False
 
 
 def _check_number(document: Document, number: str, step: PlannedStep, path: Path_) -> None:
@@ -161,18 +124,16 @@ def _check_heal_nodes(
     path: Path_,
 ) -> None:
     """Faults of these nodes that all come later are not what is healed."""
-    faults = [step for step in planned if any(_befalls(choice.action, nodes) for choice in step.choices)]
+    faults = [
+        step
+        for step in planned
+        for choice in step.choices
+        if isinstance(choice.action, Imposed) and any(node in choice.action.hosts for node in nodes)
+    ]
     if not faults:
         raise document.error(path, "no step does anything to these nodes that could be healed")
     if all(_precedes(heal, step) for step in faults):
         raise document.error(path, f"{faults[0].name!r} has not begun by then")
-
-
-def _befalls(action: Any, nodes: Sequence[str]) -> bool:
-    match action:
-        case FailNodes(found) | PressNodes(found) | Behave(found) | SkewClock(found) | ActorFault(_, found):
-            return any(node in found for node in nodes)
-    return False
 
 
 def _check_made(

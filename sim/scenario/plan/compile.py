@@ -26,7 +26,7 @@ from sim.options.gates import of_api_server
 from sim.scenario.check import references, soundness
 from sim.scenario.check.expectation_windows import Windows
 from sim.scenario.check.soundness import parts_of
-from sim.scenario.plan.actions import Known
+from sim.scenario.plan.context import Known
 from sim.scenario.plan.own_kinds import Planned, kind_remedy
 from sim.scenario.plan.plan import (
     ClusterPlan,
@@ -42,7 +42,7 @@ from sim.scenario.read.naming import translate
 from sim.scenario.read.samples import inside, read_samples
 from sim.scenario.read.settings import override
 from sim.scenario.read.source import Document, read_documents
-from sim.scenario.read.steps import Actions, Apply
+from sim.scenario.read.steps import Actions
 from sim.scenario.read.taints import taints_problem
 from sim.units import SECOND, parse_duration_us, quantity_nano
 
@@ -327,9 +327,9 @@ class _Compiler:
     # --- objects ------------------------------------------------------------------------------------------
 
     def _objects(
-        self, entry: str | dict[str, Any], path: tuple[str | int, ...], naming: str
+        self, entry: str | Mapping[str, Any], path: tuple[str | int, ...], naming: str
     ) -> list[Mapping[str, Any]]:
-        if isinstance(entry, dict):
+        if not isinstance(entry, str):
             return [self._manifest(entry, self.document, path, naming)]
         file = inside(self.document, self.folder, entry, path)
         try:
@@ -393,12 +393,18 @@ class _Compiler:
 
     # --- timeline and expectations ------------------------------------------------------------------------
 
-    def objects_of(self, body: Apply, path: tuple[str | int, ...], naming: str) -> list[Mapping[str, Any]]:
-        """The objects of an apply step, files first."""
+    def objects_of(
+        self,
+        files: Sequence[str],
+        objects: Sequence[Mapping[str, Any]],
+        path: tuple[str | int, ...],
+        naming: str,
+    ) -> list[Mapping[str, Any]]:
+        """The objects of an `apply` step, those of files first."""
         found: list[Mapping[str, Any]] = []
-        for index, file in enumerate(body.files):
+        for index, file in enumerate(files):
             found += self._objects(file, (*path, "files", index), naming)
-        for index, value in enumerate(body.objects):
+        for index, value in enumerate(objects):
             found += self._objects(value, (*path, "objects", index), naming)
         if not found:
             raise self.document.error(path, "applies nothing", "give files or objects")

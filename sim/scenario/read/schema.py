@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from sim.scenario.read.common import Amount, Count, Flags, Label, Matter, Name, Replicas, Strict
+from sim.faults.shared.parameters import Amount, Count, Strict
+from sim.scenario.read.common import Flags, Label, Matter, Name, Replicas
 from sim.scenario.read.steps import Step
 from sim.units import JSON_WHOLE_MAX
 

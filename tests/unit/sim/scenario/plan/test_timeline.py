@@ -5,6 +5,18 @@ from pathlib import Path
 import pytest
 
 from sim.errors import InputError
+from sim.faults.compact import CompactHistory
+from sim.faults.diverge import FreezeCache
+from sim.faults.heal import EndStep
+from sim.faults.lose_lease import LoseLease
+from sim.faults.overload import Overload
+from sim.faults.pressure import PressNodes
+from sim.faults.shared.kinds import Action
+from sim.faults.storage import StorageFault
+from sim.faults.workload import Behave
+from sim.scenario.actions.delete import DeleteObjects
+from sim.scenario.actions.evict import EvictPods
+from sim.scenario.actions.load import Generate
 from sim.scenario.plan import plan
 from sim.scenario.plan.compile import load
 from sim.units import MINUTE, SECOND
@@ -31,7 +43,7 @@ def second(tmp_path: Path, step: str) -> plan.PlannedStep:
     return compiled(tmp_path, step).steps[1]
 
 
-def action(tmp_path: Path, step: str) -> plan.Action:
+def action(tmp_path: Path, step: str) -> Action:
     return second(tmp_path, f"{{at: 2m, {step}}}").choices[0].action
 
 
@@ -75,23 +87,23 @@ def test_a_random_step_draws_from_weighted_actions(tmp_path: Path) -> None:
     [
         (
             "pressure: {nodes: {name: node-a-0}, resource: memory, available: 80Mi, ramp: 30s}",
-            plan.PressNodes(("node-a-0",), "memory", 80 << 20, 30 * SECOND),
+            PressNodes(("node-a-0",), "memory", 80 << 20, 30 * SECOND),
         ),
-        ("overload: {apiServer: apiserver, inflight: 3}", plan.Overload(("apiserver-0", "apiserver-1"), 0, 3)),
-        ("diverge: {apiServer: apiserver-1}", plan.FreezeCache(("apiserver-1",))),
-        ("storage: {how: lost-quorum}", plan.StorageFault("lost-quorum", 0)),
-        ("compact: {keep: 30s}", plan.CompactHistory(30 * SECOND)),
-        ("evict: {selector: app=web}", plan.EvictPods("default", "", "app=web")),
-        ("delete: {resource: namespaces, name: shop}", plan.DeleteObjects("namespaces", "default", "shop", "", None)),
-        ("loseLease: {component: scheduler}", plan.LoseLease("scheduler", "intruder")),
-        ("load: {rate: 5/s, list: pods}", plan.Generate(SECOND // 5, list_of="pods")),
+        ("overload: {apiServer: apiserver, inflight: 3}", Overload(("apiserver-0", "apiserver-1"), 0, 3)),
+        ("diverge: {apiServer: apiserver-1}", FreezeCache(("apiserver-1",))),
+        ("storage: {how: lost-quorum}", StorageFault("lost-quorum", 0)),
+        ("compact: {keep: 30s}", CompactHistory(30 * SECOND)),
+        ("evict: {selector: app=web}", EvictPods("default", "", "app=web")),
+        ("delete: {resource: namespaces, name: shop}", DeleteObjects("namespaces", "default", "shop", "", None)),
+        ("loseLease: {component: scheduler}", LoseLease("scheduler", "intruder")),
+        ("load: {rate: 5/s, list: pods}", Generate(SECOND // 5, list_of="pods")),
         (
             "load: {rate: 1/s, scale: {resource: deployments, name: web, between: [1, 9]}}",
-            plan.Generate(SECOND, scale=("deployments", "default", "web", 1, 9)),
+            Generate(SECOND, scale=("deployments", "default", "web", 1, 9)),
         ),
     ],
 )  # fmt: skip
-def test_an_action_is_planned(tmp_path: Path, text: str, wanted: plan.Action) -> None:
+def test_an_action_is_planned(tmp_path: Path, text: str, wanted: Action) -> None:
     assert action(tmp_path, text) == wanted
 
 
@@ -100,7 +112,7 @@ def test_a_workload_step_says_what_changes_for_whom(tmp_path: Path) -> None:
         tmp_path,
         'workload: {selector: "app=web,tier=front", exitAfter: 2s, exitCode: 3, ready: false, stop: never}',
     )
-    assert isinstance(found, plan.Behave)
+    assert isinstance(found, Behave)
     assert found.labels == {"app": "web", "tier": "front"}
     assert (found.exit_after_us, found.exit_code, found.unready, found.stop_us) == (2 * SECOND, 3, True, -1)
     assert len(found.nodes) == 6
@@ -118,7 +130,7 @@ def test_nodes_are_selected_by_the_labels_that_machines_have_anyway_in_either_na
     tmp_path: Path, labels: str, nodes: tuple[str, ...]
 ) -> None:
     found = action(tmp_path, f"pressure: {{nodes: {{labels: {{{labels}}}}}, resource: memory, available: 1}}")
-    assert isinstance(found, plan.PressNodes)
+    assert isinstance(found, PressNodes)
     assert found.nodes == nodes
 
 
@@ -126,18 +138,18 @@ def test_names_of_nodes_are_globs(tmp_path: Path) -> None:
     found = action(
         tmp_path, 'pressure: {nodes: {name: ["node-a-[01]", node-b-2]}, resource: memory, available: 1}'
     )
-    assert isinstance(found, plan.PressNodes)
+    assert isinstance(found, PressNodes)
     assert found.nodes == ("node-a-0", "node-a-1", "node-b-2")
 
 
 def test_a_name_of_pods_is_how_it_begins_with_or_without_a_star(tmp_path: Path) -> None:
     found = [action(tmp_path, f"workload: {{name: {name}, stop: 1s}}") for name in ("web-", '"web-*"')]
-    assert [one.prefix for one in found if isinstance(one, plan.Behave)] == ["web-", "web-"]
+    assert [one.prefix for one in found if isinstance(one, Behave)] == ["web-", "web-"]
 
 
 def test_a_quantity_is_a_number_with_a_point_as_well(tmp_path: Path) -> None:
     found = action(tmp_path, "workload: {selector: app=web, memory: 2.5e+6}")
-    assert isinstance(found, plan.Behave)
+    assert isinstance(found, Behave)
     assert found.memory == 2_500_000
 
 
@@ -203,8 +215,8 @@ BAD = [
     ("{at: 2m, cordon: {nodes: {labels: {x: y}}}}", "no node matches this selection (there are 6 nodes in zones a, b)"),
     ("{at: 2m, cordon: {nodes: {zone: a, count: 4}}}", "cannot take the first 4: there are 3"),
     ("{at: 2m, pressure: {nodes: {zone: b}, resource: pid, available: 9}}", "the process numbers of node-b-0 (name pid.available among"),
-    ("{at: 2m, stall: {actor: []}}", "the list names nobody"),
-    ("{at: 2m, partition: {between: [[], apiserver]}}", "the list names nobody"),
+    ("{at: 2m, stall: {actor: []}}", "the list is empty"),
+    ("{at: 2m, partition: {between: [[], apiserver]}}", "the list is empty"),
     ("{at: 2m, partition: {between: [storage, storage]}}", "there is no network between storage and itself"),
     ("{at: 2m, partition: {between: [scheduler, storage]}}", "only API servers reach the storage, scheduler-0 does not"),
     ("{at: 2m, network: {between: [storage, nodes], loss: 0.1}}", "only API servers reach the storage, node-a-0 does not"),
@@ -228,10 +240,10 @@ BAD = [
     ("{at: 2m, partition: {between: [scheduler-leader, apiserver]}}", "(name hosts, such as scheduler-0)"),
     ("{at: 2m, workload: {startError: ''}}", "an empty 'startError' is none"),
     ("{at: 2m, workload: {image: i, pullError: ''}}", "an empty 'pullError' is none"),
-    ("{at: 2m, metric: {name: m, value: 3}}", "nobody sees metrics (give cluster.metrics: true)"),
+    ("{at: 2m, metric: {name: m, value: 3}}", "nothing reads metrics in this cluster (give cluster.metrics: true)"),
     ("{at: 2m, metric: {name: '', value: 3}}", "a metric has a name"),
     ("{at: 2m, metric: {name: m}}", "a metric has one of 'value' and 'load'"),
-    ("{at: 2m, workload: {load: 3}}", "nobody sees 'load' without metrics (give cluster.metrics: true)"),
+    ("{at: 2m, workload: {load: 3}}", "nothing reads 'load' without metrics (give cluster.metrics: true)"),
     ("{at: 2m, clock: {actor: storage, offset: +-10s}}", "the duration -10s is negative"),
     ("{at: 2m, delete: {resource: pods, name: ''}}", "deletes either one name or what a selector matches"),
     ("{at: 2m, delete: {resource: pods, name: x, propagationPolicy: Now}}", "(one of: Background, Foreground, Orphan)"),
@@ -326,7 +338,7 @@ def test_an_occurrence_may_be_followed_and_healed(tmp_path: Path) -> None:
         tmp_path, again, "{after: end of on/2, compact: {}}", "{at: 4m, heal: {step: on/1}}"
     ).steps
     assert steps[2].start.after == "end of on/2"
-    assert steps[3].choices[0].action == plan.EndStep("on/1")
+    assert steps[3].choices[0].action == EndStep("on/1")
 
 
 @pytest.mark.parametrize(

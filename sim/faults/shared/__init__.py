@@ -1,0 +1,3 @@
+"""What the faults have in common: their definition, their parameters, and the ledger of active
+faults.
+"""
