@@ -1,12 +1,14 @@
 """The cloud in which a cluster's nodes are instances.
 
-Turns the faults of nodes into what the cloud says of them, for the loops that ask it.
+Turns the faults of nodes into the answers of the cloud about their instances.
 
-Holds: a machine that has lost its power without the cloud's doing runs, as far as the cloud knows; one that was shut down
-from inside is stopped; of what is no node of the plan there is no instance.
+Holds: a machine that lost its power without an action of the cloud runs, as far as the cloud knows;
+    one that was shut down from inside is stopped; a name that is no node of the plan has no
+    instance.
 
-Mirrors  what v1.25's providers answer (staging/src/k8s.io/legacy-cloud-providers): InstanceExistsByProviderID,
-         InstanceShutdownByProviderID; by the node's name, where the node does not say its provider's id.
+Mirrors  the answers of v1.25's providers (staging/src/k8s.io/legacy-cloud-providers):
+         InstanceExistsByProviderID, InstanceShutdownByProviderID; by the name of the node if it has
+         no provider id.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Carries the timeline of a plan out on a cluster.
 
-Turns planned steps into occurrences, each a callback at its instant: user actions become commands to the admin,
-faults act on actors, links and storage.  An occurrence is a trace record ("step"), and the cause of all that follows
-from it; the end of its fault (`for:`, a heal) is one too ("step-end", with the id of the record that began it).
+Turns planned steps into occurrences, each a callback at its instant, which begins the step's
+action. An occurrence is a trace record ("step") and the cause of its effects. The end of an effect
+(`for`, a heal) is a record too ("step-end", with the id of the record of the occurrence).
 
-Holds: a step's draws (its time, choice, targets, duration) come from a stream of its own, in the order of its
-occurrences; a condition's step happens at the instant of the commit that made it hold, after everything already due
-then, and the commit is its cause; occurrences of a step that repeats are named NAME/1, NAME/2, ….
+Holds: the draws of a step (time, choice, targets, duration) come from a stream of its own, in the
+    order of its occurrences; a step with a condition occurs at the instant of the commit that made
+    the condition true, after everything that is due then, and the commit is its cause; occurrences
+    of a step that repeats are named NAME/1, NAME/2, ….
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Hook = Callable[[str, str, int], None]
 
 @dataclass(frozen=True, slots=True)
 class _Active:
-    """An occurrence whose fault goes on: the id of its record, its kind, and what ends it."""
+    """An occurrence with an effect that has not ended: its record, its kind, and what ends it."""
 
     begin: int
     kind: str
@@ -37,10 +38,11 @@ class _Active:
 
 
 class Director:
-    """Schedules a plan's steps; `on_step(name, kind, at_us)` is told of each as it happens, and as it ends.
+    """Schedules the steps of a plan, and is the stage of their actions.
 
-    The end of step NAME of a kind is told as "end of NAME" of kind "end of KIND".
-    zones: of the nodes that there will be, for steps that wait for something in a zone (default: of those the cluster runs)
+    on_step: called with name, kind and time of each occurrence; the end of an occurrence is
+        reported as "end of NAME" of kind "end of KIND"
+    zones: the zone of each node, for conditions about a zone; default the nodes of the plan
     """
 
     def __init__(self, cluster: Cluster, on_step: Hook, zones: Mapping[str, str] | None = None) -> None:
@@ -56,6 +58,7 @@ class Director:
         self._end = self.kernel.kind("step-end", "name", "step")
 
     def schedule(self, steps: tuple[PlannedStep, ...]) -> None:
+        """Schedule the first occurrence of each step, and observe the conditions of the others."""
         courses = [_Course(self, step) for step in steps]
         triggers = [course.trigger for course in courses if course.trigger is not None]
         if triggers:
@@ -67,7 +70,7 @@ class Director:
             course.start()
         self.kernel.cause = cause
 
-    def _tell(self, name: str, kind: str) -> None:
+    def _report(self, name: str, kind: str) -> None:
         now_us = self.kernel.now_us
         self._on_step(name, kind, now_us)
         self._observer.step(name, kind, now_us)
@@ -75,7 +78,7 @@ class Director:
             course.saw(name)
 
     def occur(self, step: PlannedStep, name: str, chosen: PlannedAction, for_us: int | None) -> None:
-        """One occurrence of a step, now.  Its cause is the kernel's present one."""
+        """Carry out one occurrence of a step now, caused by the present cause of the kernel."""
         kernel = self.kernel
         begin = kernel.record(self._begin, (name, chosen.kind, chosen.action.detail()))
         kernel.cause = begin
@@ -84,17 +87,17 @@ class Director:
             self._active[name] = _Active(begin, chosen.kind, undo)
             if for_us is not None:
                 kernel.call_later(for_us, self._finish, name)
-        self._tell(name, chosen.kind)
+        self._report(name, chosen.kind)
 
     def _finish(self, name: str) -> None:
         active = self._active.pop(name, None)
         if active is not None:
             cause, self.kernel.cause = self.kernel.cause, self.kernel.record(self._end, (name, active.begin))
             active.undo()
-            self._tell(f"end of {name}", f"end of {active.kind}")
-            self.kernel.cause = cause  # what else is healed is not so by this end
+            self._report(f"end of {name}", f"end of {active.kind}")
+            self.kernel.cause = cause  # the end is no cause of what else is healed
 
-    # --- what an action may act on (sim.faults.shared.kinds.Stage) ------------------------------------------
+    # --- what an action may act on (sim.faults.shared.kinds.Stage) --------------------------------
 
     @property
     def faults(self) -> Ledger:
@@ -102,7 +105,9 @@ class Director:
         return self.cluster.faults
 
     def heal(self, target: str, aspect: str = "") -> None:
-        """End the faults of a node or process, or those of one aspect; steps without any other fault end."""
+        """End the faults of a node or process, or those of one aspect; steps without any other
+        fault end.
+        """
         ended = self.faults.heal(target, aspect)
         if not aspect and not ended and target in self.cluster.nodes:
             self.cluster.supervisor[target].start()  # an agent that exited by itself
@@ -123,7 +128,7 @@ class Director:
 
 
 class _Course:
-    """One step through its occurrences."""
+    """The course of one step through its occurrences."""
 
     def __init__(self, director: Director, step: PlannedStep) -> None:
         self._director = director
@@ -144,7 +149,7 @@ class _Course:
             self._plan(self._draw(self._step.start.at_us))
 
     def saw(self, name: str) -> None:
-        """A step happened or ended: is it the one to follow?"""
+        """A step occurred or ended; if it is the awaited one, schedule this step."""
         if self._step.start.after in (name, name.rpartition("/")[0]):
             self.follows = False
             self._director._followers = [one for one in self._director._followers if one.follows]
@@ -157,7 +162,7 @@ class _Course:
         self._plan(self._kernel.now_us + self._draw(self._step.start.delay_us))
 
     def _plan(self, at_us: int) -> None:
-        """At that instant, if that is not too late for it; what was planned before stays so."""
+        """Schedule an occurrence, unless the instant is after `until`."""
         repeat = self._step.repeat
         if repeat is None or repeat.until_us is None or at_us <= repeat.until_us:
             self._kernel.call_at(at_us, self._happen)
@@ -172,7 +177,7 @@ class _Course:
         for_us = None if chosen.for_us is None else self._draw(chosen.for_us)
         name = step.name if repeat is None else f"{step.name}/{self._count}"
         self._director.occur(step, name, chosen, for_us)
-        kernel.cause = cause  # the next occurrence does not follow from this one
+        kernel.cause = cause  # this occurrence is no cause of the next one
         if repeat is None or self._count == repeat.times:
             self._over = True
         elif repeat.every_us is not None:
@@ -180,7 +185,7 @@ class _Course:
         elif repeat.mean_gap_us is not None:
             self._plan(kernel.now_us + exponential_us(self._random, repeat.mean_gap_us))
 
-    # --- draws --------------------------------------------------------------------------------------------
+    # --- draws ------------------------------------------------------------------------------------
 
     def _draw(self, span: Span) -> int:
         low_us, high_us = span
@@ -199,5 +204,5 @@ class _Course:
 
 
 def exponential_us(random: Random, mean_us: int) -> int:
-    """A gap between things that happen at random at a steady rate."""
+    """A random gap between events of a Poisson process."""
     return 1 + int(-mean_us * log(1.0 - random.random()))

@@ -139,7 +139,7 @@ class StepContext:
         keys = (key,) if isinstance(key, str) and key else key
         return (*self.path, *keys)
 
-    # --- conversions --------------------------------------------------------------------------------------
+    # --- conversions ------------------------------------------------------------------------------
 
     def duration(self, text: str, key: str) -> int:
         """Microseconds of a duration."""
@@ -190,7 +190,7 @@ class StepContext:
             )
         return {name.strip(): value.strip() for name, _, value in pairs}
 
-    # --- selections ---------------------------------------------------------------------------------------
+    # --- selections -------------------------------------------------------------------------------
 
     def resource(self, name: str, key: Key = "resource") -> Resource:
         """A resource by its plural, perhaps with its group ("events.events.orch.io")."""
@@ -260,7 +260,7 @@ class StepContext:
                 raise self.error("apiServer", f"{name} is no API server", "name one, such as apiserver-0")
         return found
 
-    # --- objects ------------------------------------------------------------------------------------------
+    # --- objects ----------------------------------------------------------------------------------
 
     def static_pod(self, value: Any, key: str) -> tuple[str, dict[str, Any]]:
         """The default name of the file of a static pod, and the pod with its defaults."""

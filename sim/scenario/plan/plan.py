@@ -1,6 +1,6 @@
-"""What a scenario comes to once it is checked: plain values that a run carries out.
+"""The plan of a scenario: plain checked values that a run carries out.
 
-Durations are microseconds, node selections are names, every action says where in the file it stands.
+Durations are microseconds, node selections are names, and every step has its place in the file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ from sim.scenario.read.schema import Expectation, Runtime
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """One node to run."""
+    """One node to run.
+
+    place, places: in the file, of all flags and of each
+    lease_jitter: False if leases are renewed at whole multiples of their interval
+    """
 
     name: str
     zone: str
@@ -26,7 +30,7 @@ class NodePlan:
     taints: tuple[Mapping[str, str], ...]
     runtime: Runtime
     flags: Mapping[str, Any]
-    place: str = ""  # of the flags, and of each
+    place: str = ""
     places: Mapping[str, str] = field(default_factory=dict)
     static_pods: tuple[dict[str, Any], ...] = ()
     lease_jitter: bool = True
@@ -34,17 +38,21 @@ class NodePlan:
 
 @dataclass(frozen=True, slots=True)
 class ComponentPlan:
+    """One component of the control plane.  place, places: in the file, of all flags and of each."""
+
     replicas: int = 1
     flags: Mapping[str, Any] = field(default_factory=dict)
-    place: str = ""  # of the flags, and of each
+    place: str = ""
     places: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlan:
-    """boot_us: nodes, controller managers and schedulers start at random instants within it (0: all at once).
+    """The cluster of a scenario.
 
-    metrics: there is a metrics server, which tells autoscaling what pods use
+    boot_us: nodes, controller managers and schedulers start at random instants within this time;
+        0 starts all of them at once
+    metrics: True if there is a metrics server, from which autoscaling learns what pods use
     established: objects that run already when the run begins
     """
 
@@ -59,17 +67,19 @@ class ClusterPlan:
     established: tuple[Mapping[str, Any], ...] = ()
 
 
-# --- steps --------------------------------------------------------------------------------------------------
+# --- steps ----------------------------------------------------------------------------------------
 
 Span = tuple[int, int]
-"""A duration, or the ends of a range to draw one from."""
+"""The ends of a range of durations from which one is drawn; equal ends are one duration."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedAction:
-    """What a step does: `kind` is the action's key, `for_us` ends its fault by itself.
+    """What a step does.
 
-    pick: of the action's nodes or actors so many are drawn each time
+    kind: the key of the action in the file
+    for_us: the time after which its effect ends
+    pick: the number of the action's nodes or actors that are drawn for each occurrence
     weight: its share of the draws of a random step
     """
 
@@ -83,9 +93,10 @@ class PlannedAction:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """When a step happens (first): at a time, when a condition holds, or after a step; then `delay_us`.
+    """The first occurrence of a step: at a time, when a condition holds, or after a step.
 
-    after: name of a step or kind of action: the condition is looked at from then on
+    after: name of a step or kind of action; the condition counts from then on
+    delay_us: between the condition or step and the occurrence
     """
 
     at_us: Span | None = None
@@ -96,8 +107,14 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """How a step happens again: `every_us` (or at random, `mean_gap_us` apart on average) or, when neither is given,
-    each time its condition comes to hold; at most `times`, not after `until_us`."""
+    """The repetition of a step; without every_us and mean_gap_us each time its condition holds
+    again.
+
+    every_us: between two occurrences
+    mean_gap_us: mean time between occurrences at random instants
+    times: the largest number of occurrences
+    until_us: no occurrence is later
+    """
 
     every_us: Span | None = None
     mean_gap_us: int | None = None
@@ -107,7 +124,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """One step; more than one choice: a random step."""
+    """One step.  A step with several choices is a random step."""
 
     name: str
     start: Start
@@ -117,11 +134,14 @@ class PlannedStep:
 
     @property
     def kind(self) -> str:
+        """The key of the action; "random" if it is drawn."""
         return "random" if len(self.choices) > 1 else self.choices[0].kind
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedExpectation:
+    """One expectation, and its place in the file."""
+
     expectation: Expectation
     place: str
 
@@ -130,7 +150,7 @@ class PlannedExpectation:
 class Plan:
     """A whole scenario, ready to run.
 
-    settings: the `--set` texts that it was read with, in their order; what they did stands in the rest
+    settings: the `--set` texts, in their order; the other fields include their effect
     """
 
     name: str

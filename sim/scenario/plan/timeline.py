@@ -1,9 +1,10 @@
-"""Timeline steps of a scenario to planned steps: when each happens, how often, what it draws from.
+"""Timeline steps of a scenario to planned steps: their times, repetitions and draws.
 
-Refuses what would have no effect: `for` on an action that has no end, `times` without anything that repeats, a second
-way to end the same fault, `pick` of more than there are.
+Refuses parameters without effect: `for` on an action that has no end, `times` without a repetition,
+two durations of one fault, a `pick` of more targets than exist.
 
-Holds: steps are planned in the order of the file; a step may follow any other step, but heal earlier ones only.
+Holds: steps are planned in the order of the file; a step may follow any other step, but may heal
+    earlier ones only.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _NAME = re.compile(r"^(?!end of )[^/]+$")
 def plan_timeline(
     compiler: Compiler, timeline: Sequence[steps.Step], known: Known, naming: str, duration_us: int
 ) -> tuple[PlannedStep, ...]:
-    """All steps.  Raises InputError with the place of what is wrong."""
+    """Plan all steps.  Raises InputError with the place of what is wrong."""
     names = [step_name(step, index) for index, step in enumerate(timeline)]
     planner = _Planner(compiler, known, naming, duration_us, names)
     planned = tuple(planner.step(step, index) for index, step in enumerate(timeline))
@@ -47,7 +48,7 @@ def plan_timeline(
 
 
 def _check_cycles(compiler: Compiler, planned: Sequence[PlannedStep]) -> None:
-    """InputError at a step that waits for itself."""
+    """Check that no step waits for itself.  Raises InputError."""
     before = {step.name: awaited(step.start.after) for step in planned}
     for index, step in enumerate(planned):
         chain = [step.name]
@@ -60,7 +61,7 @@ def _check_cycles(compiler: Compiler, planned: Sequence[PlannedStep]) -> None:
 
 
 def _check_reach(compiler: Compiler, planned: Sequence[PlannedStep], duration_us: int) -> None:
-    """InputError at a step that comes, or comes again, after the end of the run only."""
+    """Check that each step occurs, and repeats, before the end of the run.  Raises InputError."""
     steps = {step.name: step for step in planned}
     for index, step in enumerate(planned):
         path: Path_ = ("spec", "timeline", index)
@@ -88,7 +89,7 @@ def _check_reach(compiler: Compiler, planned: Sequence[PlannedStep], duration_us
 
 
 def _earliest_us(step: PlannedStep, steps: Mapping[str, PlannedStep]) -> int:
-    """Before this the step does not happen.  There are no circles."""
+    """The earliest time of a step.  No step waits for itself."""
     start = step.start
     if start.at_us is not None:
         return start.at_us[0]
@@ -105,7 +106,7 @@ def _earliest_us(step: PlannedStep, steps: Mapping[str, PlannedStep]) -> int:
 
 
 def _shortest_us(step: PlannedStep, steps: Iterable[PlannedStep]) -> int:
-    """So long at least a step's fault goes on: no time, if anybody heals."""
+    """The shortest time that a step's fault lasts: 0 if a step may heal it."""
     if any(choice.action.may_end(step.name) for other in steps for choice in other.choices):
         return 0
     return min(0 if choice.for_us is None else choice.for_us[0] for choice in step.choices)
@@ -117,13 +118,13 @@ def awaited(after: str) -> str:
 
 
 def step_name(step: steps.Step, index: int) -> str:
-    """Its own name, or one made of its action and number."""
+    """The name of a step: its own, or one made of its action and number."""
     given = steps.given_actions(step)
     return step.name or f"{_shown(given[0]) if given else 'step'}-{index + 1}"
 
 
 def kinds_of(planned: Iterable[PlannedStep]) -> set[str]:
-    """Every kind of action that may happen."""
+    """The kinds of all actions that may occur."""
     return {choice.kind for step in planned for choice in step.choices} | {step.kind for step in planned}
 
 
@@ -168,7 +169,7 @@ class _Planner:
         self.known.steps[name] = choices[0].kind
         return PlannedStep(name, start, choices, repeat, self.document.place(path))
 
-    # --- what ---------------------------------------------------------------------------------------------
+    # --- what -------------------------------------------------------------------------------------
 
     def _choices(self, step: steps.Step, path: Path_) -> tuple[PlannedAction, ...]:
         given = steps.given_actions(step)
@@ -220,7 +221,7 @@ class _Planner:
             raise self.document.error(path, f"cannot pick {pick}: there are {len(action.hosts)}")
         return pick
 
-    # --- when ---------------------------------------------------------------------------------------------
+    # --- when -------------------------------------------------------------------------------------
 
     def _start(self, step: steps.Step, path: Path_, name: str) -> Start:
         after = "" if step.after is UNSET else str(step.after)
