@@ -75,8 +75,7 @@ RESTART_US = 2 * SECOND
 
 
 class Cluster:
-    """A running cluster.  Use it as an async context manager; virtual time advances only in
-    `run_*`.
+    """A running cluster, an async context manager; only `run_*` advance virtual time.
 
     plan: the cluster of a scenario; without it the parameters nodes, naming, boot and established
         describe a cluster of equal nodes
@@ -434,8 +433,7 @@ class Cluster:
     def observe(
         self, see: Callable[[Change], None], resources: Sequence[str] | None = None
     ) -> Callable[[], None]:
-        """Call `see` at every commit, from outside of the simulation; the result, when called, ends
-        it.
+        """Call `see` at every commit, from outside of the simulation; the result ends it.
 
         resources: plurals, with "/NAMESPACE" for one namespace only; default all
         """
@@ -469,9 +467,7 @@ class Cluster:
     # --- faults -----------------------------------------------------------------------------------
 
     def fail_node(self, name: str, how: str) -> None:
-        """Make a node fail in one of `sim.faults.fail.WAYS`: power-loss, shutdown, hang,
-        network-cut, …
-        """
+        """Make a node fail in one of `sim.faults.fail.WAYS`: power-loss, shutdown, hang, …"""
         if how not in WAYS:
             raise InputError(f"no node fails by {how!r}", "", f"one of: {', '.join(WAYS)}")
         fail_node(self.faults, "", self._node_named(name), how)

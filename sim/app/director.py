@@ -105,9 +105,7 @@ class Director:
         return self.cluster.faults
 
     def heal(self, target: str, aspect: str = "") -> None:
-        """End the faults of a node or process, or those of one aspect; steps without any other
-        fault end.
-        """
+        """End faults of a node or process, of one aspect or all, and steps without others."""
         ended = self.faults.heal(target, aspect)
         if not aspect and not ended and target in self.cluster.nodes:
             self.cluster.supervisor[target].start()  # an agent that exited by itself

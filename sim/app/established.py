@@ -333,9 +333,7 @@ class Established:
         self._view.assume(info)
 
     def _copies(self, child: Child, like: Like, count: int, cause: int) -> Iterator[None]:
-        """Write copies of a running pod to the storage; create those without a node as pending
-        pods.
-        """
+        """Copy a running pod into the storage; without a node, create a pending pod."""
         obj, bits = like.item.obj, self._bits
         meta, spec = obj["metadata"], obj["spec"]
         held = {name: value for name, value in obj["status"].items() if name not in OWN}

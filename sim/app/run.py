@@ -94,8 +94,7 @@ class Result:
 
 
 def expectations_of(plan: Plan, alone: bool = True) -> list[Expectation]:
-    """The expectations of a plan, parsed.  Raises InputError with the place of an unknown
-    condition.
+    """The expectations of a plan, parsed.  Raises InputError with a place.
 
     alone: True if only the scenario makes objects
     """

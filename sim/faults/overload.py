@@ -29,9 +29,7 @@ class OverloadParameters(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Overload(Imposed):
-    """Requests to these API servers take `by_us` longer; `inflight` reads and as many writes at a
-    time.
-    """
+    """Requests take `by_us` longer; `inflight` reads and as many writes at a time."""
 
     actors: tuple[str, ...]
     by_us: int

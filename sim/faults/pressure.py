@@ -31,9 +31,7 @@ class Pressure(Strict):
 
 @dataclass(frozen=True, slots=True)
 class PressNodes(Imposed):
-    """Only `available` bytes, inodes or process numbers stay available, in a straight line over
-    `ramp_us`.
-    """
+    """Only `available` of the resource stays, in a straight line over `ramp_us`."""
 
     nodes: tuple[str, ...]
     resource: str
@@ -67,9 +65,7 @@ def _check(context: Context, given: Pressure) -> PressNodes:
 
 
 def _settle(ledger: Ledger, target: str) -> None:
-    """Target NODE/RESOURCE: each value is the use that its fault began; the largest counts at each
-    time.
-    """
+    """Each value is the use that its fault began; the largest counts at each time."""
     name, _, resource = target.partition("/")
     uses = ledger.values(target, "pressure")
     if uses:

@@ -57,8 +57,7 @@ class Workload(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Behave(Imposed):
-    """How containers of pods that match behave; None leaves the behaviour to the profile of the
-    node.
+    """How containers of matching pods behave; None means: by the profile of the node.
 
     unready: True if probes fail
     stop_us: time from SIGTERM to the end; -1 if only SIGKILL ends the program

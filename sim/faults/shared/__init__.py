@@ -1,3 +1,1 @@
-"""What the faults have in common: their definition, their parameters, and the ledger of active
-faults.
-"""
+"""The common parts of the faults: definition, parameters, and the ledger."""

@@ -1,6 +1,4 @@
-"""What faults need of a cluster, as narrow protocols.  `sim.app.cluster.Cluster` satisfies
-`Target`.
-"""
+"""What faults need of a cluster, as protocols that `sim.app.cluster.Cluster` satisfies."""
 
 from __future__ import annotations
 
@@ -23,9 +21,7 @@ class MachineTarget(Protocol):
         ...
 
     def trouble(self, what: str, record: int) -> None:
-        """Note the trace record by which something is wrong with the machine; 0 if it is right
-        again.
-        """
+        """Note the trace record by which something is wrong; 0 if it is right again."""
         ...
 
 

@@ -1,5 +1,4 @@
-"""What the check of a step may ask: the cluster that the scenario describes, and conversions with
-places.
+"""What the check of a step may ask: the cluster of the scenario, and conversions.
 
 `sim.scenario` implements these protocols.  Every method raises `InputError` with the place in the
 file. `key` names the parameter that an error is about.

@@ -2,8 +2,8 @@
 
 Turns the parameters of a step (text from the file) into an `Action` (plain checked values), and an
 action into its effect on a cluster.  `StepKind.check` is pure and is used by `sim.scenario`;
-`StepKind.happens` and its sisters are used by `sim.report`; `Action.begin` is called by
-`sim.app.director`.
+the words of a `Fault` are used by `sim.report`; `sim.app.director` calls
+`Action.begin`.
 """
 
 from __future__ import annotations

@@ -81,9 +81,7 @@ class Ledger:
             self._aspects[aspect].settle(self, target)
 
     def heal(self, target: str, only: str = "") -> list[str]:
-        """End all values of a target, or those of one aspect; returns the steps that have no value
-        left.
-        """
+        """End the values of a target, of one aspect or all; returns the steps without others."""
         ended = []
         of_it = [key for key in self._entries if key[0].partition("/")[0] == target and only in ("", key[1])]
         for at, aspect in of_it:

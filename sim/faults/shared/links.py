@@ -23,9 +23,7 @@ OneWay = Annotated[bool, Meta(description="True: only from the first group to th
 
 @dataclass(frozen=True, slots=True)
 class Disturb(Action):
-    """A network rule between two groups of hosts.  It is no entry of the ledger: rules name pairs
-    of hosts.
-    """
+    """A network rule between two groups of hosts, which is no entry of the ledger."""
 
     sources: tuple[str, ...]
     targets: tuple[str, ...]

@@ -90,9 +90,7 @@ def settle_cache_lag(ledger: Ledger, name: str) -> None:
 
 
 def process_started(ledger: Ledger, name: str) -> None:
-    """Apply the pace of a process to its new incarnation: a restart ends neither a pause nor
-    slowness.
-    """
+    """Apply the pace of a process to its new incarnation."""
     ledger.paces.pop(name, None)
     _settle_pace(ledger, name)
 

@@ -1,5 +1,4 @@
-"""All kinds of steps: the faults of `sim.faults`, then what people and programs do, one file a
-kind.
+"""All kinds of steps: the faults, then what people and programs do, one file a kind.
 
 A kind of step that is no fault has the shape of a fault (`sim.faults.shared.kinds`) and is added in
 the same

@@ -48,8 +48,12 @@ class Load(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Generate(Action):
-    """A load: `mean_gap_us` between requests on average, at random.  One of create, scale and
-    list_of is given.
+    """A load at random instants.  One of create, scale and list_of is given.
+
+    mean_gap_us: mean time between two requests
+    lifetime_us: the time after which a created object is deleted
+    scale: resource, namespace and name of the object, and the bounds of its number of replicas
+    list_of: the resource that is listed
     """
 
     mean_gap_us: int

@@ -1,5 +1,4 @@
-"""The windows of expectations: whether they open, last and close, as far as is known before the
-run.
+"""The windows of expectations: whether they open, last and close.
 
 Turns the window of an expectation (`after`, `until`, and the times of `within`) into an InputError
 at the key that is impossible.

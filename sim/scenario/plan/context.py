@@ -1,6 +1,4 @@
-"""The checks of one step's parameters against the cluster: conversions and selections with places
-in the file.
-"""
+"""What the check of a step asks: conversions and selections with places in the file."""
 
 from __future__ import annotations
 

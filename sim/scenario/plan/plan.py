@@ -107,8 +107,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """The repetition of a step; without every_us and mean_gap_us each time its condition holds
-    again.
+    """The repetition of a step; without times between, whenever its condition holds again.
 
     every_us: between two occurrences
     mean_gap_us: mean time between occurrences at random instants

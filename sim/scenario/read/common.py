@@ -16,9 +16,7 @@ Flags = dict[str, Any]
 
 
 class Matter(Strict):
-    """A change of objects; exactly one of the fields names a resource, or `event` the reason of an
-    Event.
-    """
+    """A change of objects: one field names a resource, or `event` the reason of an Event."""
 
     created: str | UnsetType = UNSET
     deleted: str | UnsetType = UNSET
