@@ -152,6 +152,10 @@ class Admin:
         for command in queued:
             self.do(command)
 
+    def seize_lease(self, component: str, holder: str) -> None:
+        """Begin to write another holder into the lease of a component's leader."""
+        self.do(SeizeLease(component, holder))
+
     def do(self, command: Command) -> None:
         """Start a command."""
         if self._ctx is None or not self._ctx.alive:

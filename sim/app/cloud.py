@@ -1,46 +1,52 @@
 """The cloud in which a cluster's nodes are instances.
 
-Turns the faults of nodes into what the cloud says of them, for the loops that ask it.
+Turns the faults of nodes into the answers of the cloud about their instances.
 
-Holds: a machine that has lost its power without the cloud's doing runs, as far as the cloud knows; one that was shut down
-from inside is stopped; of what is no node of the plan there is no instance.
+Holds: a machine that lost its power without an action of the cloud runs, as far as the cloud knows;
+    one that was shut down from inside is stopped; a name that is no node of the plan has no
+    instance.
 
-Mirrors  what v1.25's providers answer (staging/src/k8s.io/legacy-cloud-providers): InstanceExistsByProviderID,
-         InstanceShutdownByProviderID; by the node's name, where the node does not say its provider's id.
+Mirrors  the answers of v1.25's providers (staging/src/k8s.io/legacy-cloud-providers):
+         InstanceExistsByProviderID, InstanceShutdownByProviderID; by the name of the node if it has
+         no provider id.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from actors.controllers.shared.cloud_instances import Instance, State
+from actors.node.node import Node
 from sim.api.types import Obj
-from sim.app.faults import DELETED, STOPPED
+from sim.faults.cloud import CALL, OUTAGE
+from sim.faults.cloud import CLOUD as TARGET
+from sim.faults.shared.ledger import Ledger
+from sim.faults.shared.processes import DELETED, STOPPED
 from sim.options.cloud import CLOUD, provider_id
-
-if TYPE_CHECKING:
-    from sim.app.cluster import Cluster
 
 
 class Instances:
     """The instances of one cluster's nodes."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, faults: Ledger, nodes: Mapping[str, Node]) -> None:
+        self._faults = faults
+        self._nodes = nodes
 
     @property
     def call_us(self) -> int:
-        return sum(self._cluster.faults.values("cloud", "call"))
+        """The additional time of a question."""
+        return sum(self._faults.values(TARGET, CALL))
 
     def instance(self, node: Obj) -> Instance | str:
-        faults, name = self._cluster.faults, node["metadata"]["name"]
-        if faults.values("cloud", "outage"):
+        """The instance of a node, or the error that the cloud answers."""
+        faults, name = self._faults, node["metadata"]["name"]
+        if faults.values(TARGET, OUTAGE):
             return "the cloud does not answer"
         held = node["spec"].get("providerID") or provider_id(name)
         if not held.startswith(f"{CLOUD}://"):
             return f"{held} is no instance of {CLOUD}"
         name = held.removeprefix(f"{CLOUD}://")
-        one = self._cluster.nodes.get(name)
+        one = self._nodes.get(name)
         if one is None:
             return Instance(State.GONE)
         if cause := faults.record(name, "instance", DELETED):

@@ -1,22 +1,22 @@
-"""The composition root: a whole cluster from a plan, and the library's front door.
+"""The composition root: a whole cluster from a plan, and the library's class `Cluster`.
 
     async with Cluster(nodes=10) as c:
         c.apply({...})
         await c.run_for("10m")
         c.list("pods")
 
-Makes the kernel, the storage, API servers, controller managers, schedulers and node agents as supervised actors,
-and the ways between them.  Everything that a scenario or a test does to a cluster goes through this object.
+Makes the kernel, the storage, API servers, controller managers, schedulers and node agents as
+supervised actors, and the channels between them. Scenarios and tests act on a cluster through this
+object.
 
-Holds: actors are added in a fixed order, so the same plan and seed give the same run; objects applied or read here
-go through the API servers' request pipeline.
+Holds: actors are added in a fixed order, so the same plan and seed give the same run; objects that
+    are applied or read here go through the request pipeline of the API servers.
 """
 
 from __future__ import annotations
 
-import gc
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import lru_cache, partial
 from itertools import count as numbers
 from itertools import islice
@@ -35,7 +35,7 @@ from actors.node.agent import node_agent_main
 from actors.node.clients import NodeClients
 from actors.node.node import Node
 from actors.node.runtime.machine import Machine
-from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
+from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Override, Rule, RuntimeProfile
 from actors.scheduler.actor import scheduler_main
 from actors.scheduler.plugins import SchedulerPlugin
 from actors.scheduler.plugins.registry import check_added
@@ -48,14 +48,18 @@ from sim.api.store import Change
 from sim.api.types import BAD_REQUEST, Reply, Request, UserInfo
 from sim.app.cloud import Instances
 from sim.app.established import Established
-from sim.app.faults import NODE_FAULTS, Faults
+from sim.app.garbage import no_collection, young_collections
 from sim.app.large_pages import OF_THIS_PROCESS
-from sim.app.metrics import MetricsServer, ToldMetrics
+from sim.app.metrics import MetricsServer, StatedMetrics
 from sim.app.options import check_options, machine_capacity, node_agent_options
 from sim.app.pod_logs import pod_log
 from sim.client import DEFAULT_QPS, Channel, Client
 from sim.client.election.elector import holder_of
 from sim.errors import InputError, suggestion
+from sim.faults import ASPECTS
+from sim.faults.fail import WAYS, fail_node
+from sim.faults.shared.ledger import Ledger
+from sim.faults.shared.processes import process_started
 from sim.ident import NAMES
 from sim.kernel import DEFAULT_EPOCH_US, NEVER_US, Actor, Context, Kernel, Operation, Supervisor, Trace
 from sim.kernel import Rule as NetworkRule
@@ -69,21 +73,28 @@ from sim.scenario.read.schema import Runtime
 from sim.units import JSON_WHOLE_MAX, SECOND, parse_duration_us
 from sim.version import __version__
 
-# A controller manager or scheduler that exits is started again by its node agent after about a second of back-off
-# and start-up; on a real control plane a component is healthy some seconds after its start.
+# The node agent restarts a controller manager or scheduler that exits after about a second of
+# back-off and start-up; a real component is healthy some seconds after its start.
 RESTART_US = 2 * SECOND
-NEVER_FULL = 1 << 30  # collections of young objects before a full one
 
 
 class Cluster:
-    """A running cluster.  Use it as an async context manager; virtual time moves only while it is run.
+    """A running cluster, an async context manager; only `run_*` advance virtual time.
 
-    Of a plan, or of so many plain nodes, with one naming, and objects whose pods run from the beginning on.  boot: machines
-    start at random instants within this time, as a scenario's do; at once, their loops have the same phases under every seed.
-    trace: of a file, it is whole when the cluster has ended.  fast: take the fast paths (`FastPaths`); without them the run is
-    the same, and slower.
-    scheduler_plugins: rules of your own for the choice of nodes (see `actors.scheduler.plugins`).
+    plan: the cluster of a scenario; without it the parameters nodes, naming, boot and established
+        describe a cluster of equal nodes
+    boot: machines boot at random instants within this time; 0 boots all of them at once, so that
+        their loops have the same phases under every seed
+    established: objects that run already when the run begins
+    trace: a trace, or the path of its file, which is complete when the cluster has ended
+    epoch_us: Unix time at which virtual time begins
+    replay: operations from outside to repeat
+    fast: the fast paths to take (`FastPaths`); without them the run is the same, and slower
+    scheduler_plugins: rules of your own for the choice of nodes (see `actors.scheduler.plugins`)
     """
+
+    supervisor: Supervisor
+    container_override = staticmethod(Override)
 
     def __init__(
         self,
@@ -129,19 +140,19 @@ class Cluster:
         Chronicle(self.kernel, self.scheme, self.storage.store.subscribe)
         self.api_servers: dict[str, ApiServer] = {}
         self.nodes: dict[str, Node] = {}
-        self.faults = Faults(self)
-        self.told = ToldMetrics()
+        self.faults = Ledger(self, ASPECTS)
+        self.stated_metrics = StatedMetrics()
         self.root_ca = RootCa()
         self.kernel.gate.handle("root-ca", self._root_ca_given)
         self.admin_user = UserInfo("admin", (self.names.group_masters, self.names.group_authenticated))
         self.admin = Admin(self.kernel, self.scheme, self.names, self._admin_client)
         self.node_clients = NodeClients(self.scheme, self.names, self.connect)
-        # Who is to boot when what runs already has been brought up (None: there is nothing to wait for).
+        # What boots when the established objects are there; None if there are none.
         self._held: list[tuple[str, Callable[[], None]]] | None = [] if plan.established else None
         self._made = 0
         self._alive = False
 
-    # --- life ---------------------------------------------------------------------------------------------
+    # --- life -------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         self._life = self._live()
@@ -156,7 +167,7 @@ class Cluster:
         except BaseExceptionGroup as group:
             if group.exceptions != (error,):
                 raise
-            return False  # who used the cluster raised it: a test's assertion is to be seen as itself
+            return False  # the error of the caller is raised as itself, as a failed assertion
         finally:
             if self._own_trace is not None:
                 self._own_trace.close()
@@ -166,7 +177,7 @@ class Cluster:
         async with trio.open_nursery() as nursery:
             try:
                 self.supervisor = Supervisor(self.kernel, nursery)
-                self.supervisor.on_start = self.faults.started
+                self.supervisor.on_start = partial(process_started, self.faults)
                 self._start()
                 nursery.start_soon(self.kernel.run)
                 self._alive = True
@@ -184,7 +195,7 @@ class Cluster:
         supervisor.add("storage", self.storage.main)
         for index in range(plan.api_server.replicas):
             name = f"apiserver-{index}"
-            address = f"172.16.250.{index + 1}"  # no node has it: see node_spec
+            address = f"172.16.250.{index + 1}"  # no node has this address: see node_spec
             server = ApiServer(
                 name, self.kernel, self.storage, self.scheme, self.options.api_server, address=address
             )
@@ -212,7 +223,7 @@ class Cluster:
             self._boot(actor.name, actor.start)
 
     def _boot(self, name: str, start: Callable[[], None]) -> None:
-        """Start a machine: at once, or at a random instant of the plan's time for it."""
+        """Start a machine: at once, or at a random instant within the boot time of the plan."""
         actor = self.supervisor[name]
         actor.to_boot = True
 
@@ -228,14 +239,16 @@ class Cluster:
             self.kernel.call_at(self.kernel.stream(f"boot/{name}").randrange(self.plan.boot_us), boot)
 
     def _root_ca_given(self, pem: str, done: Callable[[None], None]) -> None:
-        """The cluster is served under this certificate authority from now on."""
+        """Take the certificate authority under which the cluster is served from now on."""
         self.root_ca.pem = pem
         done(None)
 
     def manager_main(self) -> Callable[[Context], Any]:
-        """What runs in a controller manager's process."""
+        """The main function of a controller manager."""
         metrics = (
-            MetricsServer(self.kernel, self.nodes, self.told, self.scheme) if self.plan.metrics else None
+            MetricsServer(self.kernel, self.nodes, self.stated_metrics, self.scheme)
+            if self.plan.metrics
+            else None
         )
         return controller_manager_main(
             self.scheme,
@@ -243,7 +256,7 @@ class Cluster:
             self.options.controller_manager,
             root_ca=self.root_ca,
             metrics=metrics,
-            cloud=Instances(self),
+            cloud=Instances(self.faults, self.nodes),
         )
 
     def _scheduler_main(self) -> Callable[[Context], Any]:
@@ -294,11 +307,12 @@ class Cluster:
         qps: float = DEFAULT_QPS,
         burst: int = 10,
     ) -> Actor:
-        """Run a program of your own, a controller say, as a process of the cluster, in its time.
+        """Run a program of the caller, such as a controller, as a process of the cluster.
 
-        It is an administrator of its own name.  What it raises is raised by whoever runs the cluster.  The actor can be
-        crashed, started again (anew: what it remembered is gone), paused and resumed.  Who asks for objects of a definition
-        that is not established yet gets a `NoResource` (sim.api.schema.scheme), a KeyError that one may catch to wait.
+        The program is an administrator with the name of the process. An exception of the program
+        ends the run and is raised by `run_*`. The actor can be crashed, started again with its
+        memory lost, paused and resumed. A request for objects of a definition that is not
+        established raises `NoResource` (`sim.api.schema.scheme`), a KeyError.
         """
         if name in self.supervisor.actors:
             raise InputError(f"there is a process {name!r}", "", "give it another name")
@@ -312,7 +326,10 @@ class Cluster:
         return actor
 
     def connect(self, ctx: Context) -> list[Channel]:
-        """Ways from an actor to every API server, its own first (they share a host) or spread by name."""
+        """Channels from an actor to every API server.
+
+        The first is the server on the actor's own host, or one that its name chooses.
+        """
         servers = list(self.api_servers)
         tail = ctx.name.rsplit("-", 1)[-1]
         start = int(tail) % len(servers) if tail.isdigit() else 0
@@ -322,14 +339,14 @@ class Cluster:
     def _admin_client(self, ctx: Context) -> Client:
         return Client(ctx, self.scheme, self.connect(ctx), self.admin_user, qps=0, burst=0, agent="orrery")
 
-    # --- time ---------------------------------------------------------------------------------------------
+    # --- time -------------------------------------------------------------------------------------
 
     async def run_for(self, duration: str | int) -> None:
-        """Let that much virtual time pass ("10m", or microseconds)."""
+        """Run for a duration of virtual time ("10m", or microseconds)."""
         await self.run_until(self.kernel.now_us + _us(duration))
 
     async def run_until(self, at: str | int) -> None:
-        """Run up to an instant since the start of the run.  DeadlockError if nothing is left that could happen."""
+        """Run until an instant of virtual time.  Raises DeadlockError if no event is left."""
         until_us = _us(at)
         if not self._alive:
             raise InputError("the cluster does not run", "", "use it within: async with Cluster(...) as c")
@@ -339,7 +356,7 @@ class Cluster:
     async def run_while(
         self, going: Callable[[], bool], limit: str | int = "1h", step: str | int = "1s"
     ) -> bool:
-        """Run on while `going()` is true, looked at each `step`; False if the limit came first."""
+        """Run while `going()`, called after each `step`, is true; False if the limit came first."""
         end_us = self.kernel.now_us + _us(limit)
         while going():
             if self.kernel.now_us >= end_us:
@@ -347,26 +364,26 @@ class Cluster:
             await self.run_for(step)
         return True
 
-    # --- objects ------------------------------------------------------------------------------------------
+    # --- objects ----------------------------------------------------------------------------------
 
     def apply(self, *objects: Mapping[str, Any]) -> None:
-        """Have the admin create or replace objects, one after the other, from now on.
+        """Create or replace objects as the admin, one after the other, beginning now.
 
-        InputError for what is no object; what the API then refuses is in `refused`.
+        Raises InputError for a value that is no object; `refused` lists what the API refuses.
         """
         for obj in objects:
             self._check_object(obj)
         self.hand_in(objects)
 
     def hand_in(self, objects: Sequence[Mapping[str, Any]]) -> None:
-        """As `apply`, of what is checked or may be refused: that is told in `refused`."""
+        """Apply objects without a check; `refused` lists what the API refuses."""
         if objects:
-            self.kernel.cause = 0  # a person's wish: nothing in the run led to it
+            self.kernel.cause = 0  # the action of a person: no record of the run is its cause
             self.admin.do(ApplyAll(tuple(objects)))
             self.kernel.kick()
 
     def _check_object(self, obj: Mapping[str, Any]) -> None:
-        """InputError for what no server would take for an object of a kind that there is, or may be soon."""
+        """Check that a value is an object of a known kind, or of one that a definition may add."""
         if not isinstance(obj, Mapping):
             raise InputError(f"an object is a mapping, not {obj!r:.40}")
         for field in ("apiVersion", "kind"):
@@ -383,11 +400,11 @@ class Cluster:
 
     @property
     def refused(self) -> tuple[str, ...]:
-        """What was asked of the admin and came to nothing, and why."""
+        """The commands of the admin that had no effect, and why."""
         return tuple(self.admin.refused)
 
     def request(self, verb: str, resource: str, namespace: str = "", name: str = "", **more: Any) -> Reply:
-        """Ask an API server as the administrator and get the reply at once, at this instant."""
+        """The reply of an API server to a request of the administrator, at this instant."""
         known = resource_named(self.scheme, resource)
         request = Request(
             verb=verb,
@@ -409,7 +426,7 @@ class Cluster:
         raise RuntimeError("no API server is running")
 
     def list(self, resource: str, namespace: str = "", selector: str = "") -> list[dict[str, Any]]:
-        """Objects of a resource as they are stored now."""
+        """The stored objects of a resource."""
         options = {"labelSelector": selector} if selector else {}
         reply = self.request("list", resource, namespace, options=options)
         if reply.code == BAD_REQUEST:
@@ -419,7 +436,7 @@ class Cluster:
         return [item.obj for item in reply.items or ()]
 
     def get(self, resource: str, name: str, namespace: str = "default") -> dict[str, Any] | None:
-        """One object as it is stored now; None if there is none."""
+        """One stored object; None if it does not exist."""
         known = resource_named(self.scheme, resource)
         reply = self.request("get", resource, namespace if known.namespaced else "", name)
         return reply.obj if reply.ok else None
@@ -427,16 +444,16 @@ class Cluster:
     def observe(
         self, see: Callable[[Change], None], resources: Sequence[str] | None = None
     ) -> Callable[[], None]:
-        """Call `see` at every commit (an omniscient observer, outside the simulation), or those of some resources.
+        """Call `see` at every commit, from outside of the simulation; the result ends it.
 
-        resources: plurals, with "/NAMESPACE" of one namespace only
+        resources: plurals, with "/NAMESPACE" for one namespace only; default all
         """
         store = self.storage.store
         if resources is None:
             return store.subscribe("", see)
         prefixes = dict[str, None]()
         for plural, _, namespace in (text.partition("/") for text in resources):
-            resource_named(self.scheme, plural)  # there is one
+            resource_named(self.scheme, plural)  # raises InputError if there is none
             inside = f"{namespace}/" if namespace else ""
             prefixes.update(
                 (f"{r.prefix}{inside}", None) for r in self.scheme.resources if r.plural == plural
@@ -450,7 +467,7 @@ class Cluster:
         return cancel
 
     def counts(self) -> dict[str, int]:
-        """Nodes, nodes ready, pods, pods running (see `pod_state`): for a progress display."""
+        """The numbers of nodes, ready nodes, pods and running pods (`pod_state`), for a progress display."""
         store = self.storage.store
         nodes = store.bucket(self.scheme.resource("nodes").prefix).items
         pods = store.bucket(self.scheme.resource("pods").prefix).items
@@ -458,16 +475,16 @@ class Cluster:
         running = sum(pod_state(item) == "running" for item in pods.values())
         return {"nodes": len(nodes), "ready": ready, "pods": len(pods), "running": running}
 
-    # --- faults -------------------------------------------------------------------------------------------
+    # --- faults -----------------------------------------------------------------------------------
 
     def fail_node(self, name: str, how: str) -> None:
-        """One of `sim.app.faults.NODE_FAULTS`: power-loss, shutdown, hang, network-cut, agent-crash, …"""
-        if how not in NODE_FAULTS:
-            raise InputError(f"no node fails by {how!r}", "", f"one of: {', '.join(NODE_FAULTS)}")
-        self.faults.fail("", self._node_named(name), how)
+        """Make a node fail in one of `sim.faults.fail.WAYS`: power-loss, shutdown, hang, …"""
+        if how not in WAYS:
+            raise InputError(f"no node fails by {how!r}", "", f"one of: {', '.join(WAYS)}")
+        fail_node(self.faults, "", self._node_named(name), how)
 
     def heal_node(self, name: str) -> None:
-        """End whatever befell a node."""
+        """End all faults of a node."""
         self.faults.heal(self._node_named(name))
 
     def _node_named(self, name: str) -> str:
@@ -477,65 +494,31 @@ class Cluster:
         return name
 
     def actor_named(self, name: str) -> str:
-        """An actor's name; "controller-manager-leader" and "scheduler-leader" are whoever leads now."""
+        """Name of a process; "controller-manager-leader" and "scheduler-leader" give the leader."""
         if not name.endswith("-leader"):
             return name
         part = name.removesuffix("-leader")
-        # not by a request: the lease can be read whether or not anybody serves it
+        # The lease is read from the storage: perhaps no API server runs.
         key = self.scheme.key("leases", self.names.system_namespace, self.names.component(part))
         lease = self.storage.store.get(key)
         found = "" if lease is None else holder_of(lease.obj["spec"]).split("_")[0]
         return found if found in self.supervisor.actors else f"{part}-0"
 
     def drop_watches(self, resource: str, client: str) -> None:
-        """Break watches off ("": of every resource, every client)."""
+        """End watches: of a resource, of clients that match a glob ("" means all)."""
         for server in self.api_servers.values():
             server.drop_watches(resource, client)
 
     def compact(self, keep_us: int = 0) -> None:
-        """Forget all history but that of the latest time."""
+        """Remove all history but that of the latest time."""
         store = self.storage.store
         store.compact(store.revision_at(self.kernel.now_us - keep_us))
-
-
-@contextmanager
-def no_collection() -> Iterator[None]:
-    """Let the cyclic garbage collector rest while a simulation runs.
-
-    What a cluster keeps (objects, history) is acyclic, and a running one leaves no cycles at all
-    (`tests/cluster/faults/test_garbage.py`): only a process that dies does, and that stays until the end.  To look through each
-    object once took 4 % of a run's time, again and again a fifth.
-    """
-    before = gc.isenabled()
-    gc.freeze()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-        if before:
-            gc.enable()
-
-
-@contextmanager
-def young_collections() -> Iterator[None]:
-    """Let the cyclic garbage collector look at young objects only while a cluster is served.
-
-    A full collection looks at each object of the cluster: 280 to 480 ms every few seconds with 4,000 pods.  Neither a
-    cluster nor a request leaves cycles (`tests/cluster/faults/test_garbage.py`); those of a library are mostly found young.
-    """
-    before = gc.get_threshold()
-    gc.set_threshold(before[0], before[1], NEVER_FULL)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 def _plain_plan(
     nodes: int, naming: str, boot: str | int, established: Sequence[Mapping[str, Any]]
 ) -> ClusterPlan:
-    """What the library is asked for without a plan.  Raises InputError."""
+    """The plan of a cluster of equal nodes.  Raises InputError."""
     if not isinstance(nodes, int) or not 0 <= nodes <= NODES_MAX:
         raise InputError(f"{nodes!r} is no number of nodes from 0 to {NODES_MAX}")
     if naming not in NAMES:
@@ -546,7 +529,7 @@ def _plain_plan(
 
 
 def plain_nodes(count: int, taken: Container[str] = ()) -> tuple[NodePlan, ...]:
-    """That many equal nodes, node-0 and on, but for names that are taken."""
+    """Equal nodes named node-0, node-1 and so on, without the names that are taken."""
     names = (name for n in numbers() if (name := f"node-{n}") not in taken)
     capacity = {"cpu": "8", "memory": "32Gi"}
     flags: dict[str, Any] = {}
@@ -554,7 +537,7 @@ def plain_nodes(count: int, taken: Container[str] = ()) -> tuple[NodePlan, ...]:
 
 
 def profile_of(runtime: Runtime) -> RuntimeProfile:
-    """A scenario's runtime settings as the node agent's profile: one for all nodes that have the same."""
+    """The profile of a scenario's runtime settings; equal settings share one profile."""
     return _profile(runtime.image_pull, runtime.start, runtime.exit_after, runtime.exit_code)
 
 
@@ -568,14 +551,14 @@ def _profile(image_pull: str, start: str, exit_after: str | None, exit_code: int
 
 
 def _seed(seed: SupportsIndex) -> int:
-    """A seed, of whatever kind of whole number.  Raises InputError."""
+    """A seed, of any type of whole number.  Raises InputError."""
     if isinstance(seed, SupportsIndex) and not isinstance(seed, bool) and 0 <= whole(seed) <= JSON_WHOLE_MAX:
         return whole(seed)
     raise InputError(f"{seed!r} is no seed", "", "a whole number from 0 to 2^53 - 1")
 
 
 def _us(duration: str | int) -> int:
-    """Microseconds of "10m", or so many.  Raises InputError."""
+    """Microseconds of a duration such as "10m", or of a number.  Raises InputError."""
     try:
         found = duration if isinstance(duration, int) else parse_duration_us(duration)
     except (TypeError, ValueError):

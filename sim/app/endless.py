@@ -1,8 +1,9 @@
-"""Jobs whose programs would run for ever, told before a run: whoever writes one expects it to end.
+"""Notes about Jobs with programs that never end, printed before a run.
 
 Turns a plan into a sentence for each such Job or CronJob.
 
-Holds: none is told of that the scenario may end otherwise: by a runtime's `exitAfter`, by a step, or by its deadline.
+Holds: a Job that the scenario may end otherwise (by `exitAfter` of a runtime, by a step, or by its
+    deadline) gets no note.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from actors.node.runtime.commands import commanded
-from sim.scenario.plan.plan import ApplyObjects, Behave, Generate, Plan
+from sim.faults.workload import Behave
+from sim.scenario.actions.apply import ApplyObjects
+from sim.scenario.actions.load import Generate
+from sim.scenario.plan.plan import Plan
 
 REMEDY = "give it a command that is known, as [sleep, 10s], its nodes runtime.exitAfter, or a workload step with exitAfter"
 
 
 def endless_jobs(plan: Plan) -> list[str]:
-    """What is told of them; nothing where something else may end programs."""
+    """The notes about a plan; none if a step or a runtime may end programs."""
     actions = [choice.action for step in plan.steps for choice in step.choices]
     ended = any(isinstance(action, Behave) and action.exit_after_us is not None for action in actions)
     if ended or any(node.runtime.exit_after for node in plan.cluster.nodes):
@@ -31,7 +35,7 @@ def endless_jobs(plan: Plan) -> list[str]:
 
 
 def manifests_of(plan: Plan) -> list[Mapping[str, Any]]:
-    """The objects that a scenario may make: those of its beginning, then those of its steps."""
+    """The manifests of a scenario: its objects, then those of its steps."""
     manifests: list[Mapping[str, Any]] = list(plan.objects)
     for step in plan.steps:
         for choice in step.choices:

@@ -1,26 +1,30 @@
-"""Objects that run already when the run begins: a cluster that has been up before.
+"""Established clusters: objects that run already when the run begins.
 
-Turns the objects of a plan's `established` into what their controllers, the scheduler and the node agents would have made
-of them: nodes that are Ready, ReplicaSets, pods on nodes, containers on machines.  It happens at the first instant, before
-anything but storage and API servers has started.  Who starts then finds the cluster as after a restart of every process.
+Turns the objects of a plan's `established` into what their controllers, the scheduler and the node
+agents would have made of them: Ready nodes, ReplicaSets, pods on nodes, containers on machines. It
+happens at the first instant, before any process but the storage and the API servers has started.
+The processes that start then find the cluster as after a restart of every process.
 
-Holds: the first pod of a template has gone through admission, validation, the scheduler's choice and a status as any pod
-does, request by request; the others are put into storage as that one is, as from a backup, each on the node that the
-scheduler's choice gives it, with a name, uid, address and containers of its own; where a quota counts them, each pod is asked
-for and charged, and quotas come before what they limit.  What is refused, or finds no node, or would
-have to wait for something (`actors.node.established.settles`), is left to those whose work it is: an object that is refused
-is applied as usual.  The same plan and seed give the same cluster.  `tests/cluster/faults/test_established.py` compares
-with a cluster that came up by itself.
-Differs  from a cluster that came up: no events and no history; everything is as old as the run; Jobs and StatefulSets with
-         claims begin with their controllers.
+Holds: the first pod of a template goes through admission, validation, the scheduler's choice and a
+    status update by ordinary requests. The other pods of the template are copies of it that are
+    written to the storage, as from a backup, each on the node that the scheduler chooses for it and
+    with its own name, uid, address and containers. If a quota counts the pods, each is created by a
+    request and charged; quotas come before the objects that they limit. An object that is refused
+    is applied as usual; a pod without a node, or that waits for something
+    (`actors.node.established.settles`), is left to the scheduler and the agents. The same plan and
+    seed give the same cluster. `tests/cluster/faults/test_established.py` compares with a cluster
+    that started empty.
+Differs  from a cluster that started empty: there are no events and no history; everything is as old
+         as the run; Jobs and StatefulSets with claims begin with their controllers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+from actors.apiserver import ApiServer
 from actors.apiserver.outside_time import ask
 from actors.controllers import manager, resourcequota, serviceaccount, ttl
 from actors.controllers.established import Child, children_of
@@ -28,41 +32,72 @@ from actors.controllers.nodelifecycle import loop as nodelifecycle
 from actors.controllers.nodelifecycle.decide import NO_SCHEDULE, taints_patch, without_taints
 from actors.node import established as node_side
 from actors.node import requests as node_api
+from actors.node.node import Node
 from actors.node.pods.status_manager import status_patch
 from actors.scheduler.actor import user_of
 from actors.scheduler.attempt import Attempts, Placed
 from actors.scheduler.cluster import Cluster as View
 from actors.scheduler.pods import PodInfo, Template, binding
 from actors.scheduler.status import waits
+from actors.storage import Storage
+from actors.users import Admin
 from sim.api.admission import quota as amounts
 from sim.api.generated_names import generated_name, new_uid
-from sim.api.schema.scheme import Resource
+from sim.api.schema.scheme import Resource, Scheme
 from sim.api.store import Item
 from sim.api.types import Obj, Reply, Request, UserInfo
+from sim.app.options import ClusterOptions
+from sim.ident import Names
+from sim.kernel import Kernel
+from sim.scenario.plan.plan import ClusterPlan
 
-if TYPE_CHECKING:
-    from sim.app.cluster import Cluster
-
-# Objects between two looks at what else the program has to do (a display, an interrupt).
+# Objects in one kernel event; between two events the program serves its display and interrupts.
 AT_ONCE = 200
-# Writes whose revisions are kept: of what was before the run no history is left in the end, and it would be large.
+# Writes before the history is compacted. The run begins without history, and it would be large.
 HISTORY = 5_000
-FIRST = ("Namespace", "ResourceQuota")  # kinds that say what others may
+FIRST = ("Namespace", "ResourceQuota")  # kinds that restrict other objects
 SPREADING = ("ReplicaSet", "StatefulSet", "ReplicationController")
 OWN = ("containerStatuses", "hostIP", "podIP", "podIPs")  # of each pod's status
 
 
 class Like(NamedTuple):
-    """A pod that runs, and its class in the scheduler's eyes."""
+    """A pod that runs, and its template in the scheduler."""
 
     item: Item
     template: Template
 
 
-class Established:
-    """Brings the objects up, then calls `then`."""
+class NewCluster(Protocol):
+    """What is needed of a cluster before its processes start.  `Cluster` satisfies it."""
 
-    def __init__(self, cluster: Cluster, then: Callable[[], None]) -> None:
+    kernel: Kernel
+    names: Names
+    scheme: Scheme
+    options: ClusterOptions
+    storage: Storage
+    api_servers: dict[str, ApiServer]
+    nodes: dict[str, Node]
+    admin: Admin
+    admin_user: UserInfo
+    plan: ClusterPlan
+
+    def compact(self, keep_us: int = 0) -> None:
+        """Remove all history but that of the latest time."""
+        ...
+
+    def hand_in(self, objects: Sequence[Mapping[str, Any]]) -> None:
+        """Apply objects as the admin."""
+        ...
+
+    def list(self, resource: str, namespace: str = "") -> list[dict[str, Any]]:
+        """The stored objects of a resource."""
+        ...
+
+
+class Established:
+    """Creates the objects of an established cluster, then calls `then`."""
+
+    def __init__(self, cluster: NewCluster, then: Callable[[], None]) -> None:
         self._cluster = cluster
         self._then = then
         self._names, self._kernel = cluster.names, cluster.kernel
@@ -76,14 +111,14 @@ class Established:
         self._bits = stream.getrandbits
         self._draw: Callable[[int], int] = lambda count: int(stream.random() * count)
         self._nodes: list[Obj] = []
-        # Objects that are applied as usual: their kind is not there yet, or they were refused for now.
+        # Objects that are applied as usual: their kind does not exist yet, or they were refused.
         self._left: list[Obj] = []
         self._limited: dict[str, None] = {}  # namespaces with quotas
-        self._forgotten = 0  # the revision at which history was forgotten last
+        self._forgotten = 0  # the revision of the last compaction
         self._work = self._bring_up()
 
     def begin(self) -> None:
-        """From the first instant on; nothing else happens before it is over."""
+        """Begin at the first instant; nothing else happens before the work is done."""
         self._kernel.call_at(0, self._go_on)
 
     def _go_on(self, _: Any) -> None:
@@ -99,16 +134,16 @@ class Established:
             self._then()
 
     def _bring_up(self) -> Iterator[None]:
-        """One step after the other: a node or an object each."""
+        """Create nodes, then objects; each step of the iterator is one of them."""
         cluster = self._cluster
         for namespace in cluster.list("namespaces"):
             self._kernel.cause = 0
             self._welcome(namespace)
         registering = [name for name in cluster.nodes if cluster.options.nodes[name].register_node]
-        told = {self._names.annotation_node_ttl: str(ttl.seconds_at(len(registering)))}
+        annotations = {self._names.annotation_node_ttl: str(ttl.seconds_at(len(registering)))}
         for name in registering:
-            self._kernel.cause = 0  # not the node before it
-            self._register(name, told)
+            self._kernel.cause = 0  # the node before it is no cause
+            self._register(name, annotations)
             yield
         planned = cluster.plan.established
         if any(obj["kind"] == "ResourceQuota" for obj in planned):
@@ -117,10 +152,10 @@ class Established:
         for obj in planned:
             yield from self._bring({**obj})
 
-    # --- requests -----------------------------------------------------------------------------------------
+    # --- requests ---------------------------------------------------------------------------------
 
     def _ask(self, user: UserInfo, manager: str, verb: str, resource: str | Resource, **more: Any) -> Reply:
-        """The reply to a request of somebody's, at this instant."""
+        """The reply to a request of a user, at this instant."""
         known = self._cluster.scheme.resource(resource)
         request = Request(
             verb=verb, resource=known.plural, group=known.group, version=known.version, user=user, manager=manager,
@@ -138,14 +173,13 @@ class Established:
         names = self._names
         return self._ask(node_api.user_of(names, node), names.node_agent, verb, resource, **more)
 
-    def _tell(self, target: str, outcome: Reply) -> None:
+    def _note(self, target: str, outcome: Reply) -> None:
         self._cluster.admin.note("establish", target, outcome)
 
-    # --- objects ------------------------------------------------------------------------------------------
+    # --- objects ----------------------------------------------------------------------------------
 
-    def _register(self, name: str, told: Obj) -> None:
-        """A node, without the taint that it bears until the node controller has seen it to be well, and with the
-        annotations that controllers have told it."""
+    def _register(self, name: str, annotations: Obj) -> None:
+        """Create a Ready node: without its initial taint, with the annotations of controllers."""
         cluster, names = self._cluster, self._names
         machine, options = cluster.nodes[name].machine, cluster.options.nodes[name]
         body = node_side.registered(machine, options, names, self._kernel.epoch_us)
@@ -155,7 +189,7 @@ class Established:
             taints = stored.obj["spec"].get("taints") or ()
             left = without_taints(taints, [unready])
             patch = taints_patch(stored.obj, taints if left is None else left)
-            patch["metadata"]["annotations"] = told
+            patch["metadata"]["annotations"] = annotations
             stored = self._controller(
                 nodelifecycle.CLIENT, "patch", "nodes", name=name, body=patch,
                 content_type=names.media_strategic_patch,
@@ -164,10 +198,10 @@ class Established:
             self._nodes.append(stored.obj)
             self._view.set_node(stored.obj)
         else:
-            self._tell(f"nodes/{name}", stored)
+            self._note(f"nodes/{name}", stored)
 
     def _bring(self, obj: Obj) -> Iterator[None]:
-        """An object as its user applies it, and what comes of it."""
+        """Create an object as its user applies it, and what controllers make of it."""
         cluster = self._cluster
         resource = cluster.scheme.by_kind(obj["apiVersion"], obj["kind"])
         meta = obj["metadata"]
@@ -182,18 +216,18 @@ class Established:
         if reply.item is None:
             self._left.append(obj)
         else:
-            self._tell(f"{resource.plural}/{meta['name']}", reply)
+            self._note(f"{resource.plural}/{meta['name']}", reply)
             yield from self._follow(reply.item)
 
     def _welcome(self, namespace: Obj) -> None:
-        """A namespace's labels matter to the scheduler; no pod is admitted without its service account."""
+        """Give the scheduler the labels of a namespace, and create the default service account."""
         name, names = namespace["metadata"]["name"], self._names
         self._view.set_namespace(name, namespace["metadata"].get("labels") or {})
         account = serviceaccount.default_account(name, names)
         self._controller(serviceaccount.CLIENT, "create", "serviceaccounts", namespace=name, body=account)
 
     def _count(self, quota: Obj) -> None:
-        """A quota limits only once it is counted."""
+        """Write the status of a quota; a quota without a status limits nothing."""
         cluster, names, meta = self._cluster, self._names, quota["metadata"]
         hard = resourcequota.hard_of(quota)
         used = dict.fromkeys(hard, amounts.NOTHING)
@@ -211,7 +245,7 @@ class Established:
         self._limited[meta["namespace"]] = None
 
     def _follow(self, item: Item) -> Iterator[None]:
-        """What others make of an object that has just been made."""
+        """Do what the scheduler, the agents and the controllers do with a new object."""
         obj = item.obj
         kind, meta = obj["kind"], obj["metadata"]
         self._kernel.cause = item.cause
@@ -227,10 +261,13 @@ class Established:
             self._view.set_owner(kind, obj)
         for child in children_of(obj, self._nodes, self._names):
             if not (yield from self._beget(child, item)):
-                return  # the others would fare alike; their controller tries again
+                return  # the others would be refused too; their controller tries again
 
     def _beget(self, child: Child, owner: Item) -> Generator[None, None, bool]:
-        """What a controller makes of an object, until a pod of many runs: the others are copies.  False: it is refused."""
+        """Create the children of an object; returns False if one is refused.
+
+        As soon as one pod of a template runs, the others are copied from it.
+        """
         meta = owner.obj["metadata"]
         for made in range(1, child.times + 1):
             self._kernel.cause = owner.cause
@@ -239,7 +276,7 @@ class Established:
             )
             yield
             if reply.item is None:
-                self._tell(f"{child.resource} of {meta['name']}", reply)
+                self._note(f"{child.resource} of {meta['name']}", reply)
                 return False
             if child.resource != "pods":
                 yield from self._follow(reply.item)
@@ -250,10 +287,10 @@ class Established:
                 break
         return True
 
-    # --- pods ---------------------------------------------------------------------------------------------
+    # --- pods -------------------------------------------------------------------------------------
 
     def _start(self, pod: Obj) -> Like | None:
-        """Have a pod run that has just been made, by the requests that bring it there; None: that is left to others."""
+        """Make a new pod run by ordinary requests; None if it is left to the scheduler and agents."""
         meta, cluster = pod["metadata"], self._cluster
         if not node_side.is_settled(pod):
             return None
@@ -268,14 +305,14 @@ class Established:
         held = self._store.get(cluster.scheme.key("pods", meta["namespace"], meta["name"]))
         assert held is not None
         status = status_patch(held.obj["status"], self._run(node, held.obj))
-        told = self._agent(
+        updated = self._agent(
             node, "patch", "pods", subresource="status", namespace=meta["namespace"], name=meta["name"],
             body={"metadata": {"uid": meta["uid"]}, "status": status}, content_type=self._names.media_strategic_patch,
         )  # fmt: skip
-        if told.item is None:
+        if updated.item is None:
             return None
-        self._settle(info, node, told.item)
-        return Like(told.item, info.template)
+        self._settle(info, node, updated.item)
+        return Like(updated.item, info.template)
 
     def _bind(self, info: PodInfo, node: str) -> Reply:
         meta, names = info.obj["metadata"], self._names
@@ -285,7 +322,7 @@ class Established:
         )  # fmt: skip
 
     def _chosen(self, info: PodInfo) -> str:
-        """The scheduler's choice; "": there is no room."""
+        """The node that the scheduler chooses; "" if there is no room."""
         answer = self._attempts.place(info, list, self._draw)
         return answer.node if isinstance(answer, Placed) else ""
 
@@ -298,7 +335,7 @@ class Established:
         self._view.assume(info)
 
     def _copies(self, child: Child, like: Like, count: int, cause: int) -> Iterator[None]:
-        """So many more like one that runs, put into storage as it is; those that find no room are left to wait for it."""
+        """Copy a running pod into the storage; without a node, create a pending pod."""
         obj, bits = like.item.obj, self._bits
         meta, spec = obj["metadata"], obj["spec"]
         held = {name: value for name, value in obj["status"].items() if name not in OWN}

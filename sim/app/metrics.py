@@ -1,14 +1,17 @@
-"""What is measured in a cluster: what containers use, and whatever a scenario tells of pods, objects and the world outside.
+"""The metrics of a cluster: what containers use, and the values that a scenario states.
 
-Turns the behaviours that scenarios give to containers (`cpu` of each, `load` of all together, `memory`) into samples of
-pods, and what its steps tell (`ToldMetrics`) into values of metrics, for autoscaling.
+Turns the behaviours that scenarios give to containers (`cpu` of each, `load` of all together,
+`memory`) into samples of pods, and the values that steps state (`StatedMetrics`) into values of
+metrics, for autoscaling.
 
-Holds: a `load` is shared evenly by the pods of the question that are ready to take it, so that more of them use less each;
-no container uses more cpu than its limit.  Of what is told of one series the newest step that lasts counts.
+Holds: the ready pods of a query share a `load` evenly, so that more pods use less each; no
+    container uses more CPU than its limit. Of the values of one series that of the newest active
+    step counts.
 
-Mirrors  kubernetes-sigs/metrics-server v0.6 as autoscaling sees it: samples of pods whose node answers, over a window;
-         kubernetes-sigs/custom-metrics-apiserver pkg/provider/errors.go (a metric of an object that nobody knows).
-Differs  a sample is of the moment at which it is asked for, not of the last scrape (15 s apart there).
+Mirrors  kubernetes-sigs/metrics-server v0.6 as autoscaling sees it: samples of pods on nodes that
+         answer, over a window; kubernetes-sigs/custom-metrics-apiserver pkg/provider/errors.go (an
+         unknown metric of an object).
+Differs  a sample is of the instant of the query, not of the last scrape (15 s apart upstream).
 """
 
 from __future__ import annotations
@@ -23,8 +26,8 @@ from actors.node.runtime.containers import Container
 from actors.node.runtime.forecast import memory_of
 from sim.api.objects import is_ready
 from sim.api.schema.scheme import Scheme
+from sim.faults.metric import TellMetric, group_kind
 from sim.kernel import Kernel
-from sim.scenario.plan.plan import TellMetric, group_kind
 from sim.units import SECOND, quantity_milli
 
 Obj = dict[str, Any]
@@ -32,56 +35,62 @@ WINDOW_US = 15 * SECOND  # metrics-server: --metric-resolution
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Stated:
+    """A series that a step states.  cause: the trace record of the step"""
+
     series: TellMetric
     cause: int
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What tells one series from another."""
+        """The identity of the series."""
         one = self.series
         chosen = None if one.selector is None else tuple(sorted(one.selector.items()))
         return one.name, one.namespace, one.kind, one.about, tuple(sorted(one.labels.items())), chosen
 
 
-class ToldMetrics:
-    """What steps tell of metrics: by step, in the order in which they began."""
+class StatedMetrics:
+    """The series that steps state, by step, in the order in which the steps began."""
 
     def __init__(self) -> None:
-        self._told: dict[str, _Told] = {}
+        self._stated: dict[str, _Stated] = {}
 
-    def tell(self, step: str, series: TellMetric, cause: int) -> None:
-        self._told[step] = _Told(series, cause)
+    def set(self, step: str, series: TellMetric, cause: int) -> None:
+        """State a series of a metric until `remove`."""
+        self._stated[step] = _Stated(series, cause)
 
-    def forget(self, step: str, cause: int) -> None:
-        """The step is over: what was told of its series before counts again, by this."""
-        ended = self._told.pop(step)
-        for name, told in self._told.items():
-            if told.key == ended.key:
-                self._told[name] = replace(told, cause=cause)
+    def remove(self, step: str, cause: int) -> None:
+        """Remove the series of a step; an older value of the series counts again, caused by this."""
+        ended = self._stated.pop(step)
+        for name, stated in self._stated.items():
+            if stated.key == ended.key:
+                self._stated[name] = replace(stated, cause=cause)
 
-    def of(self, metric: Metric, kind: str, about: str = "") -> Iterator[_Told]:
-        """What is told of a metric of this kind of thing, the newest of each series."""
-        newest = {told.key: told for told in self._told.values()}
-        for told in newest.values():
-            one = told.series
+    def of(self, metric: Metric, kind: str, about: str = "") -> Iterator[_Stated]:
+        """The newest values of the series of a metric, of this kind of object."""
+        newest = {stated.key: stated for stated in self._stated.values()}
+        for stated in newest.values():
+            one = stated.series
             same = (one.name, one.namespace, one.kind) == (metric.name, metric.namespace, kind)
             if same and one.about == about and metric.series.matches(one.labels):
-                yield told
+                yield stated
 
 
 class MetricsServer:
-    """The APIs of metrics in one: of resources, as machines know it, of pods and objects, and from outside."""
+    """The resource, custom and external metrics APIs in one."""
 
-    def __init__(self, kernel: Kernel, nodes: Mapping[str, Node], told: ToldMetrics, scheme: Scheme) -> None:
+    def __init__(
+        self, kernel: Kernel, nodes: Mapping[str, Node], stated: StatedMetrics, scheme: Scheme
+    ) -> None:
         self._kernel = kernel
         self._nodes = nodes
-        self._told = told
+        self._stated = stated
         self._scheme = scheme
 
     def resource(
         self, pods: Sequence[Obj], name: str, container: str, wall_us: int
     ) -> Mapping[str, Sample] | str:
+        """Samples of a resource by pod, or an error.  container: "" for all of each pod"""
         ready = sum(is_ready(pod) for pod in pods)
         samples: dict[str, Sample] = {}
         for pod in pods:
@@ -100,12 +109,12 @@ class MetricsServer:
         return samples
 
     def of_pods(self, pods: Sequence[Obj], metric: Metric, wall_us: int) -> Mapping[str, Sample] | str:
-        """Of pods that run; a load falls on those that are ready, and nothing of it on the others."""
+        """Samples of a custom metric by running pod; a load counts for ready pods only."""
         ready = sum(is_ready(pod) for pod in pods)
         running = [pod for pod in pods if self._running(pod)]
         samples: dict[str, Sample] = {}
-        for told in self._told.of(metric, "Pod"):
-            one = told.series
+        for stated in self._stated.of(metric, "Pod"):
+            one = stated.series
             for pod in running:
                 labels = pod["metadata"].get("labels") or {}
                 if not (one.selector or {}).items() <= labels.items():
@@ -115,15 +124,16 @@ class MetricsServer:
                     milli = milli // ready if is_ready(pod) else 0
                 name = pod["metadata"]["name"]
                 before = samples.get(name, Sample(0, wall_us, WINDOW_US))
-                cause = max(told.cause, before.cause)
+                cause = max(stated.cause, before.cause)
                 samples[name] = Sample(before.milli + milli, wall_us, WINDOW_US, cause)
         return samples
 
     def of_object(self, about: Obj, metric: Metric) -> Value | str:
+        """The value of a custom metric of an object, or an error."""
         group, name = about.get("apiVersion", "").rpartition("/")[0], about["name"]
         if (group, about["kind"]) == ("", "Namespace"):
-            name = metric.namespace  # client.go: nobody asks for another than his own, whatever its name here
-        found = _sum(self._told.of(metric, group_kind(group, about["kind"]), name))
+            name = metric.namespace  # client.go: only the autoscaler's own namespace is requested
+        found = _sum(self._stated.of(metric, group_kind(group, about["kind"]), name))
         if found is not None:
             return found
         resource = self._scheme.by_kind(about.get("apiVersion", ""), about["kind"])
@@ -132,10 +142,11 @@ class MetricsServer:
         return not_fetched("custom", problem)
 
     def external(self, metric: Metric) -> Value | str:
-        return _sum(self._told.of(metric, "")) or none_returned("external")
+        """The value of an external metric, or an error."""
+        return _sum(self._stated.of(metric, "")) or none_returned("external")
 
     def _running(self, pod: Obj) -> list[Container]:
-        """Its containers that have run for a whole window, if their node answers."""
+        """The containers of a pod that have run for a whole window, if its node answers."""
         node = self._nodes.get(pod["spec"].get("nodeName", ""))
         if node is None or node.machine.agent is None:
             return []
@@ -145,7 +156,10 @@ class MetricsServer:
         return [c for c in runtime.running(now_us) if c.started_us + WINDOW_US <= now_us]
 
     def _used(self, pod: Obj, container: Container, name: str, sharing: int) -> int:
-        """In milli units; `sharing`: how many pods share a load, this one with them (0: it does not)."""
+        """The use of a resource in thousandths.
+
+        sharing: the number of pods that share a load, this pod included; 0 if it takes no load
+        """
         if name == "memory":
             return memory_of(container, self._kernel.now_us) * 1000
         if name != "cpu":
@@ -157,9 +171,9 @@ class MetricsServer:
         return used if limit is None else min(used, quantity_milli(limit))
 
 
-def _sum(told: Iterator[_Told]) -> Value | None:
-    """What all series come to; None if there is none."""
-    series = list(told)
+def _sum(stated: Iterator[_Stated]) -> Value | None:
+    """The sum of all series; None if there is none."""
+    series = list(stated)
     if not series:
         return None
     return Value(sum(one.series.value_milli for one in series), max(one.cause for one in series))

@@ -1,6 +1,6 @@
-"""What a person is told before a run: settings without effect, programs without end, claims that are not waited for.
+"""Notes before a run: settings without effect, programs without end, claims that are ignored.
 
-Turns a plan into sentences, of which each is one line.
+Turns a plan into sentences of one line each.
 
 Holds: claims are reported once, however many pods mount one.
 """

@@ -1,10 +1,10 @@
-"""What there can be in a run that nobody else has a hand in: nodes and zones, namespaces, objects that manifests alone make, pods'
-labels.
+"""The objects that a run can have: nodes, zones, namespaces, objects of manifests, labels of pods.
 
-Turns a plan into what is wrong with a selection of objects of which none could ever be: nothing would come of it, or nothing
-could break it, and nobody would know why.
+Turns a plan into the error of a condition that selects objects which can never exist. Such a
+condition would never hold, or never fail, without a visible reason.
 
-Holds: what cannot be known (loads that create, patches, labels and names that controllers give) is taken to be possible.
+Holds: what is unknown (loads that create objects, patches, labels and names that controllers give)
+    is assumed to be possible.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from sim.api.schema.scheme import Scheme
 from sim.check import Condition, Matter, misplaced, texts_of
 from sim.errors import suggestion
 from sim.ident import NAMES
+from sim.scenario.actions.apply import ApplyObjects
+from sim.scenario.actions.load import Generate
 from sim.scenario.check.made_pods import is_given, made_by
 from sim.scenario.check.references import MANIFESTS_ONLY
-from sim.scenario.plan.plan import ApplyObjects, Generate, Plan
+from sim.scenario.plan.plan import Plan
 
-SHOWN = 4  # of what there is, when that is told
+SHOWN = 4  # names in a remedy
 
 
 def zones_of(plan: Plan) -> dict[str, str]:
@@ -48,17 +50,21 @@ def _actions(plan: Plan) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class Possible:
-    """alone: nobody but the scenario makes objects, neither clients nor programs of a user of the library"""
+    """The objects that a run of a plan can have.
+
+    alone: True if only the scenario makes objects, no client and no program of a library's user
+    """
 
     plan: Plan
     alone: bool = True
 
     @cached_property
     def zones(self) -> dict[str, str]:
+        """The zone of each node."""
         return zones_of(self.plan)
 
     def problem(self, matter: Condition | Matter) -> str:
-        """What is wrong with what it selects; "" if nothing."""
+        """What is wrong with the selection of a condition; "" if nothing."""
         found = misplaced(matter.resource, matter.where, self.zones)
         if found or not self.alone:
             return found
@@ -66,7 +72,7 @@ class Possible:
 
     @cached_property
     def _named(self) -> Mapping[str, Collection[str]]:
-        """By resource the names of what manifests make."""
+        """The names of the objects of manifests, by resource."""
         scheme = Scheme(NAMES[self.plan.cluster.naming])
         named: dict[str, dict[str, None]] = {}
         for obj in _manifests(self.plan):
@@ -77,12 +83,12 @@ class Possible:
 
     @cached_property
     def _drawn(self) -> bool:
-        """Whether loads create objects, whose names they make up."""
+        """True if loads create objects, because loads make up names."""
         return any(isinstance(one, Generate) and one.create is not None for one in _actions(self.plan))
 
     @cached_property
     def _namespaces(self) -> Collection[str]:
-        """Those that there can be, as either set of identifiers calls them."""
+        """All possible namespaces, in both sets of identifiers."""
         own = NAMES[self.plan.cluster.naming]
         both = [own, *(names for names in NAMES.values() if names is not own)]
         given = [
@@ -104,7 +110,7 @@ class Possible:
         return _none_of(texts_of(matter.where[key]), self._namespaces, "there is no namespace {!r}")
 
     def _unmade(self, matter: Condition | Matter) -> str:
-        """Of kinds that no controller makes, only what manifests name is there."""
+        """Objects of kinds that no controller makes exist only if manifests name them."""
         if matter.resource not in MANIFESTS_ONLY or "name" not in matter.where or self._drawn:
             return ""
         says = f"this scenario makes no {matter.resource} {{!r}}"
@@ -122,7 +128,7 @@ class Possible:
 
 
 def _none_of(patterns: Sequence[str], names: Collection[str], says: str) -> str:
-    """What is told of the first pattern that none of the names fits."""
+    """The error of the first pattern that matches none of the names; "" if there is none."""
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             there = ", ".join([*names][:SHOWN]) + (" …" if len(names) > SHOWN else "")

@@ -1,4 +1,4 @@
-"""Runs a plan to its end and judges it: `run_plan(plan, ...) -> Result`."""
+"""Runs a plan to its end and judges its expectations: `run_plan(plan, ...) -> Result`."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ from sim.units import SECOND
 from sim.version import __version__
 from sim.wire.http.gateway import Gateway
 
-# A scenario's objects are applied when its machines, started within `boot_us`, have had time to be Ready.
+# Objects are applied this long after the last machine booted, when the nodes can be Ready.
 SETTLE_US = 5 * SECOND
-# Nobody waits for the simulation but a progress display: one turn for the rest of the program costs some 0.1 ms.
+# Time between two turns for the rest of the program (a progress display). A turn costs 0.1 ms.
 SLICE_S = 0.02
 
 
 class Outside(NamedTuple):
-    """What came to a served cluster from outside.
+    """The operations that reached a served cluster from outside.
 
-    epoch_us: Unix time at which its virtual time began; trace_sha256: of its trace when it ended, "" if nobody knows
+    epoch_us: Unix time at which its virtual time began
+    trace_sha256: of its trace when it ended; "" if unknown
     """
 
     epoch_us: int
@@ -43,7 +44,11 @@ class Outside(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The outcome of one run."""
+    """The outcome of one run.
+
+    refused: commands of the scenario without effect, and why
+    as_served: True if a replay has the trace of the served cluster; None if that is unknown
+    """
 
     name: str
     seed: int
@@ -53,16 +58,18 @@ class Result:
     trace_sha256: str
     verdicts: tuple[Verdict, ...]
     timeline: Timeline
-    refused: tuple[str, ...] = ()  # commands of the scenario that came to nothing, and why
+    refused: tuple[str, ...] = ()
     as_served: bool | None = (
         None  # whether a run made again has the trace of the first; None where that is unknown
     )
 
     @property
     def ok(self) -> bool:
+        """True if all expectations hold, and a replay has the trace of the served cluster."""
         return all(verdict.ok for verdict in self.verdicts) and self.as_served is not False
 
     def to_json(self) -> dict[str, Any]:
+        """The result as `orrery run --json` prints it."""
         return {
             "ok": self.ok,
             "scenario": self.name,
@@ -88,9 +95,9 @@ class Result:
 
 
 def expectations_of(plan: Plan, alone: bool = True) -> list[Expectation]:
-    """The plan's expectations, built.  alone: whether only the scenario makes objects
+    """The expectations of a plan, parsed.  Raises InputError with a place.
 
-    Raises InputError with the place of one that is not understood, or of a step whose condition is not.
+    alone: True if only the scenario makes objects
     """
     names, possible = NAMES[plan.cluster.naming], Possible(plan, alone)
 
@@ -117,7 +124,7 @@ def expectations_of(plan: Plan, alone: bool = True) -> list[Expectation]:
 
 
 def header_of(plan: Plan, seed: int) -> dict[str, Any]:
-    """The header of the trace of a run: what is not hashed, the places of the steps in their files among it."""
+    """The header of the trace of a run, which is not hashed; it holds the places of the steps."""
     header: dict[str, Any] = {
         "scenario": plan.name,
         "seed": seed,
@@ -132,7 +139,7 @@ def header_of(plan: Plan, seed: int) -> dict[str, Any]:
 
 
 def _sample(cluster: Cluster, timeline: Timeline) -> None:
-    """Give the timeline the number of API requests at the end of each of its buckets."""
+    """Sample the number of API requests for the timeline at the end of each of its buckets."""
 
     def tick(_: object) -> None:
         now_us = cluster.kernel.now_us
@@ -153,10 +160,14 @@ async def run_plan(
     outside: Outside | None = None,
     fast: bool | FastPaths = True,
 ) -> Result:
-    """Run a plan as fast as possible.  `watch(cluster)` is an async function run beside it (progress); without a
-    picture the timeline stays empty.  `prepare(cluster)` is called when the cluster is there and no time has passed.
-    outside: what came while the plan was served; it is run as it was then, to the plan's end.
-    fast: the fast paths to take; the result is the same with all, some or none of them."""
+    """Run a plan as fast as possible.
+
+    watch: an async function of the cluster that runs beside it, for a display of progress
+    picture: False leaves the timeline of the result empty
+    prepare: called with the cluster before virtual time passes
+    outside: operations of a served cluster to replay, to the end of the plan
+    fast: the fast paths to take; the result is the same with all, some or none of them
+    """
     seed = plan.seed if seed is None else seed
     expectations = expectations_of(plan, alone=outside is None and prepare is None)
     trace = Trace(trace_file, header_of(plan, seed))
@@ -180,10 +191,10 @@ async def _run(
     outside: Outside | None,
     fast: bool | FastPaths,
 ) -> Result:
-    """The run itself, in a frame of its own: once it has returned nobody holds its cluster.
+    """The run itself, in a frame of its own, so that no frame holds the cluster afterwards.
 
-    Its parts hold each other, so that it takes a collection to free it: whoever makes many runs in one process asks
-    for them (`outcome.perform`), else it comes by itself.
+    The parts of a cluster refer to each other, so that only a garbage collection frees them;
+    `outcome.perform`, which makes many runs in one process, requests collections.
     """
     started = perf_counter()
     epoch_us, operations, served_sha256 = outside or (DEFAULT_EPOCH_US, None, "")
@@ -198,8 +209,8 @@ async def _run(
         cluster.observe(checker.see, checker.resources)
         if picture:
             cluster.observe(timeline.see, timeline.resources)
-        if outside is None:  # a server takes none
-            _sample(cluster, timeline)  # with or without a picture: its ticks are events of the run
+        if outside is None:  # a served cluster has no samples
+            _sample(cluster, timeline)  # without a picture too: the samples are events of the run
 
         def on_step(name: str, kind: str, at_us: int) -> None:
             checker.step(name, kind, at_us)

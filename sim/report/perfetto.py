@@ -17,8 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sim.faults.shared.ledger import END_OF
 from sim.kernel import Record
-from sim.report.story import END_OF, Book, tell, who
+from sim.report.story import Book, tell, who
 
 Event = dict[str, Any]
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from sim.faults import FAULTS
 from sim.kernel import Record
 from sim.units import BINARY_SI, SECOND, format_duration, format_quantity, format_quantity_milli
 
@@ -23,9 +24,8 @@ NAMED_MAX = 3  # of a list of names, before "and n more"
 NODE_USER = "system:node:"
 NODE_PREFIX = "//nodes//"
 LONG_US = SECOND  # a link that took this long may have waited for something
-AMOUNTS = ("memory", "available")  # of a step, in bytes where there are many
+AMOUNTS = tuple(name for fault in FAULTS for name in fault.amounts)
 UPHEAVALS = ("take-over", "lost-lease")
-END_OF = "end of "  # before the name of what befell a process beside its life: each of these ends by itself
 MEANWHILE_MAX = 4
 DELETED, CREATED, REMOVED = "deleted", "created", "removed"
 
@@ -350,15 +350,9 @@ def _step(values: Values) -> str:
 _PLACES = {"how": 0, "what": 0, "milli": 2, "us": 3}
 # Fields that say in words of their own what their values mean; "" says nothing.
 _SAID: Mapping[tuple[str, Any], str] = {
-    ("what", "terminate"): "gracefully",
-    ("unready", True): "not ready",
-    ("unready", False): "ready",
-    ("stop_us", -1): "never stops",
-    ("cut", True): "",
     ("on", True): "",
-    ("load", True): "shared",
-    ("load", False): "",
-    **{(name, 0): "" for name in ("cut", "on", "loss", "duplication", "drift_ppm", "ramp_us", "offset_us")},
+    ("on", False): "",
+    **{said: words for fault in FAULTS for said, words in fault.words.items()},
 }
 
 
@@ -412,16 +406,7 @@ _HAPPENS = {
     "pause": "stands still",
     "resume": "goes on",
     "slow": "becomes slow",
-    "lag": "its watch caches lag",
-    "end of lag": "its watch caches lag no more",
-    "frozen": "its watch caches stand still",
-    "end of frozen": "its watch caches go on",
-    "overload": "is overloaded",
-    "end of overload": "is overloaded no more",
-    "lost-quorum": "has no quorum",
-    "end of lost-quorum": "has a quorum again",
-    "slow-disk": "its disk becomes slow",
-    "end of slow-disk": "its disk is slow no more",
+    **{what: words for fault in FAULTS for what, words in fault.happens.items()},
 }
 
 

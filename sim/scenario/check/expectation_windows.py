@@ -1,7 +1,7 @@
-"""The windows of expectations: whether they open, last and close, as far as that is known before the run.
+"""The windows of expectations: whether they open, last and close.
 
-Turns what an expectation says of its window (`after`, `until`, and the times of `within` in it) into an InputError at the key
-that cannot be.
+Turns the window of an expectation (`after`, `until`, and the times of `within`) into an InputError
+at the key that is impossible.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _END = "end of "
 
 
 class Windows:
-    """The windows that there can be in a run of `duration_us` with these steps."""
+    """The windows that are possible in a run of `duration_us` with these steps."""
 
     def __init__(self, document: Document, steps: Sequence[PlannedStep], duration_us: int) -> None:
         self._document = document
@@ -33,7 +33,10 @@ class Windows:
         self._times = _times_of(steps)
 
     def check(self, expectation: Expectation, path: Path_) -> None:
-        """Raises InputError; path: of the expectation."""
+        """Check the window of an expectation.  Raises InputError.
+
+        path: of the expectation in the document
+        """
         after = self._instant(expectation.after, (*path, "after"), opens=True)
         until = self._instant(expectation.until, (*path, "until"), opens=False)
         begins_us = (after or (0, 0))[0]
@@ -52,7 +55,7 @@ class Windows:
             raise self._document.error((*path, "within"), f"{over} is over {low} after its beginning")
 
     def _instant(self, wanted: str, path: Path_, *, opens: bool) -> Span | None:
-        """When a window opens or closes, the earliest and the latest, if that is known."""
+        """The earliest and the latest time at which a window opens or closes; None if unknown."""
         base = _occurring(wanted)
         if base in self._named:
             references.check_after(self._document, wanted, self._named, self._steps, path)
@@ -67,7 +70,7 @@ class Windows:
         return at_us, at_us
 
     def _at_once(self, after: str, until: str) -> bool:
-        """Whether what opens a window closes it, too."""
+        """True if the step that opens a window closes it too."""
         end = _END if after.startswith(_END) else ""
         base = _occurring(after)
         step = self._named.get(base)
@@ -76,7 +79,7 @@ class Windows:
 
 
 def _times_of(steps: Sequence[PlannedStep]) -> dict[str, Span]:
-    """When a step that happens once at a known time does, and when its fault ends: the earliest and the latest."""
+    """The earliest and latest times of steps that occur once at a known time, and of their ends."""
     times: dict[str, Span] = {}
     for step in steps:
         at_us = step.start.at_us
@@ -85,13 +88,13 @@ def _times_of(steps: Sequence[PlannedStep]) -> dict[str, Span]:
         times[step.name] = at_us
         spans = [choice.for_us for choice in step.choices if choice.for_us is not None]
         if len(spans) == len(step.choices) == 1:
-            # Somebody may heal it as it begins.
+            # A heal may end it as it begins.
             times[_END + step.name] = at_us[0], at_us[1] + spans[0][1]
     return times
 
 
 def _occurring(text: str) -> str:
-    """The step that "end of NAME" and "NAME/3" speak of."""
+    """The step that "end of NAME" and "NAME/3" refer to."""
     name = text.removeprefix(_END)
     base, slash, number = name.rpartition("/")
     return base if slash and number.isdigit() else name

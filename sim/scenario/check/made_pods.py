@@ -1,9 +1,10 @@
-"""Which pods a scenario makes, as far as its manifests tell.
+"""Which pods a scenario makes, as far as its manifests show.
 
-Turns manifests into `Template`s, and answers whether a step that chooses pods by namespace, labels, name, image and
-container could ever find one.
+Turns manifests into `Template`s, and decides whether a step that selects pods by namespace, labels,
+name, image and container can ever find one.
 
-Holds: what cannot be known (a scenario that makes no pods, labels that controllers give, names they draw) is taken to match.
+Holds: what is unknown (a scenario that makes no pods, labels that controllers add, names that are
+    drawn) is assumed to match.
 """
 
 from __future__ import annotations
@@ -12,23 +13,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sim.scenario.plan.plan import (
-    ApplyObjects,
-    Behave,
-    ChangeManifest,
-    Generate,
-    NodePlan,
-    PatchObjects,
-    PlannedStep,
-)
+from sim.faults.manifest import ChangeManifest
+from sim.faults.workload import Behave
+from sim.scenario.actions.apply import ApplyObjects
+from sim.scenario.actions.load import Generate
+from sim.scenario.actions.patch import PatchObjects
+from sim.scenario.plan.plan import NodePlan, PlannedStep
 
-# Labels that controllers give their pods, by the ends of their names.
+# Labels that controllers add to their pods, by the ends of their names.
 GIVEN = ("-hash", "/pod-name", "job-name", "controller-uid", "-index", "-generation")
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Pods alike.  name: of the pod, or, made: of what makes pods and begins their names."""
+    """A group of equal pods.
+
+    name: of the pod; if `made`, of the object that makes the pods, which is a prefix of their names
+    """
 
     namespace: str
     name: str
@@ -39,7 +40,7 @@ class Template:
 
 
 def templates(manifests: Iterable[Mapping[str, Any]]) -> list[Template]:
-    """Those of all manifests that make pods."""
+    """The templates of all manifests that make pods."""
     found = []
     for manifest in manifests:
         spec = manifest.get("spec") or {}
@@ -70,7 +71,7 @@ def _template(manifest: Mapping[str, Any], pod: Mapping[str, Any]) -> Template:
 def made_by(
     objects: Iterable[Mapping[str, Any]], nodes: Iterable[NodePlan], steps: Iterable[PlannedStep]
 ) -> list[Template] | None:
-    """All that a scenario may make; None: more than its manifests say."""
+    """The templates of all pods that a scenario makes; None if its manifests do not show them."""
     manifests = [*objects, *(pod for node in nodes for pod in node.static_pods)]
     for step in steps:
         for choice in step.choices:
@@ -82,12 +83,12 @@ def made_by(
                 case Generate(create=Mapping() as created):
                     manifests.append(created)
                 case PatchObjects():
-                    return None  # labels, images
+                    return None  # a patch may change labels and images
     return templates(manifests) or None
 
 
 def may_find(behave: Behave, template: Template) -> bool:
-    """Whether these pods, or some of them, could be meant."""
+    """True if the step may select some of these pods."""
     prefix, name = behave.prefix, template.name
     named = name.startswith(prefix) or (template.made and prefix.startswith(f"{name}-"))
     return (
@@ -100,5 +101,5 @@ def may_find(behave: Behave, template: Template) -> bool:
 
 
 def is_given(label: str) -> bool:
-    """Whether controllers give their pods such a label."""
+    """True if controllers add such a label to their pods."""
     return label.endswith(GIVEN)

@@ -1,7 +1,8 @@
-"""What steps say of each other and of pods, checked when all of them are planned.
+"""References of steps to each other and to objects, checked when all steps are planned.
 
-Refuses what could never come or never act: waiting for the end of what has none, for an occurrence that there is
-not, healing before the fault or when it is over, a behaviour of pods that nobody makes, deleting or patching what nobody makes.
+Refuses a step that can never happen or never act: one that waits for the end of a step without end
+or for an occurrence that does not exist, a heal before the fault or after its end, a behaviour of
+pods, a delete or a patch of objects that the scenario never makes.
 """
 
 from __future__ import annotations
@@ -10,21 +11,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sim.errors import InputError, suggestion
+from sim.faults.heal import EndStep, HealNodes
+from sim.faults.shared.kinds import Ends, Imposed
+from sim.faults.workload import Behave
+from sim.scenario.actions.delete import DeleteObjects
+from sim.scenario.actions.load import Generate
+from sim.scenario.actions.patch import PatchObjects
 from sim.scenario.check.made_pods import Template, made_by, may_find
-from sim.scenario.plan.actions import Known
-from sim.scenario.plan.plan import (
-    ActorFault,
-    Behave,
-    DeleteObjects,
-    EndStep,
-    FailNodes,
-    Generate,
-    HealNodes,
-    PatchObjects,
-    PlannedStep,
-    PressNodes,
-    SkewClock,
-)
+from sim.scenario.plan.context import Known
+from sim.scenario.plan.plan import PlannedStep
 from sim.scenario.read.source import Document
 
 Path_ = tuple[str | int, ...]
@@ -37,27 +32,6 @@ MANIFESTS_ONLY = (
     "poddisruptionbudgets",
     "statefulsets",
 )
-# Actions whose fault, or whatever they do, goes on until it is ended.
-ENDING = (
-    "fail",
-    "pressure",
-    "workload",
-    "partition",
-    "network",
-    "crash",
-    "stall",
-    "slow",
-    "clock",
-    "storage",
-    "cloud",
-    "overload",
-    "lag",
-    "diverge",
-    "cordon",
-    "taint",
-    "metric",
-    "load",
-)
 
 
 def check(
@@ -66,7 +40,7 @@ def check(
     objects: Sequence[Mapping[str, Any]],
     known: Known,
 ) -> None:
-    """Raises InputError with the place of what is wrong."""
+    """Check all references.  Raises InputError with the place of the step."""
     steps = {step.name: step for step in planned}
     made = made_by(objects, known.nodes, planned)
     for index, step in enumerate(planned):
@@ -87,7 +61,7 @@ def check(
 
 
 def _has_end(step: PlannedStep) -> bool:
-    return any(choice.kind in (*ENDING, "reboot") for choice in step.choices)
+    return any(choice.ends is not Ends.AT_ONCE for choice in step.choices)
 
 
 def check_after(
@@ -97,7 +71,7 @@ def check_after(
     planned: Sequence[PlannedStep],
     path: Path_,
 ) -> None:
-    """Whether the step, which is known to be there, has such an occurrence, or end.  Raises InputError."""
+    """Check that a step has the occurrence, or the end, that `after` names.  Raises InputError."""
     name = after.removeprefix("end of ")
     base, _, number = name.partition("/")
     awaited = steps[base]
@@ -108,23 +82,13 @@ def check_after(
     if not _has_end(awaited):
         raise document.error(path, f"{base!r} has no end", f"write after: {name}")
     ended = any(choice.for_us is not None for choice in awaited.choices)
-    healed = any(may_end(choice.action, base) for step in planned for choice in step.choices)
+    healed = any(choice.action.may_end(base) for step in planned for choice in step.choices)
     if not ended and not healed:
         raise document.error(path, f"nothing ends {base!r}", "give it 'for', or heal it")
 
 
-def may_end(action: Any, name: str) -> bool:
-    """Whether an action ends a step's fault, perhaps."""
-    match action:
-        case EndStep(step):
-            return step.partition("/")[0] == name
-        case HealNodes() | ActorFault("start"):
-            return True
-    return False
-
-
 def _check_number(document: Document, number: str, step: PlannedStep, path: Path_) -> None:
-    """Of an occurrence."""
+    """Check the number of an occurrence."""
     times = 0 if step.repeat is None else step.repeat.times
     if not number.isdecimal() or int(number) < 1 or (times is not None and int(number) > times):
         often = "happens once" if times == 0 else f"happens {times} times at most" if times else "repeats"
@@ -148,7 +112,7 @@ def _check_heal(document: Document, heal: PlannedStep, name: str, step: PlannedS
 
 
 def _precedes(heal: PlannedStep, step: PlannedStep) -> bool:
-    """Whether all of a heal is over before what it heals can begin."""
+    """True if a heal ends before the fault that it heals can begin."""
     at_us, begin_us = heal.start.at_us, step.start.at_us
     return at_us is not None and begin_us is not None and heal.repeat is None and at_us[1] < begin_us[0]
 
@@ -160,19 +124,17 @@ def _check_heal_nodes(
     planned: Sequence[PlannedStep],
     path: Path_,
 ) -> None:
-    """Faults of these nodes that all come later are not what is healed."""
-    faults = [step for step in planned if any(_befalls(choice.action, nodes) for choice in step.choices)]
+    """Check that at least one fault of these nodes may begin before the heal."""
+    faults = [
+        step
+        for step in planned
+        for choice in step.choices
+        if isinstance(choice.action, Imposed) and any(node in choice.action.hosts for node in nodes)
+    ]
     if not faults:
         raise document.error(path, "no step does anything to these nodes that could be healed")
     if all(_precedes(heal, step) for step in faults):
         raise document.error(path, f"{faults[0].name!r} has not begun by then")
-
-
-def _befalls(action: Any, nodes: Sequence[str]) -> bool:
-    match action:
-        case FailNodes(found) | PressNodes(found) | Behave(found) | SkewClock(found) | ActorFault(_, found):
-            return any(node in found for node in nodes)
-    return False
 
 
 def _check_made(
@@ -182,11 +144,11 @@ def _check_made(
     planned: Sequence[PlannedStep],
     path: Path_,
 ) -> None:
-    """What only a scenario's manifests make, or its cluster, is looked for there."""
+    """Check that an object of a kind that no controller makes is made by the scenario."""
     resource = known.scheme.resource(action.resource)
     loads = [choice.action for step in planned for choice in step.choices]
     if any(isinstance(load, Generate) and load.create is not None for load in loads):
-        return  # which gives names of its own
+        return  # a load makes up names
     of_kind = [(space, name) for plural, space, name in known.objects if plural == resource.plural]
     if resource.plural == "nodes":
         names = [*(node.name for node in known.nodes), *(name for _, name in of_kind)]
@@ -204,14 +166,14 @@ def _check_made(
 def _check_pods(document: Document, behave: Behave, made: Sequence[Template], path: Path_) -> None:
     if any(may_find(behave, template) for template in made):
         return
-    told: dict[str, str] = {
+    parts: dict[str, str] = {
         "namespace": behave.namespace,
         "selector": ",".join(f"{key}={value}" for key, value in behave.labels.items()),
         "name": behave.prefix,
         "image": behave.image,
         "container": behave.container,
     }
-    which = ", ".join(f"{key} {value}" for key, value in told.items() if value)
+    which = ", ".join(f"{key} {value}" for key, value in parts.items() if value)
     shown = dict.fromkeys(_shown(template) for template in made)
     raise InputError(
         f"no pods of this scenario have {which}",

@@ -1,10 +1,11 @@
-"""What an API server would refuse of a manifest, known before the run.
+"""Errors of manifests that are known before the run.
 
-Turns a manifest into the object that a server would store of it, as far as it can be told without a cluster: with
-defaults, and without what is nobody's to set; and that into the first field error with its place in the file.
+Turns a manifest into the object that a server would store, as far as known without a cluster:
+with defaults, and without fields that only servers set; and the object into its first field error
+with the place in the file.
 
-Holds: what is refused here a server would refuse whatever its cluster holds; what depends on that (a namespace or a class
-that is not there, quotas, a port that is taken, the object that is to be changed) is left to the run.
+Holds: an error here is an error on every server. Errors that depend on the contents of the cluster
+    (a missing namespace or class, quotas, a port in use, the object to change) are left to the run.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ from sim.ident import Names
 from sim.scenario.read.source import Document, Path_
 
 SOME_UID = "00000000-0000-4000-8000-000000000000"
-ALLOCATED = ("spec.clusterIPs",)  # required fields that a server fills in from what its cluster has left
+ALLOCATED = ("spec.clusterIPs",)  # required fields that a server fills in
 _FIELD = re.compile(r'"([^"]+)"')
 _PART = re.compile(r"\[(\d+)\]|\[([^\]]*)\]|\.?([^.\[]+)")
 
 
 class Unsound(Exception):
-    """A manifest is no object of its kind, in words."""
+    """A manifest is no object of its kind; the message says why."""
 
 
 def typed(resource: Resource, manifest: dict[str, Any]) -> tuple[dict[str, Any], Sequence[str]]:
-    """The manifest as an object of its kind, and in words the fields that this does not have.  Raises Unsound."""
+    """The manifest as an object of its kind, and its unknown fields in words.  Raises Unsound."""
     if isinstance(resource, CustomResource):
         try:
             return shaped(resource, manifest)
@@ -53,7 +54,7 @@ def typed(resource: Resource, manifest: dict[str, Any]) -> tuple[dict[str, Any],
 
 
 def unknown_field(resource: Resource, problem: str, document: Document, path: Path_) -> InputError:
-    """What `typed` says of a field that objects do not have, at its place, with the field that is meant, perhaps."""
+    """The error of an unknown field that `typed` reports: its place, and a similar field."""
     found = _FIELD.search(problem)
     if found is None:
         return document.error(path, problem)
@@ -63,7 +64,7 @@ def unknown_field(resource: Resource, problem: str, document: Document, path: Pa
 
 
 def _fields_at(schema: SchemaNode, parts: Sequence[str | int]) -> Sequence[str]:
-    """The names of fields at a path into objects of a form."""
+    """The names of the fields at a path into objects of a schema."""
     at: SchemaNode | None = schema
     for part in parts:
         if at is not None:
@@ -72,7 +73,7 @@ def _fields_at(schema: SchemaNode, parts: Sequence[str | int]) -> Sequence[str]:
 
 
 def check_patch(resource: Resource, merge: Mapping[str, Any], document: Document, path: Path_) -> None:
-    """InputError if a merge patch holds what objects do not have: a server drops it, and the patch changes nothing."""
+    """Check a merge patch for unknown fields, which servers drop.  Raises InputError."""
     if isinstance(resource, CustomResource):
         return
     try:
@@ -84,14 +85,14 @@ def check_patch(resource: Resource, merge: Mapping[str, Any], document: Document
 
 
 def missing(value: Mapping[str, Any], key: str, what: str, document: Document, path: Path_) -> InputError:
-    """A manifest has no such key; at the one that is meant for it, perhaps."""
+    """The error of a missing key, at the place of a similar key if there is one."""
     near = get_close_matches(key, value, n=1)
     place = document.key_place((*path, near[0])) if near else document.place(path)
     return InputError(f"the object has no {what}", place, f"did you mean {key!r}?" if near else "")
 
 
 def completed(resource: Resource, obj: Mapping[str, Any], names: Names) -> dict[str, Any]:
-    """A typed object as a new one in the namespace where it goes, with its defaults."""
+    """A typed object as a new object: in its namespace, with its defaults."""
     metadata = dict(obj["metadata"])
     if resource.namespaced:
         metadata["namespace"] = metadata.get("namespace") or names.default_namespace
@@ -109,9 +110,10 @@ def check(
     path: Path_,
     gates: Collection[str] = (),
 ) -> None:
-    """InputError at the field of a `completed` object that is wrong, or at what should hold it.
+    """Check a `completed` object.  Raises InputError at the wrong field.
 
-    path: of its manifest in the document; gates: of features that are on at the servers though they are off by default
+    path: of its manifest in the document
+    gates: features that are on at the servers although they are off by default
     """
     named = {**new, "metadata": {**new["metadata"], "uid": SOME_UID}}
     for error in _errors(resource, named, names, gates):
@@ -127,6 +129,9 @@ def _errors(resource: Resource, new: dict[str, Any], names: Names, gates: Collec
 
 
 def parts_of(field: str) -> list[str | int]:
-    """A field as errors name it, part by part: `spec.ports[0].name`, `metadata.labels[a.b/c]`; of [...] nothing is known."""
+    """The parts of a field as errors name it: `spec.ports[0].name`, `metadata.labels[a.b/c]`.
+
+    A part [...] is left out.
+    """
     found = _PART.findall(field)
     return [int(index) if index else key or name for index, key, name in found if key != "..."]

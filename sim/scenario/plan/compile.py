@@ -1,10 +1,11 @@
-"""A scenario document to a `Plan`, or one clear error with its place.
+"""A scenario document to a `Plan`, or one error with its place.
 
-Checks everything that can be known before the run: fields and types (by the schema), durations, that node
-selections match nodes, that actors, steps and files named exist, that a step has exactly one action.  Nothing
-is run by halves: a plan is made whole or not at all.
+Checks everything that is known before the run: fields and types (by the schema), durations, that
+node selections match nodes, that named actors, steps and files exist, that a step has exactly one
+action.
 
-Holds: the same document gives the same plan; manifests are read only from below the scenario's own folder.
+Holds: the same document gives the same plan; manifests are read only from below the scenario's own
+    folder.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from sim.options.gates import of_api_server
 from sim.scenario.check import references, soundness
 from sim.scenario.check.expectation_windows import Windows
 from sim.scenario.check.soundness import parts_of
-from sim.scenario.plan.actions import Known
+from sim.scenario.plan.context import Known
 from sim.scenario.plan.own_kinds import Planned, kind_remedy
 from sim.scenario.plan.plan import (
     ClusterPlan,
@@ -42,14 +43,14 @@ from sim.scenario.read.naming import translate
 from sim.scenario.read.samples import inside, read_samples
 from sim.scenario.read.settings import override
 from sim.scenario.read.source import Document, read_documents
-from sim.scenario.read.steps import Actions, Apply
+from sim.scenario.read.steps import Actions
 from sim.scenario.read.taints import taints_problem
 from sim.units import SECOND, parse_duration_us, quantity_nano
 
 NODES_MAX = 20_000
-DURATION_MAX_US = 100 * 365 * 24 * 3600 * SECOND  # dates stay of four digits, times within 64 bits
+DURATION_MAX_US = 100 * 365 * 24 * 3600 * SECOND  # years have four digits, times fit into 64 bits
 MACHINES_HAVE = ("cpu", "memory", "pods", "ephemeral-storage")
-HOMES_MAX = 6  # places of a field's name; with more of them it says too little
+HOMES_MAX = 6  # places of a field in a remedy; more places are no help
 _AT = re.compile(r"^(?P<message>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$")
 _MISSING = re.compile(r"^Object missing required field `(?P<name>.*)`$")
@@ -72,7 +73,7 @@ def load(path: str | Path, settings: Sequence[str] = ()) -> Plan:
 
 
 def compile_plan(document: Document, folder: Path) -> Plan:
-    """Plan a document whose manifests lie below `folder`."""
+    """Plan a document with its manifests below `folder`."""
     return _Compiler(document, folder).plan()
 
 
@@ -92,9 +93,9 @@ class _Compiler:
         for index, entry in enumerate(spec.objects):
             path = ("spec", "objects", index)
             for obj in self._objects(entry, path, cluster.naming):
-                if made.setdefault(_identity(obj), obj) is not obj:  # it would be made once, and then changed
+                if made.setdefault(_identity(obj), obj) is not obj:  # the second would change the first
                     what = f"{obj['kind']} {obj['metadata']['name']}"
-                    raise self.document.error(path, f"{what} stands twice", "give one of them another name")
+                    raise self.document.error(path, f"{what} is there twice", "give one of them another name")
         objects = [*made.values()]
         duration_us = self.duration(spec.duration, ("spec", "duration"))
         if not duration_us:
@@ -115,7 +116,7 @@ class _Compiler:
             file=self.document.file,
         )
 
-    # --- schema -------------------------------------------------------------------------------------------
+    # --- schema -----------------------------------------------------------------------------------
 
     def _convert(self) -> schema.Scenario:
         if not isinstance(self.document.value, dict):
@@ -190,7 +191,7 @@ class _Compiler:
                 return max(1, round(per_us / count))
         raise self.document.error(path, f"{text!r} is not a rate", "write it as 5/s, 6/h or 3/10m")
 
-    # --- cluster ------------------------------------------------------------------------------------------
+    # --- cluster ----------------------------------------------------------------------------------
 
     def _cluster(self, cluster: schema.Cluster) -> ClusterPlan:
         nodes: list[NodePlan] = []
@@ -272,7 +273,7 @@ class _Compiler:
     def _static_pods(
         self, group: schema.NodeGroup, path: tuple[str | int, ...], naming: str
     ) -> tuple[dict[str, Any], ...]:
-        """Manifests as the agent takes them: with defaults, and sound as pods."""
+        """The static pods of a group, with defaults and checked."""
         found: dict[tuple[str, str], dict[str, Any]] = {}
         for index, value in enumerate(group.static_pods):
             here = (*path, index)
@@ -284,7 +285,7 @@ class _Compiler:
         return tuple(found.values())
 
     def static_pod(self, value: Any, path: tuple[str | int, ...], naming: str) -> dict[str, Any]:
-        """A manifest as the agent takes it."""
+        """The pod of a manifest that an agent runs by itself.  Raises InputError."""
         if value.get("kind", "Pod") != "Pod":
             raise self.document.error((*path, "kind"), f"no {value['kind']} can be static, only a Pod")
         return self._sound(value, self.document, path, naming)[1]
@@ -292,12 +293,12 @@ class _Compiler:
     def _flag_places(
         self, flags: Mapping[str, Any], path: tuple[str | int, ...]
     ) -> tuple[str, Mapping[str, str]]:
-        """Where the flags of a daemon stand, as a whole and each."""
+        """The places of the flags of a daemon: of all, and of each."""
         path = (*path, "flags")
         return self.document.place(path), {name: self.document.place((*path, name)) for name in flags}
 
     def _check_group(self, group: schema.NodeGroup, path: tuple[str | int, ...]) -> None:
-        """What the API would refuse of its nodes."""
+        """Check what the API would refuse of the nodes of a group."""
         if "pods" in group.capacity and "max-pods" in group.flags:
             raise self.document.error(
                 (*path, "flags", "max-pods"),
@@ -324,12 +325,12 @@ class _Compiler:
             where, what, remedy = wrong
             raise self.document.error((*path, *where), what, remedy)
 
-    # --- objects ------------------------------------------------------------------------------------------
+    # --- objects ----------------------------------------------------------------------------------
 
     def _objects(
-        self, entry: str | dict[str, Any], path: tuple[str | int, ...], naming: str
+        self, entry: str | Mapping[str, Any], path: tuple[str | int, ...], naming: str
     ) -> list[Mapping[str, Any]]:
-        if isinstance(entry, dict):
+        if not isinstance(entry, str):
             return [self._manifest(entry, self.document, path, naming)]
         file = inside(self.document, self.folder, entry, path)
         try:
@@ -356,7 +357,7 @@ class _Compiler:
     def _sound(
         self, value: Any, document: Document, path: tuple[str | int, ...], naming: str
     ) -> tuple[Mapping[str, Any], dict[str, Any]]:
-        """A manifest in the cluster's naming, and as a new object with its defaults."""
+        """A manifest in the identifiers of the cluster, and as a new object with its defaults."""
         if not isinstance(value, dict):
             raise document.error(path, "an object is a mapping with apiVersion, kind and metadata")
         for key in ("apiVersion", "kind"):
@@ -391,14 +392,20 @@ class _Compiler:
         self.planned.add(scheme, translated)
         return translated, new
 
-    # --- timeline and expectations ------------------------------------------------------------------------
+    # --- timeline and expectations ----------------------------------------------------------------
 
-    def objects_of(self, body: Apply, path: tuple[str | int, ...], naming: str) -> list[Mapping[str, Any]]:
-        """The objects of an apply step, files first."""
+    def objects_of(
+        self,
+        files: Sequence[str],
+        objects: Sequence[Mapping[str, Any]],
+        path: tuple[str | int, ...],
+        naming: str,
+    ) -> list[Mapping[str, Any]]:
+        """The objects of an `apply` step, those of files first."""
         found: list[Mapping[str, Any]] = []
-        for index, file in enumerate(body.files):
+        for index, file in enumerate(files):
             found += self._objects(file, (*path, "files", index), naming)
-        for index, value in enumerate(body.objects):
+        for index, value in enumerate(objects):
             found += self._objects(value, (*path, "objects", index), naming)
         if not found:
             raise self.document.error(path, "applies nothing", "give files or objects")
@@ -425,7 +432,7 @@ class _Compiler:
 
 
 def _gates(flags: Mapping[str, Any]) -> tuple[str, ...]:
-    """Those that the servers' flags put on; what is wrong with them is told where they are read whole."""
+    """Feature gates that the flags of the API servers enable; `sim.app.options` reports errors."""
     try:
         return of_api_server(mapping(raw_option(flags, "feature-gates") or ""))
     except ValueError:
@@ -439,7 +446,7 @@ def _identity(obj: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _plainly(message: str) -> str:
-    """What the schema's decoder says, in words of a YAML file."""
+    """An error of the schema's decoder in the terms of a YAML file."""
     if "matching regex" in message:
         if "x7f" in message:  # of Label, the other being Name
             return "a name holds no control characters"
@@ -449,7 +456,7 @@ def _plainly(message: str) -> str:
 
 
 def _mapping_at(path: Sequence[str | int]) -> str:
-    """What the mapping at a path is made of, for who wrote something else."""
+    """A remedy at a place that needs a mapping: the fields of the mapping."""
     if path[-2:-1] == ["taints"]:
         return "as {key: k, value: v, effect: NoExecute}"
     owner = _struct_at(schema.Scenario, path)
@@ -457,7 +464,7 @@ def _mapping_at(path: Sequence[str | int]) -> str:
 
 
 def _text_at(path: Sequence[str | int], message: str) -> str:
-    """How the text at a path is written, for who wrote something else."""
+    """A remedy at a place that needs a text: how the text is written."""
     if path[-1:] == ["rate"]:
         return "so many in a time, as 2/s or 6/h"
     if path[-1:] == ["selector"]:
@@ -480,10 +487,10 @@ def _struct_at(kind: Any, path: Sequence[str | int]) -> Any:
 
 
 def _elsewhere(name: str) -> str:
-    """The remedy for a field that stands in few places of a scenario, all others than this: the outermost ones."""
+    """The remedy for a field that is known at a few other places: the outermost ones."""
     homes = [*dict.fromkeys(_homes(schema.Scenario, name, ()))]
     outermost = [".".join(home) for home in homes if len(home) == min(map(len, homes))]
-    return f"it stands in {' or '.join(outermost)}" if 0 < len(homes) <= HOMES_MAX else ""
+    return f"it belongs in {' or '.join(outermost)}" if 0 < len(homes) <= HOMES_MAX else ""
 
 
 def _homes(kind: Any, name: str, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -496,14 +503,14 @@ def _homes(kind: Any, name: str, path: tuple[str, ...]) -> Iterator[tuple[str, .
 
 
 def _choices(kind: Any, path: Sequence[str | int]) -> str:
-    """The literals that may stand at a path into a scenario."""
+    """The values that are possible at a path into a scenario."""
     owner = _struct_at(kind, path[:-1])
     hints = {field.encode_name: field.type for field in msgspec.structs.fields(owner)} if owner else {}
     return "one of: " + ", ".join(_literals(hints.get(str(path[-1]))))
 
 
 def _literals(hint: Any) -> Iterable[str]:
-    """Those of a type, also where it is one of several."""
+    """The literals in a type or in one of its alternatives."""
     for inner in getattr(hint, "__args__", ()):
         if isinstance(inner, str):
             yield inner

@@ -1,9 +1,10 @@
-"""Kinds that a scenario makes itself, objects of a CustomResourceDefinition that stands before them; kinds that there are not.
+"""Kinds that a scenario defines itself, and remedies for kinds that do not exist.
 
-Turns the definitions among a scenario's objects into what their objects are checked by, before anything runs.
+Turns the CustomResourceDefinitions among a scenario's objects into the kinds by which later objects
+are checked, before the run.
 
-Holds: a definition counts for what comes after it, in the order in which objects are applied; that its names are accepted
-is assumed, and found out when it runs.
+Holds: a definition counts for the objects after it, in the order in which objects are applied. That
+    its names are accepted is assumed before the run.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Planned:
         self.served = Served()
 
     def add(self, scheme: Scheme, obj: Mapping[str, Any]) -> None:
-        """Take an object in; only definitions count."""
+        """Note an object; only definitions count."""
         resource = scheme.by_kind(obj["apiVersion"], obj["kind"])
         if resource is not None and resource.rule == "customresourcedefinitions":
             self._found[obj["metadata"]["name"]] = {**obj, "status": _ACCEPTED}
@@ -34,7 +35,7 @@ class Planned:
 
 
 def resource_named(scheme: Scheme, name: str) -> Resource:
-    """By its plural, maybe with the group.  Raises InputError."""
+    """The resource with this plural, perhaps with its group.  Raises InputError."""
     try:
         return scheme.resource(name)
     except KeyError:
@@ -44,7 +45,7 @@ def resource_named(scheme: Scheme, name: str) -> Resource:
 
 
 def kind_remedy(scheme: Scheme, kind: str) -> str:
-    """In which versions there is a kind of that name, or which kinds have a like one."""
+    """The remedy for an unknown kind: the versions that have it, or kinds with a similar name."""
     made = [resource for resource in scheme.resources if "create" in resource.verbs]
     versions = [resource.api_version for resource in made if resource.kind == kind]
     if versions:

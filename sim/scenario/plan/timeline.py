@@ -1,25 +1,26 @@
-"""Timeline steps of a scenario to planned steps: when each happens, how often, what it draws from.
+"""Timeline steps of a scenario to planned steps: their times, repetitions and draws.
 
-Refuses what would have no effect: `for` on an action that has no end, `times` without anything that repeats, a second
-way to end the same fault, `pick` of more than there are.
+Refuses parameters without effect: `for` on an action that has no end, `times` without a repetition,
+two durations of one fault, a `pick` of more targets than exist.
 
-Holds: steps are planned in the order of the file; a step may follow any other step, but heal earlier ones only.
+Holds: steps are planned in the order of the file; a step may follow any other step, but may heal
+    earlier ones only.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import UNSET
 
-from sim.scenario.check.references import ENDING, may_end
-from sim.scenario.plan.actions import Known, plan_action
+from sim.faults.heal import EndStep, HealNodes
+from sim.faults.shared.kinds import Action, Ends
+from sim.faults.shared.parameters import Nodes
+from sim.scenario.actions import KINDS
+from sim.scenario.plan.context import Compiler, Known, StepContext
 from sim.scenario.plan.plan import (
-    ActorFault,
-    EndStep,
-    HealNodes,
     PlannedAction,
     PlannedStep,
     Repeat,
@@ -27,32 +28,17 @@ from sim.scenario.plan.plan import (
     Start,
 )
 from sim.scenario.read import steps
-from sim.scenario.read.source import Document
 from sim.units import format_duration, parse_duration_us
 
 Path_ = tuple[str | int, ...]
 TIMES_MAX = 100_000  # of one step in a run
 _NAME = re.compile(r"^(?!end of )[^/]+$")
-_SHOWN = {"for_": "for", "drop_watches": "dropWatches", "lose_lease": "loseLease"}
-
-
-class Compiler(Protocol):
-    """What planning a timeline needs of its surroundings."""
-
-    document: Document
-
-    def duration(self, text: str, path: Path_) -> int: ...
-    def latency(self, text: str | None, path: Path_) -> Span | None: ...
-    def rate(self, text: str, path: Path_) -> int: ...
-    def objects_of(self, body: steps.Apply, path: Path_, naming: str) -> list[Mapping[str, Any]]: ...
-    def manifest(self, value: Any, path: Path_, naming: str) -> Mapping[str, Any]: ...
-    def static_pod(self, value: Any, path: Path_, naming: str) -> dict[str, Any]: ...
 
 
 def plan_timeline(
     compiler: Compiler, timeline: Sequence[steps.Step], known: Known, naming: str, duration_us: int
 ) -> tuple[PlannedStep, ...]:
-    """All steps.  Raises InputError with the place of what is wrong."""
+    """Plan all steps.  Raises InputError with the place of what is wrong."""
     names = [step_name(step, index) for index, step in enumerate(timeline)]
     planner = _Planner(compiler, known, naming, duration_us, names)
     planned = tuple(planner.step(step, index) for index, step in enumerate(timeline))
@@ -62,7 +48,7 @@ def plan_timeline(
 
 
 def _check_cycles(compiler: Compiler, planned: Sequence[PlannedStep]) -> None:
-    """InputError at a step that waits for itself."""
+    """Check that no step waits for itself.  Raises InputError."""
     before = {step.name: awaited(step.start.after) for step in planned}
     for index, step in enumerate(planned):
         chain = [step.name]
@@ -75,7 +61,7 @@ def _check_cycles(compiler: Compiler, planned: Sequence[PlannedStep]) -> None:
 
 
 def _check_reach(compiler: Compiler, planned: Sequence[PlannedStep], duration_us: int) -> None:
-    """InputError at a step that comes, or comes again, after the end of the run only."""
+    """Check that each step occurs, and repeats, before the end of the run.  Raises InputError."""
     steps = {step.name: step for step in planned}
     for index, step in enumerate(planned):
         path: Path_ = ("spec", "timeline", index)
@@ -103,7 +89,7 @@ def _check_reach(compiler: Compiler, planned: Sequence[PlannedStep], duration_us
 
 
 def _earliest_us(step: PlannedStep, steps: Mapping[str, PlannedStep]) -> int:
-    """Before this the step does not happen.  There are no circles."""
+    """The earliest time of a step.  No step waits for itself."""
     start = step.start
     if start.at_us is not None:
         return start.at_us[0]
@@ -120,8 +106,8 @@ def _earliest_us(step: PlannedStep, steps: Mapping[str, PlannedStep]) -> int:
 
 
 def _shortest_us(step: PlannedStep, steps: Iterable[PlannedStep]) -> int:
-    """So long at least a step's fault goes on: no time, if anybody heals."""
-    if any(may_end(choice.action, step.name) for other in steps for choice in other.choices):
+    """The shortest time that a step's fault lasts: 0 if a step may heal it."""
+    if any(choice.action.may_end(step.name) for other in steps for choice in other.choices):
         return 0
     return min(0 if choice.for_us is None else choice.for_us[0] for choice in step.choices)
 
@@ -132,13 +118,13 @@ def awaited(after: str) -> str:
 
 
 def step_name(step: steps.Step, index: int) -> str:
-    """Its own name, or one made of its action and number."""
-    given = [key for key in (*steps.ACTIONS, "random") if getattr(step, key) is not UNSET]
+    """The name of a step: its own, or one made of its action and number."""
+    given = steps.given_actions(step)
     return step.name or f"{_shown(given[0]) if given else 'step'}-{index + 1}"
 
 
 def kinds_of(planned: Iterable[PlannedStep]) -> set[str]:
-    """Every kind of action that may happen."""
+    """The kinds of all actions that may occur."""
     return {choice.kind for step in planned for choice in step.choices} | {step.kind for step in planned}
 
 
@@ -151,7 +137,8 @@ def _is_time(text: str) -> bool:
 
 
 def _shown(key: str) -> str:
-    return _SHOWN.get(key, key)
+    """A field of a step as the file has it."""
+    return KINDS[key].name if key in KINDS else key
 
 
 class _Planner:
@@ -182,10 +169,10 @@ class _Planner:
         self.known.steps[name] = choices[0].kind
         return PlannedStep(name, start, choices, repeat, self.document.place(path))
 
-    # --- what ---------------------------------------------------------------------------------------------
+    # --- what -------------------------------------------------------------------------------------
 
     def _choices(self, step: steps.Step, path: Path_) -> tuple[PlannedAction, ...]:
-        given = [key for key in (*steps.ACTIONS, "random") if getattr(step, key) is not UNSET]
+        given = steps.given_actions(step)
         if len(given) != 1:
             what = " and ".join(map(_shown, given)) or "nothing"
             raise self.document.error(path, f"a step has exactly one action; this one has {what}")
@@ -198,7 +185,7 @@ class _Planner:
         choices = []
         for number, drawn in enumerate(step.random):
             where = (*path, "random", number)
-            kinds = [key for key in steps.ACTIONS if getattr(drawn, key) is not UNSET]
+            kinds = steps.given_actions(drawn)
             if len(kinds) != 1:
                 what = " and ".join(map(_shown, kinds)) or "nothing"
                 raise self.document.error(where, f"a draw has exactly one action; this one has {what}")
@@ -206,37 +193,35 @@ class _Planner:
         return tuple(choices)
 
     def _action(self, step: steps.Step | steps.Drawn, key: str, path: Path_) -> PlannedAction:
-        body, kind = getattr(step, key), _shown(key)
-        where = (*path, kind)
-        action = plan_action(self.compiler, self.known, body, where, self.naming)
+        body, kind = getattr(step, key), KINDS[key]
+        where = (*path, kind.name)
+        action = kind.check(StepContext(self.compiler, self.known, where, self.naming), body)
         if isinstance(action, EndStep | HealNodes) and isinstance(step, steps.Drawn):
             raise self.document.error(where, "a draw cannot heal", "give each draw its own 'for'")
         for_us = None if step.for_ is UNSET else self.span(str(step.for_), (*path, "for"))
         if for_us == (0, 0):
             raise self.document.error((*path, "for"), f"{step.for_} has no effect")
-        if for_us is not None and (
-            kind not in ENDING or (isinstance(action, ActorFault) and action.what == "start")
-        ):
-            raise self.document.error((*path, "for"), f"'for' has no effect on {kind}: it has no end")
-        own = getattr(body, "downtime", UNSET) if kind == "reboot" else getattr(body, "restart_after", UNSET)
-        if isinstance(own, str):
+        if for_us is not None and kind.ends is not Ends.LATER:
+            raise self.document.error((*path, "for"), f"'for' has no effect on {kind.name}: it has no end")
+        if (own := kind.duration_of(body)) is not None:
             if for_us is not None:
-                raise self.document.error((*path, "for"), "'for' and restartAfter say the same", "give one")
-            for_us = self.span(own, (*where, "downtime" if kind == "reboot" else "restartAfter"))
+                raise self.document.error(
+                    (*path, "for"), f"'for' and {kind.duration} say the same", "give one"
+                )
+            for_us = self.span(own, (*where, kind.duration))
         weight = step.weight if isinstance(step, steps.Drawn) else 1
-        return PlannedAction(kind, action, for_us, self._pick(body, action, where), weight)
+        return PlannedAction(kind.name, action, for_us, self._pick(body, action, where), weight, kind.ends)
 
-    def _pick(self, body: Any, action: Any, path: Path_) -> int | None:
+    def _pick(self, body: Any, action: Action, path: Path_) -> int | None:
         nodes = getattr(body, "nodes", UNSET)
-        pick = nodes.pick if isinstance(nodes, steps.Nodes) else getattr(body, "pick", UNSET)
+        pick = nodes.pick if isinstance(nodes, Nodes) else getattr(body, "pick", UNSET)
         if not isinstance(pick, int):
             return None
-        among = action.nodes if hasattr(action, "nodes") else action.actors
-        if pick > len(among):
-            raise self.document.error(path, f"cannot pick {pick}: there are {len(among)}")
+        if pick > len(action.hosts):
+            raise self.document.error(path, f"cannot pick {pick}: there are {len(action.hosts)}")
         return pick
 
-    # --- when ---------------------------------------------------------------------------------------------
+    # --- when -------------------------------------------------------------------------------------
 
     def _start(self, step: steps.Step, path: Path_, name: str) -> Start:
         after = "" if step.after is UNSET else str(step.after)

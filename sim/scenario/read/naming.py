@@ -8,7 +8,7 @@ from sim.ident import NAMES
 
 
 def translate(value: Any, naming: str) -> Any:
-    """A manifest written with either set's identifiers, in those of `naming` (exact keys and texts only)."""
+    """A manifest in the identifiers of `naming`; only whole keys and whole texts are replaced."""
     table = _TRANSLATIONS[naming]
     if isinstance(value, dict):
         return {table.get(key, key): translate(item, naming) for key, item in value.items()}

@@ -1,10 +1,10 @@
-"""Samples that were measured elsewhere: a column of a CSV file beside the scenario, for `over: {like: ...}`.
+"""Samples that were measured elsewhere: a column of a CSV file, for `over: {like: ...}`.
 
-Turns `like: {file: deaths.csv, column: unknown_after_s}` (or a file of one column) into numbers: seconds, where the expectation
-measures times.  Empty cells are what was not measured.
+Turns `like: {file: deaths.csv, column: unknown_after_s}` (or a file of one column) into numbers, in
+seconds if the expectation measures times. An empty cell is a value that was not measured.
 
-Holds: a file is trusted with nothing: it lies in the scenario's folder, is of bounded size, and what is no finite number
-is told with its line.
+Holds: a file lies in the scenario's folder and has a bounded size; a cell that is no finite number
+    is an error with its line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KEYS = ("file", "column", "level")
 
 
 def read_samples(document: Document, folder: Path, like: Any, path: Path_) -> dict[str, Any]:
-    """What `like` says, with what its file holds: {file, column, level (if given), values}."""
+    """The mapping `like` with the values of its file: {file, column, level (if given), values}."""
     given: Mapping[str, Any] = {"file": like} if isinstance(like, str) else like
     if not isinstance(given, Mapping) or not isinstance(given.get("file"), str):
         raise document.error(
@@ -49,7 +49,7 @@ def read_samples(document: Document, folder: Path, like: Any, path: Path_) -> di
 
 
 def inside(document: Document, folder: Path, entry: str, path: Path_) -> Path:
-    """A file of the scenario's folder."""
+    """The path of a file in the scenario's folder.  Raises InputError."""
     base = folder.resolve()
     try:
         file = (base / entry).resolve()
@@ -64,7 +64,7 @@ Rows = Sequence[tuple[int, list[str]]]
 
 
 def _column(document: Document, given: Mapping[str, Any], rows: Rows, path: Path_) -> tuple[int, Rows]:
-    """Which column is meant, and the rows below the names; a file of one column needs none."""
+    """The index of the column, and the rows below the names; a single column needs no name."""
     names = [name.strip() for name in rows[0][1]] if rows else []
     wanted = given.get("column")
     if wanted is None:

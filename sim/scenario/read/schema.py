@@ -1,7 +1,8 @@
-"""The scenario file as typed values: what may stand where.
+"""The schema of a scenario file, as typed values.
 
-Decoding is msgspec's: unknown fields and wrong types are refused with their path, which `compile` turns into
-file, line and column.  Field names are camelCase in the file (`controllerManager`).
+msgspec decodes the file: an unknown field or a wrong type is an error with its path, which
+`compile` turns into file, line and column. Field names are camelCase in the file
+(`controllerManager`).
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from sim.scenario.read.common import Amount, Count, Flags, Label, Matter, Name, Replicas, Strict
+from sim.faults.shared.parameters import Amount, Count, Strict
+from sim.scenario.read.common import Flags, Label, Matter, Name, Replicas
 from sim.scenario.read.steps import Step
 from sim.units import JSON_WHOLE_MAX
 
-# --- cluster ------------------------------------------------------------------------------------------------
+# --- cluster --------------------------------------------------------------------------------------
 
 
 class Runtime(Strict):
@@ -28,7 +30,10 @@ class Runtime(Strict):
 
 
 class NodeGroup(Strict):
-    """`count` equal nodes, dealt to the zones in turn.  Names: `<prefix>-<zone>-<n>`, or `<prefix>-<n>` without zones."""
+    """`count` equal nodes, distributed over the zones in turn.
+
+    Their names are `<prefix>-<zone>-<n>`, or `<prefix>-<n>` without zones.
+    """
 
     count: Annotated[int, Meta(ge=1, le=20_000)]
     prefix: Name = "node"
@@ -40,17 +45,21 @@ class NodeGroup(Strict):
     runtime: Runtime = msgspec.field(default_factory=Runtime)
     flags: Flags = {}
     static_pods: list[dict[str, Any]] = []
-    """Manifests that each node's agent runs by itself; the API shows their mirrors."""
+    """Manifests that the agent of each node runs by itself; the API shows their mirror pods."""
     lease_jitter: bool = True
     """False: leases are renewed at whole multiples of their interval."""
 
 
 class Component(Strict):
+    """One component of the control plane."""
+
     replicas: Replicas = 1
     flags: Flags = {}
 
 
 class Cluster(Strict):
+    """The simulated cluster."""
+
     naming: Literal["orch", "kubernetes"] = "orch"
     nodes: list[NodeGroup] = []
     api_server: Component = msgspec.field(default_factory=Component)
@@ -59,15 +68,18 @@ class Cluster(Strict):
     latency: str | None = None
     """One-way delay between hosts, "500us" or "200us..2ms"."""
     boot: str = "10s"
-    """Machines come up at random instants within this time, so that their loops have random phases."""
+    """Machines boot at random instants within this time, so that their loops have random phases."""
     metrics: bool = False
-    """There is a metrics server: autoscaling knows what pods use (`workload` steps say: cpu, load, memory)."""
+    """True: there is a metrics server, from which autoscaling learns what pods use."""
     established: bool = False
-    """The cluster has been up before: nodes are Ready and the pods of `spec.objects` run when the run begins, but for
-    Jobs, StatefulSets with claims, and pods that wait for something (probes, init containers, mounted objects): these come up."""
+    """True: nodes are Ready and the pods of `spec.objects` run when the run begins.
+
+    Jobs, StatefulSets with claims, and pods that wait for something (probes, init containers,
+    mounted objects) start as usual.
+    """
 
 
-# --- expectations -------------------------------------------------------------------------------------------
+# --- expectations ---------------------------------------------------------------------------------
 
 
 class Expectation(Strict):
@@ -82,26 +94,30 @@ class Expectation(Strict):
     count: str | Matter | UnsetType = UNSET
     order: list[str | Matter] | UnsetType = UNSET
     after: str = ""
-    """Name of the step (or kind of action) measured from, or a time; default the start of the run.
-
-    "end of NAME": from when the step's fault ends."""
+    """Start of the window: a step, a kind of action, "end of NAME", or a time; default 0."""
     until: str = ""
     by: str = ""
     over: dict[str, Any] | UnsetType = UNSET
-    """Bounds on the distribution over many seeds (sim.check.over): {p99: "<= 44.2s", mean: [36s, 39s], seeds: 1000}.
+    """Bounds on the distribution over many seeds (`sim.check.over`).
 
-    `like: {file: deaths.csv, column: unknown_after_s}`: not told apart from samples measured elsewhere."""
+    {p99: "<= 44.2s", mean: [36s, 39s], seeds: 1000}; `like: {file: deaths.csv}` compares with
+    samples that were measured elsewhere.
+    """
     equals: Count | UnsetType = UNSET
     at_least: Count | UnsetType = UNSET
     at_most: Count | UnsetType = UNSET
 
 
 class Metadata(Strict):
+    """Name and description of the scenario."""
+
     name: Name
     description: str = ""
 
 
 class Spec(Strict):
+    """The cluster, what happens to it, and what is expected."""
+
     seed: Annotated[int, Meta(ge=0, le=JSON_WHOLE_MAX)] = 0
     duration: str = "10m"
     cluster: Cluster = msgspec.field(default_factory=Cluster)
@@ -111,6 +127,8 @@ class Spec(Strict):
 
 
 class Scenario(Strict):
+    """A scenario file."""
+
     api_version: Literal["orrery.dev/v1"]
     kind: Literal["Scenario"]
     metadata: Metadata

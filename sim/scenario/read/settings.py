@@ -1,7 +1,7 @@
 """`--set key=value`: a path into the scenario, and the YAML value to put there.
 
-A path names fields as the file does, list items by number or by `name`: `spec.seed=9`, `cluster.nodes[0].count=6`
-(`spec.` may be left out), `timeline.outage.at=3m`.
+A path names fields as the file does, list items by number or by `name`: `spec.seed=9`,
+`cluster.nodes[0].count=6` (`spec.` may be left out), `timeline.outage.at=3m`.
 """
 
 from __future__ import annotations
@@ -70,6 +70,6 @@ def _step(at: Any, part: str | int, shown: str) -> str | int:
 
 
 def _forget(document: Document, path: tuple[str | int, ...]) -> None:
-    """Places of an overridden value, and below it, no longer hold."""
+    """Remove the places of an overridden value and of all values below it."""
     document.places = {place: at for place, at in document.places.items() if place[: len(path)] != path}
     document.keys = {place: at for place, at in document.keys.items() if place[: len(path)] != path}

@@ -1,10 +1,12 @@
 """YAML text to plain values, with the place of every value.
 
-Turns a file into dicts, lists and scalars plus a map from each value's path to its line and column, so that
-every later error can say where.  Trusts nothing of the file: no tags but YAML's own scalars, no duplicate
-keys, bounded size, bounded nesting, and bounded expansion of aliases (a "YAML bomb" is an error).
+Turns a file into dicts, lists and scalars, and a map from the path of each value to its line and
+column, so that every later error has a place. The file is not trusted: no tags but YAML's own
+scalars, no duplicate keys, bounded size, bounded nesting, and bounded expansion of aliases (a "YAML
+bomb" is an error).
 
-Differs  from YAML 1.1: dates, `yes`/`on` and 12:30 (a number of base 60) stay text, since manifests mean them so.
+Differs  from YAML 1.1: dates, `yes`/`on` and 12:30 (a number of base 60) stay text, because
+         manifests use them as text.
 """
 
 from __future__ import annotations
@@ -31,8 +33,12 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(slots=True)
 class Document:
-    """One YAML document: its value, and the (line, column) of each value and of each mapping's keys by path; the settings
-    (`--set …`) that took the place of values."""
+    """One YAML document.
+
+    places: line and column of each value, by its path
+    keys: line and column of the key of each value
+    settings: the settings (`--set …`) that replaced values
+    """
 
     file: str
     value: Any
@@ -41,7 +47,10 @@ class Document:
     settings: dict[Path_, str] = field(default_factory=dict)
 
     def place(self, path: Path_) -> str:
-        """ "file:line:column" of the value at `path`, or of the nearest value around it; the setting that put it there."""
+        """The place of the value at `path`, or of the nearest value around it: "file:line:column".
+
+        A value that a setting replaced has the setting as its place.
+        """
         while path and path not in self.places:
             if path in self.settings:
                 return self.settings[path]
@@ -50,13 +59,14 @@ class Document:
         return f"{self.file}:{line}:{column}"
 
     def key_place(self, path: Path_) -> str:
-        """As `place`, of the key itself."""
+        """The place of the key of the value at `path`."""
         if path not in self.keys or path in self.settings:
             return self.place(path)
         line, column = self.keys[path]
         return f"{self.file}:{line}:{column}"
 
     def error(self, path: Path_, message: str, remedy: str = "") -> InputError:
+        """The error to raise at the value at `path`."""
         return InputError(message, self.place(path), remedy)
 
 
@@ -67,7 +77,7 @@ def read_documents(path: Path, shown: str = "") -> list[Document]:
 
 
 def read_text(path: Path, shown: str) -> str:
-    """A file of a user's, of bounded size."""
+    """The text of a file of bounded size.  Raises InputError."""
     try:
         return read_bounded(path, SIZE_MAX, shown).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -141,7 +151,7 @@ class _Builder:
             key = key_node.value
             self.document.keys[*path, key] = (key_node.start_mark.line + 1, key_node.start_mark.column + 1)
             if key in result:
-                raise InputError(f"the key {key!r} stands twice in one mapping", where)
+                raise InputError(f"the key {key!r} is there twice in one mapping", where)
             result[key] = self.build(child, (*path, key), depth + 1)
             if isinstance(child, yaml.ScalarNode) and not child.value:
                 self.document.places[*path, key] = self.document.keys[*path, key]

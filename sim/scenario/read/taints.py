@@ -1,4 +1,4 @@
-"""Taints as a scenario gives them: of its nodes, and of steps that put some on or take some away."""
+"""Checks of the taints of a scenario: of its nodes, and of steps that add or remove some."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ TAINT_KEYS = ("key", "value", "effect")
 def taints_problem(
     given: Sequence[Mapping[str, str]], removed: bool = False
 ) -> tuple[tuple[str | int, ...], str, str] | None:
-    """Where something is wrong, what, and what to write instead.  removed: those to take away need no effect."""
+    """The place of the first error, the error, and its remedy; None if there is none.
+
+    removed: True if the taints are to be removed, which needs no effect
+    """
     for index, taint in enumerate(given):
         for key in taint:
             if key not in TAINT_KEYS:

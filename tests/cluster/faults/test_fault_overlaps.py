@@ -14,7 +14,7 @@ from actors.node.runtime.forecast import available
 from sim.api.objects import is_ready
 from sim.app.cluster import Cluster
 from sim.app.director import Director
-from sim.app.faults import NODE_FAULTS
+from sim.faults.fail import WAYS
 from sim.kernel import Context, Record, State, Trace, read
 from sim.report.perfetto import events
 from sim.report.story import Book, about, chosen
@@ -405,7 +405,7 @@ async def test_clocks_that_are_slowed_down_twice_go_on(orders: tuple[str, str], 
         assert [is_ready(node) for node in cluster.list("nodes")] == [True] * 3
 
 
-ON_NODE = [{"fail": {"nodes": {}, "how": how}} for how in sorted(NODE_FAULTS)]
+ON_NODE = [{"fail": {"nodes": {}, "how": how}} for how in sorted(WAYS)]
 MIXED: dict[str, list[dict[str, Any]]] = {
     "nodes": [
         *ON_NODE,

@@ -8,14 +8,13 @@ Holds: importing a group imports nothing heavy; what a command needs is imported
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sim.app.cli.commands import files, replay, run, serve, sweep, trace
 
 if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    from sim.app.cli.commands.arguments import Commands
 
 GROUPS: tuple[Callable[[Commands], None], ...] = (
     run.add,

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from sim.app.study.outcome import Outcome
     from sim.app.study.pool import Pool
 
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
 EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT = 0, 1, 2
 EXIT_UNHEARD = 141  # as of a program that ends by SIGPIPE
 OUT = Path("out")  # where files go that nobody named; made when it is needed

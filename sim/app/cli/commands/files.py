@@ -12,7 +12,7 @@ from sim.app.printed import visible
 from sim.errors import InputError
 
 if TYPE_CHECKING:
-    from sim.app.cli.commands import Commands
+    from sim.app.cli.commands.arguments import Commands
     from sim.scenario.plan.plan import Plan
 
 

@@ -10,7 +10,7 @@ from sim.app.cli.commands.arguments import check_outputs, tell
 from sim.app.cli.commands.run import add_outputs, run_once
 
 if TYPE_CHECKING:
-    from sim.app.cli.commands import Commands
+    from sim.app.cli.commands.arguments import Commands
 
 
 def add(commands: Commands) -> None:

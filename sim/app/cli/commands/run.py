@@ -32,7 +32,7 @@ from sim.errors import InputError
 from sim.files import write_text
 
 if TYPE_CHECKING:
-    from sim.app.cli.commands import Commands
+    from sim.app.cli.commands.arguments import Commands
     from sim.app.run import Outside
     from sim.scenario.plan.plan import Plan
 

@@ -10,7 +10,7 @@ from sim.app.cli.commands.arguments import add_scenario, add_seed, check_outputs
 from sim.errors import InputError
 
 if TYPE_CHECKING:
-    from sim.app.cli.commands import Commands
+    from sim.app.cli.commands.arguments import Commands
 
 
 HOST_MAX = 253  # letters of a name: RFC 1035

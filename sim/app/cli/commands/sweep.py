@@ -24,7 +24,7 @@ from sim.app.cli.commands.arguments import (
 )
 
 if TYPE_CHECKING:
-    from sim.app.cli.commands import Commands
+    from sim.app.cli.commands.arguments import Commands
 
 SEEDS = 20
 

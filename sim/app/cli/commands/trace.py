@@ -11,7 +11,7 @@ from sim.app.cli.commands.arguments import EXIT_FAILED, EXIT_OK, check_outputs, 
 from sim.errors import InputError
 
 if TYPE_CHECKING:
-    from sim.app.cli.commands import Commands
+    from sim.app.cli.commands.arguments import Commands
 
 
 def add(commands: Commands) -> None:

@@ -1,6 +1,7 @@
-"""Large pages are asked for in large runs, where all is in use, and never again of a system that knows none.
+"""Large pages are requested in large runs, for memory in use, until the system refuses a request.
 
-To see it fail: let `look` ask each time or in small runs, `together` leave out `in_use`, or `ask` go on where the system knows no such request; `collapse` do nothing.
+To see it fail: let `look` ask each time or in small runs, `together` leave out `in_use`, or `ask`
+go on where the system knows no such request; `collapse` do nothing.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Pretended(System):
         self.asked.append((begin, end))
 
 
-def test_whole_large_pages_of_what_the_program_has_allocated() -> None:
+def test_regions_are_whole_large_pages_of_allocated_memory() -> None:
     assert [*together(MAPPINGS, lambda _: True)] == [HEAP, ARENAS]
 
 
@@ -66,13 +67,13 @@ def test_whole_large_pages_of_what_the_program_has_allocated() -> None:
         ([HEAP[0], HEAP[0] + LARGE], [ARENAS]),
     ],
 )
-def test_only_what_is_in_use_is_put_together(unused: list[int], asked: list[tuple[int, int]]) -> None:
+def test_only_memory_in_use_is_collapsed(unused: list[int], asked: list[tuple[int, int]]) -> None:
     system = Pretended(unused=tuple(unused))
     LargePages(lambda: 0.0, lambda: system).ask()
     assert system.asked == asked
 
 
-def test_nothing_is_asked_of_a_system_that_knows_no_such_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsupported_request_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large_pages, "EVERY_S", 0.0)
     system = Pretended(known=False)
     looked: list[None] = []
@@ -87,7 +88,7 @@ def test_nothing_is_asked_of_a_system_that_knows_no_such_request(monkeypatch: py
     assert not system.asked and len(looked) == 1
 
 
-def test_asked_now_and_then_in_large_runs_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_pages_are_requested_periodically_in_large_runs_only(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = 1000.0
     monkeypatch.setattr(large_pages, "perf_counter", lambda: now_s)
     resident_mib, system = LEAST_MIB - 1.0, Pretended()
@@ -116,8 +117,10 @@ def test_lack_of_descriptors_is_no_error(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.skipif(not ROLLUP.exists(), reason="asks Linux")
-def test_what_lies_in_memory_stays_as_it_is() -> None:
-    """The real request, where there is one: more than half of a list of new objects is in large pages then."""
+def test_contents_of_collapsed_memory_are_unchanged() -> None:
+    """The real request, where there is one: more than half of a list of new objects is in large
+    pages then.
+    """
     kept = [f"{number:060d}" for number in range(400_000)]
     before_kib = large_kib()
     pages = LargePages(lambda: 0.0)

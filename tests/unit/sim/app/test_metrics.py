@@ -1,47 +1,47 @@
-"""What steps tell of metrics, as autoscaling asks for it."""
+"""Metrics that steps state, as autoscaling reads them."""
 
 from __future__ import annotations
 
 from actors.controllers.shared.metrics_api import Metric, Value
 from sim.api.schema.scheme import Scheme
 from sim.api.selectors import parse_labels
-from sim.app.metrics import MetricsServer, ToldMetrics
+from sim.app.metrics import MetricsServer, StatedMetrics
+from sim.faults.metric import TellMetric
 from sim.ident import NAMES
 from sim.kernel import Kernel
-from sim.scenario.plan.plan import TellMetric
 
 ALL = Metric("default", "m", parse_labels(""))
 MAIL = Metric("default", "m", parse_labels("queue=mail"))
 
 
-def server(told: ToldMetrics) -> MetricsServer:
-    return MetricsServer(Kernel(seed=1), {}, told, Scheme(NAMES["kubernetes"]))
+def server(stated: StatedMetrics) -> MetricsServer:
+    return MetricsServer(Kernel(seed=1), {}, stated, Scheme(NAMES["kubernetes"]))
 
 
 def series(milli: int, queue: str, kind: str = "", about: str = "", namespace: str = "default") -> TellMetric:
     return TellMetric("m", milli, namespace, {"queue": queue}, kind, about)
 
 
-def test_the_newest_step_of_a_series_counts_and_when_it_ends_the_one_before() -> None:
-    told = ToldMetrics()
-    asked = server(told)
+def test_newest_active_step_of_a_series_counts() -> None:
+    stated = StatedMetrics()
+    asked = server(stated)
     assert asked.external(MAIL) == "no metrics returned from external metrics API"
-    told.tell("calm", series(10, "mail"), 1)
-    told.tell("news", series(500, "news"), 2)
-    told.tell("rush", series(70, "mail"), 3)
+    stated.set("calm", series(10, "mail"), 1)
+    stated.set("news", series(500, "news"), 2)
+    stated.set("rush", series(70, "mail"), 3)
     assert (asked.external(MAIL), asked.external(ALL)) == (Value(70, 3), Value(570, 3))
-    told.forget("rush", 4)
+    stated.remove("rush", 4)
     assert (asked.external(MAIL), asked.external(ALL)) == (Value(10, 4), Value(510, 4))
-    told.forget("calm", 5)
-    told.forget("news", 6)
+    stated.remove("calm", 5)
+    stated.remove("news", 6)
     assert asked.external(ALL) == "no metrics returned from external metrics API"
 
 
-def test_what_is_told_of_an_object_is_of_that_one_in_its_namespace() -> None:
-    told = ToldMetrics()
-    asked = server(told)
-    told.tell("web", series(10, "mail", "Deployment.apps", "web"), 1)
-    told.tell("other", series(20, "mail", "Deployment.apps", "web", "shop"), 2)
+def test_metric_of_an_object_counts_for_its_namespace_only() -> None:
+    stated = StatedMetrics()
+    asked = server(stated)
+    stated.set("web", series(10, "mail", "Deployment.apps", "web"), 1)
+    stated.set("other", series(20, "mail", "Deployment.apps", "web", "shop"), 2)
     about = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
     assert asked.of_object(about, MAIL) == Value(10, 1)
     assert asked.of_object({**about, "name": "db"}, MAIL) == (
@@ -50,8 +50,8 @@ def test_what_is_told_of_an_object_is_of_that_one_in_its_namespace() -> None:
     )
 
 
-def test_what_is_told_of_a_namespace_is_asked_for_of_the_askers_own() -> None:
-    told = ToldMetrics()
-    told.tell("whole", series(10, "mail", "Namespace", "default"), 1)
+def test_metric_of_a_namespace_counts_for_the_autoscalers_own_namespace() -> None:
+    stated = StatedMetrics()
+    stated.set("whole", series(10, "mail", "Namespace", "default"), 1)
     about = {"apiVersion": "v1", "kind": "Namespace", "name": "another"}
-    assert server(told).of_object(about, MAIL) == Value(10, 1)
+    assert server(stated).of_object(about, MAIL) == Value(10, 1)

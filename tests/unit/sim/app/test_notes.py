@@ -66,7 +66,7 @@ def test_volume_of_a_claim_is_recognized(volume: dict[str, Any], is_claim: bool)
     assert note_of_pod(created) == (f"Pod n/p: {NOT_WAITED_FOR}" if is_claim else "")
 
 
-def test_claims_are_noted_once_whatever_makes_the_pods(tmp_path: Path) -> None:
+def test_claims_are_noted_once_for_all_kinds_of_owners(tmp_path: Path) -> None:
     access = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     templates = [{"metadata": {"name": "data"}, "spec": access}]
     first = stateful_set(volumeClaimTemplates=templates)

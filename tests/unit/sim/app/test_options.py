@@ -1,4 +1,4 @@
-"""Flags of a node's agent that its machine, or the API, would make an end of: refused before the run."""
+"""Flags of node agents that their machine or the API does not allow are rejected before the run."""
 
 from dataclasses import replace
 from typing import Any
@@ -39,14 +39,14 @@ def agent(flags: dict[str, Any], **more: Any) -> None:
         ),
     ],
 )
-def test_what_no_node_would_come_of_is_refused_at_its_place(flags: dict[str, Any], says: str) -> None:
+def test_flags_that_allow_no_node_are_rejected_at_their_place(flags: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError) as refused:
         agent(flags)
     assert says in str(refused.value)
     assert refused.value.place == "s.yaml:11:7"
 
 
-def test_all_of_a_machine_may_be_set_aside() -> None:
+def test_whole_machine_may_be_reserved() -> None:
     agent({"orch-reserved": "cpu=8", "system-reserved": "memory=32668Mi"})  # and 100Mi by eviction-hard
     agent(
         {
@@ -56,13 +56,13 @@ def test_all_of_a_machine_may_be_set_aside() -> None:
     )
 
 
-def test_a_taint_may_stand_once_in_the_plan_or_in_the_flag() -> None:
+def test_taint_in_both_plan_and_flag_is_rejected() -> None:
     with pytest.raises(InputError, match="taints must be unique"):
         agent({"register-with-taints": "a=b:NoSchedule"}, taints=({"key": "a", "effect": "NoSchedule"},))
     agent({"register-with-taints": "a=b:NoSchedule"}, taints=({"key": "a", "effect": "NoExecute"},))
 
 
-def test_a_controller_that_is_asked_for_by_name_has_to_be_here() -> None:
+def test_unknown_controller_in_a_flag_is_rejected() -> None:
     def plan(controllers: str) -> ClusterPlan:
         places = {"controllers": "s.yaml:9:5"}
         return ClusterPlan(

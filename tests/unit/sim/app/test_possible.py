@@ -1,4 +1,4 @@
-"""What is asked of objects that a scenario never has is refused; what may be there by other hands is not."""
+"""Conditions about objects that a scenario never has are rejected; unknown ones are allowed."""
 
 from pathlib import Path
 
@@ -99,7 +99,7 @@ def planned(folder: Path, matter: str, step: str = "", naming: str = "orch") -> 
 
 @pytest.mark.parametrize(("matter", "there", "missing", "says"), MATTERS)
 @pytest.mark.parametrize("naming", ["orch", "kubernetes"])
-def test_what_is_asked_of_objects_that_there_never_are_is_refused_with_its_place(
+def test_condition_about_impossible_objects_is_rejected_at_its_place(
     tmp_path: Path, matter: str, there: str, missing: str, says: str, naming: str
 ) -> None:
     assert expectations_of(planned(tmp_path, matter.format(there), naming=naming))
@@ -107,15 +107,15 @@ def test_what_is_asked_of_objects_that_there_never_are_is_refused_with_its_place
     with pytest.raises(InputError) as found:
         expectations_of(wrong)
     assert says in str(found.value) and found.value.place.endswith("small.yaml:20:7")
-    assert expectations_of(wrong, alone=False)  # somebody else may make it
+    assert expectations_of(wrong, alone=False)  # a client may make the object
 
 
-def test_a_step_that_waits_for_what_there_never_is_is_refused(tmp_path: Path) -> None:
+def test_step_that_waits_for_impossible_objects_is_rejected(tmp_path: Path) -> None:
     step = "- {when: any pods in namespace shp are Running, cordon: {nodes: {}}}"
     with pytest.raises(InputError, match=r"small.yaml:18:7: there is no namespace 'shp'"):
         expectations_of(planned(tmp_path, "any nodes are ready", step))
 
 
-def test_what_loads_and_patches_may_make_is_taken_to_be_possible(tmp_path: Path) -> None:
+def test_objects_that_loads_and_patches_may_make_are_possible(tmp_path: Path) -> None:
     assert expectations_of(planned(tmp_path, "any namespaces named n-1 exist", ANY_LOAD))
     assert expectations_of(planned(tmp_path, "any pods labelled tier=x are Running", PATCH))

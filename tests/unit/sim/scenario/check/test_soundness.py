@@ -1,6 +1,9 @@
-"""What is refused of a manifest before a run a real server refused, and nearly all that one refused for its fields is.
+"""Errors of manifests before a run, compared with recorded answers of a real server.
 
-To see it fail: leave a field out of `ALLOCATED`, the uid out of `check`, or the defaults out of `completed`.
+No manifest that the server accepted is an error; nearly all that it refused for their fields are.
+
+To see it fail: leave a field out of `ALLOCATED`, the uid out of `check`, or the defaults out of
+`completed`.
 """
 
 from __future__ import annotations
@@ -20,11 +23,11 @@ from sim.scenario.read.source import Document
 from tests.unit.sim.api.golden_api import GOLDEN, route
 
 WORDS = NAMES["kubernetes"]
-LATER = ("subjectaccessreviews", "localsubjectaccessreviews", "bindings")  # nobody applies these
+LATER = ("subjectaccessreviews", "localsubjectaccessreviews", "bindings")  # no manifest has these kinds
 
 
 def created() -> Iterator[tuple[Resource, dict[str, Any], int, str]]:
-    """What was sent to be created: resource, manifest, the recorded code, and where it stands."""
+    """Recorded create requests: resource, manifest, the code of the answer, and the transcript."""
     scheme = Scheme(WORDS)
     for file in sorted(GOLDEN.glob("*.json")):
         for transcript in json.loads(file.read_text())["transcripts"]:
@@ -50,8 +53,8 @@ def _named(body: dict[str, Any]) -> bool:
 
 
 @pytest.mark.skipif(not GOLDEN.exists(), reason="the recordings are not beside the checkout")
-def test_what_a_real_server_created_is_sound_and_what_it_refused_mostly_not() -> None:
-    told: Counter[tuple[int, bool]] = Counter()
+def test_soundness_agrees_with_recorded_answers_of_a_real_server() -> None:
+    answers: Counter[tuple[int, bool]] = Counter()
     for resource, manifest, code, where in created():
         try:
             obj, problems = typed(resource, manifest)
@@ -65,14 +68,15 @@ def test_what_a_real_server_created_is_sound_and_what_it_refused_mostly_not() ->
         except InputError as error:
             sound = False
             assert code != 201, f"{where}: {error}"
-        told[code, sound] += 1
-    assert told[201, True] >= 450
-    # The rest: what a request's options say, what a cluster already holds, and rules that are not ours yet.
-    assert told[422, False] >= 560
-    assert told[422, True] <= 45
+        answers[code, sound] += 1
+    assert answers[201, True] >= 450
+    # The rest: what a request's options say, what a cluster already holds, and rules that are not
+    # ours yet.
+    assert answers[422, False] >= 560
+    assert answers[422, True] <= 45
 
 
-def test_a_field_in_an_errors_words_is_a_path() -> None:
+def test_field_of_an_error_is_split_into_parts() -> None:
     assert parts_of("spec.ports[0].name") == ["spec", "ports", 0, "name"]
     assert parts_of("metadata.labels[a.b/c]") == ["metadata", "labels", "a.b/c"]
     assert parts_of("spec.x[...]") == ["spec", "x"]

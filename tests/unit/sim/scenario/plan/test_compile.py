@@ -1,4 +1,4 @@
-"""A good file becomes a plan; a bad one becomes one error with its place and, where one is known, a remedy."""
+"""A valid file becomes a plan; an invalid one becomes one error with its place and a remedy."""
 
 from contextlib import nullcontext
 from pathlib import Path
@@ -7,8 +7,8 @@ import pytest
 
 from sim.app.options import check_options
 from sim.errors import InputError
+from sim.faults.fail import FailNodes
 from sim.scenario.plan.compile import load
-from sim.scenario.plan.plan import FailNodes
 
 GOOD = """\
 apiVersion: orrery.dev/v1
@@ -47,7 +47,7 @@ def plan_of(folder: Path, text: str, *settings: str):  # type: ignore[no-untyped
     return load(folder / "s.yaml", settings)
 
 
-def test_a_scenario_becomes_a_plan_of_plain_values(folder: Path) -> None:
+def test_scenario_becomes_a_plan_of_plain_values(folder: Path) -> None:
     plan = plan_of(folder, GOOD)
     assert (plan.name, plan.seed, plan.duration_us) == ("outage", 7, 1_800_000_000)
     assert [node.name for node in plan.cluster.nodes] == [f"node-{z}-{i}" for i in range(3) for z in "ab"]
@@ -55,7 +55,7 @@ def test_a_scenario_becomes_a_plan_of_plain_values(folder: Path) -> None:
     assert plan.steps[0].start.at_us == (300_000_000, 300_000_000)
 
 
-def test_manifests_may_use_either_sets_identifiers(folder: Path) -> None:
+def test_manifest_in_either_naming_gets_the_identifiers_of_the_cluster(folder: Path) -> None:
     selector = plan_of(folder, GOOD).objects[0]["spec"]["template"]["spec"]["nodeSelector"]
     assert selector == {"topology.orch.io/zone": "a"}
     upstream = plan_of(folder, GOOD, "cluster.naming=kubernetes").objects[0]["spec"]["template"]["spec"][
@@ -120,11 +120,11 @@ BAD = [
     (("after: fail", "after: heal-2, until: dark"), "the window ends before it begins"),
     (
         ("[web.yaml]", "[web.yaml, web.yaml]"),
-        "s.yaml:9:23: Deployment web stands twice (give one of them another",
+        "s.yaml:9:23: Deployment web is there twice (give one of them another",
     ),
     (("[web.yaml]", "[.]"), "s.yaml:9:13: . is a directory, not a file"),
     (("seed: 7", "seed: !!python/name:os.system"), "is not allowed"),
-    (("seed: 7", "seed: 7\n  seed: 8"), "stands twice"),
+    (("seed: 7", "seed: 7\n  seed: 8"), "is there twice"),
     (("seed: 7", "seed: [7"), "is not valid YAML"),
     (
         ("  seed: 7", "\tseed: 7"),
@@ -145,7 +145,7 @@ def test_bad_input_is_one_error_with_its_place(folder: Path, change: tuple[str, 
     assert "s.yaml" in str(caught.value)
 
 
-def test_a_manifest_of_no_known_kind_is_refused_where_it_stands(folder: Path) -> None:
+def test_manifest_of_unknown_kind_is_rejected_at_its_place(folder: Path) -> None:
     (folder / "web.yaml").write_text(WEB.replace("Deployment", "Deploiment"))
     with pytest.raises(
         InputError, match=r"web.yaml:2:7: there is no kind Deploiment in apps/v1 .did you mean 'Deployment'"
@@ -183,7 +183,7 @@ MANIFEST_ERRORS = [
 
 
 @pytest.mark.parametrize(("change", "says"), MANIFEST_ERRORS, ids=[says for _, says in MANIFEST_ERRORS])
-def test_a_manifest_that_would_not_mean_what_it_says_is_refused_where_it_stands(
+def test_manifest_with_wrong_fields_is_rejected_at_its_place(
     folder: Path, change: tuple[str, str], says: str
 ) -> None:
     (folder / "web.yaml").write_text(WEB.replace(*change))
@@ -192,24 +192,24 @@ def test_a_manifest_that_would_not_mean_what_it_says_is_refused_where_it_stands(
     assert says in str(caught.value)
 
 
-def test_a_file_that_is_no_utf_8_is_told_with_its_line(folder: Path) -> None:
+def test_file_that_is_not_utf_8_is_rejected_with_its_line(folder: Path) -> None:
     (folder / "s.yaml").write_bytes(GOOD.replace("goes dark", "goes d\xe4rk").encode("latin-1"))
     with pytest.raises(InputError, match=r"s.yaml:3: is not UTF-8 text .save it as UTF-8"):
         load(folder / "s.yaml")
 
 
-def test_a_time_of_day_is_no_number_of_base_60(folder: Path) -> None:
+def test_time_of_day_is_read_as_text(folder: Path) -> None:
     objects = "[{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {at: 12:30, from: 1:30.5}}]"
     plan = plan_of(folder, GOOD.replace("[web.yaml]", objects).split("  timeline:")[0])
     assert plan.objects[0]["data"] == {"at": "12:30", "from": "1:30.5"}
 
 
-def test_an_empty_file_is_said_to_be_empty(folder: Path) -> None:
+def test_empty_file_is_reported_as_empty(folder: Path) -> None:
     with pytest.raises(InputError, match="is empty; a scenario is one document"):
         plan_of(folder, "# nothing yet\n")
 
 
-def test_a_time_needs_a_unit_also_where_no_step_could_be_meant(folder: Path) -> None:
+def test_time_without_unit_is_rejected_in_a_scenario_without_steps(folder: Path) -> None:
     text = GOOD.split("  timeline:")[0] + "  expect:\n    - {name: a, when: all nodes are ready, after: 5}\n"
     with pytest.raises(InputError, match=r"no step is named '5' .give a time, as 5m"):
         plan_of(folder, text.replace("after: 5", "after: '5'"))
@@ -230,7 +230,7 @@ def test_a_time_needs_a_unit_also_where_no_step_could_be_meant(folder: Path) -> 
         ("after: lagging, until: end of lagging", ""),
     ],
 )
-def test_a_window_that_never_opens_or_closes_is_refused(folder: Path, window: str, says: str) -> None:
+def test_window_that_never_opens_or_closes_is_rejected(folder: Path, window: str, says: str) -> None:
     text = (
         GOOD.split("  timeline:")[0]
         + f"""  timeline:
@@ -256,7 +256,7 @@ def test_a_window_that_never_opens_or_closes_is_refused(folder: Path, window: st
         ("after: dark, within: [1m, 50m]", ""),
     ],
 )
-def test_a_time_that_does_not_come_in_the_window_is_refused(folder: Path, window: str, says: str) -> None:
+def test_time_outside_of_the_window_is_rejected(folder: Path, window: str, says: str) -> None:
     text = (
         GOOD.split("  timeline:")[0]
         + f"""  timeline:
@@ -270,21 +270,21 @@ def test_a_time_that_does_not_come_in_the_window_is_refused(folder: Path, window
     assert caught is None or says in str(caught.value)
 
 
-def test_a_patch_of_fields_that_there_are_not_is_refused(folder: Path) -> None:
+def test_patch_of_unknown_fields_is_rejected(folder: Path) -> None:
     step = "{at: 1m, patch: {resource: deployments, name: web, merge: {spec: {pausd: true}}}}"
     with pytest.raises(InputError, match=r'unknown field "spec.pausd" .did you mean .paused') as caught:
         plan_of(folder, GOOD.split("  timeline:")[0] + f"  timeline:\n    - {step}\n")
     assert caught.value.place.endswith(f":{GOOD.split('  timeline:')[0].count(chr(10)) + 2}:73")
 
 
-def test_a_yaml_bomb_is_refused_quickly(folder: Path) -> None:
+def test_yaml_bomb_is_rejected(folder: Path) -> None:
     rows = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     rows += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
     with pytest.raises(InputError, match="aliases expand to more than"):
         plan_of(folder, "\n".join(rows))
 
 
-def test_a_missing_file_and_a_folder_are_said_so(folder: Path) -> None:
+def test_missing_file_and_folder_are_reported(folder: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         load(folder / "none.yaml")
     with pytest.raises(InputError, match="is a directory"):
@@ -300,10 +300,10 @@ def test_a_missing_file_and_a_folder_are_said_so(folder: Path) -> None:
         ("cluster.nodes.big.count=3", "no item is named 'big' .its 1 items are numbered from 0"),
         ("timeline[9].at=3m", "there is no item 9: it has 3, numbered from 0"),
         ("metadata.labels.a=1", "unknown field 'labels'"),
-        ("cluster.objects=[]", r"unknown field 'objects' \(it stands in spec\)"),
+        ("cluster.objects=[]", r"unknown field 'objects' \(it belongs in spec\)"),
         (
             "timeline.dark.how=hang",
-            r"'how' \(it stands in spec\.timeline\.fail or spec\.timeline\.storage or spec\.timeline\.cloud\)",
+            r"'how' \(it belongs in spec\.timeline\.fail or spec\.timeline\.storage or spec\.timeline\.cloud\)",
         ),
         (
             "cluster.nodes[0]count=3",
@@ -328,13 +328,13 @@ def test_a_missing_file_and_a_folder_are_said_so(folder: Path) -> None:
         ),
     ],
 )
-def test_a_bad_setting_names_itself(folder: Path, setting: str, says: str) -> None:
+def test_wrong_setting_is_named_in_its_error(folder: Path, setting: str, says: str) -> None:
     with pytest.raises(InputError, match=says) as caught:
         plan_of(folder, GOOD, setting)
     assert caught.value.place == f"--set {setting}"
 
 
-def test_a_machine_may_have_half_a_cpu_more(folder: Path) -> None:
+def test_capacity_may_be_a_fraction_of_a_cpu(folder: Path) -> None:
     nodes = plan_of(folder, GOOD, "cluster.nodes[0].capacity={cpu: 7.5}").cluster.nodes
     assert {node.capacity["cpu"] for node in nodes} == {"7.5"}
 
@@ -355,22 +355,20 @@ def test_a_machine_may_have_half_a_cpu_more(folder: Path) -> None:
         ("runtime={exitAfter: abc}", "'abc' is not a duration"),
     ],
 )
-def test_a_node_that_the_api_would_refuse_is_refused_before_the_run(
-    folder: Path, setting: str, says: str
-) -> None:
+def test_node_group_that_the_api_refuses_is_rejected(folder: Path, setting: str, says: str) -> None:
     with pytest.raises(InputError) as caught:
         plan_of(folder, GOOD, f"cluster.nodes[0].{setting}")
     assert says in str(caught.value)
 
 
-def test_the_number_of_pods_is_said_once(folder: Path) -> None:
+def test_number_of_pods_is_given_by_capacity_or_flag_only(folder: Path) -> None:
     settings = ("cluster.nodes[0].flags.max-pods=5", "cluster.nodes[0].capacity.pods=7")
     assert plan_of(folder, GOOD, settings[0]).cluster.nodes[0].flags == {"max-pods": 5}
     with pytest.raises(InputError, match=r"the group's capacity says how many pods already .leave one out"):
         plan_of(folder, GOOD, *settings)
 
 
-def test_a_bad_flag_is_shown_where_it_stands(folder: Path) -> None:
+def test_wrong_flag_is_rejected_at_its_place(folder: Path) -> None:
     flags = "{count: 6, zones: [a, b],\n      flags: {event-qps: 3,\n        max-pods: many}}"
     plan = plan_of(folder, GOOD.replace("{count: 6, zones: [a, b]}", flags))
     with pytest.raises(InputError, match=r"s.yaml:10:19: option max-pods is 'many'"):
@@ -385,7 +383,7 @@ def test_a_bad_flag_is_shown_where_it_stands(folder: Path) -> None:
         ("node.orch.io/mine=x,orch.io/os=linux,disk=ssd", ""),
     ],
 )
-def test_an_agent_gives_its_node_no_labels_that_are_not_its_own(folder: Path, labels: str, says: str) -> None:
+def test_node_labels_that_agents_may_not_set_are_rejected(folder: Path, labels: str, says: str) -> None:
     plan = plan_of(folder, GOOD, f"cluster.nodes[0].flags.node-labels={labels}")
     if not says:
         assert len(check_options(plan.cluster).nodes["node-a-0"].node_labels) == 3
@@ -398,7 +396,7 @@ def test_an_agent_gives_its_node_no_labels_that_are_not_its_own(folder: Path, la
 STATIC = "{apiVersion: v1, kind: Pod, metadata: {name: log}, spec: {containers: [{name: c, image: i}]}}"
 
 
-def test_static_pods_are_planned_with_their_defaults(folder: Path) -> None:
+def test_static_pods_are_planned_with_defaults(folder: Path) -> None:
     plan = plan_of(
         folder, GOOD, f"cluster.nodes[0].staticPods=[{STATIC}]", "cluster.nodes[0].leaseJitter=false"
     )
@@ -419,9 +417,7 @@ def test_static_pods_are_planned_with_their_defaults(folder: Path) -> None:
         ("[{kind: Pod}]", "the object has no apiVersion"),
     ],
 )
-def test_a_static_pod_that_no_agent_could_run_is_refused_before_the_run(
-    folder: Path, pods: str, says: str
-) -> None:
+def test_static_pod_that_no_agent_can_run_is_rejected(folder: Path, pods: str, says: str) -> None:
     with pytest.raises(InputError) as caught:
         plan_of(folder, GOOD, f"cluster.nodes[0].staticPods={pods}")
     assert says in str(caught.value)
@@ -436,7 +432,7 @@ def test_a_static_pod_that_no_agent_could_run_is_refused_before_the_run(
         (f"write: {STATIC.replace('Pod', 'Service')}", "no Service can be static, only a Pod"),
     ],
 )
-def test_a_file_of_a_static_pod_has_to_be_there_and_holds_a_pod(folder: Path, body: str, says: str) -> None:
+def test_manifest_step_needs_an_existing_file_and_a_pod(folder: Path, body: str, says: str) -> None:
     step = f"{{at: 1m, manifest: {{nodes: {{}}, {body}}}}}"
     with pytest.raises(InputError) as caught:
         plan_of(folder, GOOD, f"cluster.nodes[0].staticPods=[{STATIC}]", f"timeline.dark={step}")
@@ -462,7 +458,7 @@ def like_of(folder: Path, like: str):  # type: ignore[no-untyped-def]
     return plan.expectations[0].expectation.over["like"]
 
 
-def test_samples_from_elsewhere_are_read_with_the_scenario(folder: Path) -> None:
+def test_samples_are_read_from_a_file_beside_the_scenario(folder: Path) -> None:
     found = like_of(folder, "{file: deaths.csv, column: gone_s, level: 5%}")
     assert found == {"file": "deaths.csv", "column": "gone_s", "level": "5%", "values": [347.27, 344.15]}
     assert like_of(folder, "{file: deaths.csv, column: found_s}")["values"] == [34.06, 42.17, 39.01]
@@ -490,7 +486,7 @@ def test_samples_from_elsewhere_are_read_with_the_scenario(folder: Path) -> None
         ("web.yaml", "web.yaml:2: 'kind: Deployment' is not a number"),
     ],
 )
-def test_samples_that_cannot_be_read_are_told_with_their_place(folder: Path, like: str, says: str) -> None:
+def test_unreadable_samples_are_rejected_at_their_place(folder: Path, like: str, says: str) -> None:
     with pytest.raises(InputError) as caught:
         like_of(folder, like)
     assert says in str(caught.value)

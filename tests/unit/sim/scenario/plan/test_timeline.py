@@ -1,10 +1,22 @@
-"""Steps say when they happen, how often and what they draw from; what would have no effect is refused with its place."""
+"""Planning of steps: their times, repetitions, draws and actions, and the errors of wrong steps."""
 
 from pathlib import Path
 
 import pytest
 
 from sim.errors import InputError
+from sim.faults.compact import CompactHistory
+from sim.faults.diverge import FreezeCache
+from sim.faults.heal import EndStep
+from sim.faults.lose_lease import LoseLease
+from sim.faults.overload import Overload
+from sim.faults.pressure import PressNodes
+from sim.faults.shared.kinds import Action
+from sim.faults.storage import StorageFault
+from sim.faults.workload import Behave
+from sim.scenario.actions.delete import DeleteObjects
+from sim.scenario.actions.evict import EvictPods
+from sim.scenario.actions.load import Generate
 from sim.scenario.plan import plan
 from sim.scenario.plan.compile import load
 from sim.units import MINUTE, SECOND
@@ -31,17 +43,17 @@ def second(tmp_path: Path, step: str) -> plan.PlannedStep:
     return compiled(tmp_path, step).steps[1]
 
 
-def action(tmp_path: Path, step: str) -> plan.Action:
+def action(tmp_path: Path, step: str) -> Action:
     return second(tmp_path, f"{{at: 2m, {step}}}").choices[0].action
 
 
-def test_a_time_may_be_a_range(tmp_path: Path) -> None:
+def test_time_of_a_step_may_be_a_range(tmp_path: Path) -> None:
     step = second(tmp_path, "{at: 2m..3m, crash: {actor: storage}, for: 5s..10s}")
     assert step.start.at_us == (2 * MINUTE, 3 * MINUTE)
     assert step.choices[0].for_us == (5 * SECOND, 10 * SECOND)
 
 
-def test_a_step_waits_for_a_condition_after_another_step(tmp_path: Path) -> None:
+def test_step_waits_for_a_condition_after_another_step(tmp_path: Path) -> None:
     step = second(
         tmp_path, "{when: any nodes have Ready=Unknown, after: first, delay: 3s, crash: {actor: storage}}"
     )
@@ -57,11 +69,11 @@ def test_a_step_waits_for_a_condition_after_another_step(tmp_path: Path) -> None
         ("rate: 3/30s", plan.Repeat(None, 10 * SECOND, None, None)),
     ],
 )
-def test_a_step_repeats(tmp_path: Path, text: str, repeat: plan.Repeat) -> None:
+def test_step_repeats(tmp_path: Path, text: str, repeat: plan.Repeat) -> None:
     assert second(tmp_path, f"{{at: 2m, {text}, dropWatches: {{}}}}").repeat == repeat
 
 
-def test_a_random_step_draws_from_weighted_actions(tmp_path: Path) -> None:
+def test_random_step_draws_from_weighted_actions(tmp_path: Path) -> None:
     step = second(
         tmp_path,
         "{at: 2m, every: 1m, random: [{weight: 3, for: 5s, fail: {nodes: {pick: 1}, how: hang}}, {compact: {}}]}",
@@ -75,32 +87,32 @@ def test_a_random_step_draws_from_weighted_actions(tmp_path: Path) -> None:
     [
         (
             "pressure: {nodes: {name: node-a-0}, resource: memory, available: 80Mi, ramp: 30s}",
-            plan.PressNodes(("node-a-0",), "memory", 80 << 20, 30 * SECOND),
+            PressNodes(("node-a-0",), "memory", 80 << 20, 30 * SECOND),
         ),
-        ("overload: {apiServer: apiserver, inflight: 3}", plan.Overload(("apiserver-0", "apiserver-1"), 0, 3)),
-        ("diverge: {apiServer: apiserver-1}", plan.FreezeCache(("apiserver-1",))),
-        ("storage: {how: lost-quorum}", plan.StorageFault("lost-quorum", 0)),
-        ("compact: {keep: 30s}", plan.CompactHistory(30 * SECOND)),
-        ("evict: {selector: app=web}", plan.EvictPods("default", "", "app=web")),
-        ("delete: {resource: namespaces, name: shop}", plan.DeleteObjects("namespaces", "default", "shop", "", None)),
-        ("loseLease: {component: scheduler}", plan.LoseLease("scheduler", "intruder")),
-        ("load: {rate: 5/s, list: pods}", plan.Generate(SECOND // 5, list_of="pods")),
+        ("overload: {apiServer: apiserver, inflight: 3}", Overload(("apiserver-0", "apiserver-1"), 0, 3)),
+        ("diverge: {apiServer: apiserver-1}", FreezeCache(("apiserver-1",))),
+        ("storage: {how: lost-quorum}", StorageFault("lost-quorum", 0)),
+        ("compact: {keep: 30s}", CompactHistory(30 * SECOND)),
+        ("evict: {selector: app=web}", EvictPods("default", "", "app=web")),
+        ("delete: {resource: namespaces, name: shop}", DeleteObjects("namespaces", "default", "shop", "", None)),
+        ("loseLease: {component: scheduler}", LoseLease("scheduler", "intruder")),
+        ("load: {rate: 5/s, list: pods}", Generate(SECOND // 5, list_of="pods")),
         (
             "load: {rate: 1/s, scale: {resource: deployments, name: web, between: [1, 9]}}",
-            plan.Generate(SECOND, scale=("deployments", "default", "web", 1, 9)),
+            Generate(SECOND, scale=("deployments", "default", "web", 1, 9)),
         ),
     ],
 )  # fmt: skip
-def test_an_action_is_planned(tmp_path: Path, text: str, wanted: plan.Action) -> None:
+def test_parameters_of_a_step_become_an_action(tmp_path: Path, text: str, wanted: Action) -> None:
     assert action(tmp_path, text) == wanted
 
 
-def test_a_workload_step_says_what_changes_for_whom(tmp_path: Path) -> None:
+def test_workload_step_selects_pods_and_changes_their_behaviour(tmp_path: Path) -> None:
     found = action(
         tmp_path,
         'workload: {selector: "app=web,tier=front", exitAfter: 2s, exitCode: 3, ready: false, stop: never}',
     )
-    assert isinstance(found, plan.Behave)
+    assert isinstance(found, Behave)
     assert found.labels == {"app": "web", "tier": "front"}
     assert (found.exit_after_us, found.exit_code, found.unready, found.stop_us) == (2 * SECOND, 3, True, -1)
     assert len(found.nodes) == 6
@@ -114,34 +126,34 @@ def test_a_workload_step_says_what_changes_for_whom(tmp_path: Path) -> None:
         ("kubernetes.io/hostname: node-a-2", ("node-a-2",)),
     ],
 )
-def test_nodes_are_selected_by_the_labels_that_machines_have_anyway_in_either_naming(
+def test_nodes_are_selected_by_labels_of_every_machine_in_either_naming(
     tmp_path: Path, labels: str, nodes: tuple[str, ...]
 ) -> None:
     found = action(tmp_path, f"pressure: {{nodes: {{labels: {{{labels}}}}}, resource: memory, available: 1}}")
-    assert isinstance(found, plan.PressNodes)
+    assert isinstance(found, PressNodes)
     assert found.nodes == nodes
 
 
-def test_names_of_nodes_are_globs(tmp_path: Path) -> None:
+def test_name_of_nodes_is_a_glob(tmp_path: Path) -> None:
     found = action(
         tmp_path, 'pressure: {nodes: {name: ["node-a-[01]", node-b-2]}, resource: memory, available: 1}'
     )
-    assert isinstance(found, plan.PressNodes)
+    assert isinstance(found, PressNodes)
     assert found.nodes == ("node-a-0", "node-a-1", "node-b-2")
 
 
-def test_a_name_of_pods_is_how_it_begins_with_or_without_a_star(tmp_path: Path) -> None:
+def test_name_of_pods_is_a_prefix_with_or_without_a_star(tmp_path: Path) -> None:
     found = [action(tmp_path, f"workload: {{name: {name}, stop: 1s}}") for name in ("web-", '"web-*"')]
-    assert [one.prefix for one in found if isinstance(one, plan.Behave)] == ["web-", "web-"]
+    assert [one.prefix for one in found if isinstance(one, Behave)] == ["web-", "web-"]
 
 
-def test_a_quantity_is_a_number_with_a_point_as_well(tmp_path: Path) -> None:
+def test_quantity_may_be_a_decimal_number(tmp_path: Path) -> None:
     found = action(tmp_path, "workload: {selector: app=web, memory: 2.5e+6}")
-    assert isinstance(found, plan.Behave)
+    assert isinstance(found, Behave)
     assert found.memory == 2_500_000
 
 
-def test_a_reboot_is_a_power_loss_that_ends(tmp_path: Path) -> None:
+def test_reboot_is_a_power_loss_that_ends(tmp_path: Path) -> None:
     step = second(tmp_path, "{at: 2m, reboot: {nodes: {zone: b, pick: 2}, downtime: 1m..2m}}")
     assert step.choices[0].for_us == (MINUTE, 2 * MINUTE)
     assert step.choices[0].pick == 2
@@ -163,7 +175,7 @@ BAD = [
     ("{at: 2m, workload: {selector: {app: web}, stop: 1s}}", "expected text, got a mapping (as app=web"),
     ("{at: 2m, load: {rate: 2, list: pods}}", "got a whole number (so many in a time, as 2/s or 6/h)"),
     ("{at: 2m, workload: {crash: true}}", "unknown field 'crash' (known are: namespace, selector"),
-    ("{at: 2m, fail: {nodes: {}, how: hang, for: 2m}}", "unknown field 'for' (it stands in spec.timeline)"),
+    ("{at: 2m, fail: {nodes: {}, how: hang, for: 2m}}", "unknown field 'for' (it belongs in spec.timeline)"),
     ("{at: 2m, compact: {}, for: 5s}", "'for' has no effect on compact: it has no end"),
     ("{at: 2m, start: {actor: storage}, for: 5s}", "'for' has no effect on start"),
     ("{at: 2m, crash: {actor: storage, restartAfter: 5s}, for: 5s}", "say the same (give one)"),
@@ -203,8 +215,8 @@ BAD = [
     ("{at: 2m, cordon: {nodes: {labels: {x: y}}}}", "no node matches this selection (there are 6 nodes in zones a, b)"),
     ("{at: 2m, cordon: {nodes: {zone: a, count: 4}}}", "cannot take the first 4: there are 3"),
     ("{at: 2m, pressure: {nodes: {zone: b}, resource: pid, available: 9}}", "the process numbers of node-b-0 (name pid.available among"),
-    ("{at: 2m, stall: {actor: []}}", "the list names nobody"),
-    ("{at: 2m, partition: {between: [[], apiserver]}}", "the list names nobody"),
+    ("{at: 2m, stall: {actor: []}}", "the list is empty"),
+    ("{at: 2m, partition: {between: [[], apiserver]}}", "the list is empty"),
     ("{at: 2m, partition: {between: [storage, storage]}}", "there is no network between storage and itself"),
     ("{at: 2m, partition: {between: [scheduler, storage]}}", "only API servers reach the storage, scheduler-0 does not"),
     ("{at: 2m, network: {between: [storage, nodes], loss: 0.1}}", "only API servers reach the storage, node-a-0 does not"),
@@ -228,10 +240,10 @@ BAD = [
     ("{at: 2m, partition: {between: [scheduler-leader, apiserver]}}", "(name hosts, such as scheduler-0)"),
     ("{at: 2m, workload: {startError: ''}}", "an empty 'startError' is none"),
     ("{at: 2m, workload: {image: i, pullError: ''}}", "an empty 'pullError' is none"),
-    ("{at: 2m, metric: {name: m, value: 3}}", "nobody sees metrics (give cluster.metrics: true)"),
+    ("{at: 2m, metric: {name: m, value: 3}}", "nothing reads metrics in this cluster (give cluster.metrics: true)"),
     ("{at: 2m, metric: {name: '', value: 3}}", "a metric has a name"),
     ("{at: 2m, metric: {name: m}}", "a metric has one of 'value' and 'load'"),
-    ("{at: 2m, workload: {load: 3}}", "nobody sees 'load' without metrics (give cluster.metrics: true)"),
+    ("{at: 2m, workload: {load: 3}}", "nothing reads 'load' without metrics (give cluster.metrics: true)"),
     ("{at: 2m, clock: {actor: storage, offset: +-10s}}", "the duration -10s is negative"),
     ("{at: 2m, delete: {resource: pods, name: ''}}", "deletes either one name or what a selector matches"),
     ("{at: 2m, delete: {resource: pods, name: x, propagationPolicy: Now}}", "(one of: Background, Foreground, Orphan)"),
@@ -249,7 +261,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("step", "says"), BAD, ids=[says for _, says in BAD])
-def test_a_bad_step_is_one_error_with_its_place(tmp_path: Path, step: str, says: str) -> None:
+def test_wrong_step_is_one_error_with_its_place(tmp_path: Path, step: str, says: str) -> None:
     with pytest.raises(InputError) as caught:
         compiled(tmp_path, step)
     assert says in str(caught.value)
@@ -306,34 +318,36 @@ def test_a_bad_step_is_one_error_with_its_place(tmp_path: Path, step: str, says:
         ),
     ],
 )
-def test_what_can_never_be_is_refused(tmp_path: Path, steps: tuple[str, ...], says: str) -> None:
+def test_step_that_can_never_occur_or_act_is_rejected(
+    tmp_path: Path, steps: tuple[str, ...], says: str
+) -> None:
     with pytest.raises(InputError) as caught:
         compiled(tmp_path, *steps)
     assert says in str(caught.value)
 
 
 @pytest.mark.parametrize("flag", ["eviction-hard", "--eviction-hard"])
-def test_a_watch_of_process_numbers_may_be_written_with_dashes(tmp_path: Path, flag: str) -> None:
+def test_pid_pressure_accepts_the_flag_with_and_without_dashes(tmp_path: Path, flag: str) -> None:
     watched = f"cluster.nodes[0].flags.{flag}='pid.available<10%'"
     step = "{at: 2m, pressure: {nodes: {zone: a}, resource: pid, available: 9}}"
     (tmp_path / "s.yaml").write_text(f"{HEAD}    - {step}\n")
     assert len(load(tmp_path / "s.yaml", [watched]).steps) == 2
 
 
-def test_an_occurrence_may_be_followed_and_healed(tmp_path: Path) -> None:
+def test_occurrence_may_be_followed_and_healed(tmp_path: Path) -> None:
     again = "{at: 2m, name: on, every: 1m, times: 3, for: 5m, stall: {actor: storage}}"
     steps = compiled(
         tmp_path, again, "{after: end of on/2, compact: {}}", "{at: 4m, heal: {step: on/1}}"
     ).steps
     assert steps[2].start.after == "end of on/2"
-    assert steps[3].choices[0].action == plan.EndStep("on/1")
+    assert steps[3].choices[0].action == EndStep("on/1")
 
 
 @pytest.mark.parametrize(
     "rest",
     ["{at: 3m, heal: {step: on}}", "{at: 3m, heal: {nodes: {}}}", "{at: 3m, start: {actor: node-a-0}}"],
 )
-def test_an_end_may_be_waited_for_where_something_may_end_it(tmp_path: Path, rest: str) -> None:
+def test_step_may_wait_for_an_end_that_another_step_may_bring(tmp_path: Path, rest: str) -> None:
     on = "{at: 2m, name: on, crash: {actor: node-a-0}}"
     assert compiled(tmp_path, on, rest, "{after: end of on, compact: {}}").steps[3].start.after == "end of on"
 
@@ -356,7 +370,7 @@ POD = "{apiVersion: v1, kind: Pod, metadata: {name: db-x, labels: {app: db}}, sp
         ("nodes: {zone: a}", True),
     ],
 )
-def test_a_behaviour_of_pods_that_nobody_makes_is_refused(tmp_path: Path, which: str, found: bool) -> None:
+def test_workload_step_for_pods_that_never_exist_is_rejected(tmp_path: Path, which: str, found: bool) -> None:
     steps = f"{{at: 1m, apply: {{objects: [{POD}]}}}}", f"{{at: 2m, workload: {{{which}, ready: false}}}}"
     if found:
         assert len(compiled(tmp_path, *steps).steps) == 3

@@ -1,0 +1,44 @@
+"""Python's cyclic garbage collector during a run: switched off, or limited to young objects."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+NEVER_FULL = 1 << 30  # collections of young objects before a full one
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Switch the cyclic garbage collector off while a simulation runs.
+
+    The objects and the history of a cluster are acyclic, and a running cluster leaves no cycles
+    (`tests/cluster/faults/test_garbage.py`); only a crash of a process does, and its memory stays
+    until the end. One full collection took 4 % of the time of a run, repeated ones a fifth.
+    """
+    before = gc.isenabled()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        if before:
+            gc.enable()
+
+
+@contextmanager
+def young_collections() -> Iterator[None]:
+    """Limit the cyclic garbage collector to young objects while a cluster is served.
+
+    A full collection visits each object of the cluster: 280 to 480 ms every few seconds with 4,000
+    pods. Neither a cluster nor a request leaves cycles (`tests/cluster/faults/test_garbage.py`);
+    most cycles of libraries are found young.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(before[0], before[1], NEVER_FULL)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)

@@ -1,0 +1,46 @@
+"""loseLease: another holder takes the lease of a leader."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from sim.faults.shared.context import Context
+from sim.faults.shared.kinds import Action, Fault, Stage
+from sim.faults.shared.parameters import Strict
+
+
+class LoseLeaseParameters(Strict):
+    """The parameters of `loseLease`."""
+
+    component: Annotated[Literal["controller-manager", "scheduler"], Meta(description="The component.")]
+    holder: Annotated[str, Meta(description="The new holder of the lease.")] = "intruder"
+
+
+@dataclass(frozen=True, slots=True)
+class LoseLease(Action):
+    """The lease of a component's leader gets another holder."""
+
+    component: str
+    holder: str
+
+    def begin(self, stage: Stage, step: str) -> None:
+        """Write the holder by an API request."""
+        stage.cluster.admin.seize_lease(self.component, self.holder)
+
+
+def _check(_: Context, given: LoseLeaseParameters) -> LoseLease:
+    return LoseLease(given.component, given.holder)
+
+
+FAULT = Fault(
+    name="loseLease",
+    parameters=LoseLeaseParameters,
+    check=_check,
+    documentation="""
+Another holder takes the lease of the leading replica, by an API request.""",
+    example="""
+- {at: 5m, loseLease: {component: scheduler, holder: other}}""",
+)

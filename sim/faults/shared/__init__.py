@@ -1,0 +1,1 @@
+"""The common parts of the faults: definition, parameters, and the ledger."""

@@ -1,0 +1,202 @@
+"""workload: the programs in containers behave differently."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from msgspec import UNSET, Meta, UnsetType
+
+from sim.faults.shared.context import Context
+from sim.faults.shared.kinds import Ends, Fault, Imposed, Stage
+from sim.faults.shared.ledger import Aspect, Ledger
+from sim.faults.shared.parameters import Amount, Nodes, Strict
+
+_ExitCode = Annotated[int, Meta(ge=0, le=255)]
+
+
+class Workload(Strict):
+    """The parameters of `workload`."""
+
+    namespace: Annotated[str, Meta(description="Of the pods; empty: any.")] = ""
+    selector: Annotated[str, Meta(description="Labels of the pods, as `app=web`.")] = ""
+    name: Annotated[str, Meta(description="Prefix of the names of the pods.")] = ""
+    image: Annotated[str, Meta(description="Image of the containers.")] = ""
+    container: Annotated[str, Meta(description="Name of the containers.")] = ""
+    nodes: Annotated[Nodes | UnsetType, Meta(description="Only on these nodes; default everywhere.")] = UNSET
+    exit_after: Annotated[str | UnsetType, Meta(description="The program ends so long after its start.")] = (
+        UNSET
+    )
+    exit_code: Annotated[_ExitCode | UnsetType, Meta(description="Its exit code, with `exitAfter`.")] = UNSET
+    ready: Annotated[bool | UnsetType, Meta(description="`false`: every probe fails.")] = UNSET
+    ready_after: Annotated[
+        str | UnsetType, Meta(description="Probes fail until so long after the start of a container.")
+    ] = UNSET
+    start_error: Annotated[
+        str | UnsetType, Meta(description="Containers cannot be started, with this message.")
+    ] = UNSET
+    pull_error: Annotated[
+        str | UnsetType,
+        Meta(description="The image cannot be pulled, with this message; needs `image` only."),
+    ] = UNSET
+    stop: Annotated[
+        str | UnsetType, Meta(description="Time from SIGTERM to the end; `never` waits for SIGKILL.")
+    ] = UNSET
+    memory: Annotated[Amount | UnsetType, Meta(description="Working set of each container.")] = UNSET
+    log_rate: Annotated[Amount | UnsetType, Meta(description="Bytes a second that each container logs.")] = (
+        UNSET
+    )
+    cpu: Annotated[Amount | UnsetType, Meta(description="CPU that each container uses, for autoscaling.")] = (
+        UNSET
+    )
+    load: Annotated[
+        Amount | UnsetType, Meta(description="CPU that the ready pods of an autoscaler use together.")
+    ] = UNSET
+
+
+@dataclass(frozen=True, slots=True)
+class Behave(Imposed):
+    """How containers of matching pods behave; None means: by the profile of the node.
+
+    unready: True if probes fail
+    stop_us: time from SIGTERM to the end; -1 if only SIGKILL ends the program
+    """
+
+    nodes: tuple[str, ...]
+    namespace: str
+    labels: Mapping[str, str]
+    prefix: str
+    image: str
+    container: str
+    exit_after_us: int | None = None
+    exit_code: int | None = None
+    unready: bool | None = None
+    ready_after_us: int | None = None
+    start_error: str | None = None
+    pull_error: str | None = None
+    stop_us: int | None = None
+    memory: int | None = None
+    log_rate: int | None = None
+    cpu_milli: int | None = None
+    load_milli: int | None = None
+    picked: ClassVar[str] = "nodes"
+
+    def impose(self, stage: Stage, step: str) -> None:
+        """Containers behave so on each node; those that run already change too."""
+        kernel = stage.cluster.kernel
+        override = stage.cluster.container_override(
+            self._changes(),
+            namespace=self.namespace,
+            labels=self.labels,
+            pod_prefix=self.prefix,
+            image=self.image,
+            container=self.container,
+            pull_error=self.pull_error or "",
+            record=kernel.cause,
+            since_us=kernel.now_us,
+        )
+        for node in self.nodes:
+            stage.faults.impose(step, node, "behaviour", override)
+
+    def _changes(self) -> dict[str, Any]:
+        """The changes in the terms of `actors.node.runtime.profile.ContainerBehaviour`."""
+        changes: dict[str, Any] = {
+            "exit_after_us": self.exit_after_us,
+            "exit_code": self.exit_code,
+            "healthy_after_us": self.ready_after_us,
+            "start_error": self.start_error,
+            "memory_bytes": self.memory,
+            "log_rate": self.log_rate,
+            "cpu_milli": self.cpu_milli,
+            "load_milli": self.load_milli,
+        }
+        changes = {key: value for key, value in changes.items() if value is not None}
+        if self.unready is not None:
+            changes["unhealthy_after_us"] = 0 if self.unready else None
+        if self.stop_us is not None:
+            changes["stop_us"] = None if self.stop_us < 0 else self.stop_us
+        return changes
+
+
+def _check(context: Context, given: Workload) -> Behave:
+    changes = _changes(context, given)
+    _check_changes(context, given, changes)
+    prefix = given.name.removesuffix("*")  # elsewhere a name is a glob
+    if any(mark in prefix for mark in "*?["):
+        raise context.error("name", f"{given.name!r} is no beginning of a name")
+    return Behave(
+        nodes=context.nodes(given.nodes if isinstance(given.nodes, Nodes) else Nodes()),
+        namespace=given.namespace,
+        labels=context.labels(given.selector),
+        prefix=prefix,
+        image=given.image,
+        container=given.container,
+        **changes,
+    )
+
+
+def _changes(context: Context, given: Workload) -> dict[str, Any]:
+    """The changed fields of `Behave`; None where the step says nothing."""
+
+    def plain(value: Any) -> Any:
+        return None if value is UNSET else value
+
+    return {
+        "exit_after_us": context.optional_duration(given.exit_after, "exitAfter"),
+        "exit_code": plain(given.exit_code),
+        "unready": None if given.ready is UNSET else not given.ready,
+        "ready_after_us": context.optional_duration(given.ready_after, "readyAfter"),
+        "start_error": plain(given.start_error),
+        "pull_error": plain(given.pull_error),
+        "stop_us": -1 if given.stop == "never" else context.optional_duration(given.stop, "stop"),
+        "memory": context.bytes(given.memory, "memory") if isinstance(given.memory, Amount) else None,
+        "log_rate": context.bytes(given.log_rate, "logRate") if isinstance(given.log_rate, Amount) else None,
+        "cpu_milli": context.milli(given.cpu, "cpu") if isinstance(given.cpu, Amount) else None,
+        "load_milli": context.milli(given.load, "load") if isinstance(given.load, Amount) else None,
+    }
+
+
+def _check_changes(context: Context, given: Workload, changes: Mapping[str, Any]) -> None:
+    if all(change is None for change in changes.values()):
+        raise context.error(
+            "", "changes nothing", "give exitAfter, exitCode, ready, startError, pullError, …"
+        )
+    if changes["exit_code"] is not None and changes["exit_after_us"] is None:
+        raise context.error("exitCode", "'exitCode' has no effect without 'exitAfter'")
+    narrowed = given.namespace or given.selector or given.name or given.container
+    if changes["pull_error"] is not None and (not given.image or narrowed):
+        raise context.error("pullError", "an image fails for every pod", "give 'image' and no pods")
+    for key, shown in (("start_error", "startError"), ("pull_error", "pullError")):
+        if changes[key] == "":
+            raise context.error(shown, f"an empty {shown!r} is none", "give the error's words")
+    for key in ("cpu", "load"):
+        if changes[f"{key}_milli"] is not None and not context.known.metrics:
+            raise context.error(key, f"nothing reads {key!r} without metrics", "give cluster.metrics: true")
+
+
+def _settle(ledger: Ledger, name: str) -> None:
+    ledger.cluster.nodes[name].behave(ledger.values(name, "behaviour"))
+
+
+FAULT = Fault(
+    name="workload",
+    parameters=Workload,
+    check=_check,
+    ends=Ends.LATER,
+    documentation="""
+The programs in containers behave so from now on, those that run already too. The pods are chosen by namespace, selector,
+name, image, container and nodes; init containers only by their image or their name. Logs are rotated by the flags
+`container-log-max-size` and `container-log-max-files`. `cpu` and `load` need `cluster.metrics`.""",
+    example="""
+- {at: 2m, workload: {selector: app=web, exitAfter: 5s, exitCode: 1}, for: 5m}                      # crash loops
+- {at: 2m, workload: {namespace: default, name: web-, container: web, ready: false}, for: 5m}       # probes fail
+- {at: 2m, workload: {selector: app=web, readyAfter: 20s, stop: never, memory: 300Mi}}              # ignores SIGTERM
+- {at: 2m, workload: {selector: app=web, logRate: 200Mi}, for: 10m}
+- {at: 2m, workload: {selector: app=web, load: 3, cpu: 20m}}      # 3 CPUs among all ready pods, 20m each
+- {at: 2m, workload: {selector: app=web, startError: "no such file", nodes: {zone: a}}, for: 1m}
+- {at: 2m, workload: {image: "r/web:1", pullError: "manifest unknown"}, for: 5m}""",
+    aspects=(Aspect("behaviour", _settle),),
+    words={("unready", True): "not ready", ("unready", False): "ready", ("stop_us", -1): "never stops"},
+    amounts=("memory",),
+)

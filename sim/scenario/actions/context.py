@@ -1,0 +1,70 @@
+"""What the check of a user's action may ask, beside what the check of a fault may."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from sim.faults.shared.context import Context, Known
+from sim.scenario.read.source import Document, Path_
+
+
+class KnownObjects(Known, Protocol):
+    """What the steps of a scenario may name, its objects included.
+
+    objects: plural, namespace and name of each object that is made so far
+    """
+
+    objects: list[tuple[str, str, str]]
+
+    def add(self, objects: Sequence[Mapping[str, Any]]) -> None:
+        """Note objects that a step makes."""
+        ...
+
+
+class UserContext(Context, Protocol):
+    """The check of one step.  path: of the step's action in the document."""
+
+    path: Path_
+
+    @property
+    def known(self) -> KnownObjects:
+        """What the step may name."""
+        ...
+
+    @property
+    def document(self) -> Document:
+        """The scenario file."""
+        ...
+
+    def objects(self, files: Sequence[str], objects: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """The objects of an `apply` step, those of files first."""
+        ...
+
+    def manifest(self, value: Any, key: str) -> Mapping[str, Any]:
+        """One object that is written out in the scenario."""
+        ...
+
+
+def one_or_matching(context: Context, name: Any, selector: Any, verb: str) -> tuple[str, str]:
+    """Name and selector of a target, of which exactly one is given."""
+    if isinstance(name, str) == isinstance(selector, str) or name == "":
+        raise context.error("", f"{verb} either one name or what a selector matches")
+    return (name, "") if isinstance(name, str) else ("", selector)
+
+
+def check_object(
+    context: UserContext, resource: str, namespace: str, name: str, within: tuple[str, ...] = ()
+) -> None:
+    """Check that the scenario makes an object.  within: keys that lead to the parameters"""
+    plural = context.resource(resource, (*within, "resource")).plural
+    of_kind = [(space, one) for kind, space, one in context.known.objects if kind == plural]
+    if not of_kind:
+        raise context.error((*within, "resource"), f"no {plural} are made by this scenario")
+    if (namespace, name) not in of_kind:
+        near = ", ".join(f"{space}/{one}" for space, one in of_kind)
+        raise context.error(
+            (*within, "name"),
+            f"no {plural} {namespace}/{name} is made by this scenario",
+            f"there are: {near}",
+        )
