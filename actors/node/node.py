@@ -146,7 +146,7 @@ class Node:
 
     def shared_resource(self, resource: str) -> str:
         """The resource that is used under this name: `imagefs` may be the file system of the node."""
-        return shared(self.machine, resource)
+        return self.machine.shared(resource)
 
     def pressure(self, resource: str, available: int, ramp_us: int = 0) -> Ramp:
         """The use from outside of the pods that leaves this much available, given what is used now."""

@@ -37,6 +37,7 @@ from actors.node.pods.status_manager import status_patch
 from actors.scheduler.actor import user_of
 from actors.scheduler.attempt import Attempts, Placed
 from actors.scheduler.cluster import Cluster as View
+from actors.scheduler.plugins import SchedulerPlugin
 from actors.scheduler.pods import PodInfo, Template, binding
 from actors.scheduler.status import waits
 from actors.storage import Storage
@@ -80,6 +81,7 @@ class NewCluster(Protocol):
     admin: Admin
     admin_user: UserInfo
     plan: ClusterPlan
+    scheduler_plugins: tuple[SchedulerPlugin, ...]
 
     def compact(self, keep_us: int = 0) -> None:
         """Remove all history but that of the latest time."""

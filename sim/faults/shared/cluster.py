@@ -20,7 +20,7 @@ class MachineTarget(Protocol):
         """Replace the machine by a new one with an empty disk."""
         ...
 
-    def trouble(self, what: str, record: int) -> None:
+    def note_fault(self, what: str, record: int) -> None:
         """Note the trace record by which something is wrong; 0 if it is right again."""
         ...
 
