@@ -26,9 +26,9 @@ from msgspec.structs import replace
 from actors.apiserver.builtin.bootstrap import bootstrap
 from actors.apiserver.builtin.definition_controller import DefinitionKeeper
 from actors.apiserver.builtin.definitions import Definitions
+from actors.apiserver.builtin.endpoint_keeper import EndpointKeeper
 from actors.apiserver.builtin.flow_status import Dangling
 from actors.apiserver.caches.watch_caches import CachedRead, Caches
-from actors.apiserver.builtin.endpoint_keeper import EndpointKeeper
 from actors.apiserver.fairness import Seats
 from actors.apiserver.fast.base import Way
 from actors.apiserver.fast.coalesced_calls import offer_short_way

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from sim.api.schema.json_text import go_quote
-from sim.api.schema.scheme import Resource
+from sim.api.schema.resource import Resource
 
 Body = dict[str, Any]
 # Plain text of a 500 for a defect of the server: apiserver pkg/server/filters/wrap.go.

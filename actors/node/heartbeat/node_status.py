@@ -21,7 +21,7 @@ from actors.node.pods.pod_status import image_id
 from actors.node.pods.status_manager import condition_order
 from actors.node.runtime.machine import RUNTIME, RUNTIME_VERSION, Machine
 from actors.node.runtime.profile import NodeSpec
-from sim.api.kinds.validation.resources import is_extended
+from sim.api.kinds.common.resources import is_extended
 from sim.ident import Names
 from sim.options.cloud import provider_id
 from sim.options.node_agent import NodeAgentOptions

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import msgspec
 
-from sim.api.schema.scheme import Resource
+from sim.api.schema.resource import Resource
 from sim.api.types import Obj
 
 

@@ -27,7 +27,7 @@ from sim.api.ownership.differences import bound, own_address
 from sim.api.ownership.field_sets import NOTHING, Tree
 from sim.api.ownership.typed_values import go_value, type_errors
 from sim.api.schema import field_validation as fieldvalidation
-from sim.api.schema.scheme import Resource
+from sim.api.schema.resource import Resource
 from sim.api.store import Get, Item
 from sim.api.types import Json, Obj
 from sim.api.verbs import single as verbs

@@ -18,7 +18,7 @@ from actors.apiserver.builtin.bootstrap import bootstrap
 from actors.apiserver.handlers import PLAIN
 from actors.apiserver.rules import Machinery
 from actors.storage import MemoryStore
-from sim.api.kinds.forms import conversion as forms
+from sim.api.kinds import conversion as forms
 from sim.api.ownership import managed
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Reply, Request, UserInfo

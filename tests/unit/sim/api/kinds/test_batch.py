@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sim.api.kinds.defaults.core import apply_defaults
+from sim.api.kinds.defaults import apply_defaults
 from sim.api.kinds.strategies import for_create, warnings_of
-from sim.api.kinds.tables.core import cells
+from sim.api.kinds.tables import cells
 from sim.api.kinds.validation import validate_create, validate_update
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Obj
@@ -16,13 +16,15 @@ from sim.ident import NAMES
 
 NAMING = NAMES["kubernetes"]
 SCHEME = Scheme(NAMING)
+CRON_JOBS = SCHEME.resource("cronjobs")
 TEMPLATE: Obj = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
 
 
 def made(resource: str, spec: Obj, **meta: Any) -> Obj:
     """An object as it comes to validation."""
     obj = {"metadata": {"name": "x", "namespace": "d", "uid": "u", **meta}, "spec": spec}
-    return for_create(resource, apply_defaults(SCHEME.resource(resource), obj), NAMING)
+    found = SCHEME.resource(resource)
+    return for_create(found, apply_defaults(found, obj), NAMING)
 
 
 def problems(resource: str, obj: Obj, old: Obj | None = None) -> list[str]:
@@ -121,6 +123,9 @@ def test_tables_tell_how_far_a_job_and_a_quota_are() -> None:
 
 
 def test_a_zone_inside_a_schedule_is_warned_of() -> None:
-    (text,) = warnings_of("cronjobs", {"spec": {"schedule": "TZ=UTC * * * * *"}}, NAMING)
+    (text,) = warnings_of(CRON_JOBS, {"spec": {"schedule": "TZ=UTC * * * * *"}}, None, NAMING, False)
     assert text.startswith("CRON_TZ or TZ used in spec.spec.schedule is not officially supported")
-    assert warnings_of("cronjobs", {"spec": {"schedule": "* * * * *", "timeZone": "UTC"}}, NAMING) == ()
+    assert (
+        warnings_of(CRON_JOBS, {"spec": {"schedule": "* * * * *", "timeZone": "UTC"}}, None, NAMING, False)
+        == []
+    )

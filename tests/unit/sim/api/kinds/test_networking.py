@@ -1,7 +1,7 @@
 """Ingresses, their classes, NetworkPolicies, RuntimeClasses and PodTemplates; the recorded answers are in
 test_validation_golden."""
 
-from sim.api.kinds.tables.core import row
+from sim.api.kinds.tables import row
 from sim.api.kinds.validation import validate_create, validate_update
 from sim.api.schema.scheme import Scheme
 from sim.ident import NAMES

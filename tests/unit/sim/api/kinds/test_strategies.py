@@ -9,17 +9,19 @@ from uuid import UUID
 import pytest
 
 from sim.api.generated_names import ALPHABET, generated_name, new_uid
+from sim.api.kinds.core.pod.kind import qos_class
 from sim.api.kinds.strategies import (
     for_create,
-    for_finalize,
     for_status,
+    for_subresource,
     for_update,
     keep_system_fields,
-    qos_class,
 )
+from sim.api.schema.scheme import Scheme
 from sim.ident import NAMES
 
 ORCH = NAMES["orch"]
+RESOURCE = Scheme(ORCH).resource
 
 
 def obj(spec: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
@@ -28,17 +30,17 @@ def obj(spec: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
 
 def test_a_status_given_at_creation_is_dropped_but_a_nodes_is_kept() -> None:
     given = obj(status={"replicas": 9})
-    assert for_create("replicasets", given, ORCH)["status"] == {"replicas": 0}
-    assert for_create("nodes", given, ORCH)["status"] == {"replicas": 9}
+    assert for_create(RESOURCE("replicasets"), given, ORCH)["status"] == {"replicas": 0}
+    assert for_create(RESOURCE("nodes"), given, ORCH)["status"] == {"replicas": 9}
     assert given["status"] == {"replicas": 9}
 
 
 def test_a_namespace_gets_its_finalizer_and_label_and_loses_them_by_finalize_only() -> None:
-    made = for_create("namespaces", obj(), ORCH)
+    made = for_create(RESOURCE("namespaces"), obj(), ORCH)
     assert made["spec"]["finalizers"] == [ORCH.finalizer_namespace]
     assert made["metadata"]["labels"] == {ORCH.label_metadata_name: "x"}
-    assert for_update("namespaces", {**made, "spec": {}}, made, ORCH)["spec"] == made["spec"]
-    assert for_finalize({**made, "spec": {}}, made, ORCH)["spec"] == {}
+    assert for_update(RESOURCE("namespaces"), {**made, "spec": {}}, made, ORCH)["spec"] == made["spec"]
+    assert for_subresource(RESOURCE("namespaces"), "finalize", {**made, "spec": {}}, made, ORCH)["spec"] == {}
 
 
 @pytest.mark.parametrize(
@@ -58,16 +60,16 @@ def test_generation_counts_what_the_kind_says(plural: str, change: dict[str, Any
     meta = {k: v for k, v in change.items() if k in ("annotations", "labels")}
     rest = {k: v for k, v in change.items() if k not in meta}
     new = {**old, **rest, "metadata": {**old["metadata"], **meta}}
-    assert for_update(plural, new, old, ORCH)["metadata"]["generation"] == (4 if counts else 3)
+    assert for_update(RESOURCE(plural), new, old, ORCH)["metadata"]["generation"] == (4 if counts else 3)
 
 
 def test_a_status_write_changes_status_and_a_deployments_labels_stay() -> None:
     old = obj({"replicas": 1}, status={"a": 1})
     new = {**obj({"replicas": 2}, status={"a": 2}), "metadata": {**old["metadata"], "labels": {"x": "y"}}}
-    done = for_status("deployments", new, old, ORCH)
+    done = for_status(RESOURCE("deployments"), new, old, ORCH)
     assert (done["spec"], done["status"]) == ({"replicas": 1}, {"a": 2})
     assert "labels" not in done["metadata"]
-    assert for_status("replicasets", new, old, ORCH)["metadata"]["labels"] == {"x": "y"}
+    assert for_status(RESOURCE("replicasets"), new, old, ORCH)["metadata"]["labels"] == {"x": "y"}
 
 
 def test_system_fields_left_out_or_changed_by_a_client_come_back() -> None:
@@ -134,9 +136,11 @@ def test_fields_of_pods_whose_features_are_off_are_dropped() -> None:
         "nodeName": "n",
     }
     template = {"template": {"spec": spec}}
-    assert for_create("pods", obj(spec), ORCH)["spec"] == wanted
-    assert for_create("deployments", obj(template), ORCH)["spec"]["template"]["spec"] == wanted
-    job = for_create("cronjobs", obj({"jobTemplate": {"spec": template}}), ORCH)["spec"]["jobTemplate"]
+    assert for_create(RESOURCE("pods"), obj(spec), ORCH)["spec"] == wanted
+    assert for_create(RESOURCE("deployments"), obj(template), ORCH)["spec"]["template"]["spec"] == wanted
+    job = for_create(RESOURCE("cronjobs"), obj({"jobTemplate": {"spec": template}}), ORCH)["spec"][
+        "jobTemplate"
+    ]
     assert job["spec"]["template"]["spec"] == wanted
 
 
@@ -145,7 +149,7 @@ def test_an_object_that_has_such_a_field_keeps_it_and_may_change_it(given: dict[
     old = obj({"template": {"spec": {"topologySpreadConstraints": [{**SPREAD, **given}]}}})
     both: dict[str, Any] = {**SPREAD, "minDomains": 5, "nodeTaintsPolicy": "Ignore"}
     new = obj({"template": {"spec": {"topologySpreadConstraints": [{**both, **given}]}}})
-    (kept,) = for_update("deployments", new, old, ORCH)["spec"]["template"]["spec"][
+    (kept,) = for_update(RESOURCE("deployments"), new, old, ORCH)["spec"]["template"]["spec"][
         "topologySpreadConstraints"
     ]
     assert kept == {**{k: v for k, v in both.items() if k in SPREAD or k in given}, **given}
@@ -156,22 +160,23 @@ def test_fields_of_sets_and_jobs_whose_features_are_off_are_dropped() -> None:
         "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"},
         "updateStrategy": {"rollingUpdate": {"partition": 1, "maxUnavailable": 2}},
     }
-    made = for_create("statefulsets", obj(spec), ORCH)["spec"]
+    made = for_create(RESOURCE("statefulsets"), obj(spec), ORCH)["spec"]
     assert made == {"updateStrategy": {"rollingUpdate": {"partition": 1}}}
-    assert for_update("statefulsets", obj(spec), obj(spec), ORCH)["spec"] == spec
-    assert for_create("statefulsets", obj(spec), ORCH, ("MaxUnavailableStatefulSet",))["spec"] == {
+    assert for_update(RESOURCE("statefulsets"), obj(spec), obj(spec), ORCH)["spec"] == spec
+    assert for_create(RESOURCE("statefulsets"), obj(spec), ORCH, ("MaxUnavailableStatefulSet",))["spec"] == {
         "updateStrategy": spec["updateStrategy"]
     }
     job = obj({"podFailurePolicy": {"rules": []}, "suspend": True})
     assert (
-        for_update("jobs", job, obj({"suspend": True}), ORCH, ("JobPodFailurePolicy",))["spec"] == job["spec"]
+        for_update(RESOURCE("jobs"), job, obj({"suspend": True}), ORCH, ("JobPodFailurePolicy",))["spec"]
+        == job["spec"]
     )
-    assert for_update("jobs", job, obj({"suspend": True}), ORCH)["spec"] == {"suspend": True}
+    assert for_update(RESOURCE("jobs"), job, obj({"suspend": True}), ORCH)["spec"] == {"suspend": True}
 
 
 def test_what_has_no_such_field_is_the_same_object_afterwards() -> None:
     spec = {"topologySpreadConstraints": [SPREAD], "containers": [{"name": "c"}]}
-    assert for_create("pods", obj(spec), ORCH)["spec"] is spec
+    assert for_create(RESOURCE("pods"), obj(spec), ORCH)["spec"] is spec
 
 
 def test_the_older_topology_of_endpoints_is_not_written():
@@ -181,7 +186,9 @@ def test_the_older_topology_of_endpoints_is_not_written():
         "addressType": "IPv4",
         "endpoints": [point, {"addresses": ["10.1.2.4"]}],
     }
-    made = for_create("endpointslices", given, NAMES["kubernetes"])
+    made = for_create(RESOURCE("endpointslices"), given, NAMES["kubernetes"])
     assert made["endpoints"] == [{"addresses": ["10.1.2.3"]}, {"addresses": ["10.1.2.4"]}]
-    assert for_update("endpointslices", given, made, NAMES["orch"])["endpoints"] == made["endpoints"]
+    assert (
+        for_update(RESOURCE("endpointslices"), given, made, NAMES["orch"])["endpoints"] == made["endpoints"]
+    )
     assert "deprecatedTopology" in given["endpoints"][0]

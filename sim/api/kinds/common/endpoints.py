@@ -1,0 +1,28 @@
+"""Rules that Endpoints and EndpointSlices share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sim.api.kinds.common import text
+from sim.api.kinds.common.errors import Errors, invalid, required, unsupported
+from sim.api.kinds.common.pods.containers import PROTOCOLS
+from sim.api.types import Obj
+
+
+def identities(*lists: Any) -> frozenset[int]:
+    """The objects in lists that have passed before: of a thousand addresses mostly one is new.  Membership only."""
+    return frozenset(id(value) for values in lists for value in values)
+
+
+def protocol_errors(port: Obj, at: str) -> Errors:
+    """That of the transport, which is to be there, and that of the application."""
+    protocol, application = port.get("protocol"), port.get("appProtocol")
+    errors: Errors = []
+    if not protocol:
+        errors.append(required(f"{at}.protocol"))
+    elif protocol not in PROTOCOLS:
+        errors.append(unsupported(f"{at}.protocol", protocol, PROTOCOLS))
+    if application is not None:
+        errors += [invalid(f"{at}.appProtocol", application, p) for p in text.qualified_name(application)]
+    return errors
