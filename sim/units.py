@@ -130,6 +130,15 @@ def _quoted_letter(letter: str) -> str:
     return "".join(f"\\x{byte:02x}" for byte in letter.encode("utf-8", "replace"))
 
 
+def format_instant(us: int) -> str:
+    """A virtual time as a clock shows it, without a fraction that is zero: "2m00s", "1h02m03.5s"."""
+    minutes, rest = divmod(us, MINUTE)
+    hours, minutes = divmod(minutes, 60)
+    whole, fraction = divmod(rest, SECOND)
+    seconds = f"{whole:02d}" + (f".{fraction:06d}".rstrip("0") if fraction else "")
+    return f"{hours}h{minutes:02d}m{seconds}s" if hours else f"{minutes}m{seconds}s"
+
+
 def format_duration(us: int) -> str:
     """Go's Duration.String: "1h2m3.5s", "1.5ms", "10µs", "0s"."""
     if us == 0:

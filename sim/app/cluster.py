@@ -57,6 +57,7 @@ from sim.errors import InputError, suggestion
 from sim.ident import NAMES
 from sim.kernel import DEFAULT_EPOCH_US, NEVER_US, Actor, Context, Kernel, Operation, Supervisor, Trace
 from sim.kernel import Rule as NetworkRule
+from sim.report import pod_state
 from sim.report.changes import Chronicle
 from sim.scenario.plan.compile import NODES_MAX
 from sim.scenario.plan.own_kinds import kind_remedy, resource_named
@@ -439,12 +440,12 @@ class Cluster:
         return cancel
 
     def counts(self) -> dict[str, int]:
-        """Nodes, nodes ready, pods, pods running: for a progress display."""
+        """Nodes, nodes ready, pods, pods running (see `pod_state`): for a progress display."""
         store = self.storage.store
         nodes = store.bucket(self.scheme.resource("nodes").prefix).items
         pods = store.bucket(self.scheme.resource("pods").prefix).items
         ready = sum(is_ready(item.obj) for item in nodes.values())
-        running = sum(item.peek("status", "phase") == "Running" for item in pods.values())
+        running = sum(pod_state(item) == "running" for item in pods.values())
         return {"nodes": len(nodes), "ready": ready, "pods": len(pods), "running": running}
 
     # --- faults -------------------------------------------------------------------------------------------

@@ -3,6 +3,9 @@
 An expectation watches commits as they happen and gives a `Verdict` at the end.  Times are measured from the step
 named by `after` (its first occurrence), or from the start of the run.
 
+A condition that holds already when the window opens is measured as 0 s, and the words of the verdict say so ("held
+already at 2m00s", in virtual time): nothing in the window made it hold.
+
 Holds: a verdict depends on the committed objects and their times only.  A condition is tested after every commit
 that could change it, at a cost proportional to that one object (`Tally`), not to the cluster.
 """
@@ -23,7 +26,7 @@ from sim.check.over import Bounds, parse_over
 from sim.check.tally import Matter, Tally, parse_matter, seen_by
 from sim.check.world import World, split_key
 from sim.ident import Names
-from sim.units import parse_duration_us
+from sim.units import format_instant, parse_duration_us
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +186,11 @@ def _shown(us: int) -> str:
     return f"{us / 1e6:.2f}s"
 
 
+def _held_already(at_us: int) -> str:
+    """The words for a condition that held when the window opened, at a virtual time."""
+    return f"held already at {format_instant(at_us)}"
+
+
 class Within(Expectation):
     """The first time a condition holds (for "each": the time of every object) lies in an interval."""
 
@@ -202,11 +210,13 @@ class Within(Expectation):
         self.each = isinstance(matter, Condition) and matter.each
         self.first_us: int | None = None
         self.times: dict[str, int] = {}
+        self.held_at_open = 0  # objects, or conditions, that held when the window opened
 
     def open(self, at_us: int) -> None:
         if self.each and self.tally is not None:
             self.times = {key: at_us for key, true in self.tally.state.items() if true}
         self._look(at_us)
+        self.held_at_open = len(self.times) if self.each else int(self.first_us is not None)
 
     def take(self, world: World, resource: str, change: Change) -> None:
         if self.first_us is not None and not self.each:
@@ -238,15 +248,30 @@ class Within(Expectation):
             times = [self.since_us(at) for at in self.times.values()]
             missing = self.tally.selected - len([key for key in self.tally.state if key in self.times])
             ok = not self._judges or (bool(times) and not missing and all(map(self._inside, times)))
-            text = f"{_shown(min(times))} to {_shown(max(times))}" if times else "never"
-            text += f", {missing} never" if missing and times else ""
+            values = tuple(at / 1e6 for at in times)
             return Verdict(
-                self.name, ok, text, self._wanted(), tuple(at / 1e6 for at in times), missing=missing
+                self.name, ok, self._each_measured(times, missing), self._wanted(), values, missing=missing
             )
         if self.first_us is None:
             return Verdict(self.name, not self._judges, "never", self._wanted(), missing=1)
         took = self.since_us(self.first_us)
-        return Verdict(self.name, self._inside(took), _shown(took), self._wanted(), (took / 1e6,))
+        text = _held_already(self.first_us) if self.held_at_open else _shown(took)
+        return Verdict(self.name, self._inside(took), text, self._wanted(), (took / 1e6,))
+
+    def _each_measured(self, times: Sequence[int], missing: int) -> str:
+        """The times of all objects in words, how many objects held when the window opened, and how many never did."""
+        if not times:
+            return "never"
+        at_open = self.held_at_open
+        parts = []
+        if at_open < len(times):
+            parts.append(f"{_shown(min(times))} to {_shown(max(times))}")
+        if at_open:
+            already = _held_already(self.from_us or 0)
+            parts.append(already if at_open == len(times) else f"{at_open} {already}")
+        if missing:
+            parts.append(f"{missing} never")
+        return ", ".join(parts)
 
     @property
     def _judges(self) -> bool:
@@ -275,10 +300,11 @@ class Never(Expectation):
         self.first: tuple[int, str] | None = None
         self.times = 0
         self.held = False  # a condition that goes on is one time
+        self.held_at_open = False
 
     def open(self, at_us: int) -> None:
         if self.tally is not None and self.tally.holds:
-            self.held = True
+            self.held = self.held_at_open = True
             self._note(at_us)
 
     def take(self, world: World, resource: str, change: Change) -> None:
@@ -300,6 +326,11 @@ class Never(Expectation):
         if self.first is None:
             return self.unopened("never") or Verdict(self.name, True, "never", "never")
         at_us, key = self.since_us(self.first[0]), self.first[1]
+        if self.held_at_open:
+            often = f"{self.times} times, first " if self.times > 1 else ""
+            return Verdict(
+                self.name, False, f"{often}{_held_already(self.first[0])}", "never", (at_us / 1e6,)
+            )
         often = "once, at" if self.times == 1 else f"{self.times} times, first at"
         what = f" ({'/'.join(filter(None, split_key(key)))})" if key else ""
         return Verdict(self.name, False, f"{often} {_shown(at_us)}{what}", "never", (at_us / 1e6,))
@@ -313,10 +344,11 @@ class Always(Expectation):
         self.matter = parse_condition(spec.always, names)
         self.tally = Tally(self.matter)
         self.broken_us: int | None = None
+        self.broken_at_open = False
 
     def open(self, at_us: int) -> None:
         if not self.tally.holds:
-            self.broken_us = at_us
+            self.broken_us, self.broken_at_open = at_us, True
 
     def take(self, world: World, resource: str, change: Change) -> None:
         if not self.tally.see(world, resource, change):
@@ -328,7 +360,12 @@ class Always(Expectation):
         if unopened := self.unopened("always"):
             return unopened
         broken_us = self.broken_us
-        text = "always" if broken_us is None else f"not at {_shown(self.since_us(broken_us))}"
+        if broken_us is None:
+            text = "always"
+        elif self.broken_at_open:
+            text = f"did not hold at {format_instant(broken_us)}, when the window opened"
+        else:
+            text = f"not at {_shown(self.since_us(broken_us))}"
         return Verdict(self.name, broken_us is None, text, "always")
 
 
@@ -341,10 +378,11 @@ class Eventually(Expectation):
         self.matter = parse_matter(spec.eventually, names)
         self.tally = Tally(self.matter) if isinstance(self.matter, Condition) else None
         self.first_us: int | None = None
+        self.held_at_open = False
 
     def open(self, at_us: int) -> None:
         if self.tally is not None and self.tally.holds:
-            self.first_us = at_us
+            self.first_us, self.held_at_open = at_us, True
 
     def take(self, world: World, resource: str, change: Change) -> None:
         if self.first_us is not None:
@@ -364,9 +402,8 @@ class Eventually(Expectation):
         if self.first_us is None:
             return Verdict(self.name, False, "never", wanted, missing=1)
         took = self.since_us(self.first_us)
-        return Verdict(
-            self.name, self.by_us is None or took <= self.by_us, _shown(took), wanted, (took / 1e6,)
-        )
+        text = _held_already(self.first_us) if self.held_at_open else _shown(took)
+        return Verdict(self.name, self.by_us is None or took <= self.by_us, text, wanted, (took / 1e6,))
 
 
 class Count(Expectation):
@@ -430,6 +467,7 @@ class Order(Expectation):
         self.matter = self.parts[0]
         self.tallies = [Tally(part) if isinstance(part, Condition) else None for part in self.parts]
         self.first_us: list[int | None] = [None] * len(self.parts)
+        self.held_at_open = [False] * len(self.parts)
 
     def matters(self) -> Sequence[Condition | Matter]:
         return self.parts
@@ -437,7 +475,7 @@ class Order(Expectation):
     def open(self, at_us: int) -> None:
         for index, tally in enumerate(self.tallies):
             if tally is not None and tally.holds:
-                self.first_us[index] = at_us
+                self.first_us[index], self.held_at_open[index] = at_us, True
 
     def take(self, world: World, resource: str, change: Change) -> None:
         for index, (part, tally) in enumerate(zip(self.parts, self.tallies, strict=True)):
@@ -455,12 +493,18 @@ class Order(Expectation):
     def judge(self, end_us: int) -> Verdict:
         times = [at for at in self.first_us if at is not None]
         ok = len(times) == len(self.parts) and times == sorted(times)
-        text = ", ".join("never" if at is None else _shown(self.since_us(at)) for at in self.first_us)
+        text = ", ".join(self._part_measured(index) for index in range(len(self.parts)))
         known = takewhile(
             lambda at: at is not None, self.first_us
         )  # by their place, so up to the first that is not
         values = tuple(self.since_us(at) / 1e6 for at in known if at is not None)
         return Verdict(self.name, ok, text, "in this order", values)
+
+    def _part_measured(self, index: int) -> str:
+        at_us = self.first_us[index]
+        if at_us is None:
+            return "never"
+        return _held_already(at_us) if self.held_at_open[index] else _shown(self.since_us(at_us))
 
 
 # What is read by one kind only: attribute -> (key in the file, kind).

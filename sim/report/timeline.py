@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sim.api.objects import condition_status
-from sim.api.store import Change
+from sim.api.store import Change, Item
 from sim.ident import Names
 
 Obj = dict[str, Any]
@@ -59,7 +59,7 @@ class Timeline:
     """Collects the series of a run.
 
     nodes: zone → state ("ready", "not ready", "unknown") → series; taints: zone → NoExecute-tainted nodes
-    pods: state ("pending", "running", "terminating", "failed", "succeeded") → series
+    pods: state (see `pod_state`: "pending", "running", "terminating", "failed", "succeeded") → series
     evictions: (time, zone) of every pod marked deleted; reigns: leaders in turn
     resources: whose commits to show it
     steps: (time, name, kind); ends: when the fault of a step ended, by its name
@@ -128,9 +128,8 @@ class Timeline:
         return any(taint["effect"] == "NoExecute" for taint in taints)
 
     def _see_pod(self, change: Change) -> None:
-        obj = change.item.obj
         before = self._pod_state.pop(change.item.key, None)
-        after = None if change.deleted else _pod_state(obj)
+        after = None if change.deleted else pod_state(change.item)
         if before != after:
             if before is not None:
                 self.pods.setdefault(before, Series()).add(change.at_us, -1)
@@ -138,7 +137,7 @@ class Timeline:
                 self.pods.setdefault(after, Series()).add(change.at_us, +1)
             if before != "terminating" and (after == "terminating" or change.deleted):
                 self.evictions.append(
-                    (change.at_us, self._zone.get((obj.get("spec") or {}).get("nodeName", ""), ""))
+                    (change.at_us, self._zone.get(change.item.peek("spec", "nodeName") or "", ""))
                 )
         if after is not None:
             self._pod_state[change.item.key] = after
@@ -156,10 +155,14 @@ def _ready(node: Obj) -> str:
     return {"True": "ready", "False": "not ready", "": "not ready"}.get(status, "unknown")
 
 
-def _pod_state(pod: Obj) -> str:
-    if "deletionTimestamp" in pod["metadata"]:
+def pod_state(item: Item) -> str:
+    """The state by which every display counts a pod: its phase, or "terminating" once it is marked for deletion.
+
+    So a running pod has the phase Running and no deletion timestamp, as in the STATUS column of kubectl.
+    """
+    if item.peek("metadata", "deletionTimestamp") is not None:
         return "terminating"
-    return str((pod.get("status") or {}).get("phase", "Pending")).lower()
+    return str(item.peek("status", "phase") or "Pending").lower()
 
 
 def sparkline(series: Mapping[str, Series], wanted: str, end_us: int, width: int) -> str:

@@ -25,7 +25,7 @@ from sim.ident import NAMES
 from sim.kernel import NEVER_US, Operation
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
-from sim.wire.http.app import OPENED, PEER, make_app
+from sim.wire.http.app import OPENED, PEER, Application
 from sim.wire.http.body import BODY_MAX
 from sim.wire.http.protobuf import decode
 from sim.wire.http.server import serve
@@ -56,7 +56,7 @@ async def served(
         cluster.kernel.set_rate(pace)
         if pace:
             cluster.kernel.set_goal(NEVER_US)
-        app = make_app(make_front(cluster, TOKENS, "127.0.0.1"))
+        app = Application(make_front(cluster, TOKENS, "127.0.0.1"))
         port = await nursery.start(serve, app, "127.0.0.1", 0, context, connections_max)
         scheme = "https" if context else "http"
         async with httpx.AsyncClient(
@@ -167,7 +167,7 @@ async def test_a_backlog_of_a_watch_is_written_part_by_part_as_its_client_takes_
             "headers": [(b"authorization", b"Bearer root")],
             "extensions": {PEER: None, OPENED: []},
         }
-        nursery.start_soon(make_app(make_front(cluster, TOKENS, "127.0.0.1")), scope, receive, send)
+        nursery.start_soon(Application(make_front(cluster, TOKENS, "127.0.0.1")), scope, receive, send)
         with trio.fail_after(5):
             await begun.wait()
         for letter in letters:
@@ -731,3 +731,18 @@ async def test_a_token_that_is_bound_to_a_pod_ends_with_it() -> None:
         assert (await client.get(MAPS, headers=bound)).status_code == 200
         await client.delete(f"{PODS}/p")
         assert (await client.get(MAPS, headers=bound)).status_code == 401
+
+
+async def test_only_paths_below_the_prefix_of_pages_are_routed_by_quart() -> None:
+    async with Cluster() as cluster:
+        app = Application(make_front(cluster, TOKENS, "127.0.0.1"), pages="/pages/")
+
+        @app.get("/pages/hello")
+        async def hello() -> str:
+            return "hello"
+
+        client = app.test_client()
+        assert await (await client.get("/pages/hello")).get_data(as_text=True) == "hello"
+        assert (await client.get("/pages/other")).status_code == 404
+        answer = await client.get("/hello", headers={"Authorization": "Bearer nobody"})
+        assert answer.status_code == 401

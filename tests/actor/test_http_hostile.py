@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from actors.apiserver.handlers import Handlers
 from sim.api import status
 from sim.api.kinds.common.resources import pages
-from sim.wire.http import app
+from sim.wire.http import app, rendering
 from sim.wire.http.yaml_json import NODES_MAX
 from tests.actor.test_http import JSON, MAPS, N, config_map, served
 from tests.unit.sim.wire.http.test_protobuf import body, put
@@ -64,6 +65,24 @@ async def test_large_body_is_converted_on_a_thread(monkeypatch: pytest.MonkeyPat
         assert sizes == [1]
 
 
+async def test_long_list_is_printed_as_yaml_on_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = []
+    dump = rendering.dump_yaml
+
+    def seen(value: Any) -> bytes:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return dump(value)
+
+    monkeypatch.setattr(rendering, "dump_yaml", seen)
+    async with served() as (_, client):
+        for count in (1, 20):
+            for n in range(count):
+                await client.post(MAPS, json=config_map(f"a{n}"))
+            listed = await client.get(MAPS, headers={"Accept": N.media_yaml})
+            assert listed.text.count("name: a") == count
+        assert threads == [True, False]
+
+
 @pytest.mark.parametrize("accept", [f"{N.media_protobuf}, */*", f"{N.media_protobuf},{N.media_json}", "*/*"])
 @pytest.mark.parametrize("path", ["/version", "/"])
 async def test_document_without_a_kind_is_json_whatever_is_preferred(path: str, accept: str) -> None:
@@ -107,7 +126,7 @@ async def test_defect_of_the_server_is_one_log_line_and_upstreams_500(
         if where == "verb":
             monkeypatch.setattr(Handlers, "steps", raising)
         else:
-            monkeypatch.setattr(app.rendering, "render", raising)
+            monkeypatch.setattr(app.rendering, "prepare", raising)
         with caplog.at_level(logging.ERROR):
             answer = await client.get(MAPS)
         assert (answer.status_code, answer.text) == (500, status.PANIC)

@@ -119,7 +119,11 @@ async def test_custom_resource_below_watch_is_watched_whatever_the_method() -> N
     [
         ("/api/v1/nodes/none/status", "Node", "v1"),
         ("/api/v1/namespaces/none/status", "Namespace", "v1"),
-        ("/api/v1/namespaces/default/services/none/status", "Service", "v1"),
+        (
+            "/apis/networking.k8s.io/v1/namespaces/default/ingresses/none/status",
+            "Ingress",
+            "networking.k8s.io/v1",
+        ),
         ("/api/v1/namespaces/default/pods/none/ephemeralcontainers", "Pod", "v1"),
         (f"{BASE}/none/status", "Widget", f"{GROUP}/v1"),
     ],
@@ -134,6 +138,21 @@ async def test_apply_to_subresource_of_absent_object_is_not_found(path: str, kin
             refused = await client.patch(f"{path}{query}", json=body, headers={"Content-Type": media})
             assert (refused.status_code, refused.json()["reason"]) == (404, "NotFound")
         assert (await client.get(path.rpartition("/")[0])).status_code == 404
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+async def test_status_of_absent_service_creates_it_as_its_kind_allows_creates_by_put(method: str) -> None:
+    path = "/api/v1/namespaces/default/services/s"
+    headers = {"Content-Type": N.media_apply_patch if method == "PATCH" else N.media_json}
+    head = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
+    async with served() as (_, client):
+        for spec, code in ({}, 422), ({"ports": [{"port": 80}]}, 201):
+            body = json.dumps({**head, "spec": spec}).encode()
+            made = await client.request(
+                method, f"{path}/status?fieldManager=m", content=body, headers=headers
+            )
+            assert made.status_code == code
+        assert (await client.get(path)).json()["spec"]["clusterIP"]
 
 
 @pytest.mark.parametrize("subresource", ["", "/status"])

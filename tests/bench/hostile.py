@@ -23,7 +23,7 @@ from typing import Any
 from sim.api.protobuf.wire import part, varint
 from sim.ident import NAMES
 from sim.statistics import quantile
-from tests.bench.served import Server, served
+from tests.bench.serving import Server, served
 from tests.bench.timing import machine
 
 N = NAMES["kubernetes"]

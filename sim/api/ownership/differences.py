@@ -489,6 +489,9 @@ def _set_below(node: SchemaNode, value: Any) -> Tree | None:
     return intern(out) if out else None
 
 
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
+
 def path_element(node: SchemaNode, item: Any) -> str:
     """Path element of a list item: its keys (with their defaults) in a map list, itself in a set."""
     if node.list_map_keys and isinstance(item, dict):
@@ -513,7 +516,7 @@ def _value_element(value: str | int) -> str:
 
 
 def _json(value: Json) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return _encode(value)
 
 
 # --- an object's own element ------------------------------------------------------------------------------

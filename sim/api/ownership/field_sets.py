@@ -25,14 +25,19 @@ SELF = "."
 
 # Sets of one cluster are few (one per shape of object and writer); the bound only guards against odd loads.
 _TREES_MAX = 50_000
+_FIELDS_MAX = 500_000  # of all trees together: one body can have 50,000
 _RESULTS_MAX = 50_000
 
 _trees: dict[tuple[Any, ...], Tree] = {}
 _results: dict[tuple[Any, int, int], tuple[Tree, Tree, Tree | None]] = {}
 
 
+_fields_held = 0
+
+
 def intern(fields: Tree) -> Tree:
     """The shared tree equal to `fields`, whose values are interned already."""
+    global _fields_held
     if not fields:
         return LEAF
     given = (*fields, *map(id, fields.values()))
@@ -43,9 +48,11 @@ def intern(fields: Tree) -> Tree:
     key = (*names, *[id(fields[name]) for name in names])
     tree = _trees.get(key)
     if tree is None:
-        if len(_trees) >= _TREES_MAX:
+        _fields_held += len(names)
+        if len(_trees) >= _TREES_MAX or _fields_held > _FIELDS_MAX:
             _trees.clear()
             _results.clear()
+            _fields_held = len(names)
         tree = _trees[key] = {name: fields[name] for name in names}
     _trees[given] = tree  # found at once in the order that alike objects have
     return tree

@@ -12,6 +12,7 @@ from operator import is_
 from typing import Any
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+_LETTERS = re.compile(r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrtu])*+')  # of a string, up to its end or to a mistake
 _SPACE = " \t\r\n"
 END = "unexpected end of JSON input"
 # Schemas nest about 20 deep; upstream stops at 10000, which Python's own stack does not reach.
@@ -210,17 +211,15 @@ class _Scanner:
             at += 1
 
     def _string(self, at: int) -> int:
-        while at < len(self.text):
-            c = self.text[at]
-            if c == '"':
-                return at + 1
-            if c == "\\":
-                at += 1
-                if at < len(self.text) and self.text[at] not in '"\\/bfnrtu':
-                    raise self._bad(self.text[at], "in string escape code")
-            elif c < " ":
-                raise _Mistake(f"invalid character {json.dumps(c)[1:-1]!r} in string literal")
-            at += 1
+        found = _LETTERS.match(self.text, at)
+        at = found.end() if found is not None else at
+        c = self.text[at : at + 1]
+        if c == '"':
+            return at + 1
+        if c == "\\" and at + 1 < len(self.text):
+            raise self._bad(self.text[at + 1], "in string escape code")
+        if c and c != "\\":
+            raise _Mistake(f"invalid character {json.dumps(c)[1:-1]!r} in string literal")
         raise _Mistake(END)
 
     def _number(self, at: int) -> int:

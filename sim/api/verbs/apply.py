@@ -7,7 +7,7 @@ Holds: what is stored went through the same defaults, admission, strategy and va
 configuration that changes nothing and joins nothing writes nothing.
 
 Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/patch.go (applyPatcher), fieldmanager/structuredmerge.go,
-         fieldmanager/scalehandler.go; pkg/registry/*/storage (Update of a subresource never allows a create).
+         fieldmanager/scalehandler.go; pkg/registry/generic/registry/store.go (Update).
 Differs  - that a create needs the right to create is not asked: there are no roles.
          - fields that a YAML body holds twice are not warned about.
 """
@@ -57,7 +57,10 @@ def patch(call: Call) -> Steps:
 
 
 def apply_object(call: Call) -> Steps:
-    """PATCH of apply kind: an object that is absent is created, but not by one of its subresources."""
+    """PATCH of apply kind: an object that is absent is created.
+
+    By a subresource it is only where a PUT creates too, as the storage of a subresource has its kind's strategy.
+    """
     resource = call.resource
     wanted = configuration(call, resource, reset_of(resource, call.subresource))
     while True:
@@ -179,7 +182,7 @@ def _create(call: Call, wanted: Configuration) -> Steps:
             f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         )
     parse_revision(metadata.get("resourceVersion") or "")
-    if call.subresource:
+    if call.subresource and not resource.behavior.strategy.create_by_put:
         raise call.not_found()
     kept = {key: value for key, value in metadata.items() if key != "resourceVersion"}
     address = own_address(obj)

@@ -247,7 +247,7 @@ def update(call: Call) -> Steps:
             raise must_specify_revision(call)
         return obj
 
-    if strategy.create_by_put and not call.subresource:
+    if strategy.create_by_put:
         if found((yield Get(call.key))) is None:
             if revision and revision != "0":
                 raise call.conflict(_gone(call, uid)) if uid else call.not_found()

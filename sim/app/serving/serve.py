@@ -49,7 +49,7 @@ from sim.kernel import NEVER_US, Operation
 from sim.scenario.plan.plan import Plan
 from sim.wire.descriptors import connections_below, descriptor_limit, raise_descriptor_limit
 from sim.wire.http.access import Access, Authenticator, read_tokens
-from sim.wire.http.app import Front, make_app
+from sim.wire.http.app import Application, Front
 from sim.wire.http.documents import Documents, checks_of
 from sim.wire.http.gateway import Gateway
 from sim.wire.http.metrics import Counts, text_format
@@ -193,7 +193,9 @@ async def served(
     try:
         async with trio.open_nursery() as nursery:
             try:
-                port = await nursery.start(serve_http, make_app(front), host, port, context, connections_max)
+                port = await nursery.start(
+                    serve_http, Application(front), host, port, context, connections_max
+                )
             except OSError as error:
                 raise InputError(f"cannot listen: {error.strerror}", f"{host}:{port}") from None
             url = f"https://{reached_at(host)}:{port}"

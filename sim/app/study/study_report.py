@@ -82,12 +82,11 @@ def _numbers(quantities: Sequence[Quantity]) -> str:
 
 
 def junit_of_result(plan: Plan, result: Result) -> str:
-    """A test case an expectation of one run."""
-    cases = [
-        (one.name, None if one.ok else f"measured {one.measured}, wanted {one.wanted}")
-        for one in result.verdicts
-    ]
-    return _junit(plan.name, cases, result.wall_s, {"seed": str(result.seed)})
+    """A test case an expectation of one run; one that holds shows what was measured as its output."""
+    shown = [(one, f"measured {one.measured}, wanted {one.wanted}") for one in result.verdicts]
+    cases = [(one.name, None if one.ok else text) for one, text in shown]
+    held = {one.name: text for one, text in shown if one.ok}
+    return _junit(plan.name, cases, result.wall_s, {"seed": str(result.seed)}, held=held)
 
 
 def junit_of_study(plan: Plan, study: Study, settings: Sequence[str]) -> str:
@@ -127,8 +126,9 @@ def _junit(
     took_s: float,
     properties: Mapping[str, str],
     skipped: Mapping[str, str] = MappingProxyType({}),
+    held: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """skipped: cases that nothing was judged of, and why."""
+    """skipped: cases that nothing was judged of, and why; held: what was measured in cases that hold."""
     failed = sum(failure is not None for _, failure in cases)
     counts = {
         "tests": str(len(cases)),
@@ -149,5 +149,7 @@ def _junit(
         if failure is not None:
             first = failure.split("\n", 1)[0]
             ElementTree.SubElement(element, "failure", {"message": first}).text = failure
+        elif case in held:
+            ElementTree.SubElement(element, "system-out").text = held[case]
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"

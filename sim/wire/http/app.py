@@ -10,13 +10,14 @@ Differs  `timeout=` is checked, but the time-out itself is the same 60 real seco
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from typing import Any
 
 import trio
+from quart_trio import QuartTrio
 
 from sim.api import status
 from sim.api.auth.account_tokens import AccountTokens
@@ -46,6 +47,7 @@ WRITES = ("create", "update", "patch", "delete", "deletecollection")
 # Real seconds to throw away a body that is refused for its size: long enough for a busy machine.
 DISCARD_S = 2.0
 INLINE_MAX = 8 * 1024  # bytes of a body that is converted at once: a few milliseconds at most
+ITEM_BYTES = 1024  # about as much is one object of a list
 LOG = logging.getLogger(__name__)
 
 
@@ -268,7 +270,9 @@ class Front:
                 **reply.body,
                 "status": {**answered, "token": self._accounts.sign(answered["token"])},
             }
-        return self._response(rendering.render(view, reply))
+        # YAML is printed node by node, some 8 us each.
+        size = len(reply.items or ()) * ITEM_BYTES if form.media == names.media_yaml else 0
+        return self._response(await self._aside(size, rendering.prepare(view, reply)))
 
     async def _aside(self, size: int, convert: Callable[[], Any]) -> Any:
         """The outcome of a pure conversion; of much data on a thread, one at a time, so that others are answered."""
@@ -351,6 +355,23 @@ async def _drained(exchange: Exchange, response: Response) -> bool:
     return True
 
 
-def make_app(front: Front) -> Callable[[Any, Any, Any], Awaitable[None]]:
-    """The ASGI application around a front: every path is the API's own."""
-    return partial(serve_exchange, front.answer)
+class Application(QuartTrio):
+    """The Quart application of a served cluster.
+
+    Quart is the host: it answers the scopes of the ASGI server that are no HTTP requests, and a program may add pages of
+    its own below `pages`.  Every other path belongs to the API's own router, so its requests go past Quart's router,
+    which would raise and catch NotFound for each and leave 12 KB of reference cycles behind.
+    """
+
+    def __init__(self, front: Front, pages: str = "") -> None:
+        """pages: prefix of the paths that Quart routes, such as "/pages/"; "" for none"""
+        super().__init__("orrery", static_folder=None)
+        self._front = front
+        self._pages = pages
+
+    async def asgi_app(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer one request, or let Quart do it."""
+        if scope["type"] == "http" and not (self._pages and scope["path"].startswith(self._pages)):
+            await serve_exchange(self._front.answer, scope, receive, send)
+        else:
+            await super().asgi_app(scope, receive, send)

@@ -231,9 +231,12 @@ class Connection:
         if scope["type"] == "websocket":
             upgraded = Upgraded(scope, receive, send)
             scope, receive, send = upgraded.scope, upgraded.receive, upgraded.send
+        else:
+            assert self._protocol is not None
+            scope["method"] = self._protocol.method
 
         async def last_shielded(message: Any) -> None:
-            # quart-trio cancels its nursery in the midst of the last send; hypercorn then forgets keep-alive
+            # The application cancels its nursery during the last send; hypercorn then forgets keep-alive.
             if message["type"] == "http.response.body" and not message.get("more_body", False):
                 with trio.move_on_after(LAST_SEND_S, shield=True) as last:
                     await send(message)

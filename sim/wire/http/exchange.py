@@ -7,8 +7,8 @@ Holds: the departure of the client cancels the exchange at any moment before its
 `BODY_MAX` is thrown away; an exchange leaves no reference cycle behind, so that its memory is freed without the cyclic
 garbage collector.
 
-Why no web framework: every path belongs to the API's own router, so that all that one did was to raise and catch "not
-found" for each request, with some 12 KB of reference cycles.
+Why past the router of the web framework: every path belongs to the API's own router; Quart's would raise and catch
+NotFound for each request and leave some 12 KB of reference cycles.
 """
 
 from __future__ import annotations

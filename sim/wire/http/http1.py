@@ -49,9 +49,15 @@ def refusal(code: int) -> bytes:
 
 
 class Http1(H11Protocol):
-    """The protocol of one connection.  answering: True once an answer to the present request is on its way."""
+    """The protocol of one connection.
+
+    answering: True once an answer to the present request is on its way
+    method: of the present request as it was sent; hypercorn gives the application its upper-case form, while methods
+            are case-sensitive (RFC 9110 section 9.1)
+    """
 
     answering = False
+    method = ""
 
     async def handle(self, event: Event) -> None:
         if isinstance(event, RawData) and event.data and self._is_handshaking():
@@ -80,6 +86,7 @@ class Http1(H11Protocol):
             self.connection.trailing_data[0] or not _is_handshake(list(request.headers))
         ):
             raise Refused(400)
+        self.method = request.method.decode("ascii")
         await super()._create_stream(request)
 
     async def _send_h11_event(self, event: Any) -> None:

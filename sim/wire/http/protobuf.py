@@ -21,14 +21,14 @@ import msgspec
 
 from sim.api.protobuf.numbers import numbers, short_name
 from sim.api.schema.field_schemas import SchemaNode, schema_of_kind
-from sim.units import SECOND, format_micro_time, format_time
+from sim.units import NANO, SECOND, format_micro_time, format_time
 
 MAGIC = b"k8s\x00"
 DEPTH_MAX = 64  # schemas nest about 20 deep
 FIELDS_MAX = 150_000  # an entry of a map is three: itself, its key and its value
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _INT64, _INT32 = 1 << 63, 1 << 31
-YEAR_1_S, YEAR_10000_S = -62_135_596_800, 253_402_300_800  # Unix seconds; the first is Go's zero time
+YEAR_1_S, _YEAR_10000_S = -62_135_596_800, 253_402_300_800  # Unix seconds; the first is Go's zero time
 
 
 class ProtobufError(Exception):
@@ -185,27 +185,28 @@ class _Reader:
 _Parts = dict[int, int | bytes]
 
 
-def _time_us(parts: _Parts) -> int | None:
-    """Microseconds since 1970, negative before; None for no time, which Go writes as an empty message.
+def _instant(parts: _Parts) -> tuple[int, int] | None:
+    """Seconds since 1970, negative before, and nanoseconds; None for no time, which Go writes as an empty message.
 
-    Quirk: client-go sends the first instant of the year 1 for it.
+    Quirk: client-go sends the year 1 for it.
     """
-    seconds, nanoseconds = _signed(parts.get(1, 0)), _signed(parts.get(2, 0), _INT32)
-    if not parts or (seconds, nanoseconds) == (YEAR_1_S, 0):
+    seconds, nanos = _signed(parts.get(1, 0)), _signed(parts.get(2, 0), _INT32)
+    if not parts or (seconds, nanos) == (YEAR_1_S, 0):
         return None
-    if not YEAR_1_S <= seconds < YEAR_10000_S:
+    seconds, nanos = seconds + nanos // NANO, nanos % NANO
+    if not YEAR_1_S <= seconds < _YEAR_10000_S:
         raise ProtobufError("year outside of range [0,9999]")
-    return seconds * SECOND + nanoseconds // 1000
+    return seconds, nanos
 
 
 def _time(parts: _Parts) -> Any:
-    at_us = _time_us(parts)
-    return None if at_us is None else format_time(at_us)
+    instant = _instant(parts)
+    return None if instant is None else format_time(instant[0] * SECOND)
 
 
 def _micro_time(parts: _Parts) -> Any:
-    at_us = _time_us(parts)
-    return None if at_us is None else format_micro_time(at_us)
+    instant = _instant(parts)
+    return None if instant is None else format_micro_time(instant[0] * SECOND + instant[1] // 1000)
 
 
 def _quantity(parts: _Parts) -> Any:

@@ -14,8 +14,9 @@ Differs  fields come in the stored order, not in the order of upstream's structs
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial as partial_of
 from typing import Any
 
 import msgspec
@@ -189,16 +190,16 @@ def encode(names: Names, form: Form, value: Any) -> bytes:
     return msgspec.json.format(data, indent=2) if form.pretty else data
 
 
-def render(view: View, reply: Reply) -> Answer:
-    """A reply that is no watch."""
+def prepare(view: View, reply: Reply) -> Callable[[], Answer]:
+    """What makes the answer of a reply that is no watch, from values that do not change: it may run on a thread."""
     body = reply.body
     if reply.item is not None:
-        return _finish(view, reply, _item_body(view, reply.item))
+        return partial_of(_finish, view, reply, _item_body(view, reply.item))
     if reply.items is not None:
-        return _finish(view, reply, _list_body(view, reply))
+        return partial_of(_finish, view, reply, _list_body(view, reply))
     if isinstance(body, str):
-        return Answer(reply.code, TEXT, body.encode(), reply.headers, reply.warnings)
-    return _finish(view, reply, body)
+        return partial_of(Answer, reply.code, TEXT, body.encode(), reply.headers, reply.warnings)
+    return partial_of(_finish, view, reply, body)
 
 
 def _finish(view: View, reply: Reply, body: Any) -> Answer:

@@ -102,9 +102,12 @@ class World:
         return reply.obj
 
     async def stored(self, resource: str, namespace: str = "default") -> list[Obj]:
+        """The objects of a namespace but for those that the API servers keep of their own Service."""
         reply = await self.plane.ask("list", resource, namespace)
         assert reply.ok, reply.message
-        return [item.obj for item in reply.items or ()]
+        found = [item.obj for item in reply.items or ()]
+        own = SCHEME.names.apiserver_service if resource in ("endpoints", "endpointslices") else ""
+        return [obj for obj in found if obj["metadata"]["name"] != own]
 
     async def names(self, resource: str) -> list[str]:
         return [obj["metadata"]["name"] for obj in await self.stored(resource)]

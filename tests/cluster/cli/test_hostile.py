@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.bench.hostile import CLIENTS, Bystander, attacked
-from tests.bench.served import served
+from tests.bench.serving import served
 
 REQUESTS = 500
 

@@ -13,6 +13,7 @@ from sim.app.cluster import Cluster
 from sim.app.run import run_plan
 from sim.client import Client
 from sim.errors import InputError
+from sim.report import Timeline
 from sim.scenario.plan.compile import load
 from sim.units import SECOND
 
@@ -84,6 +85,23 @@ async def test_a_duration_that_is_none_is_told(duration: Any) -> None:
 def test_what_no_cluster_is_made_of_is_told(given: dict[str, Any], told: str) -> None:
     with pytest.raises(InputError, match=told):
         Cluster(**given)
+
+
+async def test_progress_and_timeline_count_a_terminating_pod_as_not_running() -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "finalizers": ["example.com/keep"]}}
+    async with Cluster(nodes=2) as cluster:
+        timeline = Timeline(cluster.names)
+        cluster.observe(timeline.see, timeline.resources)
+        cluster.apply({**pod, "spec": {"nodeName": "node-0", "containers": [{"name": "c", "image": "i"}]}})
+        await cluster.run_for("1m")
+        assert (cluster.counts()["running"], timeline.pods["running"].last) == (1, 1)
+        cluster.fail_node("node-0", "power-loss")
+        cluster.request("delete", "pods", "default", "a")
+        await cluster.run_for("1m")
+        ended = cluster.get("pods", "a", "default")
+        assert ended["status"]["phase"] == "Running" and ended["metadata"]["deletionTimestamp"]
+        counts = cluster.counts()
+        assert (counts["pods"], counts["running"], timeline.pods["running"].last) == (1, 0, 0)
 
 
 async def test_a_cluster_that_does_not_run_says_so() -> None:

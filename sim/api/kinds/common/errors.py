@@ -69,7 +69,7 @@ class Shown(str):
 def shown(value: Any) -> str:
     """A bad value in an error: text quoted, numbers and booleans plain, nothing as "null"."""
     if isinstance(value, Shown):
-        return str(value)
+        return value  # not copied: many errors may share a long one
     if isinstance(value, str):
         return go_quote(value)
     if isinstance(value, bool):

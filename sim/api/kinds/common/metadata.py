@@ -27,6 +27,7 @@ from sim.api.kinds.common.errors import (
 )
 from sim.api.memo import IdentityMemo
 from sim.api.schema.json_text import go_quote
+from sim.api.status import CAUSES_MAX
 from sim.api.types import Obj
 from sim.ident import NAMES
 
@@ -68,6 +69,8 @@ def _labels(value: Any, field: str) -> Errors:
     for key, item in value.items():
         errors += [invalid(field, key, problem) for problem in text.qualified_name(key)]
         errors += [invalid(field, item, problem) for problem in text.label_value(item or "")]
+        if len(errors) > CAUSES_MAX:
+            break
     return errors
 
 
@@ -85,7 +88,7 @@ def annotation_map(value: Any, field: str) -> Errors:
 
 def owner_references(value: Any, field: str) -> Errors:
     errors: Errors = []
-    controller = ""
+    controller, shown_owners = "", None
     for owner in value or ():
         errors += _owner(owner, field)
         if not owner.get("controller"):
@@ -95,7 +98,9 @@ def owner_references(value: Any, field: str) -> Errors:
                 'Only one reference can have Controller set to true. Found "true" in references for '
                 f"{controller} and {owner.get('name', '')}"
             )
-            errors.append(invalid(field, _go_owners(value), detail))
+            if shown_owners is None:  # once, as it is long where there are many
+                shown_owners = _go_owners(value)
+            errors.append(invalid(field, shown_owners, detail))
         else:
             controller = owner.get("name", "")
     return errors
@@ -142,6 +147,8 @@ def finalizers(value: Any, field: str) -> Errors:
     errors: Errors = []
     for name in value or ():
         errors += [invalid(field, name, problem) for problem in text.qualified_name(name)]
+        if len(errors) > CAUSES_MAX:
+            break
     if value and "orphan" in value and "foregroundDeletion" in value:
         detail = "finalizer orphan and foregroundDeletion cannot be both set"
         errors.append(invalid(field, Shown("[]string{" + ", ".join(map(go_quote, value)) + "}"), detail))

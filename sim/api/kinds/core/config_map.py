@@ -12,6 +12,7 @@ from sim.api.kinds.common.errors import Errors, invalid, too_long
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.kind import Cells, Kind, Row
 from sim.api.objects import name_of
+from sim.api.status import CAUSES_MAX
 from sim.api.types import Obj
 from sim.ident import Names
 
@@ -21,6 +22,8 @@ def validate_create(obj: Obj) -> Errors:
     data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
     size = 0
     for key, value in data.items():
+        if len(errors) > CAUSES_MAX:
+            break
         errors += [invalid(f"data[{key}]", key, problem) for problem in text.config_key(key)]
         if key in binary:
             errors.append(invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))

@@ -17,6 +17,7 @@ from sim.api.kinds.common.resources import quantity, resource_name
 from sim.api.kinds.kind import STATUS, Cells, Kind, Row, Strategy
 from sim.api.objects import name_of
 from sim.api.schema.json_text import go_quote
+from sim.api.status import CAUSES_MAX
 from sim.api.types import Obj
 from sim.ident import Names
 
@@ -88,33 +89,48 @@ def _go_scopes(scopes: Any) -> Shown:
 def _spec_errors(spec: Obj) -> Errors:
     hard, scopes = spec.get("hard") or {}, spec.get("scopes") or ()
     errors = _amount_errors(hard, "spec.hard")
+    shown, misfits = _go_scopes(scopes), _Misfits(hard)
     for scope in scopes:
         if scope not in _SCOPES:
-            errors.append(invalid("spec.scopes", _go_scopes(scopes), "unsupported scope"))
-        for name in sorted(hard):
-            if not _fits(scope, name):
-                detail = "unsupported scope applied to resource"
-                errors.append(invalid("spec.scopes", _go_scopes(scopes), detail))
+            errors.append(invalid("spec.scopes", shown, "unsupported scope"))
+        errors += misfits.of(scope, "spec.scopes", shown)
+        if len(errors) > CAUSES_MAX:
+            break
     for pair in _APART:
         if all(scope in scopes for scope in pair):
             errors.append(invalid("spec.scopes", _go_scopes(scopes), "conflicting scopes"))
     for expression in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():
-        errors += _expression_errors(expression, hard)
+        errors += _expression_errors(expression, misfits)
+        if len(errors) > CAUSES_MAX:
+            break
     return errors
 
 
-def _expression_errors(expression: Obj, hard: Obj) -> Errors:
+class _Misfits:
+    """Resources of a quota that cannot be confined to a scope, counted once for each scope."""
+
+    def __init__(self, hard: Obj) -> None:
+        self._hard = hard
+        self._counts: dict[str, int] = {}
+
+    def of(self, scope: str, field: str, shown: Shown) -> Errors:
+        """An error for each such resource, up to the number that one answer holds."""
+        if scope not in _SCOPES:
+            return []
+        if scope not in self._counts:
+            self._counts[scope] = sum(not _fits(scope, name) for name in self._hard)
+        error = invalid(field, shown, "unsupported scope applied to resource")
+        return [error] * min(self._counts[scope], CAUSES_MAX)
+
+
+def _expression_errors(expression: Obj, misfits: _Misfits) -> Errors:
     field = "spec.scopeSelector.matchExpressions"
     scope, operator = expression.get("scopeName", ""), expression.get("operator", "")
     values = expression.get("values") or []
     errors: Errors = []
     if scope not in _SCOPES:
         errors.append(invalid(f"{field}.scopeName", scope, "unsupported scope"))
-    errors += [
-        invalid(field, Shown("[]"), "unsupported scope applied to resource")
-        for name in sorted(hard)
-        if not _fits(scope, name)
-    ]
+    errors += misfits.of(scope, field, Shown("[]"))
     if scope in _EXISTS_ONLY and operator != "Exists":
         detail = (
             "must be 'Exist' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating,"

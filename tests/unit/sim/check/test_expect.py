@@ -163,13 +163,21 @@ def test_always_holds_from_the_start_of_its_window() -> None:
 @pytest.mark.parametrize(
     ("spec", "ok", "measured"),
     [
-        ({"never": "any nodes have Ready=True"}, False, "once, at 0.00s"),
-        ({"always": "no nodes have Ready=True"}, False, "not at 0.00s"),
+        ({"never": "any nodes have Ready=True"}, False, "held already at 0m10s"),
+        (
+            {"always": "no nodes have Ready=True"},
+            False,
+            "did not hold at 0m10s, when the window opened",
+        ),
         ({"always": "all nodes have Ready=True"}, True, "always"),
-        ({"eventually": "all nodes have Ready=True", "by": "0s"}, True, "0.00s"),
-        ({"when": "all nodes have Ready=True", "within": ["0s", "0s"]}, True, "0.00s"),
-        ({"when": "each nodes have Ready=True", "within": ["0s", "0s"]}, True, "0.00s to 0.00s"),
-        ({"order": ["all nodes have Ready=True", "no jobs exist"]}, True, "0.00s, 0.00s"),
+        ({"eventually": "all nodes have Ready=True", "by": "0s"}, True, "held already at 0m10s"),
+        ({"when": "all nodes have Ready=True", "within": ["0s", "0s"]}, True, "held already at 0m10s"),
+        ({"when": "each nodes have Ready=True", "within": ["0s", "0s"]}, True, "held already at 0m10s"),
+        (
+            {"order": ["all nodes have Ready=True", "no jobs exist"]},
+            True,
+            "held already at 0m10s, held already at 0m10s",
+        ),
     ],
 )
 @pytest.mark.parametrize("later", [False, True])
@@ -185,12 +193,32 @@ def test_what_holds_when_the_window_opens_counts_from_there_on_whether_or_not_an
     assert (verdict.ok, verdict.measured) == (ok, measured)
 
 
+def test_each_object_that_holds_when_the_window_opens_is_counted_in_the_verdict() -> None:
+    run = Run({"when": "each nodes have Ready=True", "within": ["0s", "9s"], "after": "dark"})
+    for name, ready in (("n0", "True"), ("n1", "True"), ("n2", "False"), ("n3", "False")):
+        run.node(1, name, "a", ready)
+    run.checker.step("dark", "fail", 120_000_000)
+    run.node(125, "n2", "a", "True")
+    verdict = run.verdict(200)
+    assert verdict.measured == "0.00s to 5.00s, 2 held already at 2m00s, 1 never"
+    assert verdict.measured_s == (0.0, 0.0, 5.0)
+
+
+def test_condition_that_occurs_again_after_it_held_at_the_opening_is_counted() -> None:
+    run = Run({"never": "any nodes have Ready=True", "after": "dark"})
+    for at_s, ready in ((1, "True"), (20, "False"), (30, "True")):
+        if at_s == 20:
+            run.checker.step("dark", "fail", 10_500_000)
+        run.node(at_s, "n0", "a", ready)
+    assert run.verdict().measured == "2 times, first held already at 0m10.5s"
+
+
 def test_what_holds_of_nothing_is_found_though_nothing_is_ever_written() -> None:
     specs = ({"eventually": "no jobs exist"}, {"never": "no jobs exist"}, {"always": "no jobs exist"})
     verdicts = Run(*specs).checker.verdicts(100)
     assert [(verdict.ok, verdict.measured) for verdict in verdicts] == [
-        (True, "0.00s"),
-        (False, "once, at 0.00s"),
+        (True, "held already at 0m00s"),
+        (False, "held already at 0m00s"),
         (True, "always"),
     ]
 
@@ -493,8 +521,8 @@ def test_a_window_in_which_nothing_is_written_yet_is_judged_by_nothing() -> None
     for spec in ({"always": "at least 1 pods are bound"}, {"eventually": "no pods are bound"}):
         verdicts.append(outage({**spec, "until": "1500ms"}).verdict())
     assert [(verdict.ok, verdict.measured) for verdict in verdicts] == [
-        (False, "not at 0.00s"),
-        (True, "0.00s"),
+        (False, "did not hold at 0m00s, when the window opened"),
+        (True, "held already at 0m00s"),
     ]
 
 

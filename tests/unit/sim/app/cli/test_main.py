@@ -1,5 +1,6 @@
 """Bad input of the command line is one line and exit status 2."""
 
+import json
 import os
 import subprocess
 import sys
@@ -220,6 +221,22 @@ def test_a_journal_that_cannot_be_written_is_told_before_serving(
 ) -> None:
     assert main(["serve", "--port", "0", "--journal", str(tiny.parent)]) == 2
     assert capsys.readouterr().err == f"orrery: {tiny.parent}: is a folder, not a file\n"
+
+
+@pytest.mark.slow
+def test_every_output_says_that_a_condition_held_when_its_window_opened(
+    tiny: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expect = '{name: up, eventually: "all nodes are ready", after: 20s}'
+    tiny.write_text(TINY.replace("20s", "30s").replace("  objects", f"  expect: [{expect}]\n  objects"))
+    junit, report = tiny.with_suffix(".xml"), tiny.with_suffix(".html")
+    assert main(["run", str(tiny), "-q", "--junit", str(junit), "--report", str(report)]) == 0
+    plain = capsys.readouterr().out
+    assert main(["run", str(tiny), "--json"]) == 0
+    (expectation,) = json.loads(capsys.readouterr().out)["expectations"]
+    assert (expectation["measured"], expectation["values"]) == ("held already at 0m20s", [0.0])
+    for output in (plain, junit.read_text(), report.read_text()):
+        assert "held already at 0m20s" in output
 
 
 @pytest.mark.slow

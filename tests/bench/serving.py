@@ -1,6 +1,6 @@
 """What a served cluster of 4,000 pods takes in writes, and whether its memory stays flat.
 
-python -m tests.bench.served [REQUESTS]
+python -m tests.bench.serving [REQUESTS]
 
 Eight clients replace ConfigMaps of their own, each on one connection, through TLS, while the cluster runs at the pace of
 the clock.  Printed: writes per second, what each took of the server's processor, the latencies' quantiles, and the server's memory along the way.

@@ -1,0 +1,1 @@
+"""Unit tests of what the tests and measurements themselves use."""
