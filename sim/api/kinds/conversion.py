@@ -1,12 +1,13 @@
 """Kinds that are served in several forms and stored in one.
 
-Turns a run of a verb on another form into one on the store, which knows the stored form only: what a verb reads is
-converted on the way to it, what it writes on the way back.
+Turns a run of a verb on another form into one on the store, which has the stored form only: what the
+verb reads is converted to its form, what it writes to the stored form.
 
-Holds: nothing gets lost on the way there and back; what a verb is answered and what it writes is in the form of its
+Holds: a conversion to the other form and back loses nothing; a verb reads and writes the form of its
 resource.
 
-Mirrors  apimachinery v1.25 pkg/runtime/serializer/versioning (decode to the storage's version, encode to the request's).
+Mirrors  apimachinery v1.25 pkg/runtime/serializer/versioning (decode to the storage's version,
+         encode to the request's).
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ from sim.ident import Names
 
 @lru_cache(maxsize=256)
 def form_of(resource: Resource, names: Names) -> Form | None:
-    """The form of a resource whose objects are stored in another one; None if they are stored as they are shown."""
+    """The form of a resource that is stored in another form; None if the stored form
+    is the shown one.
+    """
     if isinstance(resource, CustomResource):
         return Form(partial(custom_objects.stored, resource), partial(custom_objects.shown, resource))
     if resource.form is not None:
         return resource.form(resource.api_version, names)
-    if resource.lifecycle is not None:  # a deprecated version with the fields of the version that replaces it
+    if resource.lifecycle is not None:  # its fields are those of the version that replaces it
         newer = names.api_version(resource.short_group, resource.lifecycle.replacement)
         return Form(
             lambda obj: {**obj, "apiVersion": newer},
@@ -43,6 +46,7 @@ def form_of(resource: Resource, names: Names) -> Form | None:
 
 
 def shown_item(item: Item, form: Form) -> Item:
+    """The item with its object in this form."""
     obj = form.shown(item.obj)
     return item if obj is item.obj else Item(item.key, obj, item.rev, item.created, item.managed)
 
@@ -59,7 +63,7 @@ def _answer(answer: Answer, form: Form) -> Answer:
 
 
 def converted_reply(reply: Reply, form: Form) -> Reply:
-    """What a cache has answered, in this form."""
+    """The reply of a cache, in this form."""
     try:
         if reply.item is not None:
             return replace(reply, item=shown_item(reply.item, form))
@@ -71,7 +75,7 @@ def converted_reply(reply: Reply, form: Form) -> Reply:
 
 
 def converted(steps: Steps, form: Form) -> Steps:
-    """A run of a verb that sees and writes this form, on a store that holds the stored one."""
+    """A run of a verb on objects in this form, for a store that holds the stored form."""
     try:
         op = next(steps)
         while True:
@@ -85,21 +89,23 @@ def converted(steps: Steps, form: Form) -> Steps:
 
 
 def converted_first(matches: Callable[[Obj], bool], form: Form) -> Callable[[Obj], bool]:
-    """A predicate on this form as one on what is stored."""
+    """A predicate on this form, as a predicate on the stored form."""
     return lambda obj: matches(form.shown(obj))
 
 
 class FormWatch:
-    """A watch whose objects come in this form."""
+    """A watch that delivers objects in this form."""
 
     def __init__(self, watch: Watch, form: Form) -> None:
         self._watch = watch
         self._form = form
 
     def attach(self, notify: Callable[[], None]) -> None:
+        """See `Watch.attach`."""
         self._watch.attach(notify)
 
     def take(self, limit: int = 1000) -> Sequence[WatchEvent]:
+        """See `Watch.take`."""
         return [self._converted(event) for event in self._watch.take(limit)]
 
     def _converted(self, event: WatchEvent) -> WatchEvent:
@@ -107,13 +113,15 @@ class FormWatch:
             return event
         try:
             item = shown_item(event.item, self._form)
-        except Refusal as refusal:  # a stored version that its definition knows no more
+        except Refusal as refusal:  # its definition does not have the stored version any more
             return WatchEvent("ERROR", None, event.revision, refusal.body)
         return WatchEvent(event.type, item, event.revision, event.status, event.cause)
 
     @property
     def ended(self) -> bool:
+        """See `Watch.ended`."""
         return self._watch.ended
 
     def stop(self) -> None:
+        """See `Watch.stop`."""
         self._watch.stop()

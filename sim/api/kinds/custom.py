@@ -1,7 +1,7 @@
 """The two kinds that all custom resources share: without and with the subresource /status.
 
-A custom resource takes its schema, columns and conversion from its definition (`sim.api.crd`), so only the
-strategy is written here.
+A custom resource takes its schema, columns and conversion from its definition (`sim.api.crd`), so
+only the strategy is written here.
 
 Mirrors  apiextensions-apiserver v1.25 pkg/registry/customresource/{strategy,status_strategy}.go.
 """

@@ -1,7 +1,7 @@
 """The priorities of API groups and versions, by which clients prefer one over another.
 
-Turns nothing: `discovery` reads them.  The table holds groups that are not served as well, so that a kind of one of
-them needs no change here.
+Turns nothing: `discovery` reads them.  The table holds groups that are not served as well, so that
+a kind of one of them needs no change here.
 
 Mirrors  kubernetes v1.25 cmd/kube-apiserver/app/aggregator.go (apiVersionPriorities).
 """

@@ -1,11 +1,11 @@
 """What a kind of the API consists of: the record that each kind's module fills in.
 
-Turns nothing.  `registry` lists the kinds; `Scheme` makes their rows into resources, and each resource carries
-its kind.  The generic code (`strategies`, `defaults`, `validation`, `tables`, `conversion`) reads the kind of a
-resource and names none.
+Turns nothing.  `registry` lists the kinds; `Scheme` makes their rows into resources, and each
+resource carries its kind.  The generic code (`strategies`, `defaults`, `validation`, `tables`,
+`conversion`) reads the kind of a resource and names none.
 
-Mirrors  kubernetes v1.25 pkg/registry/*/*/{strategy,storage}.go: what upstream spreads over strategy, storage,
-         defaults, validation and printers of a kind.
+Mirrors  kubernetes v1.25 pkg/registry/*/*/{strategy,storage}.go: what upstream spreads over
+         strategy, storage, defaults, validation and printers of a kind.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sim.ident import Names
 
 NOTHING: Obj = {}
 
-# --- rows -------------------------------------------------------------------------------------------------
+# --- rows -----------------------------------------------------------------------------------------
 
 # One letter for each verb, in the alphabetical order in which discovery lists the verbs.
 VERBS = {
@@ -58,7 +58,9 @@ SCALE = Sub("scale", "gpu", "Scale", "autoscaling", "v1")
 
 
 class Lifecycle(NamedTuple):
-    """Minor releases in which a version is deprecated and removed, and the version that replaces it."""
+    """Minor releases in which a version is deprecated and removed, and the version that replaces
+    it.
+    """
 
     deprecated: int
     removed: int
@@ -81,7 +83,7 @@ class Row(NamedTuple):
     group: the short name, without the domain
     stored_in: another group in which the objects are stored; None for the own group
     stored_version: the version in which objects are stored; "" for `version`
-    json_only: True if the field numbers are unknown, so that protobuf is not served
+    json_only: True if no `numbers.txt` has the field numbers, so that protobuf is not served
     lifecycle: of a version that the served release deprecates
     form: makes the conversion from (apiVersion, names) where the fields differ from the stored form
     """
@@ -102,14 +104,15 @@ class Row(NamedTuple):
     form: FormMaker | None = None
 
 
-# --- behaviour --------------------------------------------------------------------------------------------
+# --- behaviour ------------------------------------------------------------------------------------
 
 Defaults = Callable[[Any], Any]
 Prepare = Callable[[Obj, Names], Obj]
 PrepareUpdate = Callable[[Obj, Obj, Names], Obj]
 Cells = list[Any]
 MakeCells = Callable[[Obj, int, Names], Cells]
-# `sim.api.kinds.common.errors.Errors`, which this module does not import: messages are not its concern.
+# `sim.api.kinds.common.errors.Errors`, which this module does not import: messages are not its
+# concern.
 Create = Callable[[Obj], list[Any]]
 Update = Callable[[Obj, Obj], list[Any]]
 # (new, old or {}, names, gates that are on) -> new without the fields of features that are off
@@ -132,16 +135,18 @@ class Strategy:
     """How writes of a kind differ from the general rule.
 
     status: True if the kind has a status that only /status may write
-    zero_status: the status of a new object, with the fields that upstream encodes even when they are zero
+    zero_status: the status of a new object, with the fields that upstream encodes even when they
+        are zero
     keeps_created_status: True if a create may set the status
-    generation: which changes `metadata.generation` counts ("", "spec", "spec+annotations", "template", "all",
-        "content", "one")
+    generation: which changes `metadata.generation` counts ("", "spec", "spec+annotations",
+        "template", "all", "content", "one")
     create_by_put: True if a PUT to a missing name creates the object
     unconditional: True if a PUT without resourceVersion is accepted
     graceful: True if deletion waits for a grace period
-    default_propagation: what becomes of dependents when a delete does not say
+        default_propagation: the propagation policy of a delete that names none
     fill_named: defaults that depend on the naming set, filled in when an object is created
-    prepare_create, prepare_update, prepare_status: change an object before it is validated and stored
+    prepare_create, prepare_update, prepare_status: change an object before it is validated and
+        stored
     prepare_subresource: the same for writes to other subresources
     """
 
@@ -183,15 +188,16 @@ class Kind:
     pod_spec: path of the pod spec in an object; () if there is none
     gated_fields: fields that are dropped while their gate is off, besides those of the pod spec
     drop_disabled: drops such fields where paths cannot name them
-    columns: of the table that kubectl prints: "Name", "*Wide" (priority 1), "Count:integer"; the path after "="
-        names the field whose description the column has
-    described_by: (upstream's group, version) of the definition with these fields; None for the resource's own
+    columns: of the table that kubectl prints: "Name", "*Wide" (priority 1), "Count:integer"; the
+        path after "=" names the field that describes the column
+    described_by: (upstream's group, version) of the definition with these fields; None for the
+        resource's own
     cells: makes the cells of one row; None for name and creation time
     row_conditions: conditions of a row
-    warnings: of a valid write by any caller; client_warnings: (new, old or None, names), costlier ones that only
-        requests from outside the process get
-    allocate: gives an object addresses and ports on its way into the store (`core.service.addresses`)
-    protobuf: lines of field numbers, in the format of `sim.api.protobuf.numbers`
+    warnings: of a valid write by any caller; client_warnings: (new, old or None, names), costlier
+        ones that only requests from outside the process get
+    allocate: gives an object addresses and ports on its way into the store
+        (`core.service.addresses`)
     """
 
     rows: tuple[Row, ...]
@@ -214,4 +220,3 @@ class Kind:
     warnings: Callable[[Obj, Names], tuple[str, ...]] | None = None
     client_warnings: Callable[[Obj, Obj | None, Names], Iterable[str]] | None = None
     allocate: Allocate | None = None
-    protobuf: str = ""

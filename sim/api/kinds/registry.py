@@ -84,7 +84,9 @@ KINDS: tuple[Kind, ...] = (
 
 
 def rows_of(kinds: Iterable[Kind]) -> tuple[tuple[Row, Kind], ...]:
-    """The rows of kinds with their kinds, group by group and version by version, each in the order of the kinds."""
+    """The rows of kinds, each with its kind: group by group, in a group version by version, and
+    then in the order of the kinds.
+    """
     found: dict[str, dict[str, list[tuple[Row, Kind]]]] = {}
     for kind in kinds:
         for row in kind.rows:

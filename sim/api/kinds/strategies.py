@@ -1,13 +1,14 @@
 """What happens to an object on its way into the store, beside defaults and validation.
 
-Turns (new object, old object) into the object to store: fields that a write may not set get their old values, status
-is kept apart from the rest, `metadata.generation` counts changes of what is wanted.  Each kind brings its deviations
-(`Kind.strategy`).
+Turns (new object, old object) into the object to store: fields that a write may not set get their
+old values, status is kept apart from the rest, `metadata.generation` counts changes of what is
+wanted.  Each kind brings its deviations (`Kind.strategy`).
 
-Holds: no object handed in is changed; a main write never changes status, a status write never spec; an object
-equal to the stored one before is equal to it afterwards.
+Holds: no object handed in is changed; a main write never changes status, a status write never spec;
+an object equal to the stored one before is equal to it afterwards.
 
-Mirrors  kubernetes v1.25 pkg/registry/*/*/strategy.go, apiserver pkg/registry/rest/{create,update}.go.
+Mirrors  kubernetes v1.25 pkg/registry/*/*/strategy.go, apiserver
+         pkg/registry/rest/{create,update}.go.
 """
 
 from __future__ import annotations
@@ -54,13 +55,16 @@ def for_status(resource: Resource, new: Obj, old: Obj, names: Names) -> Obj:
 
 
 def for_subresource(resource: Resource, subresource: str, new: Obj, old: Obj, names: Names) -> Obj:
-    """Prepare a write to a subresource other than /status; the same object where the kind has no rule for it."""
+    """Prepare a write to a subresource other than /status; the same object where the kind has no
+    rule for it.
+    """
     prepare = resource.behavior.strategy.prepare_subresource.get(subresource)
     return new if prepare is None else prepare(new, old, names)
 
 
 def without_disabled(kind: Kind, new: Obj, old: Obj, names: Names, gates: Collection[str]) -> Obj:
-    """The new object without the fields of features that are off, unless the stored object has them already.
+    """The new object without the fields of features that are off, unless the stored object has them
+    already.
 
     old: the stored object; {} if the new one is created
     """
@@ -104,7 +108,8 @@ def _content(obj: Obj) -> Obj:
 
 
 def keep_system_fields(new: Obj, old: Obj) -> Obj:
-    """The new object in which fields that an update leaves out or may not change have their old values.
+    """The new object in which fields that an update leaves out or may not change have their old
+    values.
 
     Validation then compares only what the update really changes.
 
@@ -130,7 +135,8 @@ def warnings_of(resource: Resource, obj: Obj, old: Obj | None, names: Names, fro
     """Warnings of a valid write (WarningsOnCreate, WarningsOnUpdate).
 
     old: the stored object of an update
-    from_outside: True if the request comes from outside the process, and so gets the costly warnings too
+    from_outside: True if the request comes from outside the process, and so gets the costly
+    warnings too
     """
     kind = resource.behavior
     found = list(kind.warnings(obj, names)) if kind.warnings is not None else []

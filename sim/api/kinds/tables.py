@@ -1,7 +1,7 @@
 """Tables: the rows kubectl prints, made by the server.
 
-Turns objects into the `Table` of meta.k8s.io/v1: upstream's columns of the kind, one row of cells for each object.
-Each kind brings its columns and cells (`Kind.columns`, `Kind.cells`).
+Turns objects into the `Table` of meta.k8s.io/v1: upstream's columns of the kind, one row of cells
+for each object. Each kind brings its columns and cells (`Kind.columns`, `Kind.cells`).
 
 Mirrors  kubernetes v1.25 pkg/printers/internalversion/printers.go, apimachinery pkg/api/meta/table.
 Differs  columns carry a description only where it is that of a field of the schema.

@@ -1,11 +1,14 @@
-"""Semantic validation: (resource, object[, old object]) to the field errors upstream would report, in its order.
+"""Semantic validation: (resource, object[, old object]) to the field errors upstream would report,
+in its order.
 
-Turns objects that are well-typed and defaulted (see `field_validation`) into a list of `FieldError`; empty means
-valid.  `status.invalid` takes the list as its causes.  Each kind brings its rules (`Kind.validate_create` and so on);
-a kind without rules of its own has its metadata checked.
+Turns objects that are well-typed and defaulted (see `field_validation`) into a list of
+`FieldError`; empty means valid.  `status.invalid` takes the list as its causes.  Each kind brings
+its rules (`Kind.validate_create` and so on); a kind without rules of its own has its metadata
+checked.
 
-Holds: subtrees that were checked once are known by identity (`memo.IdentityMemo`), and an update does not check a part
-that is the same object as before.  So the pods of one template and the status writes of thousands of nodes cost little.
+Holds: subtrees that were checked once are known by identity (`memo.IdentityMemo`), and an update
+does not check a part that is the same object as before.  So the pods of one template and the status
+writes of thousands of nodes cost little.
 
 Mirrors  kubernetes v1.25 pkg/apis/*/validation, apiserver pkg/registry/rest/{create,update}.go.
 """
@@ -22,7 +25,7 @@ from sim.api.types import Obj
 
 __all__ = ["FieldError", "validate_create", "validate_update"]
 
-# Members of metadata after whose change all of it is checked again.
+# A change of one of these members has all of the metadata checked again.
 _CHECKED_AGAIN = (
     "labels",
     "annotations",
@@ -44,7 +47,7 @@ def validate_create(resource: Resource, obj: Obj, gates: Collection[str] = ()) -
     for gate in gates:
         rule = kind.gated_create.get(gate, rule)
     errors = rule(obj) if rule is not None else []
-    if errors or (rule is not None and not kind.general_metadata):  # such rules check the metadata themselves
+    if errors or (rule is not None and not kind.general_metadata):  # which checks metadata
         return errors
     return object_meta(obj["metadata"], resource.namespaced, text.segment, core=False)
 
@@ -52,7 +55,8 @@ def validate_create(resource: Resource, obj: Obj, gates: Collection[str] = ()) -
 def validate_update(
     resource: Resource, new: Obj, old: Obj, subresource: str = "", gates: Collection[str] = ()
 ) -> Errors:
-    """Errors of a change.  Quirk: errors of metadata come from the general rules and from the kind's own.
+    """Errors of a change.  Quirk: errors of metadata come from the general rules and from the
+    kind's own.
 
     gates: of features that are on though they are off by default
     """

@@ -4,7 +4,8 @@ Turns nothing: `scheme` makes resources from the rows of the kinds, `crd.served`
 
 Holds: there is one `Resource` object for each group, version and plural, so identity is equality.
 
-Mirrors  apimachinery v1.25 pkg/apis/meta/v1/types.go (APIResource), pkg/runtime/schema/group_version.go.
+Mirrors  apimachinery v1.25 pkg/apis/meta/v1/types.go (APIResource),
+         pkg/runtime/schema/group_version.go.
 """
 
 from __future__ import annotations

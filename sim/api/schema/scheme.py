@@ -2,12 +2,15 @@
 
 Turns the rows of `kinds` and the names of a cluster into `Resource`s.
 
-Holds: one `Resource` object per group, version and plural, shared by everybody, so identity is equality.
-A resource whose objects live in another group (events.k8s.io in core) has that group's keys.
+Holds: one `Resource` object per group, version and plural, shared by everybody, so identity is
+equality. A resource whose objects live in another group (events.k8s.io in core) has that group's
+keys.
 
-Mirrors  kubernetes v1.25 pkg/api/legacyscheme, pkg/kubeapiserver/default_storage_factory_builder.go.
-Differs  keys are `/<group>/<resource>/<namespace>/<name>` for every kind; upstream's prefixes differ per resource
-         (`/registry/services/specs/`, `/registry/minions/`), which no client can see.
+Mirrors  kubernetes v1.25 pkg/api/legacyscheme,
+         pkg/kubeapiserver/default_storage_factory_builder.go.
+Differs  keys are `/<group>/<resource>/<namespace>/<name>` for every kind; upstream's prefixes
+         differ per resource (`/registry/services/specs/`, `/registry/minions/`), which no client
+         can see.
 """
 
 from __future__ import annotations
@@ -64,7 +67,8 @@ class Scheme:
 
     off: those that are not; by name they are still known, to those who ask for them in vain.
     more: those that definitions add.  Only what is not found in the table is looked for there.
-    fixed: the scheme of the table alone that this one goes back to, by which is remembered what depends on no definition
+    fixed: the scheme of the table alone that this one goes back to, by which is remembered what
+    depends on no definition
     """
 
     def __init__(
@@ -89,7 +93,9 @@ class Scheme:
             self._by_kind.setdefault((r.api_version, r.kind), r)
 
     def resource(self, text: str | Resource) -> Resource:
-        """ "pods", "deployments.apps", "events.events.k8s.io": the first of the table where ambiguous."""
+        """ "pods", "deployments.apps", "events.events.k8s.io": the first of the table where
+        ambiguous.
+        """
         if not isinstance(text, str):
             return text
         return self._by_name.get(text) or self._added(text)

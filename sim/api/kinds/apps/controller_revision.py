@@ -1,6 +1,7 @@
 """ControllerRevisions.
 
-Mirrors  kubernetes v1.25 pkg/apis/apps/validation/validation.go: ValidateControllerRevision and its update.
+Mirrors  kubernetes v1.25 pkg/apis/apps/validation/validation.go: ValidateControllerRevision and its
+         update.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from sim.api.types import Obj
 from sim.ident import Names
 
 
-def validate_create(obj: Obj) -> Errors:
+def _validate_create(obj: Obj) -> Errors:
     errors = object_meta(obj["metadata"], True, text.subdomain)
     if obj.get("data") is None:
         errors.append(required("data", "data is mandatory"))
     return errors + at_least_zero("revision", obj.get("revision"))
 
 
-def validate_update(new: Obj, old: Obj) -> Errors:
+def _validate_update(new: Obj, old: Obj) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"])
-    errors += validate_create(new)
+    errors += _validate_create(new)
     if new.get("data") != old.get("data"):
         errors.append(invalid("data", new.get("data"), IMMUTABLE))
     return errors
@@ -42,8 +43,8 @@ def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
 
 KIND = Kind(
     rows=(Row("apps", "v1", "controllerrevisions", "ControllerRevision"),),
-    validate_create=validate_create,
-    validate_update={"": validate_update},
+    validate_create=_validate_create,
+    validate_update={"": _validate_update},
     columns=(NAME, "Controller", "Revision=revision", AGE),
     cells=_cells,
 )

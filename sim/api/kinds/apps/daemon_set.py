@@ -1,8 +1,8 @@
 """DaemonSets.
 
-Mirrors  kubernetes v1.25 pkg/registry/apps/daemonset/strategy.go, pkg/apis/apps/validation/validation.go:
-         ValidateDaemonSet and its updates (an update checks the spec twice: its causes appear twice);
-         pkg/apis/apps/v1/defaults.go.
+Mirrors  kubernetes v1.25 pkg/registry/apps/daemonset/strategy.go,
+         pkg/apis/apps/validation/validation.go: ValidateDaemonSet and its updates (an update checks
+         the spec twice: its causes appear twice); pkg/apis/apps/v1/defaults.go.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ def _fill_defaults(obj: Obj) -> Obj:
     )
 
 
-# --- strategy ---------------------------------------------------------------------------------------------
+# --- strategy -------------------------------------------------------------------------------------
 
 
 def fill_template_generation(obj: Obj, names: Names, old: Obj | None = None) -> Obj:
-    """A DaemonSet's annotation that counts the versions of its template."""
+    """The DaemonSet with the annotation that counts the versions of its template."""
     name = names.annotation_template_generation
     annotations = obj["metadata"].get("annotations") or NOTHING
     if old is None:
@@ -83,7 +83,7 @@ def _prepare_update(new: Obj, old: Obj, names: Names) -> Obj:
     return fill_template_generation(new, names, old)
 
 
-# --- validation -------------------------------------------------------------------------------------------
+# --- validation -----------------------------------------------------------------------------------
 
 
 def _spec_errors(spec: Obj) -> Errors:
@@ -128,14 +128,14 @@ def _strategy_errors(strategy: Obj) -> Errors:
     return errors
 
 
-def validate_create(obj: Obj) -> Errors:
+def _validate_create(obj: Obj) -> Errors:
     return object_meta(obj["metadata"], True, text.subdomain) + _spec_errors(spec_of(obj))
 
 
-def validate_update(new: Obj, old: Obj) -> Errors:
+def _validate_update(new: Obj, old: Obj) -> Errors:
     if new["metadata"] is old["metadata"] and spec_of(new) is spec_of(old):
         return []
-    errors = validate_create(new)
+    errors = _validate_create(new)
     errors += object_meta_update(new["metadata"], old["metadata"])
     errors += _spec_errors(spec_of(new))
     return errors + immutable_selector(spec_of(new).get("selector"), spec_of(old).get("selector"))
@@ -154,13 +154,13 @@ _COUNTERS = (
 )
 
 
-def validate_status(new: Obj, old: Obj) -> Errors:
+def _validate_status(new: Obj, old: Obj) -> Errors:
     status, was = new.get("status") or {}, old.get("status") or {}
     errors = object_meta_update(new["metadata"], old["metadata"])
     return errors + counter_errors(status, _COUNTERS) + collision_errors(status, was)
 
 
-# --- table ------------------------------------------------------------------------------------------------
+# --- table ----------------------------------------------------------------------------------------
 
 
 def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
@@ -188,8 +188,8 @@ KIND = Kind(
         prepare_status=_prepare_update,
     ),
     defaults=_fill_defaults,
-    validate_create=validate_create,
-    validate_update={"": validate_update, "status": validate_status},
+    validate_create=_validate_create,
+    validate_update={"": _validate_update, "status": _validate_status},
     pod_spec=("spec", "template", "spec"),
     columns=(
         NAME,

@@ -1,7 +1,8 @@
 """Deployments.
 
-Mirrors  kubernetes v1.25 pkg/registry/apps/deployment/strategy.go, pkg/apis/apps/validation/validation.go:
-         ValidateDeployment and its updates; pkg/apis/apps/v1/defaults.go.
+Mirrors  kubernetes v1.25 pkg/registry/apps/deployment/strategy.go,
+         pkg/apis/apps/validation/validation.go: ValidateDeployment and its updates;
+         pkg/apis/apps/v1/defaults.go.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def _prepare_status(new: Obj, old: Obj, _: Names) -> Obj:
     return new if new["metadata"].get("labels") == labels else with_metadata(new, labels=labels)
 
 
-# --- validation -------------------------------------------------------------------------------------------
+# --- validation -----------------------------------------------------------------------------------
 
 
 def _spec_errors(spec: Obj) -> Errors:
@@ -98,11 +99,11 @@ def _rolling_errors(rolling: Obj, field: str) -> Errors:
     return errors + not_above_all(unavailable, f"{field}.maxUnavailable")
 
 
-def validate_create(obj: Obj) -> Errors:
+def _validate_create(obj: Obj) -> Errors:
     return object_meta(obj["metadata"], True, text.subdomain) + _spec_errors(spec_of(obj))
 
 
-def validate_update(new: Obj, old: Obj) -> Errors:
+def _validate_update(new: Obj, old: Obj) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"])
     if spec_of(new) is spec_of(old):
         return errors
@@ -120,7 +121,7 @@ _COUNTERS = (
 )
 
 
-def validate_status(new: Obj, old: Obj) -> Errors:
+def _validate_status(new: Obj, old: Obj) -> Errors:
     status, was = new.get("status") or {}, old.get("status") or {}
     errors = object_meta_update(new["metadata"], old["metadata"])
     errors += counter_errors(status, (*_COUNTERS, "collisionCount"))
@@ -134,7 +135,7 @@ def validate_status(new: Obj, old: Obj) -> Errors:
     return errors + collision_errors(status, was)
 
 
-# --- table ------------------------------------------------------------------------------------------------
+# --- table ----------------------------------------------------------------------------------------
 
 
 def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
@@ -159,8 +160,8 @@ KIND = Kind(
     ),
     strategy=Strategy(status=True, generation="spec+annotations", prepare_status=_prepare_status),
     defaults=_fill_defaults,
-    validate_create=validate_create,
-    validate_update={"": validate_update, "status": validate_status},
+    validate_create=_validate_create,
+    validate_update={"": _validate_update, "status": _validate_status},
     pod_spec=("spec", "template", "spec"),
     columns=(
         NAME,

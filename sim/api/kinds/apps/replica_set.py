@@ -1,8 +1,8 @@
 """ReplicaSets.
 
-Mirrors  kubernetes v1.25 pkg/registry/apps/replicaset/strategy.go, pkg/apis/apps/validation/validation.go:
-         ValidateReplicaSet and its updates (an update checks the spec twice: its causes appear twice);
-         pkg/apis/apps/v1/defaults.go.
+Mirrors  kubernetes v1.25 pkg/registry/apps/replicaset/strategy.go,
+         pkg/apis/apps/validation/validation.go: ValidateReplicaSet and its updates (an update
+         checks the spec twice: its causes appear twice); pkg/apis/apps/v1/defaults.go.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _fill_defaults(obj: Obj) -> Obj:
     return fill_counters(within(present(obj, {"spec": {}}), "spec", spec), "replicas")
 
 
-# --- validation -------------------------------------------------------------------------------------------
+# --- validation -----------------------------------------------------------------------------------
 
 
 def _spec_errors(spec: Obj) -> Errors:
@@ -48,13 +48,13 @@ def _spec_errors(spec: Obj) -> Errors:
     return errors + set_template_errors(spec)
 
 
-def validate_create(obj: Obj) -> Errors:
+def _validate_create(obj: Obj) -> Errors:
     return object_meta(obj["metadata"], True, text.subdomain) + _spec_errors(spec_of(obj))
 
 
-def validate_update(new: Obj, old: Obj) -> Errors:
+def _validate_update(new: Obj, old: Obj) -> Errors:
     if new["metadata"] is not old["metadata"] or spec_of(new) is not spec_of(old):
-        errors = validate_create(new)
+        errors = _validate_create(new)
         errors += object_meta_update(new["metadata"], old["metadata"])
         errors += _spec_errors(spec_of(new))
         return errors + immutable_selector(spec_of(new).get("selector"), spec_of(old).get("selector"))
@@ -71,6 +71,7 @@ _COUNTERS = (
 
 
 def validate_replica_status(new: Obj, old: Obj) -> Errors:
+    """Errors of a write to /status of a ReplicaSet or ReplicationController."""
     status = new.get("status") or {}
     errors = object_meta_update(new["metadata"], old["metadata"])
     errors += counter_errors(status, _COUNTERS)
@@ -83,7 +84,7 @@ def validate_replica_status(new: Obj, old: Obj) -> Errors:
     )
 
 
-# --- table ------------------------------------------------------------------------------------------------
+# --- table ----------------------------------------------------------------------------------------
 
 
 REPLICA_COLUMNS = (
@@ -98,6 +99,7 @@ REPLICA_COLUMNS = (
 
 
 def replica_set_cells(obj: Obj, now_us: int, _: Names) -> Cells:
+    """The cells of a ReplicaSet."""
     numbers = [
         count(obj, "spec", "replicas"),
         count(obj, "status", "replicas"),
@@ -126,8 +128,8 @@ KIND = Kind(
     ),
     strategy=Strategy(status=True, zero_status={"replicas": 0}, generation="spec"),
     defaults=_fill_defaults,
-    validate_create=validate_create,
-    validate_update={"": validate_update, "status": validate_replica_status},
+    validate_create=_validate_create,
+    validate_update={"": _validate_update, "status": validate_replica_status},
     pod_spec=("spec", "template", "spec"),
     columns=REPLICA_COLUMNS,
     cells=replica_set_cells,

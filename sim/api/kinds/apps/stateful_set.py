@@ -1,7 +1,8 @@
 """StatefulSets.
 
-Mirrors  kubernetes v1.25 pkg/registry/apps/statefulset/strategy.go, pkg/apis/apps/validation/validation.go:
-         ValidateStatefulSet and its updates; pkg/apis/apps/v1/defaults.go.
+Mirrors  kubernetes v1.25 pkg/registry/apps/statefulset/strategy.go,
+         pkg/apis/apps/validation/validation.go: ValidateStatefulSet and its updates;
+         pkg/apis/apps/v1/defaults.go.
 """
 
 from __future__ import annotations
@@ -48,12 +49,12 @@ from sim.api.types import Obj
 from sim.ident import Names
 from sim.options.gates import CLAIM_RETENTION, MAX_UNAVAILABLE
 
-# --- defaults ---------------------------------------------------------------------------------------------
+# --- defaults -------------------------------------------------------------------------------------
 
 
 def _fill_defaults(obj: Obj) -> Obj:
     def strategy(value: Obj) -> Obj:
-        # Quirk: the type alone leaves the partition unset; only a missing type brings rollingUpdate along.
+        # Quirk: a given type leaves the partition unset; only a missing type adds rollingUpdate.
         if not value.get("type"):
             value = fill({**value, "type": "RollingUpdate"}, {"rollingUpdate": {}})
         return within(value, "rollingUpdate", lambda rolling: fill(rolling, {"partition": 0}))
@@ -75,7 +76,7 @@ def _fill_defaults(obj: Obj) -> Obj:
 
 
 def _fill_gated(obj: Obj, gates: Collection[str]) -> Obj:
-    """The defaults of fields whose gates are on."""
+    """The object with the defaults of fields behind gates that are on."""
     spec = obj["spec"]
     if MAX_UNAVAILABLE in gates:
         spec = within(spec, "updateStrategy", _fill_unavailable)
@@ -94,7 +95,7 @@ def _fill_unavailable(strategy: Obj) -> Obj:
     return within(strategy, "rollingUpdate", lambda rolling: fill(rolling, {"maxUnavailable": 1}))
 
 
-# --- validation -------------------------------------------------------------------------------------------
+# --- validation -----------------------------------------------------------------------------------
 
 _FORBIDDEN = (
     "updates to statefulset spec for fields other than 'replicas', 'template', 'updateStrategy',"
@@ -123,7 +124,7 @@ def _spec_errors(spec: Obj) -> Errors:
         errors.append(invalid("spec.selector", go_selector(spec["selector"]), ""))
     else:
         errors += mismatch_errors(spec)
-        # Quirk: of the template only its metadata is checked.
+        # Quirk: only the metadata of the template is checked.
         metadata = (spec.get("template") or {}).get("metadata") or {}
         errors += labels(metadata.get("labels"), "spec.template.labels")
         errors += annotation_map(metadata.get("annotations"), "spec.template.annotations")
@@ -170,7 +171,7 @@ def _rolling_errors(rolling: Obj, field: str) -> Errors:
 
 
 def _retention_errors(policy: Obj | None) -> Errors:
-    """What becomes of claims when their set is deleted or scaled down."""
+    """Errors of the policy for claims when their set is deleted or scaled down."""
     if policy is None:
         return []
     return [
@@ -195,14 +196,14 @@ def _go_strategy(strategy: Obj) -> Shown:
     )
 
 
-def validate_create(obj: Obj) -> Errors:
+def _validate_create(obj: Obj) -> Errors:
     return object_meta(obj["metadata"], True, text.subdomain) + _spec_errors(spec_of(obj))
 
 
-def validate_update(new: Obj, old: Obj) -> Errors:
+def _validate_update(new: Obj, old: Obj) -> Errors:
     if new["metadata"] is old["metadata"] and spec_of(new) is spec_of(old):
         return []
-    errors = validate_create(new)
+    errors = _validate_create(new)
     errors += object_meta_update(new["metadata"], old["metadata"])
     spec, before = spec_of(new), spec_of(old)
     if {k: v for k, v in spec.items() if k not in _FREE} != {
@@ -224,7 +225,7 @@ _COUNTERS = (
 )
 
 
-def validate_status(new: Obj, old: Obj) -> Errors:
+def _validate_status(new: Obj, old: Obj) -> Errors:
     status = new.get("status") or {}
     errors = counter_errors(status, _COUNTERS)
     detail = "cannot be greater than status.replicas"
@@ -235,7 +236,7 @@ def validate_status(new: Obj, old: Obj) -> Errors:
     return errors + object_meta_update(new["metadata"], old["metadata"])
 
 
-# --- table ------------------------------------------------------------------------------------------------
+# --- table ----------------------------------------------------------------------------------------
 
 
 def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
@@ -269,8 +270,8 @@ KIND = Kind(
     strategy=Strategy(status=True, zero_status={"replicas": 0, "availableReplicas": 0}, generation="spec"),
     defaults=_fill_defaults,
     gated_defaults=_fill_gated,
-    validate_create=validate_create,
-    validate_update={"": validate_update, "status": validate_status},
+    validate_create=_validate_create,
+    validate_update={"": _validate_update, "status": _validate_status},
     pod_spec=(*_TEMPLATE, "spec"),
     gated_fields=(
         GatedField(CLAIM_RETENTION, ("spec", "persistentVolumeClaimRetentionPolicy")),

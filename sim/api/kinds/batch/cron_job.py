@@ -1,7 +1,8 @@
 """CronJobs.
 
-Mirrors  kubernetes v1.25 pkg/registry/batch/cronjob/strategy.go, pkg/apis/batch/validation/validation.go:
-         ValidateCronJob and its update; pkg/apis/batch/v1/defaults.go.
+Mirrors  kubernetes v1.25 pkg/registry/batch/cronjob/strategy.go,
+         pkg/apis/batch/validation/validation.go: ValidateCronJob and its update;
+         pkg/apis/batch/v1/defaults.go.
 """
 
 from __future__ import annotations
@@ -28,7 +29,12 @@ from sim.units import human_duration, parse_time
 
 
 def _defaults_with(templates: Fn) -> Fn:
-    """Quirk: of the Job to come, only the pods and what they may fail of get their defaults."""
+    """The defaults of a CronJob.
+
+    Quirk: in the template of its Jobs, only pod template and failure policy get defaults.
+
+    templates: fills in a pod template
+    """
 
     def job_spec(value: Obj) -> Obj:
         value = within(value, "podFailurePolicy", fill_failure_policy)
@@ -54,9 +60,9 @@ def _defaults_with(templates: Fn) -> Fn:
     return lambda obj: within(present(obj, {"spec": {}, "status": {}}), "spec", spec)
 
 
-# --- validation -------------------------------------------------------------------------------------------
+# --- validation -----------------------------------------------------------------------------------
 
-CRON_JOB_NAME_MAX = 52  # what a Job made of it adds stays within a name's 63 characters
+CRON_JOB_NAME_MAX = 52  # the names of its Jobs are longer by 11 characters
 
 _ZONES = "https://www.iana.org/time-zones"
 
@@ -112,7 +118,7 @@ def _zone_errors(name: str) -> Errors:
     return errors
 
 
-def validate_create(obj: Obj) -> Errors:
+def _validate_create(obj: Obj) -> Errors:
     errors = object_meta(obj["metadata"], True, text.subdomain) + _spec_errors(spec_of(obj))
     name = obj["metadata"].get("name", "")
     if len(name) > CRON_JOB_NAME_MAX:
@@ -121,12 +127,12 @@ def validate_create(obj: Obj) -> Errors:
     return errors
 
 
-def validate_update(new: Obj, old: Obj) -> Errors:
+def _validate_update(new: Obj, old: Obj) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"])
     return errors if spec_of(new) is spec_of(old) else errors + _spec_errors(spec_of(new))
 
 
-# --- table ------------------------------------------------------------------------------------------------
+# --- table ----------------------------------------------------------------------------------------
 
 
 def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
@@ -144,7 +150,7 @@ def _warnings(obj: Obj, names: Names) -> tuple[str, ...]:
     if "TZ" not in (obj.get("spec") or NOTHING).get("schedule", ""):
         return ()
     page = f"https://{names.domain}/docs/concepts/workloads/controllers/cron-jobs/"
-    # Quirk: the path says spec twice
+    # Quirk: the path has spec twice.
     return (
         f"CRON_TZ or TZ used in spec.spec.schedule is not officially supported, see {page} for more details",
     )
@@ -156,8 +162,8 @@ KIND = Kind(
     rows=(Row("batch", "v1", "cronjobs", "CronJob", short=("cj",), categories=("all",), subs=(STATUS,)),),
     strategy=WORKLOAD,
     defaults=_defaults_with(fill_template),
-    validate_create=validate_create,
-    validate_update={"": validate_update},
+    validate_create=_validate_create,
+    validate_update={"": _validate_update},
     pod_spec=(*_TEMPLATE, "spec"),
     columns=(
         NAME,

@@ -1,7 +1,7 @@
 """The spec of a volume claim, alone or in a pod.
 
 Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: ValidatePersistentVolumeClaimSpec.
-Differs  sources that do not match are told by their path, where upstream shows addresses of memory.
+Differs  sources that do not match are shown by their path, where upstream shows memory addresses.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce")
 
 
 def claim_spec(spec: Obj, field: str) -> Errors:
+    """Errors of the spec of a volume claim."""
     errors: Errors = []
     modes = spec.get("accessModes") or ()
     if not modes:

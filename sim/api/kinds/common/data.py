@@ -14,10 +14,12 @@ _WHEN_IMMUTABLE = "field is immutable when `immutable` is set"
 
 
 def decoded_size(value: str) -> int:
+    """The number of bytes of a base64 text."""
     return len(value) * 3 // 4 - value.count("=", -2)
 
 
 def immutable_data_errors(new: Obj, old: Obj, keys: tuple[str, ...]) -> Errors:
+    """Errors of a change of these fields while the stored object says that it is immutable."""
     if not old.get("immutable"):
         return []
     errors = [] if new.get("immutable") else [forbidden("immutable", _WHEN_IMMUTABLE)]

@@ -11,12 +11,15 @@ from sim.api.types import Obj
 
 
 def identities(*lists: Any) -> frozenset[int]:
-    """The objects in lists that have passed before: of a thousand addresses mostly one is new.  Membership only."""
+    """Identities of the objects in lists that were found valid before.
+
+    Of a thousand addresses mostly one is new.  The set is used for membership only.
+    """
     return frozenset(id(value) for values in lists for value in values)
 
 
 def protocol_errors(port: Obj, at: str) -> Errors:
-    """That of the transport, which is to be there, and that of the application."""
+    """Errors of the transport protocol, which is required, and of the application protocol."""
     protocol, application = port.get("protocol"), port.get("appProtocol")
     errors: Errors = []
     if not protocol:

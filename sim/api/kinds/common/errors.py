@@ -1,4 +1,4 @@
-"""Field errors: what is wrong with which field, in upstream's words.
+"""Field errors: a field, and what is wrong with it in upstream's words.
 
 Mirrors  apimachinery v1.25 pkg/util/validation/field/errors.go.
 """
@@ -34,7 +34,10 @@ IMMUTABLE = "field is immutable"
 
 
 class FieldError(msgspec.Struct, frozen=True):
-    """One cause of a 422.  `value`: the bad value as it is shown, "" where the type shows none."""
+    """One cause of a 422.
+
+    value: the text that shows the bad value, "" where the type shows none
+    """
 
     field: str
     type: str
@@ -43,19 +46,22 @@ class FieldError(msgspec.Struct, frozen=True):
 
     @property
     def reason(self) -> str:
+        """The reason of the cause in a Status."""
         return _REASONS[self.type]
 
     @property
     def message(self) -> str:
+        """The message of the cause in a Status."""
         parts = [part for part in (self.type, self.value, self.detail) if part]
         return ": ".join(parts)
 
 
 class WrongType(FieldError, frozen=True):
-    """An invalid value that is of another type than it must be."""
+    """An invalid value of a wrong type."""
 
     @property
     def reason(self) -> str:
+        """The reason of the cause in a Status."""
         return "FieldValueTypeInvalid"
 
 
@@ -63,7 +69,7 @@ Errors = list[FieldError]
 
 
 class Shown(str):
-    """A value's text as it is to appear, without quotes: a Go struct or map."""
+    """The text of a Go struct or map, which is shown without quotes."""
 
 
 def shown(value: Any) -> str:
@@ -95,52 +101,66 @@ def go_map(value: Any) -> Shown:
 
 
 def go_strings(value: Any) -> Shown:
+    """A list of texts as Go prints it."""
     if value is None:
         return Shown("[]string(nil)")
     return Shown("[]string{" + ", ".join(go_quote(str(v)) for v in value) + "}")
 
 
 def required(field: str, detail: str = "") -> FieldError:
+    """The field must be set."""
     return FieldError(field, REQUIRED, detail)
 
 
 def invalid(field: str, value: Any, detail: str) -> FieldError:
+    """The value of the field breaks a rule."""
     return FieldError(field, INVALID, detail, shown(value))
 
 
 def duplicate(field: str, value: Any) -> FieldError:
+    """The value occurs twice in a list that must not repeat it."""
     return FieldError(field, DUPLICATE, "", shown(value))
 
 
 def not_found(field: str, value: Any) -> FieldError:
+    """The value refers to nothing."""
     return FieldError(field, NOT_FOUND, "", shown(value))
 
 
 def forbidden(field: str, detail: str) -> FieldError:
+    """The field may not be set, or not be changed."""
     return FieldError(field, FORBIDDEN, detail)
 
 
 def unsupported(field: str, value: Any, supported: Iterable[str]) -> FieldError:
+    """The value is none of a closed set."""
     texts = ", ".join(go_quote(text) for text in supported)
     return FieldError(field, UNSUPPORTED, f"supported values: {texts}" if texts else "", shown(value))
 
 
 def one_of(field: str, value: Any, supported: Iterable[str], detail: str = "") -> Errors:
-    """What is not given is required (`detail` says more of that), and what is given has to be one of these."""
+    """Errors of a required value of a closed set.
+
+    detail: of the error if the value is missing
+
+    """
     if not value:
         return [required(field, detail)]
     return [] if value in supported else [unsupported(field, value, supported)]
 
 
 def too_long(field: str, limit: int) -> FieldError:
+    """The value has too many bytes."""
     return FieldError(field, TOO_LONG, f"must have at most {limit} bytes")
 
 
 def too_many(field: str, count: int, limit: int) -> FieldError:
+    """The list has too many items."""
     return FieldError(field, TOO_MANY, f"must have at most {limit} items", str(count))
 
 
 def at_least_zero(field: str, value: Any) -> Errors:
+    """An error if the number is negative; nothing counts as 0."""
     return [invalid(field, value, AT_LEAST_ZERO)] if value is not None and value < 0 else []
 
 

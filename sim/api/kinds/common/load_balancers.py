@@ -12,12 +12,12 @@ from sim.api.types import Obj
 
 
 def validate_balanced_status(new: Obj, old: Obj) -> Errors:
-    """The status of a Service or an Ingress, which a balancer writes."""
+    """Errors of the status of a Service or Ingress, which a load balancer writes."""
     return object_meta_update(new["metadata"], old["metadata"]) + ingress_point_errors(new)
 
 
 def ingress_point_errors(new: Obj) -> Errors:
-    """Where a balancer, as the status tells, takes traffic in."""
+    """Errors of the addresses at which the load balancer accepts traffic."""
     errors: Errors = []
     ingress = ((new.get("status") or {}).get("loadBalancer") or {}).get("ingress")
     for i, point in enumerate(ingress or ()):

@@ -6,11 +6,14 @@ from typing import Any
 
 from sim.api.kinds.common.fill import Fn
 
-MEMO_MAX = 1024  # remembered subtrees of each kind; at the bound all are forgotten at once
+MEMO_MAX = 1024  # remembered results of one function; at the bound all are dropped
 
 
 class Remembered:
-    """Results by the identity of the argument, which is kept alive so that its id stays its own."""
+    """Results of a function by the identity of the argument.
+
+    The argument is kept alive, so that no other object gets its id.
+    """
 
     def __init__(self, fn: Fn) -> None:
         self.fn = fn

@@ -1,10 +1,11 @@
 """Object metadata, label maps and selectors: the rules every kind shares.
 
-Holds: labels and annotations that were checked once are known by identity, because the pods of a template
-share them.
+Holds: labels and annotations that were checked once are known by identity, because the pods of a
+template share them.
 
-Mirrors  apimachinery v1.25 pkg/api/validation/objectmeta.go, pkg/apis/meta/v1/validation/validation.go,
-         kubernetes pkg/apis/core/validation/validation.go: ValidateObjectMeta.
+Mirrors  apimachinery v1.25 pkg/api/validation/objectmeta.go,
+         pkg/apis/meta/v1/validation/validation.go, kubernetes
+         pkg/apis/core/validation/validation.go: ValidateObjectMeta.
 """
 
 from __future__ import annotations
@@ -45,17 +46,20 @@ _checked: IdentityMemo[tuple[Errors]] = IdentityMemo()
 
 
 def masked(name: str) -> str:
-    """A generateName as its rule sees it: its trailing dash stands for the suffix to come."""
+    """A generateName for the check of names, in which the trailing dash represents the suffix."""
     return name[:-2] + "a" if name.endswith("-") and len(name) > 1 else name
 
 
 def name_errors(rule: NameRule, name: str, field: str, prefix: bool = False) -> Errors:
+    """Errors of a name, or of the prefix of a generated one."""
     problems = rule(masked(name) if prefix else name)
     return [invalid(field, name, problem) for problem in problems] if problems else []
 
 
 def labels(value: Any, field: str) -> Errors:
-    """Quirk: keys and values are both reported at the map's own path."""
+    """Errors of a map of labels.  Quirk: keys and values are both reported at the path of the
+    map.
+    """
     if not value:
         return []
     known = _checked.get(value, field)
@@ -75,6 +79,7 @@ def _labels(value: Any, field: str) -> Errors:
 
 
 def annotation_map(value: Any, field: str) -> Errors:
+    """Errors of the keys and the total size of annotations."""
     if not value:
         return []
     known = _checked.get(value, field)
@@ -87,6 +92,7 @@ def annotation_map(value: Any, field: str) -> Errors:
 
 
 def owner_references(value: Any, field: str) -> Errors:
+    """Errors of owner references."""
     errors: Errors = []
     controller, shown_owners = "", None
     for owner in value or ():
@@ -98,7 +104,7 @@ def owner_references(value: Any, field: str) -> Errors:
                 'Only one reference can have Controller set to true. Found "true" in references for '
                 f"{controller} and {owner.get('name', '')}"
             )
-            if shown_owners is None:  # once, as it is long where there are many
+            if shown_owners is None:  # made once, because it is long
                 shown_owners = _go_owners(value)
             errors.append(invalid(field, shown_owners, detail))
         else:
@@ -144,6 +150,7 @@ def _go_owners(owners: Any) -> Shown:
 
 
 def finalizers(value: Any, field: str) -> Errors:
+    """Errors of finalizers."""
     errors: Errors = []
     for name in value or ():
         errors += [invalid(field, name, problem) for problem in text.qualified_name(name)]
@@ -156,7 +163,7 @@ def finalizers(value: Any, field: str) -> Errors:
 
 
 def core_finalizers(metadata: Obj) -> Errors:
-    """The core kinds' own rule: a name without a domain must be a known one."""
+    """Errors by a rule of core kinds: a finalizer without a domain must be a known one."""
     return [
         error
         for i, name in enumerate(metadata.get("finalizers") or ())
@@ -165,6 +172,7 @@ def core_finalizers(metadata: Obj) -> Errors:
 
 
 def core_finalizer(name: str, field: str) -> Errors:
+    """Errors of one finalizer of a core kind."""
     return [invalid(field, name, problem) for problem in text.qualified_name(name)] + _standard(name, field)
 
 
@@ -175,7 +183,10 @@ def _standard(name: str, field: str) -> Errors:
 
 
 def object_meta(metadata: Obj, namespaced: bool, rule: NameRule, core: bool = True) -> Errors:
-    """Rules of a whole metadata; `core`: with those of core/validation on top."""
+    """Errors of metadata as a whole.
+
+    core: True to apply the rules of core/validation as well
+    """
     field = "metadata"
     errors: Errors = []
     generate, name = metadata.get("generateName"), metadata.get("name")
@@ -205,7 +216,7 @@ _sound_parts: IdentityMemo[bool] = IdentityMemo()
 
 
 def _parts(metadata: Obj) -> Errors:
-    """Rules of labels, annotations, owners and finalizers; objects of one owner share all of them by identity."""
+    """Errors of labels, annotations, owners and finalizers, which objects of one owner share."""
     get = metadata.get
     parts = (get("labels"), get("annotations"), get("ownerReferences"), get("finalizers"))
     if parts == (None, None, None, None) or _sound_parts.get(*parts):
@@ -238,7 +249,7 @@ _FIXED = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", 
 
 
 def object_meta_update(new: Obj, old: Obj, core: bool = True) -> Errors:
-    """Rules of a change of metadata; parts that are the same objects are not looked at again."""
+    """Errors of changed metadata; parts that are the same objects are not checked again."""
     if new is old:
         return []
     errors: Errors = []
@@ -284,11 +295,11 @@ def _shown_fixed(key: str, value: Any) -> str:
     return go_quote(value) if isinstance(value, str) else str(value)
 
 
-# --- selectors --------------------------------------------------------------------------------------------
+# --- selectors ------------------------------------------------------------------------------------
 
 
 def label_selector(value: Any, field: str) -> Errors:
-    """Quirk: the values of expressions are not checked in v1.25."""
+    """Errors of a label selector.  Quirk: v1.25 does not check the values of expressions."""
     if value is None:
         return []
     errors = list(labels(value.get("matchLabels"), f"{field}.matchLabels"))
@@ -314,7 +325,7 @@ def _requirement(expression: Obj, field: str) -> Errors:
 
 
 def is_sound(selector: Any) -> bool:
-    """Whether a selector can be compiled at all: operators, keys and values as they must be."""
+    """True if the selector can be compiled: its operators, keys and values are valid."""
     match = (selector or {}).get("matchLabels") or {}
     if any(text.qualified_name(k) or text.label_value(v) for k, v in match.items()):
         return False
@@ -327,7 +338,7 @@ def _is_sound(expression: Obj) -> bool:
 
 
 def matches(selector: Any, values: Any) -> bool:
-    """Whether a selector takes a map of labels; None takes none."""
+    """True if the selector matches the labels; a selector of None matches nothing."""
     if selector is None:
         return False
     values = values or {}
@@ -364,4 +375,5 @@ def _go_requirement(expression: Obj) -> str:
 
 
 def immutable_selector(new: Any, old: Any) -> Errors:
+    """An error if a selector has changed."""
     return immutable("spec.selector", new, old, go_selector(new) or Shown('"null"'))

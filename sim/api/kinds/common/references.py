@@ -10,12 +10,12 @@ from sim.api.types import Json, Obj
 
 
 def checked(rule: Callable[[str], text.Problems], value: Json, at: str) -> Errors:
-    """The rule on a value that is given."""
+    """Errors of a value by a rule; none if the value is missing or empty."""
     return [invalid(at, value, problem) for problem in rule(value)] if value else []
 
 
 def reference_errors(given: Obj, at: str) -> Errors:
-    """A typed reference to an object."""
+    """Errors of a typed reference to an object."""
     errors: Errors = []
     if given.get("apiGroup") is not None:
         group = given["apiGroup"]

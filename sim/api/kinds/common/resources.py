@@ -54,13 +54,14 @@ def _is_native(name: str) -> bool:
 
 
 def is_extended(name: str) -> bool:
+    """True if the resource is one that devices provide."""
     if _is_native(name) or name.startswith("requests."):
         return False
     return not text.qualified_name(f"requests.{name}")
 
 
 def resource_name(name: str, field: str) -> Errors:
-    """The rules that names of resources share wherever they stand."""
+    """Errors of the name of a resource by the rules that hold everywhere."""
     errors = [invalid(field, name, problem) for problem in text.qualified_name(name)]
     standard = name in _STANDARD or name.startswith((_HUGE, "requests." + _HUGE))
     if not errors and "/" not in name and not standard:
@@ -69,6 +70,7 @@ def resource_name(name: str, field: str) -> Errors:
 
 
 def container_resource_name(name: str, field: str) -> Errors:
+    """Errors of the name of a resource that a container may request."""
     errors = resource_name(name, field)
     if "/" not in name:
         if name not in _CONTAINER and not name.startswith(_HUGE):
@@ -80,7 +82,7 @@ def container_resource_name(name: str, field: str) -> Errors:
 
 
 def go_quantity(value: Any) -> Shown:
-    """A quantity as Go's %#v shows it, of whole and of milli units."""
+    """A quantity as Go's %#v shows it, in whole or milli units."""
     text = quantity_text(value)
     fine = text.endswith("m")
     amount = quantity_nano(value) // (1_000_000 if fine else 1_000_000_000)
@@ -92,6 +94,7 @@ def go_quantity(value: Any) -> Shown:
 
 
 def quantity(name: str, value: Any, field: str) -> Errors:
+    """Errors of an amount of a resource."""
     nano = quantity_nano(value)
     errors = [_bad(field, value, AT_LEAST_ZERO)] if nano < 0 else []
     whole = name in ("pods", "services") or is_extended(name)
@@ -101,7 +104,7 @@ def quantity(name: str, value: Any, field: str) -> Errors:
 
 
 def _fills_pages(nano: int, page: str) -> bool:
-    """True if so much is a multiple of a page, whose size must be a positive whole number."""
+    """True if the amount is a multiple of the page size, which must be a positive whole number."""
     try:
         page_nano = quantity_nano(page)
     except ValueError:
@@ -110,7 +113,7 @@ def _fills_pages(nano: int, page: str) -> bool:
 
 
 def pages(name: str, value: Any, field: str) -> Errors:
-    """As `quantity`, and of large pages a whole number: what a quota bounds need not be."""
+    """As `quantity`, and huge pages must be whole; a quota need not keep to that."""
     errors, nano = quantity(name, value, field), quantity_nano(value)
     if name.startswith(_HUGE) and not _fills_pages(nano, name.removeprefix(_HUGE)):
         detail = f"{quantity_text(value)} is not positive integer multiple of {name}"
@@ -129,11 +132,12 @@ def _go_quantity(value: Any) -> Shown:
 
 
 def _bad(field: str, value: Any, detail: str) -> FieldError:
-    """Quantities are shown by their text, quoted."""
+    """The error of a quantity, which is shown as quoted text."""
     return invalid(field, quantity_text(value), detail)
 
 
 def requirements(given: Obj, field: str) -> Errors:
+    """Errors of the requests and limits of a container."""
     limits, requests = given.get("limits") or {}, given.get("requests") or {}
     errors: Errors = []
     needs_cpu_or_memory = False

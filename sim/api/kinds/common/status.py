@@ -1,6 +1,7 @@
 """The members of a status that upstream encodes even when they are empty.
 
-Turns a status into the same status with those members filled in; the same object where nothing is missing.
+Turns a status into the same status with those members filled in; the same object where nothing is
+missing.
 
 Mirrors  kubernetes v1.25 pkg/apis/*/types.go (fields without omitempty).
 """
@@ -27,7 +28,9 @@ _wholes: IdentityMemo[list[Obj]] = IdentityMemo()
 
 
 def with_members(items: list[Obj], members: Mapping[str, Any]) -> list[Obj]:
-    """Members that every item shows; the list itself where each has them all.  Hot: every status write comes here."""
+    """The items with these members; the same list if each item has them all.  Every status write
+    calls this.
+    """
     names = members.keys()
     for item in items:
         if not names <= item.keys():
@@ -40,6 +43,7 @@ def with_members(items: list[Obj], members: Mapping[str, Any]) -> list[Obj]:
 
 
 def fill_conditions(status: Obj, members: Mapping[str, Any]) -> Obj:
+    """The status with these members in each condition."""
     conditions = status.get("conditions")
     if not conditions:
         return status
@@ -48,10 +52,12 @@ def fill_conditions(status: Obj, members: Mapping[str, Any]) -> Obj:
 
 
 def fill_status_conditions(obj: Obj, members: Mapping[str, Any] = TRANSITION_TIME) -> Obj:
+    """The object with these members in each condition of its status."""
     return within(obj, "status", lambda status: fill_conditions(status, members))
 
 
 def fill_counters(obj: Obj, *names: str) -> Obj:
+    """The object with these counters in its status, 0 where they are missing."""
     zeros = dict.fromkeys(names, 0)
     obj = within(present(obj, {"status": {}}), "status", lambda status: present(status, zeros))
     return fill_status_conditions(obj)

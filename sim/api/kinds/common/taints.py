@@ -15,6 +15,7 @@ from sim.ident import TAINT_EFFECTS
 
 
 def taint_errors(given: Any, field: str) -> Errors:
+    """Errors of taints."""
     errors: Errors = []
     seen: dict[tuple[str, str], None] = {}
     for i, taint in enumerate(given or ()):

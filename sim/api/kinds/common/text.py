@@ -1,4 +1,4 @@
-"""What is wrong with a piece of text: names, labels, keys, ports, addresses.  Answers upstream's sentences.
+"""Problems of texts (names, labels, keys, ports, addresses), in upstream's words.
 
 Mirrors  apimachinery v1.25 pkg/util/validation/validation.go, pkg/api/validation/path/name.go.
 """
@@ -12,7 +12,8 @@ from typing import Any
 
 from sim.units import parse_unsigned, parse_whole
 
-# Names that come again: keys, namespaces, owners.  Most are seen once, and a match costs no more than a memory of it.
+# Checked texts that recur: keys, namespaces, owners.  Most texts occur once, and a match costs no
+# more than a look-up.
 _CACHE = 8192
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -24,7 +25,7 @@ _LOWER = "lower case alphanumeric characters"
 
 
 def _shown_pattern(text: str, pattern: str, *examples: str) -> str:
-    """Quirk: a comma stands before each "or", as upstream joins the examples."""
+    """A message with its examples.  Quirk: upstream puts a comma before each "or"."""
     listed = ",  or ".join(f"'{example}'" for example in examples)
     return f"{text} (e.g. {listed}, regex used for validation is '{pattern}')"
 
@@ -105,31 +106,37 @@ def _matching(text: str, limit: int, pattern: re.Pattern[str], error: str) -> Pr
 
 @lru_cache(_CACHE)
 def label(text: str) -> Problems:
+    """Problems of a DNS label."""
     return _matching(text, 63, _label_re, _LABEL_ERROR)
 
 
 @lru_cache(_CACHE)
 def subdomain(text: str) -> Problems:
+    """Problems of a DNS subdomain."""
     return _matching(text, 253, _subdomain_re, _SUBDOMAIN_ERROR)
 
 
 @lru_cache(_CACHE)
 def wildcard_subdomain(text: str) -> Problems:
+    """Problems of a DNS subdomain that starts with "*."."""
     return _matching(text, 253, _wildcard_re, _WILDCARD_ERROR)
 
 
 @lru_cache(_CACHE)
 def label_1035(text: str) -> Problems:
+    """Problems of a DNS label that starts with a letter."""
     return _matching(text, 63, _label_1035_re, _LABEL_1035_ERROR)
 
 
 @lru_cache(_CACHE)
 def label_value(text: str) -> Problems:
+    """Problems of the value of a label."""
     return () if not text else _matching(text, 63, _qname_re, _LABEL_VALUE_ERROR)
 
 
 @lru_cache(_CACHE)
 def qualified_name(text: str) -> Problems:
+    """Problems of a name that may have a domain as prefix."""
     parts = text.split("/")
     problems: Problems = ()
     if len(parts) > 2:
@@ -152,7 +159,7 @@ def qualified_name(text: str) -> Problems:
 
 
 def segment(text: str) -> Problems:
-    """A name that may be any path segment."""
+    """Problems of a name that must be a path segment."""
     if text in (".", ".."):
         return (f"may not be '{text}'",)
     return tuple(f"may not contain '{c}'" for c in "/%" if c in text)
@@ -168,23 +175,28 @@ def _dots(text: str) -> Problems:
 
 @lru_cache(_CACHE)
 def env_name(text: str) -> Problems:
+    """Problems of the name of an environment variable."""
     return (() if _env_re.fullmatch(text) else (_ENV_ERROR,)) + _dots(text)
 
 
 @lru_cache(_CACHE)
 def config_key(text: str) -> Problems:
+    """Problems of a key of a ConfigMap or Secret."""
     return _matching(text, 253, _key_re, _KEY_ERROR) + _dots(text)
 
 
 def percent(text: str) -> Problems:
+    """Problems of a percentage."""
     return () if _percent_re.fullmatch(text) else (_PERCENT_ERROR,)
 
 
 def port_number(value: int) -> Problems:
+    """Problems of the number of a port."""
     return () if 1 <= value <= 65535 else ("must be between 1 and 65535, inclusive",)
 
 
 def port_name(text: str) -> Problems:
+    """Problems of the name of a port."""
     problems: Problems = ()
     if len(text) > 15:
         problems += ("must be no more than 15 characters",)
@@ -200,6 +212,7 @@ def port_name(text: str) -> Problems:
 
 
 def user_id(value: int) -> Problems:
+    """Problems of a user or group id."""
     return () if 0 <= value <= 2147483647 else ("must be between 0 and 2147483647, inclusive",)
 
 
@@ -207,7 +220,9 @@ _IP_ERROR = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 
 
 def parse_ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Quirk: leading zeros pass, as in Go before 1.17."""
+    """An IP address; None if the text is none.  Quirk: leading zeros are accepted, as in Go before
+    1.17.
+    """
     if re.fullmatch(r"\d+\.\d+\.\d+\.\d+", text):
         text = ".".join(part.lstrip("0") or "0" for part in text.split("."))
     if "%" in text:
@@ -223,13 +238,17 @@ _plain_ip_re = re.compile(rf"{_OCTET}\.{_OCTET}\.{_OCTET}\.{_OCTET}")
 
 
 def ip(text: str) -> Problems:
-    if _plain_ip_re.fullmatch(text):  # each pod has an address of its own
+    """Problems of an IP address."""
+    if _plain_ip_re.fullmatch(text):  # the fast case: each pod has an address
         return ()
     return () if parse_ip(text) is not None else (_IP_ERROR,)
 
 
 @lru_cache(_CACHE)
 def non_special_ip(text: str) -> Problems:
+    """Problems of an IP address that must not be a special one (loopback, link-local,
+    multicast).
+    """
     address = parse_ip(text)
     if address is None:
         return ("must be a valid IP address",)
@@ -252,6 +271,7 @@ def _link_local_multicast(address: ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def is_cidr(text: str) -> bool:
+    """True if the text is an IP network."""
     address, slash, bits = text.partition("/")
     parsed = parse_ip(address)
     length = parse_unsigned(bits)
@@ -259,16 +279,20 @@ def is_cidr(text: str) -> bool:
 
 
 def percent_of(value: Any) -> int | None:
-    """The number of a well-formed percentage; None for anything else, as for a number without end."""
+    """The number of a well-formed percentage; None for anything else, or if it has too many
+    digits.
+    """
     return parse_whole(value[:-1]) if isinstance(value, str) and _percent_re.fullmatch(value) else None
 
 
 def relative_path(text: str) -> Problems:
+    """Problems of a path that must stay below its root."""
     problems: Problems = ("must be a relative path",) if text.startswith("/") else ()
     return (*problems, "must not contain '..'") if ".." in text.split("/") else problems
 
 
 def reserved_relative_path(text: str) -> Problems:
+    """Problems of a path that must stay below its root and outside of reserved names."""
     problems = relative_path(text)
     if text.startswith("..") and not text.startswith("../"):
         problems += ("must not start with '..'",)

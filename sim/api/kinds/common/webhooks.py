@@ -1,7 +1,8 @@
-"""Where a webhook is called: a URL, or a Service with a path and a port.
+"""Validation of the address of a webhook: a URL, or a Service with a path and a port.
 
 Mirrors  apiserver v1.25 pkg/util/webhook/validation.go.
-Differs  a URL that cannot be parsed is told in other words, and a few that Go refuses are taken.
+Differs  the error of a URL that cannot be parsed has another text, and a few URLs that Go refuses
+         are accepted.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ _FORM = "; desired format: https://host[/path]"
 
 
 def url(value: str, field: str) -> Errors:
+    """Errors of the URL of a webhook."""
     if any(ord(c) < 0x20 or ord(c) == 0x7F for c in value):
         why = f"parse {go_quote(value)}: net/url: invalid control character in URL"
         return [required(field, f"url must be a valid URL: {why}{_FORM}")]
@@ -39,6 +41,7 @@ def url(value: str, field: str) -> Errors:
 
 
 def service(namespace: str, name: str, path: str | None, port: int, field: str) -> Errors:
+    """Errors of the Service of a webhook."""
     errors: Errors = []
     if not name:
         errors.append(required(f"{field}.name", "service name is required"))
@@ -57,7 +60,7 @@ def _path_problems(path: str) -> list[str]:
     if path == "//":
         return ["segment[0] may not be empty"]
     problems = [] if path.startswith("/") else ["must start with a '/'"]
-    # Quirk: the first character is left out whether or not it is a slash
+    # Quirk: the first character is dropped even if it is no slash
     for i, step in enumerate(path[1:].removesuffix("/").split("/")):
         if not step:
             problems.append(f"segment[{i}] may not be empty")

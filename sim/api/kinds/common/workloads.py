@@ -26,10 +26,12 @@ from sim.api.types import Obj
 WORKLOAD = Strategy(status=True, generation="spec")
 
 
-# --- defaults ---------------------------------------------------------------------------------------------
+# --- defaults -------------------------------------------------------------------------------------
 
 
 def fill_rolling_update(spec: Obj, field: str, defaults: Mapping[str, Any]) -> Obj:
+    """The spec with an update strategy, and with these defaults of a rolling update."""
+
     def strategy(value: Obj) -> Obj:
         value = fill(value, {"type": "RollingUpdate"})
         if value["type"] != "RollingUpdate":
@@ -39,20 +41,23 @@ def fill_rolling_update(spec: Obj, field: str, defaults: Mapping[str, Any]) -> O
     return within(fill(spec, {field: {}}), field, strategy)
 
 
-# --- validation -------------------------------------------------------------------------------------------
+# --- validation -----------------------------------------------------------------------------------
 
 MISMATCH = "`selector` does not match template `labels`"
 
 
 def spec_of(obj: Obj) -> Obj:
+    """The spec of an object; {} if it is missing."""
     return obj.get("spec") or {}
 
 
 def is_empty(selector: Obj) -> bool:
+    """True if a selector selects everything."""
     return not selector.get("matchLabels") and not selector.get("matchExpressions")
 
 
 def selector_errors(spec: Obj, kind: str) -> Errors:
+    """Errors of the selector of a workload."""
     selector = spec.get("selector")
     if selector is None:
         return [required("spec.selector")]
@@ -64,7 +69,10 @@ def selector_errors(spec: Obj, kind: str) -> Errors:
 
 
 def mismatch_errors(spec: Obj) -> Errors:
-    """Quirk: an empty selector matches; none at all matches nothing."""
+    """An error if the selector does not match the template.
+
+    Quirk: an empty selector matches; a missing one does not.
+    """
     selector = spec.get("selector")
     given = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if matches(selector, given):
@@ -73,6 +81,7 @@ def mismatch_errors(spec: Obj) -> Errors:
 
 
 def always_running_errors(spec: Obj, kind: str) -> Errors:
+    """Errors of a template with pods that do not restart for ever."""
     pod = (spec.get("template") or {}).get("spec") or {}
     errors: Errors = []
     policy = pod.get("restartPolicy", "")
@@ -85,7 +94,7 @@ def always_running_errors(spec: Obj, kind: str) -> Errors:
 
 
 def read_only_disk_errors(spec: Obj, replicas: int) -> Errors:
-    """What several pods mount at once must be mounted read-only."""
+    """Errors of disks that several pods would mount for writing."""
     if replicas <= 1:
         return []
     volumes = ((spec.get("template") or {}).get("spec") or {}).get("volumes") or ()
@@ -98,6 +107,7 @@ def read_only_disk_errors(spec: Obj, replicas: int) -> Errors:
 
 
 def set_template_errors(spec: Obj) -> Errors:
+    """Errors of the template of a ReplicaSet or Deployment."""
     if not is_sound(spec.get("selector")):
         return [invalid("spec.selector", go_selector(spec["selector"]), "invalid label selector")]
     errors = mismatch_errors(spec)
@@ -110,10 +120,12 @@ def set_template_errors(spec: Obj) -> Errors:
 
 
 def counter_errors(status: Obj, keys: tuple[str, ...]) -> Errors:
+    """An error for each negative counter of a status."""
     return [e for key in keys for e in at_least_zero(f"status.{key}", status.get(key))]
 
 
 def bound_errors(status: Obj, keys: tuple[str, ...], by: str, detail: str) -> Errors:
+    """An error for each counter of a status that exceeds the one named `by`."""
     bound = status.get(by, 0)
     return [
         invalid(f"status.{key}", status.get(key, 0), detail) for key in keys if status.get(key, 0) > bound
@@ -121,7 +133,7 @@ def bound_errors(status: Obj, keys: tuple[str, ...], by: str, detail: str) -> Er
 
 
 def collision_errors(status: Obj, was: Obj) -> Errors:
-    """The number of hash collisions only grows."""
+    """An error if the number of hash collisions decreases."""
     new, old = status.get("collisionCount"), was.get("collisionCount")
     if old is None or (new is not None and new >= old):
         return []

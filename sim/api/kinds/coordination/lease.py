@@ -1,6 +1,7 @@
 """Leases.
 
-Mirrors  kubernetes v1.25 pkg/apis/coordination/validation/validation.go, pkg/registry/coordination/lease/strategy.go.
+Mirrors  kubernetes v1.25 pkg/apis/coordination/validation/validation.go,
+         pkg/registry/coordination/lease/strategy.go.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from sim.api.types import Obj
 from sim.ident import Names
 
 
-def validate_create(obj: Obj) -> Errors:
+def _validate_create(obj: Obj) -> Errors:
     return object_meta(obj["metadata"], True, text.subdomain, core=False) + _spec_errors(
         obj.get("spec") or {}
     )
@@ -30,7 +31,7 @@ def _spec_errors(spec: Obj) -> Errors:
     return errors + at_least_zero("spec.leaseTransitions", changes)
 
 
-def validate_update(new: Obj, old: Obj) -> Errors:
+def _validate_update(new: Obj, old: Obj) -> Errors:
     return object_meta_update(new["metadata"], old["metadata"], core=False) + _spec_errors(
         new.get("spec") or {}
     )
@@ -48,8 +49,8 @@ KIND = Kind(
     rows=(Row("coordination", "v1", "leases", "Lease"),),
     strategy=Strategy(create_by_put=True, unconditional=False),
     defaults=_fill_defaults,
-    validate_create=validate_create,
-    validate_update={"": validate_update},
+    validate_create=_validate_create,
+    validate_update={"": _validate_update},
     columns=(NAME, "Holder=spec.holderIdentity", AGE),
     cells=_cells,
 )

@@ -17,7 +17,7 @@ from sim.api.types import Obj
 from sim.ident import Names
 
 
-def validate_create(obj: Obj) -> Errors:
+def _validate_create(obj: Obj) -> Errors:
     errors = object_meta(obj["metadata"], True, text.subdomain)
     data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
     size = 0
@@ -36,10 +36,10 @@ def validate_create(obj: Obj) -> Errors:
     return errors
 
 
-def validate_update(new: Obj, old: Obj) -> Errors:
+def _validate_update(new: Obj, old: Obj) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"])
     errors += immutable_data_errors(new, old, ("data", "binaryData"))
-    return errors + validate_create(new)
+    return errors + _validate_create(new)
 
 
 def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
@@ -48,8 +48,8 @@ def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
 
 KIND = Kind(
     rows=(Row("", "v1", "configmaps", "ConfigMap", short=("cm",)),),
-    validate_create=validate_create,
-    validate_update={"": validate_update},
+    validate_create=_validate_create,
+    validate_update={"": _validate_update},
     columns=(NAME, "Data=data", AGE),
     cells=_cells,
 )

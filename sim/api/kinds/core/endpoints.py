@@ -1,6 +1,7 @@
 """Endpoints.
 
-Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: ValidateEndpoints; pkg/apis/core/v1/defaults.go.
+Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: ValidateEndpoints;
+         pkg/apis/core/v1/defaults.go.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ def _fill_defaults(obj: Obj) -> Obj:
     return all_of(obj, "subsets", subset)
 
 
-def validate_create(obj: Obj) -> Errors:
+def _validate_create(obj: Obj) -> Errors:
     return object_meta(obj["metadata"], True, text.subdomain) + _subsets(obj.get("subsets"))
 
 
-def validate_update(new: Obj, old: Obj) -> Errors:
+def _validate_update(new: Obj, old: Obj) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"])
     if new.get("subsets") is not old.get("subsets"):
         known = [subset.get(kind) or () for subset in old.get("subsets") or () for kind in _ADDRESSES]
@@ -42,7 +43,10 @@ def validate_update(new: Obj, old: Obj) -> Errors:
 
 
 def _subsets(subsets: Any, valid: frozenset[int] = frozenset()) -> Errors:
-    """valid: addresses that need not be looked at, by identity"""
+    """Errors of subsets.
+
+    valid: identities of addresses that need no check
+    """
     errors: Errors = []
     for i, subset in enumerate(subsets or ()):
         at = f"subsets[{i}]"
@@ -97,8 +101,8 @@ KIND = Kind(
     rows=(Row("", "v1", "endpoints", "Endpoints", short=("ep",)),),
     strategy=Strategy(create_by_put=True),
     defaults=_fill_defaults,
-    validate_create=validate_create,
-    validate_update={"": validate_update},
+    validate_create=_validate_create,
+    validate_update={"": _validate_update},
     columns=(NAME, "Endpoints=subsets", AGE),
     cells=_cells,
 )

@@ -1,6 +1,7 @@
 """Events of the core group, the form in which all Events are stored.
 
-Mirrors  kubernetes v1.25 pkg/apis/core/validation/events.go (legacyValidateEvent), pkg/registry/core/event/strategy.go.
+Mirrors  kubernetes v1.25 pkg/apis/core/validation/events.go (legacyValidateEvent),
+         pkg/registry/core/event/strategy.go.
 """
 
 from __future__ import annotations
@@ -32,19 +33,20 @@ def _fill_defaults(obj: Obj) -> Obj:
     return present(obj, _EVENT)
 
 
-def validate_create(obj: Obj) -> Errors:
+def _validate_create(obj: Obj) -> Errors:
     return event_errors(obj, "involvedObject", "message", "reportingComponent")
 
 
-def validate_update(new: Obj, old: Obj) -> Errors:
-    return validate_create(new)
+def _validate_update(new: Obj, old: Obj) -> Errors:
+    return _validate_create(new)
 
 
 def event_errors(obj: Obj, about: str, note: str, reporter: str) -> Errors:
+    """Errors that both forms of an Event share; the arguments name its fields in the form."""
     errors: Errors = []
     namespace = obj["metadata"].get("namespace", "")
     involved = (obj.get(about) or {}).get("namespace", "")
-    # Quirk: the new form may be about an object anywhere.
+    # Quirk: an Event of the newer form may be about an object in any namespace.
     wrong = (
         involved != namespace and about == "involvedObject" if involved else namespace not in ("", "default")
     )
@@ -73,6 +75,8 @@ def _timed_errors(obj: Obj, note: str, reporter: str) -> Errors:
 
 
 def event_cells(obj: Obj, now_us: int, _: Names) -> Cells:
+    """The cells of an Event."""
+
     def since(*fields: tuple[str, ...]) -> str:
         text = next((t for t in (get_in(obj, f) for f in fields) if t), None)
         return human_duration(now_us - parse_time(text)) if text else "<unknown>"
@@ -116,8 +120,8 @@ KIND = Kind(
     rows=(Row("", "v1", "events", "Event", short=("ev",)),),
     strategy=Strategy(create_by_put=True),
     defaults=_fill_defaults,
-    validate_create=validate_create,
-    validate_update={"": validate_update},
+    validate_create=_validate_create,
+    validate_update={"": _validate_update},
     general_metadata=True,
     columns=COLUMNS,
     cells=event_cells,

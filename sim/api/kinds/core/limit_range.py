@@ -1,6 +1,7 @@
 """LimitRanges.
 
-Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: ValidateLimitRange; pkg/apis/core/v1/defaults.go.
+Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: ValidateLimitRange;
+         pkg/apis/core/v1/defaults.go.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _LIMITS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 
 
 def _fill_defaults(obj: Obj) -> Obj:
-    """What a container may have at most is its limit, and that its request, where neither is told."""
+    """Defaults of a LimitRange: `max` is the default limit, and that the default request."""
 
     def limit(item: Obj) -> Obj:
         for name in _LIMITS:
@@ -38,7 +39,7 @@ def _fill_defaults(obj: Obj) -> Obj:
     return within(present(obj, {"spec": {}}), "spec", spec)
 
 
-def validate_create(obj: Obj) -> Errors:
+def _validate_create(obj: Obj) -> Errors:
     errors = object_meta(obj["metadata"], True, text.subdomain)
     seen: dict[str, None] = {}
     for index, limit in enumerate((obj.get("spec") or {}).get("limits") or ()):
@@ -46,8 +47,8 @@ def validate_create(obj: Obj) -> Errors:
     return errors
 
 
-def validate_update(new: Obj, old: Obj) -> Errors:
-    return object_meta_update(new["metadata"], old["metadata"]) + validate_create(new)
+def _validate_update(new: Obj, old: Obj) -> Errors:
+    return object_meta_update(new["metadata"], old["metadata"]) + _validate_create(new)
 
 
 def _limit(limit: Obj, field: str, seen: dict[str, None]) -> Errors:
@@ -80,7 +81,7 @@ def _limit(limit: Obj, field: str, seen: dict[str, None]) -> Errors:
 
 _LEVELS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 
-# the smaller, the larger, the field blamed, the value shown with it, and how both are called
+# smaller level, larger level, field of the error, level that it shows, names of both in the text
 _ORDER = (
     ("min", "max", "min", "min", "min", "max"),
     ("min", "defaultRequest", "defaultRequest", "defaultRequest", "min", "default request"),
@@ -92,9 +93,9 @@ _ORDER = (
 
 
 def _ordered(name: str, field: str, levels: dict[str, Obj]) -> Errors:
-    """Each of min, default request, default and max is at most the ones after it.
+    """Errors of levels in a wrong order, which is min, default request, default, max.
 
-    Quirk: of a default out of bounds the bound is shown as the value.
+    Quirk: an error of a default out of bounds shows the bound as the value.
     """
     errors: Errors = []
     for low, high, blamed, shown, lower, larger in _ORDER:
@@ -128,6 +129,6 @@ KIND = Kind(
     rows=(Row("", "v1", "limitranges", "LimitRange", short=("limits",)),),
     strategy=Strategy(create_by_put=True),
     defaults=_fill_defaults,
-    validate_create=validate_create,
-    validate_update={"": validate_update},
+    validate_create=_validate_create,
+    validate_update={"": _validate_update},
 )

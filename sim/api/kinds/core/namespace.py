@@ -1,7 +1,8 @@
 """Namespaces.
 
-Mirrors  kubernetes v1.25 pkg/registry/core/namespace/strategy.go, pkg/apis/core/validation/validation.go:
-         ValidateNamespace and its updates; pkg/apis/core/v1/defaults.go.
+Mirrors  kubernetes v1.25 pkg/registry/core/namespace/strategy.go,
+         pkg/apis/core/validation/validation.go: ValidateNamespace and its updates;
+         pkg/apis/core/v1/defaults.go.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def _fill_defaults(obj: Obj) -> Obj:
     return fill_status_conditions(obj)
 
 
-# --- strategy ---------------------------------------------------------------------------------------------
+# --- strategy -------------------------------------------------------------------------------------
 
 
 def _prepare_create(obj: Obj, names: Names) -> Obj:
@@ -35,7 +36,7 @@ def _prepare_create(obj: Obj, names: Names) -> Obj:
 
 
 def fill_name_label(obj: Obj, names: Names) -> Obj:
-    """The label with the namespace's own name, which nobody can take away."""
+    """The namespace with the label that holds its name, and that no write can remove."""
     metadata = obj["metadata"]
     name, labels = metadata.get("name", ""), metadata.get("labels") or NOTHING
     if not name or labels.get(names.label_metadata_name) == name:
@@ -48,27 +49,27 @@ def _prepare_update(new: Obj, old: Obj, names: Names) -> Obj:
 
 
 def _prepare_finalize(new: Obj, old: Obj, names: Names) -> Obj:
-    """Prepare a write to /finalize of a namespace: the only one that changes spec.finalizers."""
+    """Prepare a write to /finalize, the only one that changes spec.finalizers."""
     finalizers = (new.get("spec") or NOTHING).get("finalizers")
     spec = {"finalizers": finalizers} if finalizers else NOTHING
     return {**fill_name_label(new, names), "spec": spec, "status": old.get("status")}
 
 
-# --- validation -------------------------------------------------------------------------------------------
+# --- validation -----------------------------------------------------------------------------------
 
 
-def validate_create(obj: Obj) -> Errors:
+def _validate_create(obj: Obj) -> Errors:
     errors = object_meta(obj["metadata"], False, text.label)
     for name in (obj.get("spec") or {}).get("finalizers") or ():
         errors += core_finalizer(name, "spec.finalizers")
     return errors
 
 
-def validate_update(new: Obj, old: Obj) -> Errors:
+def _validate_update(new: Obj, old: Obj) -> Errors:
     return object_meta_update(new["metadata"], old["metadata"])
 
 
-def validate_status(new: Obj, old: Obj) -> Errors:
+def _validate_status(new: Obj, old: Obj) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"])
     phase = (new.get("status") or {}).get("phase", "")
     if new["metadata"].get("deletionTimestamp"):
@@ -80,7 +81,7 @@ def validate_status(new: Obj, old: Obj) -> Errors:
     return errors
 
 
-def validate_finalize(new: Obj, old: Obj) -> Errors:
+def _validate_finalize(new: Obj, old: Obj) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"])
     for i, name in enumerate((new.get("spec") or {}).get("finalizers") or ()):
         errors += core_finalizer(name, f"spec.finalizers[{i}]")
@@ -113,8 +114,8 @@ KIND = Kind(
         prepare_subresource={"finalize": _prepare_finalize},
     ),
     defaults=_fill_defaults,
-    validate_create=validate_create,
-    validate_update={"": validate_update, "finalize": validate_finalize, "status": validate_status},
+    validate_create=_validate_create,
+    validate_update={"": _validate_update, "finalize": _validate_finalize, "status": _validate_status},
     columns=(NAME, "Status", AGE),
     cells=_cells,
 )

@@ -21,7 +21,7 @@ from sim.api.types import Obj
 from sim.ident import Names
 from sim.units import quantity_nano, quantity_text
 
-# --- defaults ---------------------------------------------------------------------------------------------
+# --- defaults -------------------------------------------------------------------------------------
 
 _NODE_INFO = (
     "machineID",
@@ -58,10 +58,10 @@ def _fill_defaults(obj: Obj) -> Obj:
     return within(within(present(obj, {"spec": {}, "status": {}}), "spec", spec), "status", status)
 
 
-# --- validation -------------------------------------------------------------------------------------------
+# --- validation -----------------------------------------------------------------------------------
 
 
-def validate_create(obj: Obj) -> Errors:
+def _validate_create(obj: Obj) -> Errors:
     errors = object_meta(obj["metadata"], False, text.subdomain)
     spec = obj.get("spec") or {}
     # Quirk: taints are reported below the metadata.
@@ -83,8 +83,8 @@ def _pod_cidrs(spec: Obj) -> Errors:
     return errors
 
 
-def validate_update(new: Obj, old: Obj) -> Errors:
-    """Of the spec and of the status alike: upstream has one rule for both."""
+def _validate_update(new: Obj, old: Obj) -> Errors:
+    """Errors of a changed node.  Upstream has one rule for spec and status."""
     errors = object_meta_update(new["metadata"], old["metadata"])
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     status, was = new.get("status") or {}, old.get("status") or {}
@@ -126,7 +126,7 @@ def _status_errors(status: Obj, was: Obj) -> Errors:
     return errors
 
 
-# --- table ------------------------------------------------------------------------------------------------
+# --- table ----------------------------------------------------------------------------------------
 
 
 def _cells(obj: Obj, now_us: int, names: Names) -> Cells:
@@ -164,8 +164,8 @@ KIND = Kind(
     ),
     strategy=Strategy(status=True, keeps_created_status=True),
     defaults=_fill_defaults,
-    validate_create=validate_create,
-    validate_update={"": validate_update, "status": validate_update},
+    validate_create=_validate_create,
+    validate_update={"": _validate_update, "status": _validate_update},
     columns=(
         NAME,
         "Status",

@@ -1,7 +1,8 @@
 """PersistentVolumeClaims.
 
-Mirrors  kubernetes v1.25 pkg/registry/core/persistentvolumeclaim/strategy.go, pkg/apis/core/validation/validation.go:
-         ValidatePersistentVolumeClaim and its updates; pkg/apis/core/v1/defaults.go.
+Mirrors  kubernetes v1.25 pkg/registry/core/persistentvolumeclaim/strategy.go,
+         pkg/apis/core/validation/validation.go: ValidatePersistentVolumeClaim and its updates;
+         pkg/apis/core/v1/defaults.go.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from sim.api.types import Obj
 from sim.ident import Names
 from sim.units import quantity_nano, quantity_value
 
-# --- defaults ---------------------------------------------------------------------------------------------
+# --- defaults -------------------------------------------------------------------------------------
 
 
 def fill_defaults(claim: Obj) -> Obj:
+    """Defaults of a claim."""
     claim = within(present(claim, {"spec": {}, "status": {}}), "spec", fill_claim_spec)
     return within(claim, "status", _fill_status)
 
@@ -36,11 +38,14 @@ def _fill_status(status: Obj) -> Obj:
     return fill_conditions(within(status, "allocatedResources", amounts), PROBE_TIMES)
 
 
-# --- strategy ---------------------------------------------------------------------------------------------
+# --- strategy -------------------------------------------------------------------------------------
 
 
 def _prepare_update(obj: Obj, old: Obj, names: Names) -> Obj:
-    """dataSource and dataSourceRef say the same.  Quirk: a dataSource of any kind but two is dropped without a word."""
+    """The claim with the same dataSource and dataSourceRef.
+
+    Quirk: a dataSource of any kind but two is dropped without an error.
+    """
     spec = obj.get("spec") or NOTHING
     source, ref = spec.get("dataSource"), spec.get("dataSourceRef")
     if source is None and ref is None:
@@ -58,25 +63,25 @@ def _is_claim_or_snapshot(source: Obj, names: Names) -> bool:
     return (source.get("kind"), source.get("apiGroup") or "") in known
 
 
-# --- validation -------------------------------------------------------------------------------------------
+# --- validation -----------------------------------------------------------------------------------
 
 _FORBIDDEN = "spec is immutable after creation except resources.requests for bound claims\n"
 
 
-def validate_create(obj: Obj) -> Errors:
+def _validate_create(obj: Obj) -> Errors:
     return object_meta(obj["metadata"], True, text.subdomain) + claim_spec(obj.get("spec") or {}, "spec")
 
 
-def validate_update(new: Obj, old: Obj) -> Errors:
+def _validate_update(new: Obj, old: Obj) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"])
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     if spec is before:
         return errors
-    errors += validate_create(new)
+    errors += _validate_create(new)
     bound = (old.get("status") or {}).get("phase") == "Bound"
     was = dict(before)
     if not was.get("volumeName") and spec.get("volumeName"):
-        was["volumeName"] = spec["volumeName"]  # binding sets it once
+        was["volumeName"] = spec["volumeName"]  # set once, when the claim is bound
     if bound and spec.get("resources"):
         requests = spec["resources"].get("requests")
         was["resources"] = {**(was.get("resources") or {}), "requests": requests}
@@ -91,7 +96,7 @@ def validate_update(new: Obj, old: Obj) -> Errors:
     return errors + immutable("volumeMode", spec.get("volumeMode"), before.get("volumeMode"))
 
 
-def validate_status(new: Obj, old: Obj) -> Errors:
+def _validate_status(new: Obj, old: Obj) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"])
     if not new["metadata"].get("resourceVersion"):
         errors.append(required("ResourceVersion"))
@@ -104,7 +109,7 @@ def validate_status(new: Obj, old: Obj) -> Errors:
     return errors
 
 
-# --- table ------------------------------------------------------------------------------------------------
+# --- table ----------------------------------------------------------------------------------------
 
 _MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 
@@ -136,8 +141,8 @@ KIND = Kind(
         prepare_update=_prepare_update,
     ),
     defaults=fill_defaults,
-    validate_create=validate_create,
-    validate_update={"": validate_update, "status": validate_status},
+    validate_create=_validate_create,
+    validate_update={"": _validate_update, "status": _validate_status},
     columns=(
         NAME,
         "Status=status.phase",

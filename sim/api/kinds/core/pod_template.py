@@ -1,7 +1,7 @@
 """PodTemplates.
 
-Mirrors  kubernetes v1.25 pkg/registry/core/podtemplate/strategy.go, pkg/apis/core/validation/validation.go:
-         ValidatePodTemplate.
+Mirrors  kubernetes v1.25 pkg/registry/core/podtemplate/strategy.go,
+         pkg/apis/core/validation/validation.go: ValidatePodTemplate.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def _fill_defaults(obj: Obj) -> Obj:
     return within(present(obj, {"template": {}}), "template", fill_template)
 
 
-def validate_create(obj: Obj) -> Errors:
+def _validate_create(obj: Obj) -> Errors:
     return object_meta(obj["metadata"], True, text.subdomain) + template(
         obj.get("template") or {}, "template"
     )
 
 
-def validate_update(new: Obj, old: Obj) -> Errors:
+def _validate_update(new: Obj, old: Obj) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"])
     return errors + template(new.get("template") or {}, "template")
 
@@ -49,8 +49,8 @@ KIND = Kind(
     rows=(Row("", "v1", "podtemplates", "PodTemplate"),),
     strategy=Strategy(generation="template"),
     defaults=_fill_defaults,
-    validate_create=validate_create,
-    validate_update={"": validate_update},
+    validate_create=_validate_create,
+    validate_update={"": _validate_update},
     pod_spec=("template", "spec"),
     columns=(NAME, "Containers", "Images", "Pod Labels"),
     cells=_cells,

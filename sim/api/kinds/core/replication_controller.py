@@ -1,7 +1,8 @@
 """ReplicationControllers.
 
-Mirrors  kubernetes v1.25 pkg/registry/core/replicationcontroller/strategy.go, pkg/apis/core/validation/validation.go:
-         ValidateReplicationController; pkg/apis/core/v1/defaults.go.
+Mirrors  kubernetes v1.25 pkg/registry/core/replicationcontroller/strategy.go,
+         pkg/apis/core/validation/validation.go: ValidateReplicationController;
+         pkg/apis/core/v1/defaults.go.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from sim.ident import Names
 def _fill_defaults(obj: Obj) -> Obj:
     obj = present(obj, {"spec": {}})
     labels = ((obj["spec"].get("template") or {}).get("metadata") or {}).get("labels")
-    if labels:  # both come from the template
+    if labels:  # selector and labels default to the labels of the template
         obj = within(obj, "spec", lambda spec: spec if spec.get("selector") else {**spec, "selector": labels})
         obj = within(
             obj, "metadata", lambda given: given if given.get("labels") else {**given, "labels": labels}
@@ -59,15 +60,15 @@ def _spec_errors(spec: Obj) -> Errors:
     )
 
 
-def validate_create(obj: Obj) -> Errors:
+def _validate_create(obj: Obj) -> Errors:
     return object_meta(obj["metadata"], True, text.subdomain) + _spec_errors(spec_of(obj))
 
 
-def validate_update(new: Obj, old: Obj) -> Errors:
+def _validate_update(new: Obj, old: Obj) -> Errors:
     if new["metadata"] is old["metadata"] and spec_of(new) is spec_of(old):
         return []
     return (
-        validate_create(new)
+        _validate_create(new)
         + object_meta_update(new["metadata"], old["metadata"])
         + _spec_errors(spec_of(new))
     )
@@ -78,7 +79,7 @@ def _cells(obj: Obj, now_us: int, names: Names) -> Cells:
 
 
 def _client_warnings(obj: Obj, old: Obj | None, names: Names) -> list[str]:
-    """Quirk: an update is warned about the template that there was, and only its warnings name the spec."""
+    """Quirk: the warnings of an update are about the old template, and only they name the spec."""
     if old is None:
         return list(warnings_of_template(template_at(obj, _TEMPLATE), "template.", names))
     return template_warnings(old, None, names, _TEMPLATE) if not keeps_generation(obj, old) else []
@@ -102,8 +103,8 @@ KIND = Kind(
         status=True, zero_status={"replicas": 0}, generation="spec", default_propagation="Orphan"
     ),
     defaults=_fill_defaults,
-    validate_create=validate_create,
-    validate_update={"": validate_update, "status": validate_replica_status},
+    validate_create=_validate_create,
+    validate_update={"": _validate_update, "status": validate_replica_status},
     pod_spec=(*_TEMPLATE, "spec"),
     columns=REPLICA_COLUMNS,
     cells=_cells,

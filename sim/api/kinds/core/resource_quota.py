@@ -1,7 +1,7 @@
 """ResourceQuotas.
 
-Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: ValidateResourceQuota and its updates;
-         pkg/apis/core/helper/helpers.go.
+Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: ValidateResourceQuota and its
+         updates; pkg/apis/core/helper/helpers.go.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _fill_defaults(obj: Obj) -> Obj:
     return within(obj, "status", lambda status: within(within(status, "hard", amounts), "used", amounts))
 
 
-# --- validation -------------------------------------------------------------------------------------------
+# --- validation -----------------------------------------------------------------------------------
 
 _COMPUTE = (
     "cpu",
@@ -61,7 +61,7 @@ def _is_standard(name: str) -> bool:
 
 
 def _fits(scope: str, name: str) -> bool:
-    """Whether a quota of `name` may be confined to `scope`."""
+    """True if a quota of `name` may be confined to `scope`."""
     if not _is_standard(name):
         return True
     if scope == "BestEffort":
@@ -157,12 +157,12 @@ def _status_errors(status: Obj) -> Errors:
     )
 
 
-def validate_create(obj: Obj) -> Errors:
+def _validate_create(obj: Obj) -> Errors:
     errors = object_meta(obj["metadata"], True, text.subdomain) + _spec_errors(obj.get("spec") or {})
     return errors + _status_errors(obj.get("status") or {})
 
 
-def validate_update(new: Obj, old: Obj) -> Errors:
+def _validate_update(new: Obj, old: Obj) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"])
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     if spec is before:
@@ -174,11 +174,11 @@ def validate_update(new: Obj, old: Obj) -> Errors:
     return errors
 
 
-def validate_status(new: Obj, old: Obj) -> Errors:
+def _validate_status(new: Obj, old: Obj) -> Errors:
     return object_meta_update(new["metadata"], old["metadata"]) + _status_errors(new.get("status") or {})
 
 
-# --- table ------------------------------------------------------------------------------------------------
+# --- table ----------------------------------------------------------------------------------------
 
 
 def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
@@ -196,8 +196,8 @@ KIND = Kind(
     rows=(Row("", "v1", "resourcequotas", "ResourceQuota", short=("quota",), subs=(STATUS,)),),
     strategy=Strategy(status=True),
     defaults=_fill_defaults,
-    validate_create=validate_create,
-    validate_update={"": validate_update, "status": validate_status},
+    validate_create=_validate_create,
+    validate_update={"": _validate_update, "status": _validate_status},
     columns=(NAME, AGE, "Request", "Limit"),
     cells=_cells,
 )

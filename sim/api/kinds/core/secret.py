@@ -1,7 +1,8 @@
 """Secrets.
 
-Mirrors  kubernetes v1.25 pkg/registry/core/secret/strategy.go, pkg/apis/core/validation/validation.go:
-         ValidateSecret and its update; pkg/apis/core/v1/defaults.go.
+Mirrors  kubernetes v1.25 pkg/registry/core/secret/strategy.go,
+         pkg/apis/core/validation/validation.go: ValidateSecret and its update;
+         pkg/apis/core/v1/defaults.go.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def _prepare_update(new: Obj, old: Obj, _: Names) -> Obj:
     return new if new.get("type") else {**new, "type": old.get("type", "Opaque")}
 
 
-# --- validation -------------------------------------------------------------------------------------------
+# --- validation -----------------------------------------------------------------------------------
 
 _TYPES = {
     getattr(names, attribute): attribute
@@ -53,7 +54,7 @@ _TYPES = {
 _ACCOUNT_ANNOTATIONS = tuple(names.annotation_service_account_name for names in NAMES.values())
 
 
-def validate_create(obj: Obj) -> Errors:
+def _validate_create(obj: Obj) -> Errors:
     errors = object_meta(obj["metadata"], True, text.subdomain)
     data = obj.get("data") or {}
     for key in data:
@@ -93,7 +94,7 @@ def _type_names() -> list[tuple[str, str]]:
 
 
 def _json_problem(value: str) -> str:
-    """What Go says of a text that is no JSON mapping; "" of one that is."""
+    """The message of Go about a text that is no JSON mapping; "" if it is one."""
     try:
         parsed = parse(b64decode(value).decode("utf-8", "replace"))
     except ValueError as error:
@@ -103,11 +104,11 @@ def _json_problem(value: str) -> str:
     return f"json: cannot unmarshal {go_kind(parsed)} into Go value of type map[string]interface {{}}"
 
 
-def validate_update(new: Obj, old: Obj) -> Errors:
+def _validate_update(new: Obj, old: Obj) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"])
     errors += immutable("type", new.get("type"), old.get("type"))
     errors += immutable_data_errors(new, old, ("data",))
-    return errors + validate_create(new)
+    return errors + _validate_create(new)
 
 
 def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
@@ -118,8 +119,8 @@ KIND = Kind(
     rows=(Row("", "v1", "secrets", "Secret"),),
     strategy=Strategy(prepare_update=_prepare_update),
     defaults=_fill_defaults,
-    validate_create=validate_create,
-    validate_update={"": validate_update},
+    validate_create=_validate_create,
+    validate_update={"": _validate_update},
     columns=(NAME, "Type=type", "Data=data", AGE),
     cells=_cells,
 )

@@ -1,7 +1,7 @@
 """ServiceAccounts.
 
-Mirrors  kubernetes v1.25 pkg/registry/core/serviceaccount/strategy.go, pkg/apis/core/validation/validation.go:
-         ValidateServiceAccount.
+Mirrors  kubernetes v1.25 pkg/registry/core/serviceaccount/strategy.go,
+         pkg/apis/core/validation/validation.go: ValidateServiceAccount.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ def _prepare(obj: Obj, _: Names) -> Obj:
     return {**obj, "secrets": [{"name": s.get("name", "")} for s in secrets]} if secrets else obj
 
 
-def validate_create(obj: Obj) -> Errors:
+def _validate_create(obj: Obj) -> Errors:
     return object_meta(obj["metadata"], True, text.subdomain)
 
 
-def validate_update(new: Obj, old: Obj) -> Errors:
-    return object_meta_update(new["metadata"], old["metadata"]) + validate_create(new)
+def _validate_update(new: Obj, old: Obj) -> Errors:
+    return object_meta_update(new["metadata"], old["metadata"]) + _validate_create(new)
 
 
 def _prepare_update(new: Obj, _old: Obj, names: Names) -> Obj:
@@ -49,8 +49,8 @@ KIND = Kind(
         ),
     ),
     strategy=Strategy(prepare_create=_prepare, prepare_update=_prepare_update),
-    validate_create=validate_create,
-    validate_update={"": validate_update},
+    validate_create=_validate_create,
+    validate_update={"": _validate_update},
     columns=(NAME, "Secrets=secrets", AGE),
     cells=_cells,
 )

@@ -1,7 +1,7 @@
 """EndpointSlices.
 
-Mirrors  kubernetes v1.25 pkg/apis/discovery/validation/validation.go, pkg/apis/discovery/v1/defaults.go,
-         pkg/registry/discovery/endpointslice/strategy.go.
+Mirrors  kubernetes v1.25 pkg/apis/discovery/validation/validation.go,
+         pkg/apis/discovery/v1/defaults.go, pkg/registry/discovery/endpointslice/strategy.go.
 """
 
 from __future__ import annotations
@@ -33,25 +33,27 @@ def _fill_defaults(obj: Obj) -> Obj:
 
 
 def _prepare(obj: Obj, _: Names) -> Obj:
-    """What endpoints say of their topology in the words of the older version nobody writes in this one."""
+    """The slice without deprecatedTopology, a field of the older version that this one does not
+    write.
+    """
     points = obj.get("endpoints") or ()
     if not any("deprecatedTopology" in point for point in points):
         return obj
     return {**obj, "endpoints": [with_field(point, "deprecatedTopology", None) for point in points]}
 
 
-# --- validation -------------------------------------------------------------------------------------------
+# --- validation -----------------------------------------------------------------------------------
 
 _ENDPOINTS_MAX, _ADDRESSES_MAX, _PORTS_MAX, _HINTS_MAX = 1000, 100, 20000, 8
 
 _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
 
 
-def validate_create(obj: Obj) -> Errors:
+def _validate_create(obj: Obj) -> Errors:
     return object_meta(obj["metadata"], True, text.subdomain) + _slice_errors(obj)
 
 
-def validate_update(new: Obj, old: Obj) -> Errors:
+def _validate_update(new: Obj, old: Obj) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"])
     if new.get("endpoints") is not old.get("endpoints") or new.get("ports") is not old.get("ports"):
         same_type = new.get("addressType") == old.get("addressType")
@@ -144,7 +146,7 @@ def _port_errors(given: Any) -> Errors:
     return errors
 
 
-# --- table ------------------------------------------------------------------------------------------------
+# --- table ----------------------------------------------------------------------------------------
 
 
 def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
@@ -164,8 +166,8 @@ KIND = Kind(
     rows=(Row("discovery", "v1", "endpointslices", "EndpointSlice", stored_version="v1beta1"),),
     strategy=Strategy(generation="all", prepare_create=_prepare, prepare_update=_prepare_update),
     defaults=_fill_defaults,
-    validate_create=validate_create,
-    validate_update={"": validate_update},
+    validate_create=_validate_create,
+    validate_update={"": _validate_update},
     columns=(NAME, "AddressType=addressType", "Ports=ports", "Endpoints=endpoints", AGE),
     cells=_cells,
 )

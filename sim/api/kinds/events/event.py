@@ -1,6 +1,7 @@
 """Events of events.k8s.io, the newer form of the Events of the core group.
 
-Mirrors  kubernetes v1.25 pkg/apis/core/validation/events.go: ValidateEventCreate, ValidateEventUpdate.
+Mirrors  kubernetes v1.25 pkg/apis/core/validation/events.go: ValidateEventCreate,
+         ValidateEventUpdate.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def _fill_defaults(obj: Obj) -> Obj:
     return present(obj, {**times, "regarding": {}, "deprecatedSource": {}})
 
 
-# --- validation -------------------------------------------------------------------------------------------
+# --- validation -----------------------------------------------------------------------------------
 
 # (field in the newer form, its name in errors), in the order of ValidateEventUpdate.
 _FIXED = (
@@ -35,7 +36,7 @@ _FIXED = (
     ("deprecatedFirstTimestamp", "firstTimestamp"),
     ("deprecatedLastTimestamp", "lastTimestamp"),
     ("deprecatedCount", "count"),
-    ("reason", "reason"),  # Quirk: looked at twice
+    ("reason", "reason"),  # Quirk: checked twice
     ("type", "type"),
     ("eventTime", "eventTime"),
     ("action", "action"),
@@ -49,8 +50,8 @@ _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion
 _GO_NAMES = {"uid": "UID", "apiVersion": "APIVersion"}
 
 
-def validate_create(obj: Obj) -> Errors:
-    """Of events.k8s.io: nothing of the old form may be set."""
+def _validate_create(obj: Obj) -> Errors:
+    """Errors of a new Event of events.k8s.io, which may set no field of the older form."""
     errors = event_errors(obj, "regarding", "note", "reportingController")
     errors += object_meta(obj["metadata"], True, text.subdomain)
     errors += _series_errors(obj)
@@ -82,7 +83,7 @@ def _series_errors(obj: Obj) -> Errors:
     return errors
 
 
-def validate_update(new: Obj, old: Obj) -> Errors:
+def _validate_update(new: Obj, old: Obj) -> Errors:
     errors = event_errors(new, "regarding", "note", "reportingController")
     errors += object_meta_update(new["metadata"], old["metadata"])
     for key, spelled in _FIXED:
@@ -124,8 +125,8 @@ KIND = Kind(
     ),
     strategy=Strategy(create_by_put=True),
     defaults=_fill_defaults,
-    validate_create=validate_create,
-    validate_update={"": validate_update},
+    validate_create=_validate_create,
+    validate_update={"": _validate_update},
     general_metadata=True,
     columns=COLUMNS,
     described_by=("", "v1"),

@@ -2,7 +2,7 @@
 
 Turns objects of one form into the other.
 
-Holds: nothing gets lost on the way there and back.
+Holds: a conversion to the other form and back loses nothing.
 
 Mirrors  kubernetes v1.25 pkg/apis/events/v1/conversion.go, pkg/apis/core/v1/conversion.go.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 from sim.api.types import Obj
 
-# core name -> name in events.k8s.io; the others are spelled alike
+# core name -> name in events.k8s.io; the other names are the same
 _NEWER = {
     "involvedObject": "regarding",
     "message": "note",
@@ -25,7 +25,7 @@ _NEWER = {
     "count": "deprecatedCount",
 }
 _CORE = {newer: core for core, newer in _NEWER.items()}
-# Members that the encoding of each form never leaves out, with what stands for nothing.
+# Members that the encoding of each form always writes, with their empty values.
 _ALWAYS_CORE: Mapping[str, Any] = {
     "involvedObject": {},
     "source": {},
@@ -51,10 +51,10 @@ def _renamed(obj: Obj, names: Mapping[str, str], always: Mapping[str, Any]) -> O
 
 
 def to_core(obj: Obj) -> Obj:
-    """An Event as it is stored."""
+    """An Event in its stored form."""
     return {**_renamed(obj, _CORE, _ALWAYS_CORE), "apiVersion": "v1", "kind": "Event"}
 
 
 def to_newer(obj: Obj, api_version: str) -> Obj:
-    """A stored Event as events.k8s.io shows it."""
+    """A stored Event in the form of events.k8s.io."""
     return {**_renamed(obj, _NEWER, _ALWAYS_NEWER), "apiVersion": api_version, "kind": "Event"}

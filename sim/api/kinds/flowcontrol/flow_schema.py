@@ -1,12 +1,12 @@
 """FlowSchemas.
 
-Holds: a valid schema can be classified by (`sim.api.fairness.classification`): every subject has its member, every
-rule its lists.
+Holds: a valid schema can be classified by (`sim.api.fairness.classification`): every subject has
+its member, every rule its lists.
 
 Mirrors  kubernetes v1.25 pkg/apis/flowcontrol/validation/validation.go: ValidateFlowSchema;
          pkg/apis/flowcontrol/v1beta2/defaults.go.
-Differs  of the schemas `exempt` and `catch-all` only type and precedence are protected from changes; the spelling of
-         verbs, groups, resources and URLs is not checked.
+Differs  of the schemas `exempt` and `catch-all` only type and precedence are protected from
+         changes; the spelling of verbs, groups, resources and URLs is not checked.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from sim.api.objects import condition_status, get_in, name_of
 from sim.api.types import Obj
 from sim.ident import Names
 
-# --- defaults ---------------------------------------------------------------------------------------------
+# --- defaults -------------------------------------------------------------------------------------
 
 
 PRECEDENCE = 1000
 
 
 def _fill_defaults(obj: Obj) -> Obj:
-    """Quirk: a list of namespaces that is not there is written as null."""
+    """Defaults of a FlowSchema.  Quirk: a missing list of namespaces is written as null."""
     spec = filled(obj.get("spec") or {}, {"matchingPrecedence": PRECEDENCE})
     rules = spec.get("rules")
     if rules:
@@ -41,18 +41,18 @@ def _with_namespaces(rule: Obj) -> Obj:
     return {**rule, "resourceRules": [{"namespaces": None, **one} for one in covered]} if covered else rule
 
 
-# --- validation -------------------------------------------------------------------------------------------
+# --- validation -----------------------------------------------------------------------------------
 
 PRECEDENCE_MAX = 10_000  # types.go: FlowSchemaMaxMatchingPrecedence
 
 _MEMBERS = {"Group": "group", "ServiceAccount": "serviceAccount", "User": "user"}
 
 
-def validate_create(obj: Obj) -> Errors:
+def _validate_create(obj: Obj) -> Errors:
     return object_meta(obj["metadata"], False, text.subdomain, core=False) + _schema_errors(obj)
 
 
-def validate_update(new: Obj, old: Obj) -> Errors:
+def _validate_update(new: Obj, old: Obj) -> Errors:
     return object_meta_update(new["metadata"], old["metadata"], core=False) + _schema_errors(new)
 
 
@@ -117,7 +117,7 @@ _LACKING = {
 
 
 def _list_errors(rule: Obj, key: str, at: str) -> Errors:
-    """A list that must have members; "*" stands alone."""
+    """Errors of a list that must have members; "*" must be the only one."""
     values = rule.get(key) or []
     if not values:
         return [required(f"{at}.{key}", _LACKING[key])]
@@ -178,8 +178,8 @@ KIND = Kind(
     rows=(_V1BETA2, _V1BETA2._replace(version="v1beta1", lifecycle=Lifecycle(23, 26, "v1beta2"))),
     strategy=FLOW,
     defaults=_fill_defaults,
-    validate_create=validate_create,
-    validate_update={"": validate_update},
+    validate_create=_validate_create,
+    validate_update={"": _validate_update},
     columns=(
         NAME,
         "PriorityLevel=spec.priorityLevelConfiguration",

@@ -1,7 +1,7 @@
 """PriorityLevelConfigurations.
 
-Mirrors  kubernetes v1.25 pkg/apis/flowcontrol/validation/validation.go: ValidatePriorityLevelConfiguration;
-         pkg/apis/flowcontrol/v1beta2/defaults.go.
+Mirrors  kubernetes v1.25 pkg/apis/flowcontrol/validation/validation.go:
+         ValidatePriorityLevelConfiguration; pkg/apis/flowcontrol/v1beta2/defaults.go.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sim.api.objects import get_in, name_of
 from sim.api.types import Json, Obj
 from sim.ident import Names
 
-# --- defaults ---------------------------------------------------------------------------------------------
+# --- defaults -------------------------------------------------------------------------------------
 
 
 SHARES = 30
@@ -37,7 +37,7 @@ def _fill_defaults(obj: Obj) -> Obj:
     return with_spec(obj, spec)
 
 
-# --- validation -------------------------------------------------------------------------------------------
+# --- validation -----------------------------------------------------------------------------------
 
 QUEUES_MAX = 10_000_000  # validation.go: priorityLevelConfigurationQueuingMaxQueues
 
@@ -46,11 +46,11 @@ HASH_BITS = 60  # shufflesharding.go: MaxHashBits
 POSITIVE = "must be positive"
 
 
-def validate_create(obj: Obj) -> Errors:
+def _validate_create(obj: Obj) -> Errors:
     return object_meta(obj["metadata"], False, text.subdomain, core=False) + _level_errors(obj)
 
 
-def validate_update(new: Obj, old: Obj) -> Errors:
+def _validate_update(new: Obj, old: Obj) -> Errors:
     return object_meta_update(new["metadata"], old["metadata"], core=False) + _level_errors(new)
 
 
@@ -118,14 +118,14 @@ def _queuing_errors(queuing: Obj, at: str) -> Errors:
 
 
 def _entropy_bits(deck: int, hand: int) -> int:
-    """Bits of a hash that tells all hands apart (shufflesharding.go, RequiredEntropyBits)."""
+    """Bits of a hash that has a value for each hand (shufflesharding.go, RequiredEntropyBits)."""
     hands = 1
     for i in range(hand):
         hands *= deck - i
     return (hands - 1).bit_length()
 
 
-# --- table ------------------------------------------------------------------------------------------------
+# --- table ----------------------------------------------------------------------------------------
 
 
 def _cells(o: Obj, now: int, _: Names) -> Cells:
@@ -149,8 +149,8 @@ KIND = Kind(
     rows=(_V1BETA2, _V1BETA2._replace(version="v1beta1", lifecycle=Lifecycle(23, 26, "v1beta2"))),
     strategy=FLOW,
     defaults=_fill_defaults,
-    validate_create=validate_create,
-    validate_update={"": validate_update},
+    validate_create=_validate_create,
+    validate_update={"": _validate_update},
     columns=(
         NAME,
         "Type=spec.type",

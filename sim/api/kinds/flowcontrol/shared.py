@@ -1,6 +1,7 @@
 """What FlowSchemas and PriorityLevelConfigurations share.
 
-Mirrors  kubernetes v1.25 pkg/registry/flowcontrol/*/strategy.go, pkg/apis/flowcontrol/v1beta2/defaults.go.
+Mirrors  kubernetes v1.25 pkg/registry/flowcontrol/*/strategy.go,
+         pkg/apis/flowcontrol/v1beta2/defaults.go.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ FLOW = Strategy(
 
 
 def filled(obj: Obj, defaults: Mapping[str, Json]) -> Obj:
-    """Plain integers of upstream's types: 0 is not set either."""
+    """The object with these defaults of plain integers, of which 0 counts as missing."""
     return {**obj, **{key: value for key, value in defaults.items() if not obj.get(key)}}
 
 
 def with_spec(obj: Obj, spec: Obj) -> Obj:
+    """The object with this spec and a status; the same object if it has both."""
     made = {"status": {}, **obj, "spec": spec}
     return obj if made == obj else made

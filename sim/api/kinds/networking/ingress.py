@@ -1,7 +1,7 @@
 """Ingresses.
 
-Mirrors  kubernetes v1.25 pkg/apis/networking/validation/validation.go: ValidateIngressCreate, ValidateIngressUpdate;
-         pkg/printers/internalversion/printers.go: printIngress.
+Mirrors  kubernetes v1.25 pkg/apis/networking/validation/validation.go: ValidateIngressCreate,
+         ValidateIngressUpdate; pkg/printers/internalversion/printers.go: printIngress.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _fill_defaults(obj: Obj) -> Obj:
     )
 
 
-# --- validation -------------------------------------------------------------------------------------------
+# --- validation -----------------------------------------------------------------------------------
 
 PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
 
@@ -38,7 +38,7 @@ _BAD_PARTS = ("//", "/./", "/../", "%2f", "%2F")
 _BAD_ENDS = ("/..", "/.")
 
 
-def validate_create(obj: Obj) -> Errors:
+def _validate_create(obj: Obj) -> Errors:
     spec = obj.get("spec") or {}
     errors = object_meta(obj["metadata"], True, text.subdomain) + _spec_errors(spec)
     annotations = obj["metadata"].get("annotations") or {}
@@ -49,7 +49,7 @@ def validate_create(obj: Obj) -> Errors:
     return errors
 
 
-def validate_update(new: Obj, old: Obj) -> Errors:
+def _validate_update(new: Obj, old: Obj) -> Errors:
     return object_meta_update(new["metadata"], old["metadata"]) + _spec_errors(new.get("spec") or {})
 
 
@@ -98,7 +98,7 @@ def _rule_errors(rule: Obj, at: str) -> Errors:
 
 def _path_errors(path: Obj, at: str) -> Errors:
     kind, value = path.get("pathType"), path.get("path") or ""
-    if not kind:  # what is required and left out is empty by now
+    if not kind:  # a missing required field is empty after decoding
         return [required(f"{at}.pathType", "pathType must be specified")]
     errors: Errors = []
     if kind in ("Exact", "Prefix"):
@@ -142,7 +142,7 @@ def _backend_errors(backend: Obj, at: str) -> Errors:
     return errors
 
 
-# --- table ------------------------------------------------------------------------------------------------
+# --- table ----------------------------------------------------------------------------------------
 
 HOSTS_SHOWN = 3
 
@@ -171,8 +171,8 @@ KIND = Kind(
     rows=(Row("networking", "v1", "ingresses", "Ingress", short=("ing",), subs=(STATUS,)),),
     strategy=Strategy(status=True, zero_status={"loadBalancer": {}}, generation="spec"),
     defaults=_fill_defaults,
-    validate_create=validate_create,
-    validate_update={"": validate_update, "status": validate_balanced_status},
+    validate_create=_validate_create,
+    validate_update={"": _validate_update, "status": validate_balanced_status},
     columns=(NAME, "Class=spec.ingressClassName", "Hosts", "Address", "Ports", AGE),
     cells=_cells,
 )

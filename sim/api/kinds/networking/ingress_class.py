@@ -1,7 +1,7 @@
 """IngressClasses.
 
-Mirrors  kubernetes v1.25 pkg/apis/networking/validation/validation.go: ValidateIngressClass and its update,
-         pkg/apis/core/validation (IsDomainPrefixedPath).
+Mirrors  kubernetes v1.25 pkg/apis/networking/validation/validation.go: ValidateIngressClass and its
+         update, pkg/apis/core/validation (IsDomainPrefixedPath).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _fill_defaults(obj: Obj) -> Obj:
     )
 
 
-# --- validation -------------------------------------------------------------------------------------------
+# --- validation -----------------------------------------------------------------------------------
 
 CONTROLLER_MAX = 250  # validation.go: maxLenIngressClassController
 
@@ -36,7 +36,7 @@ SCOPES = ("Cluster", "Namespace")
 _URL_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 
 
-def validate_create(obj: Obj) -> Errors:
+def _validate_create(obj: Obj) -> Errors:
     spec = obj.get("spec") or {}
     errors = object_meta(obj["metadata"], False, text.subdomain)
     controller = spec.get("controller") or ""
@@ -45,7 +45,7 @@ def validate_create(obj: Obj) -> Errors:
     return errors + _prefixed_path_errors(controller, "spec.controller") + _parameter_errors(spec)
 
 
-def validate_update(new: Obj, old: Obj) -> Errors:
+def _validate_update(new: Obj, old: Obj) -> Errors:
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     errors = object_meta_update(new["metadata"], old["metadata"])
     errors += immutable("spec.controller", spec.get("controller"), before.get("controller"))
@@ -84,7 +84,7 @@ def _parameter_errors(spec: Obj) -> Errors:
     return errors
 
 
-# --- table ------------------------------------------------------------------------------------------------
+# --- table ----------------------------------------------------------------------------------------
 
 
 def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
@@ -100,8 +100,8 @@ KIND = Kind(
     rows=(Row("networking", "v1", "ingressclasses", "IngressClass", namespaced=False),),
     strategy=Strategy(generation="spec"),
     defaults=_fill_defaults,
-    validate_create=validate_create,
-    validate_update={"": validate_update},
+    validate_create=_validate_create,
+    validate_update={"": _validate_update},
     columns=(NAME, "Controller=spec.controller", "Parameters=spec.parameters", AGE),
     cells=_cells,
 )

@@ -1,7 +1,8 @@
 """NetworkPolicies.
 
-Mirrors  kubernetes v1.25 pkg/registry/networking/networkpolicy/strategy.go, pkg/apis/networking/validation/validation.go:
-         ValidateNetworkPolicy; pkg/apis/networking/v1/defaults.go.
+Mirrors  kubernetes v1.25 pkg/registry/networking/networkpolicy/strategy.go,
+         pkg/apis/networking/validation/validation.go: ValidateNetworkPolicy;
+         pkg/apis/networking/v1/defaults.go.
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ def _fill_defaults(obj: Obj) -> Obj:
     return within(present(obj, {"spec": {}, "status": {}}), "spec", spec)
 
 
-# --- validation -------------------------------------------------------------------------------------------
+# --- validation -----------------------------------------------------------------------------------
 
 POLICY_TYPES = ("Ingress", "Egress")
 
 
-def validate_create(obj: Obj) -> Errors:
+def _validate_create(obj: Obj) -> Errors:
     return object_meta(obj["metadata"], True, text.subdomain) + _spec_errors(obj.get("spec") or {})
 
 
-def validate_update(new: Obj, old: Obj) -> Errors:
+def _validate_update(new: Obj, old: Obj) -> Errors:
     return object_meta_update(new["metadata"], old["metadata"]) + _spec_errors(new.get("spec") or {})
 
 
@@ -116,7 +117,7 @@ def _block_errors(block: Obj, at: str) -> Errors:
         where = f"{at}.except[{i}]"
         if not text.is_cidr(each):
             errors.append(invalid(where, each, "not a valid CIDR"))
-            return errors  # Quirk: those behind it are not looked at
+            return errors  # Quirk: the ones after it are not checked
         part = _network(each)
         address = ipaddress.ip_address(each.partition("/")[0])
         if address.version != whole.version or address not in whole or whole.prefixlen >= part.prefixlen:
@@ -128,7 +129,7 @@ def _network(cidr: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
     return ipaddress.ip_network(cidr, strict=False)
 
 
-# --- table ------------------------------------------------------------------------------------------------
+# --- table ----------------------------------------------------------------------------------------
 
 
 def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
@@ -153,8 +154,8 @@ KIND = Kind(
         prepare_status=_empty_status_on_update,
     ),
     defaults=_fill_defaults,
-    validate_create=validate_create,
-    validate_update={"": validate_update},
+    validate_create=_validate_create,
+    validate_update={"": _validate_update},
     columns=(NAME, "Pod-Selector=spec.podSelector", AGE),
     cells=_cells,
 )

@@ -1,6 +1,7 @@
 """RuntimeClasses.
 
-Mirrors  kubernetes v1.25 pkg/apis/node/validation/validation.go, pkg/registry/node/runtimeclass/strategy.go.
+Mirrors  kubernetes v1.25 pkg/apis/node/validation/validation.go,
+         pkg/registry/node/runtimeclass/strategy.go.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def _fill_defaults(obj: Obj) -> Obj:
     return within(obj, "overhead", lambda value: within(value, "podFixed", amounts))
 
 
-def validate_create(obj: Obj) -> Errors:
+def _validate_create(obj: Obj) -> Errors:
     errors = object_meta(obj["metadata"], False, text.subdomain, core=False)
     handler = obj.get("handler") or ""
     errors += [invalid("handler", handler, problem) for problem in text.label(handler)]
@@ -35,7 +36,7 @@ def validate_create(obj: Obj) -> Errors:
     return errors + tolerations(scheduling.get("tolerations"), "scheduling.tolerations")
 
 
-def validate_update(new: Obj, old: Obj) -> Errors:
+def _validate_update(new: Obj, old: Obj) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"], core=False)
     return errors + immutable("handler", new.get("handler"), old.get("handler"))
 
@@ -48,8 +49,8 @@ KIND = Kind(
     rows=(Row("node", "v1", "runtimeclasses", "RuntimeClass", namespaced=False),),
     strategy=Strategy(create_by_put=True, unconditional=False),
     defaults=_fill_defaults,
-    validate_create=validate_create,
-    validate_update={"": validate_update},
+    validate_create=_validate_create,
+    validate_update={"": _validate_update},
     columns=(NAME, "Handler=handler", AGE),
     cells=_cells,
 )

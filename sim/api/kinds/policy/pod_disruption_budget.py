@@ -1,6 +1,7 @@
 """PodDisruptionBudgets.
 
-Mirrors  kubernetes v1.25 pkg/registry/policy/poddisruptionbudget/strategy.go, pkg/apis/policy/validation/validation.go.
+Mirrors  kubernetes v1.25 pkg/registry/policy/poddisruptionbudget/strategy.go,
+         pkg/apis/policy/validation/validation.go.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def _fill_defaults(obj: Obj) -> Obj:
     return fill_counters(obj, "disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
 
 
-def validate_create(obj: Obj) -> Errors:
+def _validate_create(obj: Obj) -> Errors:
     return object_meta(obj["metadata"], True, text.segment, core=False) + _spec_errors(obj.get("spec") or {})
 
 
@@ -43,14 +44,14 @@ def _go_budget(spec: Obj) -> Shown:
     return Shown("policy.PodDisruptionBudgetSpec{}")
 
 
-def validate_update(new: Obj, old: Obj) -> Errors:
+def _validate_update(new: Obj, old: Obj) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"], core=False)
     if new.get("spec") is not old.get("spec"):
         errors += _spec_errors(new.get("spec") or {})
     return errors
 
 
-def validate_status(new: Obj, old: Obj) -> Errors:
+def _validate_status(new: Obj, old: Obj) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"], core=False)
     status = new.get("status") or {}
     for key in ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"):
@@ -83,8 +84,8 @@ KIND = Kind(
         unconditional=False,
     ),
     defaults=_fill_defaults,
-    validate_create=validate_create,
-    validate_update={"": validate_update, "status": validate_status},
+    validate_create=_validate_create,
+    validate_update={"": _validate_update, "status": _validate_status},
     columns=(
         NAME,
         "Min Available=spec.minAvailable",

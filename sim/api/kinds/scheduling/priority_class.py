@@ -25,7 +25,7 @@ SYSTEM_PREFIX = "system-"
 SYSTEM_CLASSES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 
 
-def validate_create(obj: Obj) -> Errors:
+def _validate_create(obj: Obj) -> Errors:
     errors = object_meta(obj["metadata"], False, text.subdomain, core=False)
     name, value = obj["metadata"].get("name", ""), obj.get("value", 0)
     if name.startswith(SYSTEM_PREFIX):
@@ -51,7 +51,7 @@ def _system_problem(name: str, value: Any, default: bool) -> str:
     return f"globalDefault of {name} PriorityClass must be false" if default else ""
 
 
-def validate_update(new: Obj, old: Obj) -> Errors:
+def _validate_update(new: Obj, old: Obj) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"], core=False)
     if new.get("value", 0) != old.get("value", 0):
         errors.append(forbidden("value", "may not be changed in an update."))
@@ -70,8 +70,8 @@ KIND = Kind(
     rows=(Row("scheduling", "v1", "priorityclasses", "PriorityClass", namespaced=False, short=("pc",)),),
     strategy=Strategy(generation="one"),
     defaults=_fill_defaults,
-    validate_create=validate_create,
-    validate_update={"": validate_update},
+    validate_create=_validate_create,
+    validate_update={"": _validate_update},
     columns=(NAME, "Value:integer=value", "Global-Default:boolean=globalDefault", AGE),
     cells=_cells,
 )

@@ -9,8 +9,7 @@ import pytest
 from sim.api import status
 from sim.api.kinds.common.errors import invalid
 from sim.api.kinds.common.metadata import finalizers, labels, owner_references
-from sim.api.kinds.core import resource_quota
-from sim.api.kinds.core.config_map import validate_create as create_config_map
+from sim.api.kinds.core import config_map, resource_quota
 from sim.api.ownership import field_sets as managed_set
 from sim.api.schema.json_text import END, syntax_error
 
@@ -55,7 +54,7 @@ def test_validation_stops_soon_after_what_an_answer_holds() -> None:
     for errors in (
         labels(bad, "metadata.labels"),
         finalizers([*bad], "metadata.finalizers"),
-        create_config_map({"metadata": metadata, "data": bad}),
+        config_map._validate_create({"metadata": metadata, "data": bad}),
     ):
         assert status.CAUSES_MAX < len(errors) < status.CAUSES_MAX + 10
 
@@ -90,7 +89,7 @@ def test_quota_compares_each_resource_with_each_scope_once(
     chosen = [{"scopeName": scope, "operator": "Exists"}] * 30
     spec = {"hard": hard, "scopes": [scope] * 30, "scopeSelector": {"matchExpressions": chosen}}
     assert (
-        resource_quota.validate_create({"metadata": {"name": "q", "namespace": "default"}, "spec": spec})
+        resource_quota._validate_create({"metadata": {"name": "q", "namespace": "default"}, "spec": spec})
         == []
     )
     assert len(compared) == len(hard)

@@ -1,11 +1,14 @@
-"""Defaults inside of schemas: each must be what the schema would take, with nothing that it would drop.
+"""Defaults inside of schemas: each must be valid for its schema and hold no field that pruning
+drops.
 
 Turns a structural schema into the errors of its defaults.
 
-Holds: a default that passes comes out of pruning and validation as it is, so that objects which get it are sound.
+Holds: a valid default is left unchanged by pruning, so that the objects that get it are valid.
 
-Mirrors  apiextensions-apiserver v1.25 pkg/apiserver/schema/defaulting/{validation,surroundingobject}.go.
-Differs  CEL rules are not asked; patterns of all defaults together have the work of one object.
+Mirrors  apiextensions-apiserver v1.25
+         pkg/apiserver/schema/defaulting/{validation,surroundingobject}.go.
+Differs  CEL rules are not evaluated; the patterns of all defaults together share the work limit of
+         one object.
 """
 
 from __future__ import annotations
@@ -26,14 +29,14 @@ _ITEM = ""  # a step into a list; no field has this name
 
 
 def default_errors(schema: Obj, at: str) -> Errors:
-    """What is wrong with the defaults of a schema, which is that of whole objects."""
+    """Errors of the defaults of a schema of whole objects."""
     walk = _Walk()
     walk.look(structural({**schema, EMBEDDED: True}), at, None)
     return walk.found
 
 
 class _Whole:
-    """An object with metadata, and the steps in it to the value that is looked at."""
+    """An object with metadata, and the path in it to the value that is checked."""
 
     __slots__ = ("schema", "steps")
 
@@ -53,7 +56,10 @@ class _Walk:
         self._budget = Budget()
 
     def look(self, schema: Structural, at: str, meta: _Whole | None) -> None:
-        """`meta`: the object whose metadata this is a part of."""
+        """Check a schema and those below it.
+
+        meta: the object that has this schema as a part of its metadata; None elsewhere
+        """
         if len(self.found) >= ERRORS_MAX:
             return
         if schema.embedded:
@@ -63,7 +69,7 @@ class _Walk:
         if schema.items is not None:
             inner = None if meta is None else _Whole(meta.schema, (*meta.steps, _ITEM))
             self.look(schema.items, f"{at}.items", inner)
-        # Quirk: what stands in additionalProperties is not looked at.
+        # Quirk: additionalProperties are not checked.
         for name, below in sorted(schema.properties.items()):
             inner = None if meta is None else _Whole(meta.schema, (*meta.steps, name))
             if schema.embedded and name in _META:
@@ -88,7 +94,7 @@ class _Walk:
 
 
 def _held(schema: Structural, value: Json) -> tuple[Structural, Obj]:
-    """A value of any type as a field of an object, for what is made for those."""
+    """The value as the field of an object, for functions that take objects."""
     holder = structural({})
     holder.properties = {"default": schema}
     return holder, {"default": value}
@@ -104,7 +110,7 @@ def _shown(value: Json) -> Json:
 
 
 def _in_meta(schema: Structural, whole: _Whole, at: str) -> Errors:
-    """A default inside of metadata: an object that holds it is looked at."""
+    """Errors of a default inside of metadata, found in an object that holds it."""
     value, field = schema.default, f"{at}.default"
     obj = whole.around(value)
     try:

@@ -1,14 +1,16 @@
 """JSON schemas inside of CustomResourceDefinitions: which keywords may be used, and how.
 
-Turns the schema of a version (in the form it is stored) into field errors, in upstream's order: those of the root, of the
-structure, of defaults, then those of each level from the top down, the x-kubernetes- extensions of a level last.
+Turns the schema of a version (in the form it is stored) into field errors, in upstream's order:
+those of the root, of the structure, of defaults, then those of each level from the top down, the
+x-kubernetes- extensions of a level last.
 
 Mirrors  apiextensions-apiserver v1.25 pkg/apis/apiextensions/validation/validation.go
-         (validateCustomResourceDefinitionValidation, ValidateCustomResourceDefinitionOpenAPISchema).
-Differs  - rules of `x-kubernetes-validations` are not compiled, and their cost is not estimated: only that there is a rule
-           and what its message must be.
-         - properties are visited by name, where upstream's order is random.
-         - of a schema shown as a bad value only the type appears.
+         (validateCustomResourceDefinitionValidation,
+         ValidateCustomResourceDefinitionOpenAPISchema).
+Differs  rules of `x-kubernetes-validations` are not compiled, and their cost is not estimated: only
+         the presence of a rule and the form of its message are checked.  Properties are visited by
+         name, where upstream's order is random.  A schema that is shown as a bad value shows only
+         its type.
 """
 
 from __future__ import annotations
@@ -43,8 +45,9 @@ LIST_TYPE, LIST_KEYS, MAP_TYPE = (
     "x-kubernetes-list-map-keys",
     "x-kubernetes-map-type",
 )
-LIST_KEYS_MAX = 64  # of one list, looked at: each one that is wrong shows them all
-# Fields at the root that a status taken out of it does not lose, as upstream's types name them, in the order of the type.
+LIST_KEYS_MAX = 64  # checked in one list; each error shows all keys
+# Fields that the root of a schema may have if there is a status subresource, by the names of
+# upstream's type and in its order.
 _AT_ROOT = (
     ("Description", "description"),
     ("Type", "type"),
@@ -76,7 +79,10 @@ _OF_EVERY_OBJECT = ("metadata", "kind", "apiVersion")
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where in a definition a schema stands.  no_defaults: why there may be none ("": there may)."""
+    """The place of a schema in a definition.
+
+    no_defaults: why defaults are not allowed there; "" if they are
+    """
 
     root: bool = False
     in_meta: bool = False
@@ -84,7 +90,10 @@ class _Place:
 
 
 def schema_errors(holder: Obj | None, status: bool, at: str) -> Errors:
-    """What is wrong with the schema of a version.  status: it has that subresource."""
+    """Errors of the schema of a version.
+
+    status: True if the version has the subresource /status
+    """
     schema = None if holder is None else holder.get("openAPIV3Schema")
     if schema is None:
         return []
@@ -102,7 +111,7 @@ def schema_errors(holder: Obj | None, status: bool, at: str) -> Errors:
 
 
 def _default_errors(schema: Obj, at: str) -> Errors:
-    # Not imported above: it needs what validates custom objects, and that what errors are, which lies in this package.
+    # A late import, because few runs hold a schema with defaults.
     from sim.api.kinds.apiextensions.custom_resource_definition.schema_defaults import default_errors
 
     return default_errors(schema, at)
@@ -136,7 +145,7 @@ def _walk(schema: Obj, at: str, place: _Place, found: Errors) -> None:
 
 
 def _below(schema: Obj, place: _Place) -> Iterator[tuple[Obj, str, _Place]]:
-    """The schemas in one, each with the step to it and its place."""
+    """The schemas directly inside of a schema, each with its path and place."""
     inner = replace(place, root=False) if place.root else place
     extra = schema.get("additionalProperties")
     if isinstance(extra, dict):
@@ -167,7 +176,7 @@ def _below(schema: Obj, place: _Place) -> Iterator[tuple[Obj, str, _Place]]:
 
 
 def _keywords(schema: Obj, at: str, place: _Place) -> Errors:
-    """Keywords that may not be used, here or at all."""
+    """Errors of keywords that are not allowed at this place, or anywhere."""
     errors: Errors = []
     kind = schema.get("type") or ""
     if kind and kind not in TYPES:
@@ -194,7 +203,7 @@ def _keywords(schema: Obj, at: str, place: _Place) -> Errors:
     return errors
 
 
-# --- the x-kubernetes- extensions -------------------------------------------------------------------------
+# --- the x-kubernetes- extensions -----------------------------------------------------------------
 
 
 def _extensions(schema: Obj, at: str) -> Errors:
@@ -228,7 +237,7 @@ def _wrong_type(kind: str, at: str, text: str) -> FieldError:
 
 
 def _set_items(items: Json, at: str) -> Errors:
-    """Items of a set are compared as a whole."""
+    """Errors of items that cannot be compared as a whole, as a set needs."""
     if not isinstance(items, dict):
         return []
     kind, own = items.get("type"), items.get(LIST_TYPE)
@@ -241,7 +250,7 @@ def _set_items(items: Json, at: str) -> Errors:
 
 
 def _map_items(schema: Obj, keys: list[str], at: str) -> Errors:
-    """Items of a map are objects that hold its keys."""
+    """Errors of the items of a map, which must be objects that hold its keys."""
     errors: Errors = []
     if not keys:
         errors.append(required(f"{at}.{LIST_KEYS}", f"must not be empty if {LIST_TYPE} is map"))
@@ -274,7 +283,7 @@ def _map_items(schema: Obj, keys: list[str], at: str) -> Errors:
 
 
 def _list_items(schema: Obj, list_type: Json, keys: list[str], at: str) -> Errors:
-    """Items of sets and maps, and the keys of maps, are there and not null."""
+    """Errors of items of sets and maps, and of keys of maps, that may be missing or null."""
     items = schema.get("items")
     if not isinstance(items, dict) or list_type not in ("set", "map"):
         return []

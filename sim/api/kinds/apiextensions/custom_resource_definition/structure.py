@@ -1,13 +1,14 @@
-"""Structural schemas: what a schema of custom objects must be, so that it can prune, default and be published.
+"""Structural schemas: the form of schema that allows pruning, defaulting and publishing.
 
-Turns a JSON schema in the form it is stored (`definition_form.json_schema`) into the errors of its structure.
+Turns a JSON schema in the form it is stored (`definition_form.json_schema`) into the errors of its
+structure.
 
-Holds: a schema without errors says the type of each field it names, outside of `allOf`, `anyOf`, `oneOf` and `not`, which
-only restrict values.  One frame of the stack a level.
+Holds: a schema without errors says the type of each field it names, outside of `allOf`, `anyOf`,
+`oneOf` and `not`, which only restrict values.  The recursion takes one stack frame for each level.
 
 Mirrors  apiextensions-apiserver v1.25 pkg/apiserver/schema/{validation,complete,convert}.go.
-Differs  patterns are what `regexes` takes, and refused in its words; a thousand errors are told at most, and of a long
-         name in a path its beginning.
+Differs  patterns are those that `regexes` accepts, with its messages; at most a thousand errors are
+         reported, and paths show only the beginning of a long name.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ EMBEDDED, PRESERVE, INT_OR_STRING = (
     "x-kubernetes-int-or-string",
 )
 INT_OR_STRING_TYPES = [{"type": "integer"}, {"type": "string"}]
-# A structural schema holds neither: they do not count where schemas are compared.
+# A structural schema has neither field, so comparisons of schemas ignore them.
 _UNKEPT = ("externalDocs", "example")
-# Fields that no structural schema has a place for, in upstream's order.
+# Fields that a structural schema cannot have, in upstream's order.
 _UNSUPPORTED = (
     ("id", "id"),
     ("$schema", "schema"),
@@ -38,10 +39,10 @@ _UNSUPPORTED = (
     ("additionalItems", "additionalItems"),
     ("definitions", "definitions"),
 )
-# Of a definition no more are told: each has a path, and a body of megabytes has room for a great many.
+# The reported errors of one definition: each has a path, and a body of megabytes can cause many.
 ERRORS_MAX = 1000
-STEP_CHARS_MAX = 256  # of a name in a path
-# What may not stand inside of allOf, anyOf, oneOf and not.
+STEP_CHARS_MAX = 256  # shown of a name in a path
+# Keywords that are not allowed inside of allOf, anyOf, oneOf and not.
 _NOT_NESTED = (
     ("type", "must be empty to be structural"),
     ("additionalProperties", "must be undefined to be structural"),
@@ -60,13 +61,15 @@ _NOT_NESTED = (
 
 
 class Level(Enum):
+    """The place of a schema in a structural schema, which decides the keywords that it may have."""
+
     ROOT = "must not be empty at the root"
     ITEM = "must not be empty for specified array items"
     FIELD = "must not be empty for specified object fields"
 
 
 def not_structural(schema: Obj) -> str:
-    """Why there can be no structural schema of this one at all; "" if there can."""
+    """Why the schema has no structural form; "" if it has one."""
     for one in schemas_in(schema):
         for field, shown in _UNSUPPORTED:
             if one.get(field) is not None:
@@ -79,7 +82,7 @@ def not_structural(schema: Obj) -> str:
 
 
 def structural_errors(schema: Obj, at: str) -> Errors:
-    """What is wrong with the structure, in the order of the texts."""
+    """Errors of the structure, in the order of their texts."""
     found: Errors = []
     _invariants(schema, Level.ROOT, at, found)
     _incomplete(schema, schema, at, at, found)
@@ -95,7 +98,7 @@ def named(name: str) -> str:
     return f"[{name}]" if len(name) <= STEP_CHARS_MAX else f"[{name[:STEP_CHARS_MAX]}...]"
 
 
-# --- the schema itself ------------------------------------------------------------------------------------
+# --- the schema itself ----------------------------------------------------------------------------
 
 
 def _invariants(schema: Obj, level: Level, at: str, found: Errors) -> None:
@@ -143,7 +146,7 @@ def _own(schema: Obj, properties: Obj, level: Level, at: str) -> Errors:
 
 
 def _meta(properties: Obj, level: Level, checked: bool, at: str) -> Errors:
-    """Fields that each object has, said or not."""
+    """Errors of the fields that every object has (apiVersion, kind, metadata)."""
     errors: Errors = []
     for field in ("kind", "apiVersion"):
         if checked and field in properties:
@@ -170,11 +173,11 @@ def _names_only(metadata: Obj) -> bool:
     return not said and all(field in ("name", "generateName") for field in fields)
 
 
-# --- values -----------------------------------------------------------------------------------------------
+# --- values ---------------------------------------------------------------------------------------
 
 
 def _values(schema: Obj, at: str, found: Errors) -> None:
-    """Rules of the parts that restrict values, of a schema itself."""
+    """Collect the errors of the keywords that restrict values."""
     any_of = schema.get("anyOf") or ()
     if not _is_int_or_string(any_of):
         for i, one in enumerate(any_of):
@@ -197,18 +200,21 @@ def _pattern(schema: Obj, at: str, found: Errors) -> None:
 
 
 def _is_int_or_string(any_of: Json) -> bool:
-    """Whether this is the one form in which types may stand inside of anyOf."""
+    """True if this is the form of an int-or-string, the only one that allows types inside of
+    anyOf.
+    """
     if len(any_of) != len(INT_OR_STRING_TYPES):
         return False
     return [{k: v for k, v in one.items() if k not in _UNKEPT} for one in any_of] == INT_OR_STRING_TYPES
 
 
 def _nested(schema: Obj, at: str, found: Errors, is_int_or_string: bool = False) -> None:
-    """Rules of a schema inside of allOf, anyOf, oneOf or not."""
+    """Collect the errors of a schema inside of allOf, anyOf, oneOf or not."""
     if len(found) >= ERRORS_MAX:
         return
     for key in ("anyOf", "allOf", "oneOf"):
-        # The two forms of an int-or-string are excepted outside only: in here each clause is looked at.
+        # The forms of an int-or-string are an exception at the outer level only; here each clause
+        # is checked.
         if key != "anyOf" or not is_int_or_string:
             for i, one in enumerate(schema.get(key) or ()):
                 _nested(one, f"{at}.{key}[{i}]", found)
@@ -228,7 +234,10 @@ def _nested(schema: Obj, at: str, found: Errors, is_int_or_string: bool = False)
 
 
 def _incomplete(nested: Obj, schema: Obj, at: str, below: str, found: Errors) -> None:
-    """Fields that only a nested schema names.  Quirk: nested schemas of the root alone are looked at."""
+    """Collect errors of fields that only a nested schema names.
+
+    Quirk: only the nested schemas of the root are checked.
+    """
     if nested.get("not") is not None:
         _incomplete_clause(nested["not"], schema, at, f"{below}.not", found)
     for key in ("allOf", "anyOf", "oneOf"):
@@ -253,12 +262,12 @@ def _incomplete_clause(nested: Obj, schema: Obj, at: str, below: str, found: Err
             _incomplete_clause(one, known, f"{at}{step}", f"{below}{step}", found)
 
 
-# --- patterns ---------------------------------------------------------------------------------------------
+# --- patterns -------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=1024)
 def pattern_problem(pattern: str) -> str:
-    """What is wrong with a regular expression; "" if it is one."""
+    """Why a text is no regular expression; "" if it is one."""
     try:
         check_pattern(pattern)
     except BadPattern as error:

@@ -1,13 +1,16 @@
-"""CustomResourceDefinitions: names, versions, subresources, columns, conversion, approval of the group.
+"""Validation of CustomResourceDefinitions: names, versions, subresources, columns, conversion,
+approval of the group.
 
-Turns a definition (and the one it changes) into field errors.  Schemas are `definition_schemas`' part.
+Turns a definition (and the one it changes) into field errors.  `schemas` checks the schemas.
 
-Holds: paths are those of the hub: what all versions have alike, and all of one version, stands beside the versions
-(`spec.validation`, `spec.subresources`, `spec.additionalPrinterColumns`, `spec.conversion.webhookClientConfig`).
+Holds: paths are those of the hub: what all versions have in common, and all of a single version, is
+hoisted beside the versions (`spec.validation`, `spec.subresources`,
+`spec.additionalPrinterColumns`, `spec.conversion.webhookClientConfig`).
 
-Mirrors  apiextensions-apiserver v1.25 pkg/apis/apiextensions/validation/validation.go, pkg/apihelpers/helpers.go,
-         pkg/apis/apiextensions/v1/conversion.go.
-Differs  an update is held to all rules: nothing is stored here that an older release let through.
+Mirrors  apiextensions-apiserver v1.25 pkg/apis/apiextensions/validation/validation.go,
+         pkg/apihelpers/helpers.go, pkg/apis/apiextensions/v1/conversion.go.
+Differs  all rules apply to an update: no stored object comes from an older release with weaker
+         rules.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int6
 SCOPES = ("Cluster", "Namespaced")
 REVIEW_VERSIONS = ("v1", "v1beta1")
 DEPRECATION_BYTES_MAX = 256
-# What stands beside the versions where it is the same in each.
+# Fields that are hoisted beside the versions where they are the same in each.
 _HOISTED = (
     ("schema", "validation"),
     ("subresources", "subresources"),
@@ -49,11 +52,13 @@ _HOISTED = (
 
 
 def create_definition(obj: Obj) -> Errors:
+    """Errors of a new definition."""
     errors = object_meta(obj["metadata"], False, _name_rule(obj["spec"]), core=False)
     return errors + _spec(obj["spec"]) + _status(obj) + _approval(obj, None) + _preserved(obj, None)
 
 
 def update_definition(new: Obj, old: Obj) -> Errors:
+    """Errors of a changed definition."""
     errors = object_meta_update(new["metadata"], old["metadata"], core=False)
     if new["spec"] is not old["spec"]:
         errors += _spec(new["spec"]) + _fixed(new["spec"], old)
@@ -61,6 +66,7 @@ def update_definition(new: Obj, old: Obj) -> Errors:
 
 
 def status_definition(new: Obj, old: Obj) -> Errors:
+    """Errors of a write to /status of a definition."""
     errors = object_meta_update(new["metadata"], old["metadata"], core=False)
     return errors + _names(new["status"]["acceptedNames"], "status.acceptedNames")
 
@@ -76,7 +82,9 @@ def _name_rule(spec: Obj) -> Callable[[str], text.Problems]:
 
 
 def _fixed(spec: Obj, old: Obj) -> Errors:
-    """What may not change: all that keys of objects are made of, and their form once they are served."""
+    """Errors of changed fields that must stay: those that make the keys of objects, and the scope
+    and kind once objects are served.
+    """
     before = old["spec"]
     errors: Errors = []
     if condition_status(old, "Established") == "True":
@@ -86,11 +94,11 @@ def _fixed(spec: Obj, old: Obj) -> Errors:
     return errors + immutable("spec.names.plural", spec["names"]["plural"], before["names"]["plural"])
 
 
-# --- the spec ---------------------------------------------------------------------------------------------
+# --- the spec -------------------------------------------------------------------------------------
 
 
 def hub(spec: Obj) -> Obj:
-    """A spec with what all versions have alike beside them, as upstream's own form of it has."""
+    """The spec in the form of upstream's hub: what all versions have in common is beside them."""
     made = {**spec, "versions": spec.get("versions")}
     versions = made["versions"]
     if not versions:
@@ -104,7 +112,7 @@ def hub(spec: Obj) -> Obj:
 
 
 def _same(one: Json, other: Json) -> bool:
-    # Python takes 1 for true: that is told apart by the text, which is made only where the rest is equal.
+    # Python takes 1 for true.  The text differs, and is made only if the rest is equal.
     return one is other or (
         one == other and json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
     )
@@ -164,7 +172,7 @@ def _names(names: Obj, at: str) -> Errors:
     return errors
 
 
-# --- versions ---------------------------------------------------------------------------------------------
+# --- versions -------------------------------------------------------------------------------------
 
 
 def _has_status(holder: Obj) -> bool:
@@ -202,7 +210,7 @@ def _deprecation(deprecated: bool, warning: str) -> list[str]:
 
 
 def _version_list(spec: Obj, versions: list[Obj]) -> Errors:
-    """Rules of the versions together."""
+    """Errors of the list of versions as a whole."""
     names = [version["name"] for version in versions]
     problems = []
     if len(dict.fromkeys(names)) < len(names):
@@ -236,6 +244,7 @@ def go_version(version: Obj) -> Shown:
 
 
 def go_versions(versions: list[Obj] | None) -> Shown:
+    """A list of versions as Go prints it."""
     name = "[]apiextensions.CustomResourceDefinitionVersion"
     return Shown(f"{name}(nil)" if versions is None else f"{name}{{{', '.join(map(go_version, versions))}}}")
 
@@ -286,7 +295,7 @@ def _subresources(subresources: Obj | None, at: str) -> Errors:
     return errors
 
 
-# --- conversion -------------------------------------------------------------------------------------------
+# --- conversion -----------------------------------------------------------------------------------
 
 
 def _conversion(spec: Obj) -> Errors:
@@ -318,7 +327,7 @@ def _client(client: Obj | None, at: str) -> Errors:
     if url is not None:
         return webhooks.url(url, f"{at}.url")
     assert service is not None
-    # Quirk: name and namespace are handed over in each other's place
+    # Quirk: name and namespace are swapped
     return webhooks.service(
         service["name"], service["namespace"], service.get("path"), service["port"], f"{at}.service"
     )
@@ -342,7 +351,7 @@ def _reviews(versions: list[str], at: str) -> Errors:
     return errors
 
 
-# --- status -----------------------------------------------------------------------------------------------
+# --- status ---------------------------------------------------------------------------------------
 
 
 def _status(obj: Obj) -> Errors:
@@ -365,11 +374,14 @@ def _status(obj: Obj) -> Errors:
     return errors
 
 
-# --- groups of the community ------------------------------------------------------------------------------
+# --- groups of the community ----------------------------------------------------------------------
 
 
 def approval(obj: Obj) -> tuple[str, str] | None:
-    """(Missing, Invalid, Approved or Unapproved, and why) of a group that is not everybody's; None of others."""
+    """The state of approval and its reason for a group of the community; None for other groups.
+
+    The state is Missing, Invalid, Approved or Unapproved.
+    """
     names = names_of(obj)
     group = obj["spec"]["group"]
     if not any(group == d or group.endswith(f".{d}") for d in (names.group_domain, names.domain)):

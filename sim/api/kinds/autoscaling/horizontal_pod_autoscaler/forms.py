@@ -1,13 +1,14 @@
-"""The two forms of a HorizontalPodAutoscaler: autoscaling/v2, in which all are stored, and v1, which knows cpu only.
+"""The two forms of a HorizontalPodAutoscaler: autoscaling/v2, in which all are stored, and v1,
+which knows cpu only.
 
-Turns objects of one form into the other.  What v1 has no field for (other metrics, behavior, conditions) stands there in
-annotations, as JSON text.
+Turns objects of one form into the other.  What v1 has no field for (other metrics, behavior,
+conditions) is kept in annotations, as JSON text.
 
-Holds: nothing gets lost on the way there and back.  An annotation that cannot be read, or that holds something of a wrong type,
-is dropped without a word: whatever a client writes there, what comes out fits the schema.
+Holds: a conversion to the other form and back loses nothing.  An annotation that cannot be read, or
+that holds a value of a wrong type, is ignored, so the converted object always fits the schema.
 
 Mirrors  kubernetes v1.25 pkg/apis/autoscaling/v1/conversion.go, pkg/apis/autoscaling/helpers.go.
-Differs  stored is the second version (upstream: the first), which no client can see.
+Differs  the second version is stored (upstream: the first), which no client can see.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from sim.ident import Names
 FIRST, SECOND = "autoscaling/v1", "autoscaling/v2"
 CPU_DEFAULT = 80  # autoscaling.DefaultCPUUtilization
 _METRICS, _BEHAVIOR, _CURRENT, _CONDITIONS = "metrics", "behavior", "current-metrics", "conditions"
-# where in an object of the second version it stands
+# annotation -> its field in an object of the second version
 _PARTS = {
     _METRICS: ("spec", "metrics"),
     _BEHAVIOR: ("spec", "behavior"),
@@ -33,18 +34,19 @@ _PARTS = {
     _CONDITIONS: ("status", "conditions"),
 }
 _KIND = "HorizontalPodAutoscaler"
-# v2 name and that of upstream's inner type, which is what the annotation holds
+# name in v2, name in upstream's internal type, which the annotation has
 _RULE = (("stabilizationWindowSeconds", "StabilizationWindowSeconds"), ("selectPolicy", "SelectPolicy"))
 _POLICY = (("type", "Type"), ("value", "Value"), ("periodSeconds", "PeriodSeconds"))
 _CONDITION = ("type", "status", "lastTransitionTime", "reason", "message")
 
 
 def is_first(obj: Obj) -> bool:
+    """True if the object is written in autoscaling/v1."""
     return bool(obj.get("apiVersion") == FIRST)
 
 
 def is_cpu_share(metric: Obj) -> bool:
-    """Whether a metric is the one that v1 has a field for."""
+    """True if v1 has a field for the metric."""
     resource = metric.get("resource") or {}
     target = resource.get("target") or {}
     return (
@@ -60,11 +62,11 @@ def _cpu_share(percent: int) -> Obj:
 
 
 def _kept(**fields: Any) -> Obj:
-    """What has a value, in this order."""
+    """The fields that have a value, in this order."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
-# --- metrics ----------------------------------------------------------------------------------------------
+# --- metrics --------------------------------------------------------------------------------------
 
 
 def _source(metric: Obj) -> tuple[str, Obj]:
@@ -74,7 +76,7 @@ def _source(metric: Obj) -> tuple[str, Obj]:
 
 
 def _described(source: Obj) -> Obj:
-    """The object of which something is measured, members in the order of upstream's type."""
+    """The object that a metric describes, members in the order of upstream's type."""
     about = source.get("describedObject") or {}
     return _kept(kind=about.get("kind"), name=about.get("name"), apiVersion=about.get("apiVersion"))
 
@@ -128,7 +130,7 @@ def _second_metric(metric: Obj) -> Obj:
 
 
 def _first_current(metric: Obj) -> Obj:
-    """What was measured, as v1 writes it, members in the order of upstream's type."""
+    """A measured value as v1 writes it, members in the order of upstream's type."""
     field, source = _source(metric)
     current, named = source.get("current") or {}, source.get("metric") or {}
     value, average = current.get("value"), current.get("averageValue")
@@ -176,7 +178,7 @@ def _second_current(metric: Obj) -> Obj:
     return {"type": metric["type"], field: made}
 
 
-# --- behavior ---------------------------------------------------------------------------------------------
+# --- behavior -------------------------------------------------------------------------------------
 
 
 def _first_rules(rules: Obj | None) -> Obj | None:
@@ -211,11 +213,11 @@ def _second_behavior(behavior: Obj) -> Obj:
     )
 
 
-# --- objects ----------------------------------------------------------------------------------------------
+# --- objects --------------------------------------------------------------------------------------
 
 
 def to_first(obj: Obj, names: Names) -> Obj:
-    """As autoscaling/v1 shows a stored one."""
+    """A stored object in autoscaling/v1."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     metrics, current = spec.get("metrics") or (), status.get("currentMetrics") or ()
     parts: tuple[tuple[str, Sequence[Obj], Callable[[Obj], Obj]], ...] = (
@@ -248,7 +250,10 @@ def to_first(obj: Obj, names: Names) -> Obj:
 
 
 def to_second(obj: Obj, names: Names | None = None) -> Obj:
-    """An autoscaling/v1 object as it is stored; without `names`, annotations of any naming set count."""
+    """An autoscaling/v1 object in its stored form.
+
+    names: the naming set of the annotations; None for any
+    """
     meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
     given = meta.get("annotations") or {}
     prefix = "autoscaling.alpha." if names is None else names.annotation_autoscaling_prefix
@@ -277,7 +282,7 @@ def _dump(value: Any) -> str:
 
 
 def _read(texts: dict[str, str], part: str, turn: Callable[[Any], Any]) -> Any:
-    """What an annotation says; None if there is none that can be read."""
+    """The value of an annotation; None if it is missing or cannot be read."""
     try:
         found = parse(texts.get(part, "null"))
         made = [turn(item) for item in found] if isinstance(found, list) else found and turn(found)

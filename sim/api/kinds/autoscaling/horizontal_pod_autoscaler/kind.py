@@ -1,7 +1,8 @@
 """HorizontalPodAutoscalers.
 
 Mirrors  kubernetes v1.25 pkg/registry/autoscaling/horizontalpodautoscaler/strategy.go,
-         pkg/apis/autoscaling/{v1,v2}/defaults.go, pkg/printers/internalversion/printers.go (formatHPAMetrics).
+         pkg/apis/autoscaling/{v1,v2}/defaults.go, pkg/printers/internalversion/printers.go
+         (formatHPAMetrics).
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ from sim.api.types import Obj
 from sim.ident import Names
 from sim.options.gates import CONTAINER_METRICS, SCALE_TO_ZERO
 
-# --- defaults ---------------------------------------------------------------------------------------------
+# --- defaults -------------------------------------------------------------------------------------
 
-# autoscaling/v2/defaults.go: scaleUpLimit...; the window for scaling down is the controller's option.
+# autoscaling/v2/defaults.go: scaleUpLimit...; the window for scaling down is an option of the
+# controller.
 _FAST = [
     {"type": "Pods", "value": 4, "periodSeconds": 15},
     {"type": "Percent", "value": 100, "periodSeconds": 15},
@@ -50,7 +52,9 @@ _FIRST_STATUS: Mapping[str, Any] = {"currentReplicas": 0, "desiredReplicas": 0}
 
 
 def _fill_defaults(obj: Obj) -> Obj:
-    """Of the second version, in which all are stored; of the first, what does not depend on its annotations."""
+    """Defaults of the second version, which is stored; of the first, those that do not depend on
+    its annotations.
+    """
 
     def up(rules: Obj) -> Obj:
         return fill(rules, {"stabilizationWindowSeconds": 0, "selectPolicy": "Max", "policies": _FAST})
@@ -77,7 +81,7 @@ def _fill_defaults(obj: Obj) -> Obj:
 
 
 def _fill_metric(metric: Obj) -> Obj:
-    """Quantities of targets in their canonical text."""
+    """The metric with the quantities of its target in their canonical text."""
     kind = str(metric.get("type", ""))
     source = metric.get(kind[:1].lower() + kind[1:])
     if not isinstance(source, dict) or not isinstance(source.get("target"), dict):
@@ -90,7 +94,7 @@ def _fill_metric(metric: Obj) -> Obj:
     return {**metric, kind[:1].lower() + kind[1:]: {**source, "target": {**target, **canonical}}}
 
 
-# --- strategy ---------------------------------------------------------------------------------------------
+# --- strategy -------------------------------------------------------------------------------------
 
 _METRICS = ("spec", "metrics")
 
@@ -106,14 +110,17 @@ def _without_container_metrics(new: Obj, old: Obj) -> Obj:
 
 
 def _prepare(obj: Obj, names: Names) -> Obj:
-    """As it comes back from the store, where what v1 says in annotations is read."""
+    """The object after a conversion to the stored form, which reads the annotations of v1."""
     if is_first(obj):
         return to_first(_cpu_last(to_second(obj, names)), names)
     return _cpu_last(obj)
 
 
 def _cpu_last(obj: Obj) -> Obj:
-    """Quirk: upstream stores the first version, which keeps the share of cpu apart: it is the last metric then."""
+    """The object with its cpu utilization as the last metric.
+
+    Quirk: upstream stores the first version, which has a field of its own for this metric.
+    """
     metrics: list[Obj] = (obj.get("spec") or NOTHING).get("metrics") or []
     apart = [metric for metric in metrics if is_cpu_share(metric)]
     if not apart or apart[0] is metrics[-1]:
@@ -124,7 +131,7 @@ def _cpu_last(obj: Obj) -> Obj:
     }
 
 
-# --- table ------------------------------------------------------------------------------------------------
+# --- table ----------------------------------------------------------------------------------------
 
 METRICS_SHOWN = 2  # formatHPAMetrics
 
@@ -174,7 +181,9 @@ def _prepare_update(new: Obj, _old: Obj, names: Names) -> Obj:
 
 
 def _drop_disabled(new: Obj, old: Obj, names: Names, gates: Collection[str]) -> Obj:
-    """Drop container metrics while their gate is off, also where the first version has them in annotations."""
+    """Drop container metrics while their gate is off, also where the first version has them in
+    annotations.
+    """
     if CONTAINER_METRICS in gates:
         return new
     if not is_first(new):

@@ -1,4 +1,5 @@
-"""HorizontalPodAutoscalers, in the form in which they are stored (the second version).
+"""Validation of HorizontalPodAutoscalers, in the form in which they are stored (the second
+version).
 
 Mirrors  kubernetes v1.25 pkg/apis/autoscaling/validation/validation.go.
 """
@@ -34,13 +35,19 @@ _GATED = f"{_NO_SOURCE} (only allowed when HPAContainerMetrics feature is enable
 
 
 def create_autoscaler(obj: Obj, fewest: int = 1) -> Errors:
-    """fewest: the least that minReplicas may be."""
+    """Errors of a new autoscaler.
+
+    fewest: the lower bound of minReplicas
+    """
     obj = to_second(obj) if is_first(obj) else obj
     return object_meta(obj["metadata"], True, text.subdomain) + _spec(obj.get("spec") or {}, fewest)
 
 
 def update_autoscaler(new: Obj, old: Obj, fewest: int = 1) -> Errors:
-    """fewest: the least that minReplicas may be, where it was more than that."""
+    """Errors of a changed autoscaler.
+
+    fewest: the lower bound of minReplicas, unless it was lower before
+    """
     errors = object_meta_update(new["metadata"], old["metadata"])
     if (old.get("spec") or {}).get("minReplicas") == 0:
         fewest = 0
@@ -50,6 +57,7 @@ def update_autoscaler(new: Obj, old: Obj, fewest: int = 1) -> Errors:
 
 
 def status_autoscaler(new: Obj, old: Obj) -> Errors:
+    """Errors of a write to /status of an autoscaler."""
     errors = object_meta_update(new["metadata"], old["metadata"])
     status = new.get("status") or {}
     for name in ("currentReplicas", "desiredReplicas"):

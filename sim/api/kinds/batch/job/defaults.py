@@ -11,13 +11,14 @@ from typing import Any
 from sim.api.kinds.common.fill import Fn, all_of, fill, present, within
 from sim.api.types import Obj
 
-_LEFT_OUT = ("active", "succeeded", "failed")  # of a status where they are 0, as upstream's encoding does
+# Counters of a status that upstream's encoding leaves out where they are 0.
+_LEFT_OUT = ("active", "succeeded", "failed")
 
 _CHANGED: Mapping[str, Any] = {"lastProbeTime": None, "lastTransitionTime": None}
 
 
 def job(templates: Fn) -> Fn:
-    """A Job's defaults: one completion by one pod, unless either is told."""
+    """A Job's defaults: one completion by one pod, unless the spec gives either."""
 
     def spec(value: Obj) -> Obj:
         if value.get("completions") is None and value.get("parallelism") is None:
@@ -44,7 +45,7 @@ def job(templates: Fn) -> Fn:
 
 
 def fill_failure_policy(policy: Obj) -> Obj:
-    """A pattern of a pod's condition wants it to be true."""
+    """A pattern of a pod's condition matches the status True unless it says otherwise."""
 
     def rule(given: Obj) -> Obj:
         return all_of(given, "onPodConditions", lambda pattern: fill(pattern, {"status": "True"}))

@@ -1,6 +1,7 @@
-"""A Job's rules on pods that fail.
+"""Validation of a Job's rules about failed pods.
 
-Mirrors  kubernetes v1.25 pkg/apis/batch/validation/validation.go (validatePodFailurePolicy and what it calls).
+Mirrors  kubernetes v1.25 pkg/apis/batch/validation/validation.go (validatePodFailurePolicy and what
+         it calls).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _STATUSES = ("False", "True", "Unknown")
 
 
 def failure_policy(spec: Obj, field: str) -> Errors:
-    """Of a Job's spec at `field`, which has a policy."""
+    """Errors of the policy that the spec of a Job at `field` has."""
     rules, at = spec["podFailurePolicy"].get("rules") or (), f"{field}.podFailurePolicy.rules"
     errors = [too_many(at, len(rules), RULES_MAX)] if len(rules) > RULES_MAX else []
     made = (spec.get("template") or {}).get("spec") or {}

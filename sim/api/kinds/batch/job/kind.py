@@ -22,7 +22,9 @@ from sim.units import human_duration, parse_time
 
 
 def _prepare_create(obj: Obj, names: Names) -> Obj:
-    """A Job selects its pods by its own uid, unless its maker insists; its pods are tracked by a finalizer."""
+    """The Job with a selector of its own uid, unless it has manualSelector, and with the annotation
+    that says that a finalizer tracks its pods.
+    """
     meta, spec = obj["metadata"], obj.get("spec") or NOTHING
     annotations = {**(meta.get("annotations") or NOTHING), names.annotation_job_tracking: ""}
     given = ((spec.get("template") or NOTHING).get("metadata") or NOTHING).get("labels")
@@ -41,7 +43,8 @@ def _prepare_create(obj: Obj, names: Names) -> Obj:
         spec = {**spec, "selector": selector, "template": template}
     own = meta.get("labels")
     if not own or own is given:
-        # Quirk: labels that defaulting took over are the template's own, so what is generated appears in both
+        # Quirk: labels that defaulting took from the template are the same object, so generated
+        # labels appear in both.
         own = ((spec.get("template") or NOTHING).get("metadata") or NOTHING).get("labels")
     return with_metadata({**obj, "spec": spec}, annotations=annotations, labels=own)
 

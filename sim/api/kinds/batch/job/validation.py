@@ -1,7 +1,8 @@
 """Validation of Jobs.
 
 Mirrors  kubernetes v1.25 pkg/apis/batch/validation/validation.go: ValidateJob and its updates,
-         pkg/registry/batch/job/strategy.go (an update checks the spec twice: its causes appear twice).
+         pkg/registry/batch/job/strategy.go (an update checks the spec twice: its causes appear
+         twice).
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def _job_spec(spec: Obj) -> Errors:
 
 
 def _generated(obj: Obj) -> Errors:
-    """That nobody meddled with the generated selector and labels."""
+    """Errors of generated selectors and labels that were changed."""
     spec, meta = spec_of(obj), obj["metadata"]
     if spec.get("manualSelector") or spec.get("selector") is None:
         return []
@@ -112,6 +113,7 @@ def _generated(obj: Obj) -> Errors:
 
 
 def create_job(obj: Obj) -> Errors:
+    """Errors of a new Job."""
     spec, name = spec_of(obj), obj["metadata"].get("name", "")
     errors = object_meta(obj["metadata"], True, text.subdomain) + _generated(obj) + _job_spec(spec)
     count = spec.get("completions") or 0
@@ -124,6 +126,7 @@ def create_job(obj: Obj) -> Errors:
 
 
 def update_job(new: Obj, old: Obj) -> Errors:
+    """Errors of a changed Job."""
     if new["metadata"] is old["metadata"] and spec_of(new) is spec_of(old):
         return []
     spec, before = spec_of(new), spec_of(old)
@@ -152,6 +155,7 @@ def _fixed(made: Obj, fresh: bool) -> Obj:
 
 
 def status_job(new: Obj, old: Obj) -> Errors:
+    """Errors of a write to /status of a Job."""
     errors = object_meta_update(new["metadata"], old["metadata"])
     status = new.get("status") or {}
     for name in ("active", "succeeded", "failed", "ready"):

@@ -1,7 +1,7 @@
-"""Where a pod may run: node selectors, affinity, tolerations, spread constraints.
+"""Validation of where a pod may run: node selectors, affinity, tolerations, spread constraints.
 
-Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: validateAffinity, ValidateTolerations,
-         validateTopologySpreadConstraints.
+Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: validateAffinity,
+         ValidateTolerations, validateTopologySpreadConstraints.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ _MATCH_FIELDS = ("metadata.name",)
 
 
 def affinity(given: Any, field: str) -> Errors:
+    """Errors of node affinity, pod affinity and pod anti-affinity."""
     errors: Errors = []
     node = given.get("nodeAffinity")
     if node:
@@ -55,6 +56,7 @@ def _node_affinity(given: Obj, field: str) -> Errors:
 
 
 def node_selector(given: Obj, field: str) -> Errors:
+    """Errors of the terms of a node selector."""
     terms = given.get("nodeSelectorTerms")
     if not terms:
         return [required(f"{field}.nodeSelectorTerms", "must have at least one node selector term")]
@@ -139,6 +141,7 @@ def _pod_term(term: Obj, field: str) -> Errors:
 
 
 def tolerations(given: Any, field: str) -> Errors:
+    """Errors of tolerations."""
     errors: Errors = []
     for i, toleration in enumerate(given or ()):
         errors += _toleration(toleration, f"{field}[{i}]")
@@ -186,7 +189,7 @@ _NODE_POLICIES = ("Honor", "Ignore")
 
 
 def _gated(constraint: Obj, at: str, action: str) -> Errors:
-    """Fields of a spread constraint that are there while their gates are on."""
+    """Errors of the fields of a spread constraint that are behind gates."""
     errors: Errors = []
     least = constraint.get("minDomains")
     if least is not None and least <= 0:
@@ -210,6 +213,7 @@ def _gated(constraint: Obj, at: str, action: str) -> Errors:
 
 
 def spread_constraints(given: Any, field: str) -> Errors:
+    """Errors of topology spread constraints."""
     errors: Errors = []
     seen: dict[tuple[str, str], None] = {}
     for i, constraint in enumerate(given or ()):

@@ -1,6 +1,8 @@
-"""Containers of a pod spec: ports, environment, mounts, probes, resources, security.
+"""Validation of the containers of a pod spec: ports, environment, mounts, probes, resources,
+security.
 
-Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: validateContainers and what it calls.
+Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: validateContainers and what it
+         calls.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
 
 
 def containers(given: Any, field: str, volumes: dict[str, Obj], host_network: bool) -> Errors:
-    """The main containers."""
+    """Errors of the main containers."""
     if not given:
         return [required(field)]
     errors: Errors = []
@@ -81,6 +83,7 @@ def _probes(container: Obj, at: str) -> Errors:
 def init_containers(
     given: Any, field: str, others: Any, volumes: dict[str, Obj], host_network: bool
 ) -> Errors:
+    """Errors of init containers; their names must differ from those of the main containers."""
     errors: Errors = []
     names = dict.fromkeys(c.get("name", "") for c in others or ())
     for i, container in enumerate(given or ()):
@@ -103,6 +106,7 @@ _EPHEMERAL_FORBIDDEN = ("ports", "resources", "livenessProbe", "readinessProbe",
 
 
 def ephemeral_containers(given: Any, field: str, spec: Obj, volumes: dict[str, Obj]) -> Errors:
+    """Errors of ephemeral containers."""
     errors: Errors = []
     targets = dict.fromkeys(c.get("name", "") for c in spec.get("containers") or ())
     names = targets | dict.fromkeys(c.get("name", "") for c in spec.get("initContainers") or ())
@@ -158,10 +162,11 @@ def _common(container: Obj, at: str, volumes: dict[str, Obj], host_network: bool
     return errors
 
 
-# --- ports ------------------------------------------------------------------------------------------------
+# --- ports ----------------------------------------------------------------------------------------
 
 
 def ports(given: Any, field: str, host_network: bool) -> Errors:
+    """Errors of the ports of one container."""
     errors: Errors = []
     names: dict[str, None] = {}
     for i, port in enumerate(given or ()):
@@ -202,12 +207,13 @@ def _host_ports(given: Any, field: str) -> Errors:
     return errors
 
 
-# --- environment ------------------------------------------------------------------------------------------
+# --- environment ----------------------------------------------------------------------------------
 
 _ENV_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef")
 
 
 def environment(given: Any, field: str) -> Errors:
+    """Errors of the environment variables of one container."""
     errors: Errors = []
     for i, variable in enumerate(given or ()):
         at = f"{field}[{i}]"
@@ -265,7 +271,7 @@ def _env_from(given: Any, field: str) -> Errors:
         kinds = [kind for kind in ("configMapRef", "secretRef") if source.get(kind) is not None]
         for kind in kinds:
             name = source[kind].get("name", "")
-            if not name:  # Quirk: that is all; `a-` passes
+            if not name:  # Quirk: there is no further check; `a-` is accepted
                 errors.append(required(f"{at}.{kind}.name"))
         if not kinds:
             errors.append(invalid(field, "", "must specify one of: `configMapRef` or `secretRef`"))
@@ -274,7 +280,7 @@ def _env_from(given: Any, field: str) -> Errors:
     return errors
 
 
-# --- mounts -----------------------------------------------------------------------------------------------
+# --- mounts ---------------------------------------------------------------------------------------
 
 
 def _mounts(container: Obj, field: str, volumes: dict[str, Obj]) -> Errors:
@@ -364,7 +370,7 @@ def _devices(container: Obj, field: str, volumes: dict[str, Obj]) -> Errors:
     return errors
 
 
-# --- handlers ---------------------------------------------------------------------------------------------
+# --- handlers -------------------------------------------------------------------------------------
 
 
 def _lifecycle(lifecycle: Obj, field: str) -> Errors:
@@ -436,12 +442,13 @@ def _action(kind: str, action: Obj, at: str) -> Errors:
 
 
 def port_or_name(port: Any, field: str) -> Errors:
+    """Errors of a port that is given by number or by name."""
     if isinstance(port, str):
         return [invalid(field, port, problem) for problem in text.port_name(port)]
     return [invalid(field, port or 0, problem) for problem in text.port_number(port or 0)]
 
 
-# --- security ---------------------------------------------------------------------------------------------
+# --- security -------------------------------------------------------------------------------------
 
 
 def _security(security: Obj, field: str) -> Errors:
@@ -462,11 +469,12 @@ def _security(security: Obj, field: str) -> Errors:
 
 
 def _go_security(security: Obj) -> Shown:
-    del security  # a Go struct full of addresses; no two answers of upstream agree on it
+    del security  # a Go struct with memory addresses, which differ in each answer of upstream
     return Shown("core.SecurityContext{}")
 
 
 def seccomp(profile: Any, field: str) -> Errors:
+    """Errors of a seccomp profile."""
     if profile is None:
         return []
     kind, local = profile.get("type"), profile.get("localhostProfile")

@@ -1,11 +1,12 @@
 """Defaults of pod specs and pod templates.
 
-Turns a spec or a template into the same one with upstream's defaults, and with the members that upstream's
-encoding writes even when they are empty (`resources: {}`, a template's `creationTimestamp: null`).
+Turns a spec or a template into the same one with upstream's defaults, and with the members that
+upstream's encoding writes even when they are empty (`resources: {}`, a template's
+`creationTimestamp: null`).
 
-Holds: path copy only; the same object comes back where nothing is missing; defaulting twice is defaulting once.
-Containers, volumes and whole specs are remembered by identity, so pods made from one template share their
-defaulted parts and cost one look-up.
+Holds: path copy only; the same object is returned if nothing is missing; defaulting twice is
+defaulting once. Containers, volumes and whole specs are remembered by identity, so pods made from
+one template share their defaulted parts and cost one look-up.
 
 Mirrors  kubernetes v1.25 pkg/apis/core/v1/defaults.go.
 """
@@ -21,9 +22,10 @@ from sim.api.kinds.common.fill import all_of, amounts, each_of, fill, fill_zero,
 from sim.api.kinds.common.memo import Remembered
 from sim.api.types import Obj
 
-# --- containers -------------------------------------------------------------------------------------------
+# --- containers -----------------------------------------------------------------------------------
 
-# docker/distribution reference grammar: an image it cannot parse has no tag, so it counts as not latest.
+# docker/distribution reference grammar: an image that it cannot parse has no tag, so it is not
+# the latest one.
 _IMAGE = re.compile(
     r"(?:[A-Za-z0-9][A-Za-z0-9.-]*(?::\d+)?/)?[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*"
     r"(?::(?P<tag>[\w][\w.-]{0,127}))?(?P<digest>@[A-Za-z][A-Za-z0-9]*:[0-9a-fA-F]{32,})?"
@@ -37,7 +39,7 @@ TCP = {"protocol": "TCP"}
 
 
 def pull_policy(image: str) -> str:
-    """Always for the tag latest, said or implied; IfNotPresent otherwise."""
+    """Always for the tag latest, explicit or implied; IfNotPresent otherwise."""
     match = _IMAGE.fullmatch(image)
     if match is None:
         return "IfNotPresent"
@@ -64,6 +66,7 @@ def _env(env: Obj) -> Obj:
 
 
 def fill_resources(resources: Obj) -> Obj:
+    """Limits and requests with quantities in their canonical text."""
     return within(within(resources, "limits", amounts), "requests", amounts)
 
 
@@ -83,7 +86,7 @@ def _container(container: Obj) -> Obj:
 
 
 def _requests_from_limits(container: Obj) -> Obj:
-    """Of pods only, never of templates."""
+    """The container with its limits as requests, where it has none; of pods, never of templates."""
     resources = container.get("resources") or {}
     limits, requests = resources.get("limits"), resources.get("requests") or {}
     if not limits or all(name in requests for name in limits):
@@ -91,7 +94,7 @@ def _requests_from_limits(container: Obj) -> Obj:
     return {**container, "resources": {**resources, "requests": {**limits, **requests}}}
 
 
-# --- volumes ----------------------------------------------------------------------------------------------
+# --- volumes --------------------------------------------------------------------------------------
 
 _MODE = {"defaultMode": 420}
 
@@ -108,7 +111,7 @@ _VOLUMES: dict[str, Mapping[str, Any]] = {
 
 
 def _field_file(item: Obj) -> Obj:
-    """Of an environment variable as of a file: which field of the pod it shows."""
+    """Defaults of an environment variable or a file that shows a field of the pod."""
     item = within(item, "resourceFieldRef", lambda ref: present(ref, {"divisor": "0"}))
     return within(item, "fieldRef", lambda ref: fill(ref, {"apiVersion": "v1"}))
 
@@ -119,7 +122,7 @@ def _projection(source: Obj) -> Obj:
 
 
 def _volume(volume: Obj) -> Obj:
-    if len(volume) == 1:  # a name and no source
+    if len(volume) == 1:  # a name without a source
         return {**volume, "emptyDir": {}}
     for source, defaults in _VOLUMES.items():
         if volume.get(source) is not None:
@@ -139,19 +142,22 @@ def _volume(volume: Obj) -> Obj:
 
 
 def fill_claim_spec(spec: Obj) -> Obj:
+    """Defaults of the spec of a volume claim."""
     spec = present(fill(spec, {"volumeMode": "Filesystem"}), {"resources": {}})
     return within(spec, "resources", fill_resources)
 
 
 def fill_creation_time(metadata: Obj) -> Obj:
+    """Metadata with the creation time that the encoding always writes."""
     return present(metadata, {"creationTimestamp": None})
 
 
 def fill_metadata(obj: Obj) -> Obj:
+    """An embedded object with its metadata."""
     return within(present(obj, {"metadata": {}}), "metadata", fill_creation_time)
 
 
-# --- specs and templates ----------------------------------------------------------------------------------
+# --- specs and templates --------------------------------------------------------------------------
 
 _POD_SPEC = {
     "dnsPolicy": "ClusterFirst",
@@ -177,7 +183,7 @@ _volumes = Remembered(lambda items: each_of(items, _volume))
 def _template_spec(spec: Obj) -> Obj:
     spec = fill(spec, _POD_SPEC)
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
-    if account:  # the deprecated twin; serviceAccountName wins
+    if account:  # the deprecated field; serviceAccountName wins
         spec = fill(spec, {"serviceAccountName": account})
         if spec.get("serviceAccount") != account:
             spec = {**spec, "serviceAccount": account}

@@ -1,10 +1,11 @@
-"""Fields of pod specs whose features are off by default.
+"""Fields of pod specs that belong to features which are off by default.
 
-Turns (spec, stored spec, gates that are on) into the spec without the fields of the other gates, unless the
-stored spec has them already; the same object if there is nothing to drop.
+Turns (spec, stored spec, gates that are on) into the spec without the fields of the other gates,
+unless the stored spec has them already; the same object if there is nothing to drop.
 
 Mirrors  kubernetes v1.25 pkg/api/pod/util.go (dropDisabledFields).
-Differs  fields of volumes and networks whose features are off are kept: nothing here reads them.
+Differs  fields of volumes and networks are kept although their features are off: nothing reads
+         them.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 
 
 def without_disabled_fields(spec: Obj, before: Obj, gates: Collection[str]) -> Obj:
+    """The spec without the fields of features that are off, unless `before` has them."""
     # UserNamespacesStatelessPodsSupport
     if spec.get("hostUsers") is not None and before.get("hostUsers") is None:
         spec = {k: v for k, v in spec.items() if k != "hostUsers"}
@@ -45,7 +47,7 @@ def without_disabled_fields(spec: Obj, before: Obj, gates: Collection[str]) -> O
 
 
 def _proc_mounts(spec: Obj, before: Obj) -> Obj:
-    """ProcMountType: the kind of mount goes back to the default one."""
+    """ProcMountType: the kind of mount becomes the default one."""
     for name in _CONTAINERS:
         containers = spec.get(name) or ()
         if any(map(_special_mount, containers)) and not any(

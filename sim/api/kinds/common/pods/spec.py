@@ -2,7 +2,8 @@
 
 Holds: a spec that was checked once is known by identity, because the pods of a template share it.
 
-Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: ValidatePodSpec, ValidatePodTemplateSpec.
+Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: ValidatePodSpec,
+         ValidatePodTemplateSpec.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ _DELETION_COST = tuple(names.annotation_pod_deletion_cost for names in NAMES.val
 _specs: dict[str, IdentityMemo[tuple[Errors]]] = {}
 
 
-# --- specs ------------------------------------------------------------------------------------------------
+# --- specs ----------------------------------------------------------------------------------------
 
 
 def pod_spec(spec: Obj, field: str) -> Errors:
-    """Everything wrong with a spec, in upstream's order."""
+    """Errors of a pod spec, in upstream's order."""
     memo = _specs.get(field)
     if memo is None:
         memo = _specs[field] = IdentityMemo()
@@ -184,11 +185,11 @@ def _dns(spec: Obj, field: str) -> Errors:
     return errors
 
 
-# --- templates --------------------------------------------------------------------------------------------
+# --- templates ------------------------------------------------------------------------------------
 
 
 def template(given: Obj, field: str) -> Errors:
-    """A pod template: its metadata's maps, its annotations, its spec."""
+    """Errors of a pod template: of labels, annotations and spec."""
     metadata, spec = given.get("metadata") or {}, given.get("spec") or {}
     errors = list(labels(metadata.get("labels"), f"{field}.labels"))
     errors += annotation_map(metadata.get("annotations"), f"{field}.annotations")
@@ -201,6 +202,7 @@ def template(given: Obj, field: str) -> Errors:
 
 
 def annotation_errors(metadata: Obj, spec: Obj, field: str) -> Errors:
+    """Errors of the annotations that have a meaning for pods."""
     given = metadata.get("annotations")
     if not given:
         return []
@@ -216,5 +218,5 @@ def annotation_errors(metadata: Obj, spec: Obj, field: str) -> Errors:
 
 
 def _is_int32(value: str) -> bool:
-    # ParseInt, and no sign or zero in front of the number.
+    # ParseInt, and neither a plus sign nor a leading zero.
     return re.fullmatch(r"0|-?[1-9][0-9]*", value) is not None and parse_whole(value, 32) is not None

@@ -1,6 +1,6 @@
-"""Volumes of makers: cloud disks, iSCSI, Ceph and their like, which no node here mounts.
+"""Validation of volumes of vendors: cloud disks, iSCSI, Ceph and others, which no node mounts.
 
-Turns a source and its field path into what is wrong with it.
+Turns a volume source and its field path into field errors.
 
 Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go (validate...VolumeSource of each).
 """
@@ -45,7 +45,7 @@ def _within(source: Obj, field: str, at: str, low: int, high: int) -> Errors:
 def _partitioned(name: str) -> Check:
     def check(source: Obj, at: str) -> Errors:
         errors = _lacking(source, at, name)
-        # zero: the whole disk
+        # 0 is the whole disk
         return errors + (
             _within(source, "partition", at, 1, PARTITION_MAX) if source.get("partition") else []
         )
@@ -79,13 +79,13 @@ def _iscsi(source: Obj, at: str) -> Errors:
     if (source.get("chapAuthDiscovery") or source.get("chapAuthSession")) and not source.get("secretRef"):
         errors.append(required(f"{at}.secretRef"))
     if initiator is not None and not _is_qualified(initiator):
-        # Quirk: the path is spelled so.
+        # Quirk: upstream spells the path like this.
         errors.append(invalid(f"{at}.initiatorname", initiator, "must be valid format"))
     return errors
 
 
 def iscsi_name(volume: Obj, at: str) -> Errors:
-    """A volume's name and its portal make a name together."""
+    """Errors of the length of the name that the volume and its portal form together."""
     source = volume.get("iscsi") or {}
     name, portal = volume.get("name", ""), source.get("targetPortal") or ""
     if source.get("initiatorName") is None or len(f"{name}:{portal}") <= PORTAL_MAX:

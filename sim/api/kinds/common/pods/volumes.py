@@ -1,6 +1,7 @@
-"""Volumes of a pod spec.
+"""Validation of the volumes of a pod spec.
 
-Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: ValidateVolumes, validateVolumeSource.
+Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: ValidateVolumes,
+         validateVolumeSource.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ _RESOURCES = (
 _TOKEN_SECONDS_MIN = 600
 _TOKEN_SECONDS_MAX = 1 << 32
 
-# Field paths that upstream spells otherwise than the JSON.
+# Field paths that upstream spells differently from the JSON.
 _SPELLED = {"gcePersistentDisk": "persistentDisk"}
-_SECOND = {"downwardAPI": "downwarAPI", "cephfs": "cephFS"}  # as the second one
+_SECOND = {"downwardAPI": "downwarAPI", "cephfs": "cephFS"}  # in an error about a second source
 _ORDER = (
     "emptyDir",
     "hostPath",
@@ -88,7 +89,9 @@ _ORDER = (
 
 
 def volumes(given: Any, field: str) -> tuple[dict[str, Obj], Errors]:
-    """The volumes that mounts may name, and what is wrong.  One with an error is unknown to mounts."""
+    """The volumes that mounts may name, and the errors.  A volume with an error cannot be
+    mounted.
+    """
     known: dict[str, Obj] = {}
     errors: Errors = []
     for i, volume in enumerate(given or ()):
@@ -223,7 +226,10 @@ def _downward_items(items: Any, field: str) -> Errors:
 
 
 def field_reference(reference: Obj, field: str, supported: tuple[str, ...]) -> Errors:
-    """A reference to one of the pod's own fields, by what the place of use supports."""
+    """Errors of a reference to a field of the pod.
+
+    supported: the fields that the place of use supports
+    """
     version, path = reference.get("apiVersion"), reference.get("fieldPath")
     if not version:
         return [required(f"{field}.apiVersion")]
@@ -269,6 +275,7 @@ _CONVERTED = (
 
 
 def resource_reference(reference: Obj, field: str, volume: bool) -> Errors:
+    """Errors of a reference to a resource of a container."""
     if volume and not reference.get("containerName"):
         return [required(f"{field}.containerName")]
     resource = reference.get("resource", "")
@@ -347,7 +354,7 @@ def _projection(kind: str, given: Obj, at: str, field: str) -> Errors:
 
 
 def _taken(kind: str, given: Obj, field: str, paths: dict[str, None]) -> Errors:
-    """Files of one volume that would take each other's place."""
+    """Errors of files of one volume with the same path."""
     items = [given] if kind == "serviceAccountToken" else given.get("items") or ()
     errors: Errors = []
     for item in items:
@@ -388,7 +395,7 @@ def _csi(source: Obj, field: str) -> Errors:
         name = reference.get("name", "")
         if not name:
             errors.append(required(f"{field}.nodePublishSecretRef.name"))
-        # Quirk: the path of a bad name leaves the reference out.
+        # Quirk: the path of a bad name lacks the reference.
         errors += [invalid(f"{field}.name", name, problem) for problem in text.subdomain(name)]
     return errors
 

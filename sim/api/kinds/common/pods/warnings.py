@@ -1,12 +1,13 @@
-"""Warnings about pods and pod templates: fields that are allowed but have no effect any more, and likely mistakes.
+"""Warnings about pods and pod templates: fields that are allowed but have no effect any more, and
+likely mistakes.
 
 Turns a valid object into the texts of its `Warning` headers, in upstream's order.
 
 Mirrors  kubernetes v1.25 pkg/api/pod/warnings.go, pkg/api/node/util.go (deprecated labels),
          pkg/api/persistentvolumeclaim/util.go (fractional sizes), pkg/registry/*/*/strategy.go
          (WarningsOnCreate, WarningsOnUpdate: which path, and when).
-Differs  the cluster's own components get no such warnings, because they read none.  Labels of a node selector
-         come in the order of the object, upstream's in a random one.
+Differs  the cluster's own components get no such warnings, because they read none.  Labels of a
+         node selector come in the order of the object, upstream's in a random one.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _SECCOMP = 'deprecated since v1.19, non-functional in v1.25+; use the "seccompPr
 
 @lru_cache(maxsize=4)
 def _labels(names: Names) -> dict[str, str]:
-    """Labels of nodes that others have taken the place of, with what is said of them."""
+    """Labels of nodes that other labels have replaced, with the text of the warning."""
     replaced = (
         (names.label_beta_arch, names.label_arch, "v1.14"),
         (names.label_beta_os, names.label_os, "v1.14"),
@@ -49,7 +50,9 @@ def _labels(names: Names) -> dict[str, str]:
 
 
 def template_warnings(obj: Obj, old: Obj | None, names: Names, path: tuple[str, ...]) -> list[str]:
-    """Warnings about the template at `path` of a created object, or of an update that changes the spec."""
+    """Warnings about the template at `path` of a created object, or of an update that changes the
+    spec.
+    """
     if old is not None and keeps_generation(obj, old):
         return []
     return list(warnings_of_template(template_at(obj, path), "".join(f"{part}." for part in path), names))
@@ -63,16 +66,20 @@ def template_at(obj: Obj, path: tuple[str, ...]) -> Obj:
 
 
 def keeps_generation(obj: Obj, old: Obj) -> bool:
-    """True if an update does not change the generation, so that it gets no warnings.  Pods have none."""
+    """True if an update does not change the generation, so that it gets no warnings.  Pods have
+    none.
+    """
     return bool(obj["metadata"].get("generation") == old["metadata"].get("generation"))
 
 
 def claim_warnings(spec: Obj, path: str) -> Iterator[str]:
+    """Warnings about the spec of a volume claim."""
     requests = (spec.get("resources") or EMPTY).get("requests") or EMPTY
     yield from _fractional(requests, ("storage",), f"{path}.resources.requests")
 
 
 def warnings_of_template(template: Obj, path: str, names: Names) -> Iterator[str]:
+    """Warnings about a pod, or a pod template, at `path`."""
     spec = template.get("spec") or EMPTY
     annotations = (template.get("metadata") or EMPTY).get("annotations") or EMPTY
     yield from _node_labels(spec, f"{path}spec.", _labels(names))
@@ -80,7 +87,7 @@ def warnings_of_template(template: Obj, path: str, names: Names) -> Iterator[str
     for index, volume in enumerate(spec.get("volumes") or ()):
         for source, text in _VOLUMES.items():
             if volume.get(source) is not None:
-                # Quirk: the path of this one is spelled otherwise than the field.
+                # Quirk: the path is spelled differently from the field.
                 shown = "storageOS" if source == "storageos" else source
                 yield f"{path}spec.volumes[{index}].{shown}: {text}"
     yield from _repeated(spec.get("hostAliases") or (), "ip", f"{path}spec.hostAliases")

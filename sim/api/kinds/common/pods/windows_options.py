@@ -1,9 +1,9 @@
-"""What a pod spec says of Windows: options of its security contexts, and what only Linux knows.
+"""Validation of pod specs for Windows: options of security contexts, and fields of Linux only.
 
 Turns security contexts into field errors.
 
-Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: validateWindowsSecurityContextOptions, validateWindows,
-         validateWindowsHostProcessPod.
+Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go:
+         validateWindowsSecurityContextOptions, validateWindows, validateWindowsHostProcessPod.
 Differs  privileged containers are always allowed, so host processes are too.
 """
 
@@ -20,11 +20,11 @@ from sim.api.types import Obj
 CREDENTIAL_SPEC_MAX_KIB = 64
 DOMAIN_MAX, USER_MAX = 256, 104
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_NETBIOS = re.compile(r"[^\\/:*?\"<>|.][^\\/:*?\"<>|]{0,14}")  # a NetBIOS name has 15 characters at most
+_NETBIOS = re.compile(r"[^\\/:*?\"<>|.][^\\/:*?\"<>|]{0,14}")  # at most 15 characters
 _DNS_LABEL = re.compile(r"[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?")
 _NO_USER = re.compile(r"[. ]+")
 _NOT_IN_USER = re.compile(r"[\"/\\:;|=,+*?<>@\[\]]")
-# What is of Linux in a security context, in upstream's order.
+# Fields of a security context that only Linux has, in upstream's order.
 _OF_LINUX_POD = (
     "seLinuxOptions", "hostPID", "hostIPC", "seccompProfile", "fsGroup", "fsGroupChangePolicy", "sysctls",
     "shareProcessNamespace", "runAsUser", "runAsGroup", "supplementalGroups",
@@ -37,11 +37,11 @@ _OF_SPEC = (
     "hostPID",
     "hostIPC",
     "shareProcessNamespace",
-)  # set beside the security context; false is as good as not set
+)  # set beside the security context; false counts as not set
 
 
 def windows_options(security: Obj, field: str) -> Errors:
-    """Of one security context."""
+    """Errors of the Windows options of one security context."""
     options = security.get("windowsOptions")
     if not options:
         return []
@@ -67,7 +67,7 @@ def windows_options(security: Obj, field: str) -> Errors:
 
 
 def _user(name: str) -> Iterator[str]:
-    """What is wrong with a user, in words that go on from the field's name."""
+    """Problems of a user name, worded to follow the name of the field."""
     parts = name.split("\\")
     if not name:
         yield " cannot be an empty string"
@@ -97,7 +97,7 @@ def _domain(domain: str) -> Iterator[str]:
 
 
 def only_linux_knows(spec: Obj, field: str) -> Errors:
-    """Of a pod that says it is for Windows."""
+    """Errors of fields that only Linux has, in a pod for Windows."""
     security = spec.get("securityContext") or {}
     errors: Errors = []
     for key in _OF_LINUX_POD:
@@ -118,7 +118,7 @@ def only_linux_knows(spec: Obj, field: str) -> Errors:
 
 
 def host_processes(spec: Obj, field: str) -> Errors:
-    """All containers of a pod are processes of its host, or none is."""
+    """Errors of a pod in which some containers are host processes and others are not."""
     whole = _is_host_process(spec)
     errors: Errors = []
     count = among = 0

@@ -1,11 +1,13 @@
-"""The condition of a pod that is about to be deleted for no fault of its own (gate PodDisruptionConditions).
+"""The condition of a pod that a disruption is about to delete (gate PodDisruptionConditions).
 
-Turns a pod and who deletes it into the pod with the condition, or into the patch of its status that whoever deletes it sends
-first.
+Turns a pod and the cause of its deletion into the pod with the condition, or into the patch of its
+status that is sent before the delete.
 
-Mirrors  kubernetes v1.25 pkg/registry/core/pod/storage/eviction.go, pkg/controller/{podgc,nodelifecycle/scheduler},
-         pkg/scheduler/framework/preemption: each adds the condition; pkg/util/pod/pod.go (PatchPodStatus).
-Differs  the scheduler starts from the victim's status (upstream 1.25: by mistake from that of the pod it makes room for).
+Mirrors  kubernetes v1.25 pkg/registry/core/pod/storage/eviction.go,
+         pkg/controller/{podgc,nodelifecycle/scheduler}, pkg/scheduler/framework/preemption: each
+         adds the condition; pkg/util/pod/pod.go (PatchPodStatus).
+Differs  the scheduler starts from the victim's status (upstream 1.25: by mistake from that of the
+         pod it makes room for).
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ Obj = dict[str, Any]
 
 
 class Disruption(Enum):
-    """Who deletes a pod: the condition's reason and message."""
+    """The component that deletes a pod: reason and message of the condition."""
 
     EVICTION = ("EvictionByEvictionAPI", "Eviction API: evicting")
     TAINT = ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")
@@ -28,7 +30,7 @@ class Disruption(Enum):
 
 
 def disrupted(pod: Obj, by: Disruption, now: str) -> Obj:
-    """The pod with the condition; the very pod if it has it."""
+    """The pod with the condition; the same object if it has it already."""
     reason, message = by.value
     told = {
         "type": "DisruptionTarget",
@@ -42,14 +44,17 @@ def disrupted(pod: Obj, by: Disruption, now: str) -> Obj:
 
 
 def failed(pod: Obj) -> Obj:
-    """The pod in its last phase: nobody else says so of one that no agent looks after."""
+    """The pod with the phase Failed, for a pod that no node agent manages any more."""
     if is_terminal(pod):
         return pod
     return {**pod, "status": {**(pod.get("status") or {}), "phase": "Failed"}}
 
 
 def status_patch(pod: Obj, wanted: Obj) -> Obj | None:
-    """The strategic patch that brings the status of a pod there, if it is still that pod; None if it is there."""
+    """The strategic patch from the status of a pod to the wanted one; None if they are the same.
+
+    The patch names the uid, so that it fails on another pod of that name.
+    """
     if wanted is pod:
         return None
     before, after = pod.get("status") or {}, wanted["status"]

@@ -27,7 +27,7 @@ from sim.api.types import Json, Obj
 from sim.ident import Names
 from sim.units import quantity_nano
 
-# --- defaults ---------------------------------------------------------------------------------------------
+# --- defaults -------------------------------------------------------------------------------------
 
 CONTAINER_STATUS: Mapping[str, Any] = {
     "state": {},
@@ -51,7 +51,7 @@ def _fill_status(status: Obj) -> Obj:
             status = {**status, field: whole}
     address = status.get("podIP")
     listed = status.get("podIPs")
-    if address and (not listed or listed[0].get("ip") != address):  # the singular wins
+    if address and (not listed or listed[0].get("ip") != address):  # podIP wins over podIPs
         return {**status, "podIPs": [{"ip": address}]}
     return {**status, "podIP": listed[0].get("ip", "")} if listed and not address else status
 
@@ -61,11 +61,11 @@ def _fill_defaults(pod: Obj) -> Obj:
     return within(within(present(pod, _STATUS), "status", _fill_status), "spec", fill_pod_spec)
 
 
-# --- strategy ---------------------------------------------------------------------------------------------
+# --- strategy -------------------------------------------------------------------------------------
 
 
 def qos_class(spec: Obj) -> str:
-    """Guaranteed, Burstable or BestEffort by cpu and memory of all containers."""
+    """Guaranteed, Burstable or BestEffort, by the cpu and memory of all containers."""
     requests: dict[str, int] = {}
     limits: dict[str, int] = {}
     guaranteed = True
@@ -87,7 +87,9 @@ _qos_memo: dict[int, tuple[Json, str]] = {}
 
 
 def _qos_of(spec: Obj) -> str:
-    """As `qos_class`, remembered by the identity of the container list that pods of one template share."""
+    """As `qos_class`, remembered by the identity of the list of containers, which pods of one
+    template share.
+    """
     containers = spec.get("containers")
     if spec.get("initContainers"):
         return qos_class(spec)

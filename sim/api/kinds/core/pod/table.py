@@ -1,6 +1,7 @@
-"""The table row of a pod, the one kind whose status is computed by an algorithm.
+"""The table row of a pod.  Its status is computed from those of its containers.
 
-Turns a pod into its cells: readiness, the aggregate status of its containers, restarts, age and addresses.
+Turns a pod into its cells: readiness, the aggregate status of its containers, restarts, age and
+addresses.
 
 Mirrors  kubernetes v1.25 pkg/printers/internalversion/printers.go: printPod.
 """
@@ -25,7 +26,9 @@ def _ended(state: Obj, prefix: str = "") -> str:
 
 
 def _initializing(pod: Obj) -> tuple[str, list[Obj]] | None:
-    """Status and the init containers seen so far, while one of them has not succeeded."""
+    """Status, and the statuses of init containers up to the first that has not succeeded; None if
+    all have.
+    """
     statuses = (pod.get("status") or {}).get("initContainerStatuses") or ()
     total = len((pod.get("spec") or {}).get("initContainers") or ())
     for i, found in enumerate(statuses):
@@ -43,7 +46,7 @@ def _initializing(pod: Obj) -> tuple[str, list[Obj]] | None:
 
 
 def _running(pod: Obj, reason: str) -> tuple[str, int]:
-    """Status and ready count once every init container is done."""
+    """Status and number of ready containers, once all init containers have succeeded."""
     ready, running = 0, False
     for found in reversed((pod.get("status") or {}).get("containerStatuses") or ()):
         state = found.get("state") or {}
@@ -68,6 +71,7 @@ def _restarts(statuses: list[Obj], now_us: int) -> str:
 
 
 def pod_cells(pod: Obj, now_us: int) -> list[Any]:
+    """The cells of a pod."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     reason = status.get("reason") or status.get("phase") or ""
     initializing = _initializing(pod)

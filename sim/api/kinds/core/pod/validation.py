@@ -2,8 +2,8 @@
 
 Holds: a spec that was found valid is known by identity, because the pods of a template share it.
 
-Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: ValidatePodCreate, ValidatePodUpdate,
-         ValidatePodStatusUpdate, ValidatePodEphemeralContainersUpdate.
+Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: ValidatePodCreate,
+         ValidatePodUpdate, ValidatePodStatusUpdate, ValidatePodEphemeralContainersUpdate.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ _UPDATE_FORBIDDEN = (
 _APP_ARMOR = tuple(f"container.apparmor.security.beta.{names.domain}/" for names in NAMES.values())
 
 
-# --- create -----------------------------------------------------------------------------------------------
+# --- create ---------------------------------------------------------------------------------------
 
 _sound: IdentityMemo[bool] = IdentityMemo()
 
 
 def validate_pod_create(obj: Obj) -> Errors:
+    """Errors of a new pod."""
     spec = obj.get("spec") or {}
     if _sound.get(spec):
         metadata = obj["metadata"]
@@ -43,7 +44,7 @@ def validate_pod_create(obj: Obj) -> Errors:
     if spec.get("ephemeralContainers"):
         errors.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
     if not errors and not any("ephemeral" in volume for volume in spec.get("volumes") or ()):
-        _sound.put(True, spec)  # nothing in it is wrong whatever the pod's name is
+        _sound.put(True, spec)  # it is valid for every name of the pod
     return errors
 
 
@@ -56,7 +57,9 @@ def _whole(obj: Obj, spec: Obj) -> Errors:
 
 
 def _claims(metadata: Obj, spec: Obj) -> Errors:
-    """A volume's own claim is named after the pod; no other volume may mount it."""
+    """Errors of volumes that mount the claim of an ephemeral volume, which is named after the
+    pod.
+    """
     given = spec.get("volumes") or ()
     made = [f"{metadata.get('name', '')}-{v.get('name', '')}" for v in given if "ephemeral" in v]
     if not made:
@@ -73,7 +76,7 @@ _only: IdentityMemo[tuple[Errors]] = IdentityMemo()
 
 
 def _pod_only(spec: Obj) -> Errors:
-    """Rules of pods that templates don't know."""
+    """Errors by rules that hold for pods but not for templates."""
     known = _only.get(spec)
     if known is None:
         known = _only.put((_find_pod_only(spec),), spec)
@@ -101,11 +104,11 @@ def _image_space(image: str, field: str) -> Errors:
     return [invalid(field, image, "must not have leading or trailing whitespace")]
 
 
-# --- update -----------------------------------------------------------------------------------------------
+# --- update ---------------------------------------------------------------------------------------
 
 
 def _images(given: Any, field: str) -> Errors:
-    """Images once more: the one part of a container that an update may change."""
+    """Errors of images, the one part of a container that an update may change."""
     errors: Errors = []
     for i, container in enumerate(given):
         image, at = container.get("image", ""), f"{field}[{i}].image"
@@ -114,6 +117,7 @@ def _images(given: Any, field: str) -> Errors:
 
 
 def validate_pod_update(new: Obj, old: Obj) -> Errors:
+    """Errors of a changed pod."""
     errors = object_meta_update(new["metadata"], old["metadata"])
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     if spec is before and new["metadata"] is old["metadata"]:
@@ -125,7 +129,7 @@ def validate_pod_update(new: Obj, old: Obj) -> Errors:
 
 
 def _annotations_update(new: Obj, old: Obj) -> Errors:
-    """AppArmor profiles and the mark of a mirror pod stay as they were made."""
+    """Errors of changed AppArmor profiles and mirror pod annotations."""
     after, before = new.get("annotations") or {}, old.get("annotations") or {}
     if after is before:
         return []
@@ -177,7 +181,7 @@ def _deadline_update(new: Any, old: Any) -> Errors:
 
 
 def _tolerations_update(new: list[Obj], old: list[Obj]) -> Errors:
-    """Old tolerations stay (their seconds may change); new ones may come."""
+    """Errors of removed tolerations; their seconds may change, and new ones may be added."""
     field = "spec.tolerations"
 
     def rest(toleration: Obj) -> Obj:
@@ -191,7 +195,7 @@ def _tolerations_update(new: list[Obj], old: list[Obj]) -> Errors:
 
 
 def _fixed(spec: Obj, before: Obj) -> Obj:
-    """A spec without what an update may change; images taken from `before`."""
+    """The spec without what an update may change, and with the images of `before`."""
     out = {k: v for k, v in spec.items() if k not in ("activeDeadlineSeconds", "tolerations")}
     for kind in ("containers", "initContainers"):
         if spec.get(kind):
@@ -206,7 +210,7 @@ def _fixed(spec: Obj, before: Obj) -> Obj:
 
 
 def validate_ephemeral(new: Obj, old: Obj) -> Errors:
-    """Through the subresource: containers are added, never changed or taken away."""
+    """Errors of a write to /ephemeralcontainers, which may only add containers."""
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     errors = object_meta_update(new["metadata"], old["metadata"])
     errors += _whole(new, spec)
@@ -221,10 +225,11 @@ def validate_ephemeral(new: Obj, old: Obj) -> Errors:
     return errors
 
 
-# --- status -----------------------------------------------------------------------------------------------
+# --- status ---------------------------------------------------------------------------------------
 
 
 def validate_pod_status(new: Obj, old: Obj) -> Errors:
+    """Errors of a write to /status of a pod."""
     errors = object_meta_update(new["metadata"], old["metadata"])
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     if spec.get("nodeName") != before.get("nodeName"):
@@ -248,7 +253,7 @@ def validate_pod_status(new: Obj, old: Obj) -> Errors:
 
 
 def _transitions(new: Any, old: Any, field: str, policy: Any) -> Errors:
-    """A container that ended for good stays ended."""
+    """Errors of containers that run again although they ended for good."""
     if policy == "Always" or not old:
         return []
     errors: Errors = []

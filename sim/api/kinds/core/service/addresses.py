@@ -1,12 +1,13 @@
 """Addresses and ports of Services.
 
-Turns a Service as asked for into one with cluster IPs, families and node ports, given all other Services.
+Turns a requested Service and all other Services into one with cluster IPs, families and node ports.
 
-Holds: no two Services share a cluster IP; what a Service has, it keeps while its type needs it.
+Holds: no two Services share a cluster IP; a Service keeps what it has while its type needs it.
 
-Mirrors  kubernetes v1.25 pkg/registry/core/service/{storage/alloc,strategy}.go, ipallocator, portallocator.
-Differs  what is taken is read from the Services themselves, not from a bitmap kept beside them, so nothing can leak
-         and nothing needs repair; one family (IPv4) per cluster.
+Mirrors  kubernetes v1.25 pkg/registry/core/service/{storage/alloc,strategy}.go, ipallocator,
+         portallocator.
+Differs  allocated values are read from the Services, not from a bitmap beside them, so nothing can
+         leak and nothing needs repair; one family (IPv4) per cluster.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ NEEDS_NODE_PORT = ("NodePort", "LoadBalancer")
 
 
 class ServiceRefusal(Exception):
-    """causes: (reason, field, message); failure: a range has no address or port left, or the store does not say.
+    """The Service cannot get what it needs.
 
-    bare: upstream gives the failure no reason
+    causes: (reason, field, message) of each error of the request
+    failure: text if a range is exhausted, or the store does not answer; "" otherwise
+    bare: True if upstream gives the failure no reason
     """
 
     def __init__(self, causes: list[tuple[str, str, str]], failure: str = "", bare: bool = False) -> None:
@@ -41,7 +44,10 @@ class ServiceRefusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """What Services are given from.  lax: a dry run, which refuses no address as taken, and no port as out of range."""
+    """The ranges that Services get addresses and ports from.
+
+    lax: True for a dry run, which accepts addresses in use and ports out of range
+    """
 
     cidr: str
     bits: Callable[[int], int]
@@ -50,7 +56,7 @@ class Ranges:
 
 
 def prepare_service(prefix: str, obj: Obj, old: Obj | None, ranges: Ranges) -> Generator[Op, Answer, Obj]:
-    """The Service with everything allocated that its type needs, and without what a change of type ends."""
+    """The Service with all that its type needs, and without what its former type needed."""
     spec: Obj = dict(obj.get("spec") or {})
     before: Obj = (old or {}).get("spec") or {}
     if old is not None:
@@ -59,7 +65,7 @@ def prepare_service(prefix: str, obj: Obj, old: Obj | None, ranges: Ranges) -> G
     if _needs_ip(spec):
         _families(spec, before)
     wanted = next(iter(spec.get("clusterIPs") or ()), "")
-    # A changed address is refused by validation, so it is not looked for here.
+    # Validation refuses a changed address, so it is not allocated here.
     asks_ip = _needs_ip(spec) and wanted != "None" and not _has_ip(before)
     asks_ports = _asks_ports(spec, before)
     taken = _Taken()
@@ -88,7 +94,7 @@ def prepare_service(prefix: str, obj: Obj, old: Obj | None, ranges: Ranges) -> G
     return {**obj, "spec": spec}
 
 
-# --- what the type needs ----------------------------------------------------------------------------------
+# --- what the type needs --------------------------------------------------------------------------
 
 
 def _needs_ip(spec: Obj) -> bool:
@@ -118,11 +124,11 @@ def _asks_ports(spec: Obj, before: Obj) -> bool:
     return _needs_check_port(spec) and spec.get("healthCheckNodePort", 0) != before.get("healthCheckNodePort")
 
 
-# --- what stays and what goes -----------------------------------------------------------------------------
+# --- what stays and what goes ---------------------------------------------------------------------
 
 
 def _keep_allocated(spec: Obj, before: Obj) -> None:
-    """An update that leaves allocated fields empty keeps what there was (patchAllocatedValues)."""
+    """Keep allocated fields that an update leaves empty (patchAllocatedValues)."""
     if _needs_ip(before) and _needs_ip(spec):
         if not spec.get("clusterIP") and before.get("clusterIP"):
             spec["clusterIP"] = before["clusterIP"]
@@ -144,7 +150,9 @@ def _keep_allocated(spec: Obj, before: Obj) -> None:
 
 
 def _sync_addresses(spec: Obj, before: Obj) -> None:
-    """clusterIP and clusterIPs follow each other where only one was given or changed (normalizeClusterIPs)."""
+    """Set clusterIP and clusterIPs by each other if only one is given or changed
+    (normalizeClusterIPs).
+    """
     first, listed = spec.get("clusterIP", ""), spec.get("clusterIPs") or []
     if not before:
         if first and not listed:
@@ -161,7 +169,9 @@ def _sync_addresses(spec: Obj, before: Obj) -> None:
 
 
 def _drop_by_type(spec: Obj, before: Obj) -> None:
-    """A change of type clears what it makes meaningless and the user left as it was (dropTypeDependentFields)."""
+    """Drop unchanged fields that lose their meaning by a change of type
+    (dropTypeDependentFields).
+    """
 
     def drop(*names: str) -> None:
         for name in names:
@@ -185,7 +195,7 @@ def _drop_by_type(spec: Obj, before: Obj) -> None:
         drop("allocateLoadBalancerNodePorts", "loadBalancerClass")
 
 
-# --- addresses --------------------------------------------------------------------------------------------
+# --- addresses ------------------------------------------------------------------------------------
 
 
 def _families(spec: Obj, before: Obj) -> None:
@@ -209,7 +219,7 @@ def _families(spec: Obj, before: Obj) -> None:
         ]
         _refuse([invalid("spec.ipFamilyPolicy", policy, text) for text in wrong[:1]])
     families = list(spec.get("ipFamilies") or ())
-    if headless and not spec.get("selector"):  # the one case where families need not be the cluster's
+    if headless and not spec.get("selector"):  # its families may differ from the cluster's
         families = families or [FAMILY]
         if policy != "SingleStack" and len(families) == 1:
             families.append("IPv6" if families[0] == "IPv4" else "IPv4")
@@ -248,7 +258,7 @@ class _Taken:
 
 
 def _taken(items: Iterable[Item], mine: str | None) -> _Taken:
-    """What all Services but one hold."""
+    """The addresses and ports of all Services but one."""
     taken = _Taken()
     for item in items:
         if item.obj["metadata"].get("uid") != mine:
@@ -289,14 +299,16 @@ def _problem_of(wanted: str, taken: dict[str, None], network: IPv4Network, cidr:
     try:
         inside = IPv4Address(wanted) in network
     except ValueError:
-        return ""  # validation says so
+        return ""  # validation reports it
     if not inside or IPv4Address(wanted) in (network.network_address, network.broadcast_address):
         return f"the provided IP ({wanted}) is not in the valid range. The range of valid IPs is {cidr}"
     return "provided IP is already allocated" if wanted in taken else ""
 
 
 def _take_ports(spec: Obj, before: Obj, taken: dict[int, None], ranges: Ranges) -> None:
-    """Node ports for every port that has none; one number serves several protocols of one port."""
+    """Allocate a node port for each port that has none; the protocols of one port share a
+    number.
+    """
     allocates = spec.get("type") == "NodePort" or spec.get("allocateLoadBalancerNodePorts") is not False
     had = _ports_of(before)
     asked = {
@@ -320,7 +332,7 @@ def _take_ports(spec: Obj, before: Obj, taken: dict[int, None], ranges: Ranges) 
 
 
 def _check_twice(spec: Obj) -> None:
-    """Quirk: one number twice for one protocol is no client's mistake, if it is asked for by an update."""
+    """Quirk: an update with one number twice for a protocol gets a 500, not a validation error."""
     seen: dict[tuple[str, int], None] = {}
     for port in spec.get("ports") or ():
         key = port.get("protocol", "TCP"), port.get("nodePort", 0)
@@ -349,7 +361,7 @@ def _take_check_port(spec: Obj, before: Obj, taken: dict[int, None], ranges: Ran
     else:
         try:
             _check_port(number, taken, "", ranges)
-        except ServiceRefusal as refusal:  # Quirk: the client's mistake, and yet a 500
+        except ServiceRefusal as refusal:  # Quirk: an error of the client gets a 500
             why = refusal.causes[0][2].partition(": ")[2].partition(": ")[2]
             raise ServiceRefusal(
                 [], failure=f"failed to allocate requested HealthCheck NodePort {number}: {why}"

@@ -43,7 +43,7 @@ def _fill_defaults(obj: Obj) -> Obj:
     return within(obj, "status", lambda status: present(status, {"loadBalancer": {}}))
 
 
-# --- table ------------------------------------------------------------------------------------------------
+# --- table ----------------------------------------------------------------------------------------
 
 
 def _external_ip(obj: Obj) -> str:

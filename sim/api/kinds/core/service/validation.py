@@ -38,6 +38,7 @@ _RANGES_ANNOTATIONS = tuple(f"service.beta.{n.domain}/load-balancer-source-range
 
 
 def validate_service_create(obj: Obj) -> Errors:
+    """Errors of a new Service."""
     return object_meta(obj["metadata"], True, text.label_1035) + _service_errors(obj, obj.get("spec") or {})
 
 
@@ -121,7 +122,7 @@ def _ports(ports: Any) -> Errors:
         if application is not None:
             problems = text.qualified_name(application)
             errors += [invalid(f"{at}.appProtocol", application, problem) for problem in problems]
-    # Same protocol and number is told once per port, after the other rules.
+    # A repeated pair of protocol and number is reported for each port, after the other rules.
     for i, port in enumerate(ports):
         key = (port.get("protocol", ""), port.get("port", 0))
         if key in seen:
@@ -173,7 +174,7 @@ def _affinity(spec: Obj) -> Errors:
 
 
 def cluster_ip_errors(spec: Obj) -> Errors:
-    """clusterIPs, ipFamilies and ipFamilyPolicy against each other."""
+    """Errors of clusterIPs, ipFamilies and ipFamilyPolicy, alone and together."""
     if spec.get("type") == "ExternalName":
         return []
     first, addresses = spec.get("clusterIP", ""), spec.get("clusterIPs") or []
@@ -274,6 +275,7 @@ def _traffic(spec: Obj, kind: str) -> Errors:
 
 
 def validate_service_update(new: Obj, old: Obj) -> Errors:
+    """Errors of a changed Service."""
     errors = object_meta_update(new["metadata"], old["metadata"])
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     if spec is before and new["metadata"] is old["metadata"]:
@@ -292,7 +294,9 @@ def validate_service_update(new: Obj, old: Obj) -> Errors:
 
 
 def _addresses_update(spec: Obj, before: Obj) -> Errors:
-    """Addresses stay while the type needs them; the second one may come and go."""
+    """Errors of changed addresses while the type needs them; a second one may be added or
+    removed.
+    """
     if any(each.get("type") not in ("ClusterIP", "NodePort", "LoadBalancer") for each in (spec, before)):
         return []
     errors: Errors = []
