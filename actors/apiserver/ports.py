@@ -18,6 +18,7 @@ from sim.api.store import (
     Mismatch,
     Op,
     Page,
+    Planned,
     Range,
 )
 from sim.api.types import Request
@@ -66,6 +67,9 @@ class LocalStore(Protocol):
         *,
         serial: bool = False,
     ) -> Renewal | None: ...
+
+    guards: dict[str, Planned]
+
     def subscribe(self, prefix: str, on_change: Callable[[Change], None]) -> Callable[[], None]: ...
     def before_compact(self, hook: Callable[[int], None]) -> Callable[[], None]: ...
 
@@ -114,7 +118,9 @@ class StorageProcess(Protocol):
     @property
     def led(self) -> bool: ...
     def on_leader(self, listener: Callable[[bool], None]) -> Callable[[], None]: ...
-    def latency_us(self, writes: int) -> int: ...
+    @property
+    def write_us(self) -> tuple[int, int]: ...
+    def latency_us(self, writes: int, lot: int = 0) -> int: ...
     def submit(
         self,
         op: Op,

@@ -32,7 +32,7 @@ from actors.apiserver.caches.watch_caches import CachedRead, Caches
 from actors.apiserver.fairness import Seats
 from actors.apiserver.fast.base import Way
 from actors.apiserver.fast.coalesced_calls import offer_short_way
-from actors.apiserver.fast.lease_updates import RENEWAL, Lane, offer_lane
+from actors.apiserver.fast.lease_updates import RENEWAL, Lane, find_open_lane, offer_lane
 from actors.apiserver.fast.write_templates import Plans
 from actors.apiserver.handlers import READS, AllowAll, Authorizer, Handlers
 from actors.apiserver.lifecycle.compactor import Compactor
@@ -199,7 +199,7 @@ class ApiServer:
             self.options.node_ports,
             self.options.gates,
         )
-        self.plans = Plans(self, registry, machinery.view)
+        self.plans = Plans(self, registry, machinery.view) if self.kernel.fast.templates else None
         self.storage.writer = (self.scheme.names.user_apiserver, "create")
         bootstrap(registry, store, self.address)
         if self.options.event_ttl_us:
@@ -345,11 +345,15 @@ class ApiServer:
 
     def lane(self, request: Request, path: tuple[str, ...]) -> Lane | None:
         """A hot lane for one field of one object; None if this request cannot have one."""
-        return offer_lane(self, request, path)
+        return offer_lane(self, request, path) if self.kernel.fast.leases else None
+
+    def open_lane(self, request: Request, path: tuple[str, ...]) -> Lane | None:
+        """The hot lane for a client's renewals of one field of one object, if it is open now."""
+        return find_open_lane(self, request, path)
 
     def short_way(self, request: Request) -> Way | None:
         """A short way for calls like `request` and those that follow; None if there is none, or not now."""
-        return offer_short_way(self, request)
+        return offer_short_way(self, request) if self.kernel.fast.calls else None
 
     def _serve(self, number: int) -> None:
         flight = self._flights.get(number)
@@ -413,7 +417,7 @@ class ApiServer:
                 self.kernel.call_at(until_us, self._give_up_waiting if watch else self._time_out, number)
                 return
             if request.verb == "watch":
-                self._answer(number, handlers.watch(call), self.storage.latency_us(0))
+                self._answer(number, handlers.watch(call), self.storage.latency_us(0, request.lot))
                 return
             read = handlers.cached(call)
             if read is not None:
@@ -450,7 +454,7 @@ class ApiServer:
             reply = plans.follow(request)
             if reply is not None:
                 self.flown += 1
-                return reply, storage.latency_us(request.verb not in READS)
+                return reply, storage.latency_us(request.verb not in READS, request.lot)
         try:
             call = handlers.call(request)
             if self.caches is not None and not self.caches.ready and handlers.needs_cache(call):
@@ -460,7 +464,7 @@ class ApiServer:
                 if cached.cache.revision() < cached.rev:
                     return None
                 self.flown += 1
-                return cached.read(), storage.latency_us(0)
+                return cached.read(), storage.latency_us(0, request.lot)
             steps = handlers.steps(call)
         except Refusal as refusal:
             self.flown += 1
@@ -494,11 +498,10 @@ class ApiServer:
             reply = refusal.reply(tuple(call.warnings))
         if mutating:
             self._tell_lane(request, reply)
-        return reply, storage.latency_us(mutating)
+        return reply, storage.latency_us(mutating, request.lot)
 
     def _tell_lane(self, request: Request, reply: Reply) -> None:
-        item = reply.item
-        if item is None:
+        if (item := reply.item) is None:
             return
         if request.verb == "update" and request.resource == "leases" and item.key not in self.lanes:
             self.lane(replace(request, body=None), RENEWAL)  # an election's, from now on
@@ -510,8 +513,9 @@ class ApiServer:
         assert self.caches is not None
 
         def when(fresh: bool) -> None:
-            if fresh:
-                self._answer(number, cached.read(), self.storage.latency_us(0))
+            if fresh and number in self._flights:
+                lot = self._flights[number].request.lot
+                self._answer(number, cached.read(), self.storage.latency_us(0, lot))
             else:
                 refusal = Refusal.of(status.revision_too_large(cached.rev, cached.cache.revision()))
                 self._answer(number, refusal.reply(), 0)

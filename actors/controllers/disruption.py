@@ -1,15 +1,15 @@
-"""Disruption loop: how many pods of a PodDisruptionBudget may be evicted now.
+"""Disruption controller: computes how many pods of a PodDisruptionBudget may be evicted now.
 
-Turns a budget, its pods and the scales of their controllers into the budget's status; evictions are
-granted by the API server from that status.
+Turns a budget, its pods and the scales of their controllers into the budget's status; the API
+server grants evictions by that status.
 
-Holds: nothing is allowed where the count of expected pods is not known (fail safe); a pod whose
-eviction was granted counts as gone for 120 s.
+Holds: if the number of expected pods is unknown, no eviction is allowed (fail safe); a pod with a
+       granted eviction counts as gone for 120 s.
 
 Mirrors  kubernetes v1.25 pkg/controller/disruption/disruption.go.
-Differs  the recheck queue is the budget's own delayed add; a DisruptionTarget condition that nobody
-         meant is not taken back after two minutes (its gate is off: nobody sets one); a pod update
-         that changes neither labels, readiness, phase, owner nor deletion queues nobody.
+Differs  the recheck queue is a delayed add of the budget's key; a stale DisruptionTarget condition
+         is not removed after two minutes; a pod update that changes neither labels, readiness,
+         phase, owner nor deletion queues no key.
 """
 
 from __future__ import annotations
@@ -49,14 +49,15 @@ _GROUPS = {
 
 
 async def start(env: Env) -> None:
+    """Run the disruption controller until its process ends."""
     loop = DisruptionLoop(env)
     await env.informers.start_and_sync()
-    loop.blame()
+    loop.attribute_causes()
     run_workers(env, loop.queue, loop.sync, 1)
 
 
 def pair_values(budget: Obj) -> tuple[str, ...]:
-    """The namespace with one label that the selector asks for, or alone if it asks for none."""
+    """The namespace with one label that the selector requires, or alone if it requires none."""
     namespace = budget["metadata"]["namespace"]
     labels = (budget["spec"].get("selector") or {}).get("matchLabels")
     return (pair_of(namespace, labels) if labels else f"{namespace}/",)
@@ -66,9 +67,7 @@ def pair_values(budget: Obj) -> tuple[str, ...]:
 
 
 def needs_scale(budget: Obj) -> bool:
-    """Whether expected pods are counted by the scale of their controllers and not by the pods
-    themselves.
-    """
+    """True if the number of expected pods is the sum of their controllers' scales."""
     spec = budget["spec"]
     if spec.get("maxUnavailable") is not None:
         return True
@@ -76,7 +75,7 @@ def needs_scale(budget: Obj) -> bool:
 
 
 def desired_healthy(budget: Obj, expected: int) -> int:
-    """Pods that must stay healthy; both kinds of percentages round up."""
+    """The number of pods that must stay healthy; percentages of both fields round up."""
     spec = budget["spec"]
     if spec.get("maxUnavailable") is not None:
         return max(0, expected - int_or_percent(spec["maxUnavailable"], expected, True))
@@ -85,7 +84,10 @@ def desired_healthy(budget: Obj, expected: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """What a budget goes by of a pod.  owner: the reference to its controller"""
+    """The parts of a pod that a budget depends on.
+
+    owner: reference to the pod's controller, None for an orphan
+    """
 
     key: str
     name: str
@@ -96,13 +98,14 @@ class PodFacts:
 
 
 def facts_of(pod: Obj) -> PodFacts:
+    """The facts of a pod."""
     meta = pod["metadata"]
     labels = meta.get("labels") or {}
     return PodFacts(key_of(pod), meta["name"], labels, is_deleting(pod), is_ready(pod), controller_of(pod))
 
 
 def selected(pods: Sequence[PodFacts], matches: Callable[[Mapping[str, str]], bool]) -> list[PodFacts]:
-    """Those whose labels match, asked once for each labels object: a template's pods share theirs."""
+    """The pods with matching labels, evaluated once for each labels object, as pods share these."""
     answers: dict[int, bool] = {}
     found = []
     for pod in pods:
@@ -117,7 +120,7 @@ def selected(pods: Sequence[PodFacts], matches: Callable[[Mapping[str, str]], bo
 def disrupted_pods(
     budget: Obj, pods: Sequence[PodFacts], wall_us: int
 ) -> tuple[dict[str, str], list[PodFacts], int | None]:
-    """(evictions still awaited, pods that should be gone by now, when to look again)."""
+    """(evictions still pending, pods that should be gone by now, next check in Unix time or None)."""
     granted = budget.get("status", {}).get("disruptedPods") or {}
     kept: dict[str, str] = {}
     late: list[PodFacts] = []
@@ -136,13 +139,12 @@ def disrupted_pods(
 
 
 def count_healthy(pods: Sequence[PodFacts], disrupted: dict[str, str]) -> int:
+    """The number of ready pods that are neither terminating nor to be evicted."""
     return sum(pod.ready and not pod.deleting and pod.name not in disrupted for pod in pods)
 
 
 def next_status(budget: Obj, healthy: int, expected: int, disrupted: dict[str, str], wall_us: int) -> Obj:
-    """The whole status (Quirk: the condition is made anew, so its transition time is that of the
-    write).
-    """
+    """The new status (Quirk: it gets a new condition, so its transition time is always now)."""
     desired = desired_healthy(budget, expected)
     allowed = max(0, healthy - desired) if expected > 0 else 0
     generation = budget["metadata"].get("generation", 0)
@@ -168,6 +170,7 @@ def next_status(budget: Obj, healthy: int, expected: int, disrupted: dict[str, s
 
 
 def is_up_to_date(budget: Obj, status: Obj) -> bool:
+    """True if the stored status is equal apart from the time of the condition."""
     stored = budget.get("status") or {}
     had = condition_of(budget, ALLOWED)
     if had is None or any(had.get(k) != status["conditions"][0][k] for k in ("status", "reason")):
@@ -176,6 +179,7 @@ def is_up_to_date(budget: Obj, status: Obj) -> bool:
 
 
 def failed_status(budget: Obj, message: str, wall_us: int) -> Obj:
+    """The status that allows no evictions after a failed sync."""
     stored = budget.get("status") or {}
     conditions = list(stored.get("conditions") or ())
     had = condition_of(budget, ALLOWED)
@@ -201,10 +205,12 @@ def failed_status(budget: Obj, message: str, wall_us: int) -> Obj:
 
 
 class _Failed(Exception):
-    """The expected count is not known."""
+    """The number of expected pods is unknown."""
 
 
 class DisruptionLoop:
+    """Shell of the controller: handlers, queue, and the sync of one budget."""
+
     def __init__(self, env: Env) -> None:
         self.env = env
         self.client = env.client("disruption-controller")
@@ -224,59 +230,63 @@ class DisruptionLoop:
         index_by_labels(self.pods)
         self._labelled = Digests(self.pods, LABEL_INDEX, facts_of)
         self._in_namespace = Digests(self.pods, NAMESPACE_INDEX, facts_of)
-        self._none = True  # there is no budget: no pod concerns any
+        self._no_budgets = True  # pod events need no lookup
         self.budgets.on(add=self._changed, update=lambda old, new: self._changed(new), delete=self._deleted)
         self.pods.on(add=self._pod_changed, update=self._pod_updated, delete=self._pod_changed)
 
     def _changed(self, budget: Obj) -> None:
-        self._none = not self.budgets.objects
+        self._no_budgets = not self.budgets.objects
         self.queue.add(key_of(budget))
 
     def _deleted(self, budget: Obj) -> None:
         self._changed(budget)
-        namespace, chosen = budget["metadata"]["namespace"], pair_values(budget)[0]
-        self._labelled.forget(chosen)
+        namespace, pair = budget["metadata"]["namespace"], pair_values(budget)[0]
+        self._labelled.forget(pair)
         self._in_namespace.forget(namespace)
 
     def _pod_updated(self, old: Obj, new: Obj) -> None:
-        if not self._none and pod_changed(old, new):
+        if not self._no_budgets and pod_changed(old, new):
             self._pod_changed(new)
 
     def _pod_changed(self, pod: Obj) -> None:
-        """One budget per pod is told (Quirk: of several the first, with an event on the pod)."""
-        if self._none:
+        """Queue the pod's budget (Quirk: of several, the first, with an event on the pod)."""
+        if self._no_budgets:
             return
         namespace, labels = pod["metadata"]["namespace"], pod["metadata"].get("labels") or {}
-        asked = (f"{namespace}/", *label_values(pod))
-        matching = [budget for value in asked for budget in self._choosing(PAIR_INDEX, value, labels)]
+        values = (f"{namespace}/", *label_values(pod))
+        matching = [budget for value in values for budget in self._matching(PAIR_INDEX, value, labels)]
         if not matching:
             return
-        if len(matching) > 1:  # in the order in which they came
-            matching = self._choosing(NAMESPACE_INDEX, namespace, labels)
+        if len(matching) > 1:  # restore the order of arrival
+            matching = self._matching(NAMESPACE_INDEX, namespace, labels)
         if len(matching) > 1:
-            meta, chosen = pod["metadata"], matching[0]["metadata"]["name"]
+            meta, first = pod["metadata"], matching[0]["metadata"]["name"]
             text = (
                 f'Pod "{meta["namespace"]}"/"{meta["name"]}" matches multiple PodDisruptionBudgets.  '
-                f'Chose "{chosen}" arbitrarily.'
+                f'Chose "{first}" arbitrarily.'
             )
             self.recorder.event(pod, "Warning", "MultiplePodDisruptionBudgets", text)
         self.queue.add(key_of(matching[0]))
 
-    def blame(self) -> None:
-        """To be called before the first sync: what it finds to write may have befallen pods that
-        were listed before budgets.
+    def attribute_causes(self) -> None:
+        """Attribute each queued budget to the latest change of its pods.
+
+        Call before the first sync.
+
+        Pods may have been listed before budgets, so no handler has attributed their changes.
         """
         for budget in self.budgets.list():
-            found = self.pods.items_by_index(*self._asked(budget))
+            found = self.pods.items_by_index(*self._index_of(budget))
             if found or (budget.get("status") or {}).get("currentHealthy"):
-                befallen = latest_cause(self.queue, self.pods, found, budget["metadata"]["namespace"])
-                self.queue.blame(key_of(budget), befallen)
+                cause = latest_cause(self.queue, self.pods, found, budget["metadata"]["namespace"])
+                self.queue.blame(key_of(budget), cause)
 
-    def _choosing(self, index: str, value: str, labels: Mapping[str, str]) -> list[Obj]:
+    def _matching(self, index: str, value: str, labels: Mapping[str, str]) -> list[Obj]:
         found = self.budgets.by_index(index, value)
         return [budget for budget in found if from_selector(budget["spec"].get("selector")).matches(labels)]
 
     async def sync(self, key: str) -> str | None:
+        """Update the status of one budget; returns an error text or None."""
         budget = self.budgets.get(key)
         if budget is None:
             return None
@@ -306,18 +316,17 @@ class DisruptionLoop:
             if not reply.ok:
                 return await self._fail_safe(budget, reply.message)
         if recheck_us is not None:
-            # strictly after its end: a look at that very instant would find it awaited still, and
-            # look again
+            # One microsecond later, as the eviction is still pending at the exact end.
             self.queue.add_after_us(key, recheck_us - wall_us + 1)
         return None
 
     def _candidates(self, budget: Obj) -> list[PodFacts]:
-        """The pods that bear one of the labels asked for, or all of the namespace."""
-        index, value = self._asked(budget)
+        """The pods with the label that the selector requires, or all pods of the namespace."""
+        index, value = self._index_of(budget)
         return (self._labelled if index == LABEL_INDEX else self._in_namespace).of(value)
 
-    def _asked(self, budget: Obj) -> tuple[str, str]:
-        """An index of pods, and the value that all have that the budget chooses."""
+    def _index_of(self, budget: Obj) -> tuple[str, str]:
+        """(index of pods, value that all pods of the budget have in it)."""
         if not (budget["spec"].get("selector") or {}).get("matchLabels"):
             index_by_namespace(self.pods)
             return NAMESPACE_INDEX, budget["metadata"]["namespace"]
@@ -339,7 +348,7 @@ class DisruptionLoop:
             if found is None:
                 raise _Failed(f'found no controllers for pod "{pod.name}"')
             uid, scale = found
-            scales[ref["uid"]] = 0  # this reference is settled
+            scales[ref["uid"]] = 0  # mark this reference as done
             scales[uid] = scale
         return sum(scales.values())
 
@@ -350,7 +359,7 @@ class DisruptionLoop:
         return found if found is not None and found["metadata"]["uid"] == ref["uid"] else None
 
     async def _scale(self, ref: Obj, namespace: str) -> tuple[str, int] | None:
-        # a Deployment is found above its ReplicaSet only
+        # A Deployment counts only as the controller of a ReplicaSet.
         found = self._cached(ref, namespace) if ref["kind"] != "Deployment" else None
         if found is not None and ref["kind"] == "ReplicaSet":
             above = controller_of(found)

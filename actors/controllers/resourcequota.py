@@ -1,14 +1,14 @@
-"""ResourceQuota loop: recount what a namespace uses, when something is freed or a quota changes.
+"""ResourceQuota controller: recounts usage when something is freed or a quota changes.
 
-Turns quotas and the objects of their namespaces into the status of the quotas.  What is taken, the
-API server adds at once (`verbs_quota`); what is given back is found here.
+Turns quotas and the objects of their namespaces into the status of the quotas. The API server adds
+new usage at once (`verbs_quota`); this controller finds usage that has ended.
 
-Holds: a recount sees whole lists only, of kinds whose first list has arrived.
+Holds: a recount uses only complete lists, of kinds with a first list that has arrived.
 
 Mirrors  kubernetes v1.25
          pkg/controller/resourcequota/{resource_quota_controller.go,resource_quota_monitor.go}.
-Differs  only kinds that some quota names are watched (upstream: all that can be counted), and
-         discovery is not asked every 30 s: the kinds of this API are fixed.
+Differs  only kinds that some quota counts are watched (upstream: all countable kinds), and there is
+         no discovery every 30 s, as the kinds of this API are fixed.
 """
 
 from __future__ import annotations
@@ -26,23 +26,27 @@ CLIENT = "resourcequota-controller"
 
 
 async def start(env: Env) -> None:
+    """Run the ResourceQuota controller until its process ends."""
     loop = QuotaLoop(env)
     await env.informers.start_and_sync()
-    for queue in (loop.queue, loop.urgent):
+    for queue in (loop.queue, loop.priority_queue):
         run_workers(env, queue, loop.sync, env.options.concurrent_resource_quota_syncs)
     env.ctx.spawn(loop.recount_all, name="resourcequota-resync")
 
 
 def hard_of(quota: Obj) -> Obj:
+    """The limits in the quota's spec."""
     return (quota.get("spec") or {}).get("hard") or {}
 
 
 class QuotaLoop:
+    """Shell of the controller: watched kinds, queues, and the recount of one quota."""
+
     def __init__(self, env: Env) -> None:
         self.env = env
         self.client = env.client(CLIENT)
         self.queue = env.queue("resourcequota_primary")
-        self.urgent = env.queue("resourcequota_priority")
+        self.priority_queue = env.queue("resourcequota_priority")
         self.quotas = env.informers["resourcequotas"]
         self._counted = _counted(env)
         self._watched: dict[Resource, Informer] = {}
@@ -52,6 +56,7 @@ class QuotaLoop:
         self.quotas.on(add=self._added, update=self._updated, delete=self._deleted)
 
     async def recount_all(self) -> None:
+        """Queue all quotas once per sync period until the process ends."""
         while True:
             for quota in self.quotas.list():
                 self.queue.add(key_of(quota))
@@ -60,14 +65,14 @@ class QuotaLoop:
     # --- events -----------------------------------------------------------------------------------
 
     def _added(self, quota: Obj) -> None:
-        """A quota that has never been counted goes before those that are merely counted anew."""
+        """Queue a quota; one that was never counted goes to the priority queue."""
         hard, status = hard_of(quota), quota.get("status") or {}
         self._watch(quota)
         known = status.get("used") or {}
         fresh = amounts.amounts_of(status.get("hard")) != amounts.amounts_of(hard) or any(
             name not in known for resource in self._counted for name in self._names(resource, hard)
         )
-        (self.urgent if fresh else self.queue).add(key_of(quota))
+        (self.priority_queue if fresh else self.queue).add(key_of(quota))
 
     def _updated(self, old: Obj, new: Obj) -> None:
         if amounts.amounts_of(hard_of(old)) != amounts.amounts_of(hard_of(new)):
@@ -80,7 +85,7 @@ class QuotaLoop:
         return amounts.matching(resource, hard, self.env.names)
 
     def _watch(self, quota: Obj) -> None:
-        """Look at what this quota counts from now on."""
+        """Watch the kinds that this quota counts."""
         for resource, informer_name in self._counted.items():
             if resource in self._watched or not self._names(resource, hard_of(quota)):
                 continue
@@ -88,14 +93,14 @@ class QuotaLoop:
             index_by_namespace(informer)
             _Monitor(self, resource, informer)
             informer.start()
-            informer.when_synced(self._all_again)
+            informer.when_synced(self._queue_all)
 
-    def _all_again(self) -> None:
+    def _queue_all(self) -> None:
         for quota in self.quotas.list():
             self.queue.add(key_of(quota))
 
     def replenish(self, resource: Resource, namespace: str) -> None:
-        """Something of this kind uses less."""
+        """Queue the quotas of a namespace that count this kind, after an object used less."""
         for quota in self.quotas.by_index("namespace", namespace):
             if self._names(resource, (quota.get("status") or {}).get("hard") or {}):
                 self.queue.add(key_of(quota))
@@ -103,6 +108,7 @@ class QuotaLoop:
     # --- a sync -----------------------------------------------------------------------------------
 
     async def sync(self, key: str) -> str | None:
+        """Recount one quota; returns an error text or None."""
         quota = self.quotas.get(key)
         if quota is None:
             self._shared = {of: known for of, known in self._shared.items() if of[0] != key}
@@ -115,7 +121,7 @@ class QuotaLoop:
                 continue
             informer = self._watched.get(resource)
             if informer is None or not informer.synced:
-                return None  # it is looked at again when the list is there
+                return None  # the key is queued again when the list has arrived
             used |= self._usage(quota, resource, informer, names)
         before = status.get("used")
         clean = "hard" in status and before is not None
@@ -141,7 +147,7 @@ class QuotaLoop:
 
 
 class _Monitor:
-    """Tells the loop when objects of one kind use less."""
+    """Handlers on one kind that notify the loop when an object uses less."""
 
     def __init__(self, loop: QuotaLoop, resource: Resource, informer: Informer) -> None:
         self._loop = loop
@@ -153,7 +159,7 @@ class _Monitor:
         self._loop.replenish(self._resource, obj["metadata"].get("namespace", ""))
 
     def _updated(self, old: Obj, new: Obj) -> None:
-        """Quirk: a Service that gives ports back and keeps its type is found by the recount of all."""
+        """Quirk: a Service that frees ports without changing its type is found by the full recount."""
         if self._resource.plural == "pods":
             wall_us = self._loop.env.ctx.wall_us()
             freed = amounts.counts(old, wall_us) and not amounts.counts(new, wall_us)
@@ -168,7 +174,7 @@ def _numbers(given: amounts.Amounts) -> dict[str, int]:
 
 
 def _counted(env: Env) -> dict[Resource, str]:
-    """The kinds that quotas can count, with the name of their informer."""
+    """The kinds that quotas can count, with the names of their informers."""
     scheme = env.scheme
     found: dict[str, tuple[Resource, str]] = {}
     for resource in scheme.resources:

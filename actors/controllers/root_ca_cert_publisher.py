@@ -1,4 +1,6 @@
-"""Publish the cluster's certificate authority as a ConfigMap in every active namespace.
+"""Root CA publisher: writes the cluster's certificate authority into a ConfigMap of each namespace.
+
+Holds: only active namespaces get the ConfigMap; a changed one is corrected.
 
 Mirrors  kubernetes v1.25 pkg/controller/certificates/rootcacertpublisher/publisher.go.
 Differs  the authority of a cluster is known when it begins to be served, which may be after this process has started:
@@ -17,10 +19,13 @@ DATA_KEY = "ca.crt"
 
 
 async def start(env: Env) -> None:
+    """Run the publisher until its process ends."""
     await CertificatePublisher(env).run()
 
 
 class CertificatePublisher:
+    """Shell of the controller: handlers, queue, and the sync of one namespace."""
+
     def __init__(self, env: Env) -> None:
         self._env = env
         self._client = env.client(CLIENT)
@@ -39,6 +44,7 @@ class CertificatePublisher:
         )
 
     async def run(self) -> None:
+        """Start the handlers and the worker."""
         self._namespaces.on(add=self._namespace_changed, update=lambda _, new: self._namespace_changed(new))
         self._config_maps.on(update=lambda _, new: self._map_changed(new), delete=self._map_changed)
         ctx = self._env.ctx
@@ -73,7 +79,7 @@ class CertificatePublisher:
                 "data": self._data,
             }
             reply = await self._client.create("configmaps", key, new)
-            # the namespace may end, or may have ended, meanwhile
+            # The namespace may be terminating or gone by now.
             gone = is_terminating(reply) or reply.reason == "NotFound"
             return None if reply.ok or gone else reply.message
         annotations = old["metadata"].get("annotations") or {}

@@ -1,4 +1,4 @@
-"""Give every active namespace its default service account.
+"""Service account controller: creates the default service account of each active namespace.
 
 Mirrors  kubernetes v1.25 pkg/controller/serviceaccount/serviceaccounts_controller.go.
 """
@@ -14,6 +14,7 @@ WORKERS = 1
 
 
 def default_account(namespace: str, names: Names) -> Obj:
+    """The default service account of a namespace."""
     return {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
@@ -22,6 +23,7 @@ def default_account(namespace: str, names: Names) -> Obj:
 
 
 async def start(env: Env) -> None:
+    """Run the service account controller until its process ends."""
     client = env.client(CLIENT)
     namespaces, accounts = env.informers["namespaces"], env.informers["serviceaccounts"]
     queue = env.queue("serviceaccount")
@@ -50,4 +52,5 @@ async def start(env: Env) -> None:
 
 
 def is_active(namespace: Obj) -> bool:
+    """True if the namespace is in the phase Active."""
     return bool(namespace.get("status", {}).get("phase") == "Active")

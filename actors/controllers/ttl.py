@@ -1,12 +1,12 @@
-"""Tell each node's agent how long it may keep objects it reads, by the size of the cluster.
+"""TTL controller: annotates each node with the time for which its agent may cache objects.
 
 Turns the number of nodes into an annotation of seconds.
 
-Holds: sizes for growing and shrinking overlap, so that a node more or less does not rewrite all
-annotations; a node gets the present value when something happens to it, not before.
+Holds: the bands for growing and shrinking overlap, so that one node more or less does not rewrite
+       all annotations; a node gets the present value at its next event, not before.
 
 Mirrors  kubernetes v1.25 pkg/controller/ttl/ttl_controller.go.
-Differs  an event of a node that has the value already queues nothing.
+Differs  an event of a node with the right value queues no key.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WORKERS = 5
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Sizes of cluster in which nodes are told `seconds`."""
+    """Cluster sizes with the same annotation value."""
 
     nodes_min: int
     nodes_max: int | None
@@ -40,7 +40,7 @@ BANDS = (
 
 
 def next_band(band: int, nodes: int) -> int:
-    """The band after one node came or went: at most one step away."""
+    """The band after one node was added or deleted: at most one step away."""
     most = BANDS[band].nodes_max
     if most is not None and nodes > most:
         return band + 1
@@ -48,7 +48,7 @@ def next_band(band: int, nodes: int) -> int:
 
 
 def seconds_at(nodes: int) -> int:
-    """What the nodes of a cluster are told that has grown to so many."""
+    """The annotation value in a cluster that has grown to this number of nodes."""
     band = 0
     for count in range(1, nodes + 1):
         band = next_band(band, count)
@@ -56,10 +56,13 @@ def seconds_at(nodes: int) -> int:
 
 
 async def start(env: Env) -> None:
+    """Run the TTL controller until its process ends."""
     await NodeTTL(env).run()
 
 
 class NodeTTL:
+    """Shell of the controller: counts nodes, queues those with an old value, and patches them."""
+
     def __init__(self, env: Env) -> None:
         self._env = env
         self._client = env.client(CLIENT)
@@ -68,15 +71,16 @@ class NodeTTL:
         self._annotation = env.names.annotation_node_ttl
         self._count = 0
         self._band = 0
-        self._stale: dict[str, None] = {}  # nodes to be told again as soon as they are heard of
+        self._stale: dict[str, None] = {}  # nodes with an old value, queued at their next heartbeat
 
     async def run(self) -> None:
+        """Start the handlers and the workers."""
         self._nodes.on(self._added, self._updated, self._deleted, beat=self._updated, late=True)
         await self._env.informers.start_and_sync()
         run_workers(self._env, self._queue, self._sync, WORKERS)
 
     def _added(self, node: Obj) -> None:
-        self._counted(1)
+        self._count_changed(1)
         self._check(node)
 
     def _updated(self, _: Obj, node: Obj) -> None:
@@ -84,10 +88,10 @@ class NodeTTL:
 
     def _deleted(self, node: Obj) -> None:
         self._stale.pop(node["metadata"]["name"], None)
-        self._counted(-1)
+        self._count_changed(-1)
         self._nodes.urge("ttl", bool(self._stale))
 
-    def _counted(self, more: int) -> None:
+    def _count_changed(self, more: int) -> None:
         self._count += more
         band = next_band(self._band, self._count)
         if band != self._band:

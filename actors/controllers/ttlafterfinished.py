@@ -1,9 +1,9 @@
-"""Delete Jobs some time after they are over, if they say so.
+"""TTL-after-finished controller: deletes finished Jobs after their time to live.
 
-Turns the end of a Job and its `ttlSecondsAfterFinished` into a deletion in the foreground.
+Turns the end of a Job and its `ttlSecondsAfterFinished` into a foreground delete.
 
-Holds: the Job is read once more at the API before it is deleted, so one whose time was prolonged
-stays.
+Holds: the Job is read from the API server before it is deleted, so that a prolonged time to live is
+       respected.
 
 Mirrors  kubernetes v1.25 pkg/controller/ttlafterfinished/ttlafterfinished_controller.go.
 """
@@ -20,21 +20,23 @@ CLIENT = "ttl-after-finished-controller"
 
 
 def left_us(job: Obj, wall_us: int) -> int | None:
-    """Time until a Job is to go; None if it stays."""
+    """Time until a Job is to be deleted, None if it is not to be deleted."""
     seconds, end = spec_of(job).get("ttlSecondsAfterFinished"), ended(job)
     if seconds is None or end is None or is_deleting(job):
         return None
     since = end.get("lastTransitionTime")
-    # a condition that somebody wrote without a time: upstream fails to find the end, again and
-    # again
+    # Without a time in the condition, upstream fails to find the end of the Job, and retries.
     return int(parse_time(since) + seconds * SECOND - wall_us) if since else None
 
 
 async def start(env: Env) -> None:
+    """Run the controller until its process ends."""
     await JobExpiry(env).run()
 
 
 class JobExpiry:
+    """Shell of the controller: handlers, queue, and the check of one Job."""
+
     def __init__(self, env: Env) -> None:
         self._env = env
         self._client = env.client(CLIENT)
@@ -42,6 +44,7 @@ class JobExpiry:
         self._queue = env.queue("ttl_jobs_to_delete")
 
     async def run(self) -> None:
+        """Start the handlers and the workers."""
         self._jobs.on(add=self._changed, update=lambda _, new: self._changed(new))
         await self._env.informers.start_and_sync()
         run_workers(self._env, self._queue, self._sync, self._env.options.concurrent_ttl_after_finished_syncs)
@@ -65,7 +68,7 @@ class JobExpiry:
         return None if reply.ok else reply.message
 
     def _expired(self, key: str, job: Obj) -> bool:
-        """Whether its time is over; if it is not yet, it is looked at again then."""
+        """True if the Job's time to live is over; otherwise queues the Job for its end."""
         left = left_us(job, self._env.ctx.wall_us())
         if left is not None and left > 0:
             self._queue.add_after_us(key, left)

@@ -15,6 +15,7 @@ from sim.client.fast.lease_renewal import Rhythm
 from sim.client.fast.read_modify_write import Leg
 from sim.ident import Names
 from sim.kernel.actor import Context
+from sim.kernel.network import Purpose
 
 Obj = dict[str, Any]
 OnReply = Callable[[Reply], None]
@@ -29,13 +30,15 @@ class Caller(Protocol):
     """The part of a client that the agent uses."""
 
     def call(self, request: Request, on_reply: OnReply) -> None: ...
-    def exchanges(self, resource: str, name: str = "") -> Exchanges: ...
+    def exchanges(self, resource: str, name: str = "", *, purpose: int = 0) -> Exchanges: ...
 
 
 class Beat(Protocol):
     """A periodic rewrite of one field, one kernel event each (see sim.client.rest.client.Heartbeat)."""
 
-    def schedule(self) -> None: ...
+    @property
+    def lot(self) -> int: ...
+    def schedule(self, alone: bool = True) -> None: ...
     def taken(self) -> Item | None: ...
 
 
@@ -56,6 +59,8 @@ class Folded(Protocol):
 class Exchanges(Folded, Protocol):
     """Reads and the writes that follow from them (see sim.client.fast.read_modify_write.Exchange)."""
 
+    @property
+    def read_us(self) -> int: ...
     def exchange(
         self,
         read: Leg,
@@ -78,6 +83,7 @@ class HeartbeatCaller(Caller, Protocol):
         path: tuple[str, ...],
         rhythm: Rhythm,
         missed: Callable[[], None],
+        composed: Callable[[int], tuple[Request, OnReply]],
     ) -> Beat: ...
 
 
@@ -120,13 +126,14 @@ class Api:
         # Not by `_request`: fields that are handed on in a dict cost more than all the rest.
         return Request(
             verb="get", resource="pods", namespace=namespace, name=name, user=self._user, manager=self._agent,
-            cause=self._kernel.cause,
+            cause=self._kernel.cause, purpose=Purpose.POD_STATUS,
         )  # fmt: skip
 
     def pod_status_patch(self, namespace: str, name: str, patch: Obj) -> Request:
         return Request(
             verb="patch", resource="pods", subresource="status", namespace=namespace, name=name, body=patch,
             content_type=self._patch_type, user=self._user, manager=self._agent, cause=self._kernel.cause,
+            purpose=Purpose.POD_STATUS,
         )  # fmt: skip
 
     def create_pod(self, pod: Obj, on_reply: OnReply) -> None:
@@ -154,15 +161,17 @@ class Api:
         self.call(self.node_read(name, cached), on_reply)
 
     def node_read(self, name: str, cached: bool) -> Request:
-        return self._request("get", "nodes", name=name, options={"resourceVersion": "0"} if cached else EMPTY)
+        options = {"resourceVersion": "0"} if cached else EMPTY
+        return self._request("get", "nodes", name=name, options=options, purpose=Purpose.NODE_REPORT)
 
     def patch_node_status(self, name: str, patch: Obj, on_reply: OnReply) -> None:
         self.call(self.node_patch(name, patch), on_reply)
 
     def node_patch(self, name: str, patch: Obj) -> Request:
         return self._request(
-            "patch", "nodes", subresource="status", name=name, body=patch, content_type=self._patch_type
-        )
+            "patch", "nodes", subresource="status", name=name, body=patch, content_type=self._patch_type,
+            purpose=Purpose.NODE_REPORT,
+        )  # fmt: skip
 
     # --- leases -------------------------------------------------------------------------------------------
 
@@ -172,8 +181,11 @@ class Api:
     def create_lease(self, lease: Obj, on_reply: OnReply) -> None:
         self._lease(on_reply, "create", body=lease)
 
-    def update_lease(self, lease: Obj, on_reply: OnReply) -> None:
-        self._lease(on_reply, "update", name=lease["metadata"]["name"], body=lease)
+    def lease_update(self, lease: Obj, lot: int = 0) -> Request:
+        return self._request(
+            "update", "leases", group=self.coordination, namespace=self.lease_namespace,
+            name=lease["metadata"]["name"], body=lease, lot=lot,
+        )  # fmt: skip
 
     def _lease(self, on_reply: OnReply, verb: str, **fields: Any) -> None:
         self._send(

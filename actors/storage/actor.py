@@ -31,7 +31,9 @@ from actors.storage.memory import MemoryStore
 from sim.api.store import Answer, Op, Unavailable
 from sim.api.watch.lease_renewals import Line
 from sim.kernel.actor import Context, State
+from sim.kernel.dice import keyed
 from sim.kernel.kernel import Kernel
+from sim.kernel.streams import key_of
 from sim.kernel.trace.records import IN_SERIES
 from sim.units import MS, SECOND
 
@@ -88,6 +90,7 @@ class MasterLeases:
         return sorted(address for address, (_, until_us) in self.holders.items() if now_us < until_us)
 
 
+LEASES = "/leases/"  # in the keys of leases
 PODS = "//pods/"  # the objects that there are most of
 
 
@@ -107,18 +110,21 @@ class Storage:
         self._listeners: list[Callable[[bool], None]] = []
         self._ctx: Context | None = None
         self.writer = ("", "")  # user and verb of the request whose operations are being applied
-        self.draw: Callable[[], float] = kernel.stream(f"{name}/latency").random
+        self._key = key_of(kernel.seed, f"{name}/latency")
         self._kind = kernel.kind("write", "user", "verb", "key", "rev")
         self._put = kernel.trace.put
         self._trace = kernel.trace
         self.store.note = self._note
         self.store.note_renewal = self._note_renewal
+        # By key of the lease: the cause and the writer of its updates, and their series in the trace.
+        self._series: dict[str, tuple[int, tuple[str, str], int]] = {}
         self._expiries: dict[str, Expiry] = {}
         self.beats: Beats | None = None
         self._early: list[_Pending] = []  # came while no process was there
         self.inside: dict[_Pending, None] = {}  # came to a process, and have no answer yet
         self.held: dict[_Pending, int] = {}  # of those, with its cause, who waits for a quorum
-        self.store.pack(PODS)
+        if kernel.fast.compact:
+            self.store.pack(PODS)
 
     def main(self, ctx: Context) -> None:
         self._ctx = ctx
@@ -136,24 +142,35 @@ class Storage:
         """Record a write; what it leads to from here on is caused by that record."""
         kernel = self.kernel
         kind, writer = self._kind, self.writer
+        if LEASES in key and writer[1] == "update" and not kind.listeners:
+            series = self._series_of(key, cause)
+            kernel.cause = ident = self._trace.run(rev, IN_SERIES.pack(series, kernel.now_us))
+            return ident
         kernel.cause = ident = self._put(
             kind, (kind.ident, kernel.now_us, cause, writer[0], writer[1], key, rev)
         )
         return ident
 
+    def _series_of(self, key: str, cause: int) -> int:
+        """The series of records that are updates of one lease by one writer for one cause."""
+        known = self._series.get(key)
+        if known is None or known[0] != cause or known[1] != self.writer:
+            number = self._trace.series(self._kind, cause, (*self.writer, key))
+            known = self._series[key] = cause, self.writer, number
+        return known[2]
+
     def _note_renewal(self, line: Line, rev: int, at_us: int, cause: int) -> int:
-        """As `_note`, of one of very many."""
-        trace = self._trace
+        """As `_note`, of an update of a lease by its lane."""
         if self._kind.listeners:
             return self._note(line.key, rev, cause)
         if not line.series or line.cause != cause:
-            line.series, line.cause = trace.series(self._kind, cause, (*self.writer, line.key)), cause
-        self.kernel.cause = ident = trace.run(rev, IN_SERIES.pack(line.series, at_us))
+            line.series, line.cause = self._series_of(line.key, cause), cause
+        self.kernel.cause = ident = self._trace.run(rev, IN_SERIES.pack(line.series, at_us))
         return ident
 
     def crowd(self, prefix: str) -> None:
         """Very many beats come to objects of a resource: they may go on in columns."""
-        if self.beats is None:
+        if self.beats is None and self.kernel.fast.columns:
             from actors.storage.columns.renewals import Beats  # numpy takes long to load, and few need it
 
             self.beats = Beats(self.kernel, self.store, prefix, lambda: bool(self._kind.listeners))
@@ -161,7 +178,8 @@ class Storage:
     def expire(self, prefix: str, ttl_us: int) -> None:
         """Let objects of a resource live so long after their last write; the first call for a prefix counts."""
         if prefix not in self._expiries:
-            self.store.pack(prefix)
+            if self.kernel.fast.compact:
+                self.store.pack(prefix)
             self._expiries[prefix] = Expiry(self, prefix, ttl_us)
 
     @property
@@ -221,11 +239,17 @@ class Storage:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
-    def latency_us(self, writes: int) -> int:
-        """Draw how long a healthy store takes for one request's operations."""
+    @property
+    def write_us(self) -> tuple[int, int]:
+        """Between which bounds a healthy store takes for a write."""
+        return WRITE_LOW_US, WRITE_HIGH_US
+
+    def latency_us(self, writes: int, lot: int = 0) -> int:
+        """How long a healthy store takes for one request's operations.  lot: the request's (`Link.lot`), if it has one."""
+        part = (lot or keyed(self._key, self.kernel.now_us)) >> 32 & 0xFFFF
         if writes:
-            return WRITE_LOW_US + int((WRITE_HIGH_US - WRITE_LOW_US) * self.draw())
-        return READ_LOW_US + int((READ_HIGH_US - READ_LOW_US) * self.draw())
+            return WRITE_LOW_US + (part * (WRITE_HIGH_US - WRITE_LOW_US) >> 16)
+        return READ_LOW_US + (part * (READ_HIGH_US - READ_LOW_US) >> 16)
 
     def submit(
         self,

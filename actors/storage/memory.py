@@ -38,6 +38,7 @@ from sim.api.store import (
     Op,
     Page,
     Pause,
+    Planned,
     Put,
     Range,
 )
@@ -59,6 +60,7 @@ class MemoryStore:
         self._rev = 0
         self._floor = 0
         self._subscribers: list[tuple[str, Subscriber]] = []
+        self.guards: dict[str, Planned] = {}  # told before the next write of an object commits, by key
         self._beaten: deque[Beaten] = deque()  # superseded, the newest ones
         self._before_compact: list[Callable[[int], None]] = []
         # Asked as a write commits, with (key, revision, cause): answers the trace record it is known by.
@@ -86,6 +88,8 @@ class MemoryStore:
         cause: int = 0,
     ) -> Item | Mismatch:
         """Write `obj` under `key` if its last revision is as expected."""
+        if self.guards:
+            self._announce(key)
         bucket = self._heads.get(key[: key.rfind("/")]) or self._of(key)
         items = bucket.items
         prev = items.get(key)
@@ -107,6 +111,12 @@ class MemoryStore:
             cause = item.cause = self.note(key, rev, cause)
         self._commit(bucket, Change(rev, item, prev, False, self._now_us(), cause))
         return item
+
+    def _announce(self, key: str) -> None:
+        """Tell what waits for the next write of an object that one is about to commit."""
+        planned = self.guards.pop(key, None)
+        if planned is not None:
+            planned.plan()
 
     def mould(self, item: Item) -> Any:
         """By which `cast` writes objects with the names and the shape of this one; None: those are not kept packed."""
@@ -150,6 +160,8 @@ class MemoryStore:
         serial: one of very many, to be recorded in the trace as that
         """
         key = line.key
+        if self.guards:
+            self._announce(key)
         bucket = self._renewed
         if bucket.items.get(key) is not prev:
             bucket = self._renewed = self._of(key)
@@ -210,6 +222,8 @@ class MemoryStore:
     ) -> Beaten | None:
         """Put `obj`, of which only times are new, in the place of `prev`.  None: `prev` is not current."""
         key = prev.key
+        if self.guards:
+            self._announce(key)
         bucket = self._of(key)
         if bucket.items.get(key) is not prev:
             return None
@@ -231,6 +245,8 @@ class MemoryStore:
 
     def delete(self, key: str, expect: int | None, cause: int = 0) -> Item | Mismatch:
         """Remove the object; answers its last state restamped with the deletion's revision."""
+        if self.guards:
+            self._announce(key)
         bucket = self._of(key)
         prev = bucket.items.get(key)
         if prev is None or (expect is not None and expect != prev.rev):

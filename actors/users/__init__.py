@@ -1,4 +1,4 @@
-"""People and programs that use the cluster."""
+"""Users of the cluster: an administrator, and programs that put load on the API."""
 
 from actors.users.admin import (
     Admin,

@@ -1,12 +1,13 @@
-"""A person at a terminal: apply, scale, delete, patch, cordon and drain, as kubectl does them.
+"""An administrator: applies, scales, deletes, patches, cordons and drains as kubectl does.
 
-Turns commands (plain values) into API requests from an actor of its own, each command a task, so that a command
-can fail, wait and retry like a real one.  Every outcome is a trace record.
+Turns commands (plain values) into API requests of an actor of its own. Each command is a task, so
+it can fail, wait and retry as a real one. Every outcome is a trace record.
 
-Mirrors  kubectl v1.25 pkg/cmd/{apply,scale,delete,patch}, pkg/drain: evict pod by pod, 429 is retried each 5 s, the
-         pods of daemon sets and mirror pods stay.
-Differs  apply creates what is missing and otherwise replaces spec, data and labels (no three-way merge); a command
-         that meets no server, or one that fails (5xx) or refuses (429), is tried again each second for a minute: a person would.
+Mirrors  kubectl v1.25 pkg/cmd/{apply,scale,delete,patch}, pkg/drain: pods are evicted one by one, a
+         429 is retried every 5 s, pods of daemon sets and mirror pods stay.
+Differs  apply creates a missing object and otherwise replaces spec, data and labels (no three-way
+         merge); a command without a server, or with an error 5xx or 429, is retried every second
+         for a minute, as a person would.
 """
 
 from __future__ import annotations
@@ -39,11 +40,15 @@ OK = "ok"
 
 @dataclass(frozen=True, slots=True)
 class ApplyAll:
+    """Create or replace objects, in order."""
+
     objects: Sequence[Obj]
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleTo:
+    """Set the replicas of an object through its scale subresource."""
+
     resource: str
     namespace: str
     name: str
@@ -52,7 +57,7 @@ class ScaleTo:
 
 @dataclass(frozen=True, slots=True)
 class DeleteAll:
-    """One object by name, or those a label selector matches."""
+    """Delete one object by name, or all that a label selector matches."""
 
     resource: str
     namespace: str
@@ -64,7 +69,7 @@ class DeleteAll:
 
 @dataclass(frozen=True, slots=True)
 class PatchAll:
-    """A merge patch of one object by name, or of those a label selector matches."""
+    """Send a merge patch for one object by name, or for all that a label selector matches."""
 
     resource: str
     namespace: str
@@ -76,7 +81,9 @@ class PatchAll:
 
 @dataclass(frozen=True, slots=True)
 class EvictAll:
-    """One pod by name, or those a label selector matches: as a drain does, for ten minutes at most."""
+    """Evict one pod by name, or all that a label selector matches, retrying for ten minutes as
+    drain.
+    """
 
     namespace: str
     name: str = ""
@@ -85,7 +92,7 @@ class EvictAll:
 
 @dataclass(frozen=True, slots=True)
 class SeizeLease:
-    """Write another holder into the lease by which replicas of a component elect their leader."""
+    """Write another holder into the leader election lease of a component."""
 
     component: str
     holder: str
@@ -93,13 +100,19 @@ class SeizeLease:
 
 @dataclass(frozen=True, slots=True)
 class Cordon:
+    """Mark nodes as unschedulable (`on`) or schedulable."""
+
     nodes: Sequence[str]
     on: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """Taints {key, value, effect} to put on, in place of those of the same key and effect, and to take away (no effect: any)."""
+    """Add taints {key, value, effect} to nodes and remove others.
+
+    An added taint replaces one of the same key and effect. A removed one without effect matches any
+    effect.
+    """
 
     nodes: Sequence[str]
     add: Sequence[Mapping[str, str]] = ()
@@ -108,6 +121,8 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
+    """Cordon nodes and evict their pods, one node after the other, each within the timeout."""
+
     nodes: Sequence[str]
     timeout_us: int
 
@@ -116,7 +131,7 @@ Command = ApplyAll | ScaleTo | DeleteAll | PatchAll | EvictAll | SeizeLease | Co
 
 
 class Admin:
-    """The person.  `do` may be called at any time once the actor runs; commands before that wait."""
+    """The administrator. `do` can be called at any time; commands before the actor runs are queued."""
 
     def __init__(
         self, kernel: Kernel, scheme: Scheme, names: Names, client: Callable[[Context], Client]
@@ -127,26 +142,27 @@ class Admin:
         self._kind = kernel.kind("command", "what", "target", "outcome")
         self._ctx: Context | None = None
         self._client: Client | None = None
-        self._early: list[Command] = []
-        self.refused: list[str] = []  # what came to nothing, for whoever reads the outcome
+        self._queued: list[Command] = []  # commands given before the actor runs
+        self.refused: list[str] = []  # commands that failed, for the report of the run
 
     def main(self, ctx: Context) -> None:
+        """The main function of the actor."""
         self._ctx = ctx
         self._client = self._make_client(ctx)
-        early, self._early = self._early, []
-        for command in early:
+        queued, self._queued = self._queued, []
+        for command in queued:
             self.do(command)
 
     def do(self, command: Command) -> None:
-        """Carry a command out, beginning now."""
+        """Start a command."""
         if self._ctx is None or not self._ctx.alive:
-            assert len(self._early) < COMMANDS_MAX
-            self._early.append(command)
+            assert len(self._queued) < COMMANDS_MAX
+            self._queued.append(command)
             return
         self._ctx.spawn(self._run, command, name=type(command).__name__.lower())
 
     def generate(self, name: str, spec: LoadSpec) -> Callable[[], None]:
-        """Keep the API busy from now on; returns what stops it."""
+        """Start a load on the API; returns a function that stops it."""
         assert self._ctx is not None
         return Load(self._ctx, self.client, self._scheme, name, spec).stop
 
@@ -177,11 +193,12 @@ class Admin:
 
     @property
     def client(self) -> Client:
+        """The client of the running actor."""
         assert self._client is not None
         return self._client
 
     def note(self, what: str, target: str, reply: Reply | str) -> None:
-        """Record what came of a command, and tell whoever wrote it if that is nothing."""
+        """Record the outcome of a command, and report it if the command failed."""
         outcome = reply if isinstance(reply, str) else _words(reply)
         self._record(what, target, outcome)
         if outcome != OK:
@@ -216,16 +233,16 @@ class Admin:
             reply = await self.client.create(resource, namespace, whole)
             if reply.reason not in ("AlreadyExists", "Forbidden"):
                 return reply
-            # in a namespace that ends nothing is made any more, but what is there can be changed
+            # No object can be created in a terminating namespace, but existing ones can be changed.
             replaced = await self._replace(resource, namespace, whole)
             return reply if replaced.reason == "NotFound" else replaced
 
-        # the namespace or its service account may not be there yet: whoever applies tries again
+        # The namespace or its service account may not exist yet, so the create is retried.
         reply = await self._persist(put, ("NotFound", "Forbidden"))
         self.note("apply", f"{resource.plural}/{meta['name']}", reply)
 
     async def _kind_of(self, obj: Obj) -> Resource | None:
-        """The kind of an object; one of a definition may be a moment away."""
+        """The resource of an object; waits for a custom resource definition that comes later."""
         group = obj["apiVersion"].rpartition("/")[0]
         fixed = any(resource.group == group for resource in self._scheme.resources)
         for _ in range(TRIES):
@@ -241,7 +258,10 @@ class Admin:
         passing: tuple[str, ...] = (),
         code: int = TOO_MANY_REQUESTS,
     ) -> Reply:
-        """Send a request until it is answered for good; refusals for the `passing` reasons, or of this code, pass."""
+        """Send a request until its reply is final; lost requests, 5xx and this code are retried.
+
+        passing: reasons of errors that are retried too
+        """
         reply = await send()
         for _ in range(TRIES):
             if not (
@@ -308,7 +328,7 @@ class Admin:
             self.note("patch", f"{command.resource}/{name}", reply)
 
     def _served(self, what: str, resource: str, name: str) -> Resource | None:
-        """The resource by its name; whoever asks for one whose definition is not there, or no more, is told so."""
+        """The resource of this name; reports an error if it does not exist."""
         known = self._scheme.named(resource)
         if known is None:
             text = f'the server doesn\'t have a resource type "{resource}"'
@@ -318,13 +338,13 @@ class Admin:
     async def _named(
         self, what: str, resource: Resource, namespace: str, name: str, selector: str
     ) -> list[str]:
-        """The one name, or those of what the selector matches."""
+        """The given name, or the names of all objects that the selector matches."""
         if not selector:
             return [name]
         found = await self._persist(lambda: self.client.list(resource, namespace, label_selector=selector))
         if not found.ok:
             self.note(what, f"{resource.plural} {selector}", found)
-        elif not found.items:  # nothing happens: no event of the run, but whoever wrote it is told
+        elif not found.items:  # no trace record, as nothing happens, but it is reported
             self._refuse(f"{resource.plural} {selector}", f"nothing matches in {namespace or 'the cluster'}")
         return [item.obj["metadata"]["name"] for item in found.items or ()]
 
@@ -366,7 +386,7 @@ class Admin:
     async def _taint(
         self, node: str, add: Sequence[Mapping[str, str]], remove: Sequence[Mapping[str, str]]
     ) -> None:
-        """As kubectl taint: the list is read, and written whole."""
+        """Read the list of taints, change it, and write it, as kubectl taint does."""
         what = "taint" if add else "untaint"
         found = await self._persist(lambda: self.client.get("nodes", "", node))
         if not found.ok:
@@ -380,14 +400,16 @@ class Admin:
     async def _drain(self, node: str, timeout_us: int) -> None:
         assert self._ctx is not None
         if not (await self._cordon(node, True)).ok:
-            return  # as kubectl, which drains no node that stays open
+            return  # like kubectl, which does not drain a node that it could not cordon
         end_us = self._ctx.now_us() + timeout_us
         listed = await self._persist(lambda: self.client.list("pods", field_selector=f"spec.nodeName={node}"))
         if not listed.ok:
             self.note("drain", node, listed)
             return
         left = [item.obj for item in listed.items or () if self._evictable(item.obj)]
-        await self._ctx.gather(*[lambda pod=pod: self._drive_out(pod["metadata"], end_us) for pod in left])
+        await self._ctx.gather(
+            *[lambda pod=pod: self._evict_and_wait(pod["metadata"], end_us) for pod in left]
+        )
         self.note("drain", node, OK if self._ctx.now_us() < end_us else "timed out")
 
     def _evictable(self, pod: Obj) -> bool:
@@ -397,7 +419,7 @@ class Admin:
         return self._names.annotation_mirror_pod not in (pod["metadata"].get("annotations") or {})
 
     async def _evict(self, meta: Obj, end_us: int) -> Reply:
-        """Ask for the eviction of a pod until it is granted or refused for good; the last answer."""
+        """Request an eviction until it is granted or finally rejected; returns the last reply."""
         assert self._ctx is not None
         body = {
             "apiVersion": self._names.api_version("policy", "v1"),
@@ -416,7 +438,7 @@ class Admin:
                 return reply
             await self._sleep(EVICT_RETRY_US)
 
-    async def _drive_out(self, meta: Obj, end_us: int) -> None:
+    async def _evict_and_wait(self, meta: Obj, end_us: int) -> None:
         """Evict a pod and wait until it is gone."""
         assert self._ctx is not None
         await self._evict(meta, end_us)
@@ -430,14 +452,14 @@ class Admin:
 def retainted(
     old: Sequence[Mapping[str, str]], add: Sequence[Mapping[str, str]], remove: Sequence[Mapping[str, str]]
 ) -> list[Mapping[str, str]]:
-    """Taints after some were put on (first, as kubectl has it) and some taken away."""
+    """The taints after adding some (in front, as kubectl does) and removing others."""
     gone = {(taint["key"], taint.get("effect", "")): None for taint in (*add, *remove)}
     kept = [t for t in old if (t["key"], t["effect"]) not in gone and (t["key"], "") not in gone]
     return [*add, *kept]
 
 
 def _words(reply: Reply) -> str:
-    """What became of a request: why it came to nothing, if it did."""
+    """The outcome of a request: "ok", or reason and message of the error."""
     if reply.ok:
         return OK
     return ": ".join(dict.fromkeys(part for part in (reply.reason, reply.message) if part))

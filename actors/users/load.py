@@ -1,10 +1,11 @@
-"""A program that keeps an API busy: it makes, scales or lists objects at a rate.
+"""A program that keeps an API busy: it creates, scales or lists objects at a rate.
 
-Turns a `LoadSpec` into requests at random instants (a Poisson process), each a task of its own: a request that takes
-long does not hold the next one up, and one that fails is counted, not tried again.
+Turns a `LoadSpec` into requests at random instants (a Poisson process). Each request is a task: a
+slow request does not delay the next one, and a failed one is counted and not retried.
 
-Holds: at most `FLYING_MAX` requests are under way, more are dropped and counted; draws come from the load's own
-stream; after `stop` no request begins, and what it made is not taken away.
+Holds: at most `FLYING_MAX` requests are in flight, further ones are dropped and counted; random
+       draws come from the load's own stream; after `stop` no request starts, and the objects that
+       the load has created stay.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ from sim.kernel import Context
 
 Obj = Mapping[str, Any]
 FLYING_MAX = 1_000
-UNKNOWN = Reply(404)  # of a kind whose definition is not there, or no more
+UNKNOWN = Reply(404)  # for a kind without a definition
 
 
 @dataclass(frozen=True, slots=True)
 class LoadSpec:
-    """One of create (its name gets a number), scale (resource, namespace, name, low, high) and list_of."""
+    """One of create (a template; names get a number), scale (resource, namespace, name, low, high),
+    list_of.
+    """
 
     mean_gap_us: int
     create: Obj | None = None
@@ -38,7 +41,7 @@ class LoadSpec:
 
 
 class Load:
-    """One load, from now until `stop`."""
+    """One load, running until `stop`."""
 
     def __init__(self, ctx: Context, client: Client, scheme: Scheme, name: str, spec: LoadSpec) -> None:
         self.name = name
@@ -48,12 +51,13 @@ class Load:
         self._scheme = scheme
         self._spec = spec
         self._random: Random = ctx.kernel.stream(f"load/{name}")
-        self._flying = 0
+        self._in_flight = 0
         self._stopped = False
         self._kind = ctx.kernel.kind("load", "name", "sent", "failed", "dropped")
         self._plan()
 
     def stop(self) -> None:
+        """Stop the load and record its counts."""
         if not self._stopped:
             self._stopped = True
             self._ctx.record(self._kind, (self.name, self.sent, self.failed, self.dropped))
@@ -66,16 +70,16 @@ class Load:
         if self._stopped:
             return
         self._plan()
-        if self._flying >= FLYING_MAX:
+        if self._in_flight >= FLYING_MAX:
             self.dropped += 1
             return
         self.sent += 1
-        self._flying += 1
+        self._in_flight += 1
         self._ctx.spawn(self._run, self.sent, name="load")
 
     async def _run(self, number: int) -> None:
         reply = await self._send(number)
-        self._flying -= 1
+        self._in_flight -= 1
         self.failed += not reply.ok
 
     async def _send(self, number: int) -> Reply:

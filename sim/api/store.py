@@ -15,13 +15,19 @@ memory and step by step over one that is slow, failing or elsewhere.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from sim.units import parse_time
 
 NO_TIME = -1
+
+
+class Planned(Protocol):
+    """Something that is under way and goes on step by step when it is told to."""
+
+    def plan(self) -> None: ...
 
 
 class Managed(msgspec.Struct, frozen=True, gc=False):

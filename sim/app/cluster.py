@@ -57,6 +57,7 @@ from sim.errors import InputError, suggestion
 from sim.ident import NAMES
 from sim.kernel import DEFAULT_EPOCH_US, NEVER_US, Actor, Context, Kernel, Operation, Supervisor, Trace
 from sim.kernel import Rule as NetworkRule
+from sim.kernel.fast import FastPaths
 from sim.report import pod_state
 from sim.report.changes import Chronicle
 from sim.scenario.plan.compile import NODES_MAX
@@ -77,7 +78,8 @@ class Cluster:
 
     Of a plan, or of so many plain nodes, with one naming, and objects whose pods run from the beginning on.  boot: machines
     start at random instants within this time, as a scenario's do; at once, their loops have the same phases under every seed.
-    trace: of a file, it is whole when the cluster has ended.
+    trace: of a file, it is whole when the cluster has ended.  fast: take the fast paths (`FastPaths`); without them the run is
+    the same, and slower.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class Cluster:
         trace: Trace | Path | str | None = None,
         epoch_us: int = DEFAULT_EPOCH_US,
         replay: list[Operation] | None = None,
+        fast: bool | FastPaths = True,
     ) -> None:
         seed = _seed(seed)
         if plan is None:
@@ -109,7 +112,7 @@ class Cluster:
                 trace = self._own_trace = Trace(Path(trace), header)
             except OSError as error:
                 raise InputError(f"cannot be written: {error.strerror}", str(trace)) from None
-        self.kernel = Kernel(seed, trace=trace, epoch_us=epoch_us, replay=replay)
+        self.kernel = Kernel(seed, trace=trace, epoch_us=epoch_us, replay=replay, fast=FastPaths.of(fast))
         self.kernel.after_slice = OF_THIS_PROCESS.look
         if plan.latency_us is not None:
             low, high = plan.latency_us

@@ -17,6 +17,7 @@ from sim.check import Checker, Condition, Expectation, Matter, Verdict, World, b
 from sim.errors import InputError
 from sim.ident import NAMES
 from sim.kernel import DEFAULT_EPOCH_US, Operation, Trace
+from sim.kernel.fast import FastPaths
 from sim.report import BUCKET_US, Timeline
 from sim.scenario.plan.plan import Plan
 from sim.units import SECOND
@@ -150,10 +151,12 @@ async def run_plan(
     picture: bool = True,
     prepare: Callable[[Cluster], object] | None = None,
     outside: Outside | None = None,
+    fast: bool | FastPaths = True,
 ) -> Result:
     """Run a plan as fast as possible.  `watch(cluster)` is an async function run beside it (progress); without a
     picture the timeline stays empty.  `prepare(cluster)` is called when the cluster is there and no time has passed.
-    outside: what came while the plan was served; it is run as it was then, to the plan's end."""
+    outside: what came while the plan was served; it is run as it was then, to the plan's end.
+    fast: the fast paths to take; the result is the same with all, some or none of them."""
     seed = plan.seed if seed is None else seed
     expectations = expectations_of(plan, alone=outside is None and prepare is None)
     trace = Trace(trace_file, header_of(plan, seed))
@@ -161,7 +164,7 @@ async def run_plan(
     try:
         with no_collection():
             checker = Checker(World(names, zones_of(plan)), expectations)
-            return await _run(plan, seed, trace, checker, watch, picture, prepare, outside)
+            return await _run(plan, seed, trace, checker, watch, picture, prepare, outside, fast)
     finally:
         trace.close()
 
@@ -175,6 +178,7 @@ async def _run(
     picture: bool,
     prepare: Callable[[Cluster], object] | None,
     outside: Outside | None,
+    fast: bool | FastPaths,
 ) -> Result:
     """The run itself, in a frame of its own: once it has returned nobody holds its cluster.
 
@@ -185,7 +189,9 @@ async def _run(
     epoch_us, operations, served_sha256 = outside or (DEFAULT_EPOCH_US, None, "")
     timeline = Timeline(NAMES[plan.cluster.naming])
     async with (
-        Cluster(plan.cluster, seed=seed, trace=trace, epoch_us=epoch_us, replay=operations) as cluster,
+        Cluster(
+            plan.cluster, seed=seed, trace=trace, epoch_us=epoch_us, replay=operations, fast=fast
+        ) as cluster,
         trio.open_nursery() as beside,
     ):
         cluster.kernel.slice_s = SLICE_S

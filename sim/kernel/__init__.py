@@ -3,11 +3,12 @@
 from sim.kernel.actor import Actor, ActorExit, Clock, Context, State, Supervisor
 from sim.kernel.blocks import MARK, Blocks, DamageError, block
 from sim.kernel.gate import Gate, Journal, NotKeptError, Operation, unheard
-from sim.kernel.kernel import DEFAULT_EPOCH_US, NEVER_US, Kernel, KernelTask
+from sim.kernel.kernel import DEFAULT_EPOCH_US, NEVER_US, Kernel
 from sim.kernel.network import Link, Network, Rule
 from sim.kernel.standstill import DeadlockError, LivelockError
 from sim.kernel.streams import stream
 from sim.kernel.sync import TIMED_OUT, Future, Mailbox
+from sim.kernel.tasks import KernelTask
 from sim.kernel.timer import Timer
 from sim.kernel.trace.files import CutError, Decoder, Record, TraceError, read, read_header
 from sim.kernel.trace.records import Kind, Trace

@@ -29,9 +29,10 @@ from typing import Any
 import trio
 
 from sim.kernel.causes import Standing
-from sim.kernel.kernel import Kernel, KernelTask
+from sim.kernel.kernel import Kernel
 from sim.kernel.streams import Sparing
 from sim.kernel.sync import Future, Mailbox
+from sim.kernel.tasks import KernelTask
 from sim.kernel.timer import Timer
 from sim.kernel.trace.records import Kind, Values
 from sim.units import format_duration

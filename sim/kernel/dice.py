@@ -23,6 +23,11 @@ def mix(state: Word) -> Word:
     return mixed ^ (mixed >> 31)  # type: ignore[no-any-return]
 
 
+def keyed(key: int, at_us: int) -> int:
+    """64 random bits for what happens at an instant to what has this key, however often anything was drawn before."""
+    return mix((key + at_us * GAMMA) & MASK)
+
+
 class Dice:
     """Uniform draws from a 64-bit seed."""
 

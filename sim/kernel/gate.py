@@ -99,7 +99,7 @@ class Gate:
         """Apply what waits (called by the driver, between two units of work)."""
         while self.replaying_at(self._kernel.steps):
             operation = self.replay.popleft()
-            self._kernel.now_us = max(self._kernel.now_us, operation.at_us)
+            self._kernel.move_to(max(self._kernel.now_us, operation.at_us))
             self._do(operation.name, operation.payload, unheard)
         while self.inbox:
             name, payload, done = self.inbox.popleft()
@@ -107,7 +107,7 @@ class Gate:
 
     def _do(self, name: str, payload: Any, done: Callable[[Any], None]) -> None:
         kernel = self._kernel
-        kernel.now_us = kernel.outside_now_us()
+        kernel.move_to(kernel.outside_now_us())
         handler = self._handlers[name]
         try:
             self.journal.append(Operation(kernel.steps, kernel.now_us, name, payload))

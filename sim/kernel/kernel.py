@@ -1,6 +1,6 @@
 """Virtual time inside an ordinary Trio run on the real clock.
 
-Three kinds of work in one total order (virtual time, sequence number):
+Three kinds of work in one total order (virtual time, the instant at which it was planned, sequence number):
 - callbacks, `call_at(at_us, fn, arg)`: plain functions, the hot path;
 - tasks: Trio tasks of actors that block only in kernel primitives.  The kernel owns the ready queue and lets
   one of them run at a time, so Trio's own scheduling order has nothing to reorder; cancellation is delivered
@@ -22,17 +22,20 @@ from collections.abc import Awaitable, Callable
 from heapq import heapify, heappop, heappush
 from random import Random
 from time import perf_counter
-from typing import Any, Final, Protocol
+from typing import Any
 
 import outcome
 import trio
 from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
 
 from sim.kernel.causes import Standing
+from sim.kernel.fast import FAST, FastPaths
 from sim.kernel.gate import Gate, Operation
 from sim.kernel.network import Network
+from sim.kernel.order import LAST, LATER, ORDER_BITS, Beat, order_as_of
 from sim.kernel.standstill import DeadlockError, Livelock, LivelockError, describe_waits
 from sim.kernel.streams import stream
+from sim.kernel.tasks import CANCELLED, Entry, KernelTask, Passes, Ticket
 from sim.kernel.timer import Timer, fire
 from sim.kernel.trace.records import Kind, Trace, Values
 
@@ -43,61 +46,12 @@ LOOK = 15  # after each unit of work whose number has these bits the clock is lo
 DEFAULT_EPOCH_US = 1_767_225_600_000_000
 
 
-def _nothing(_: int) -> None:
+def _nothing(until_us: int, order: int) -> None:
     """No work in bulk is there."""
 
 
-class KernelTask:
-    """One Trio task under the kernel's order.  `owner` decides whether it may run now (see `Context`)."""
-
-    __slots__ = ("cause", "gen", "ident", "name", "owner", "scope", "trio_task", "why")
-
-    def __init__(self, ident: int, name: str, owner: Any) -> None:
-        self.ident = ident
-        self.name = name
-        self.owner = owner
-        self.scope = trio.CancelScope()
-        self.trio_task: trio.lowlevel.Task | None = None
-        self.gen = 0
-        self.cause = 0
-        self.why: str = "start"
-
-
-class Beat(Protocol):
-    """Something that happens again and again, by the thousand (`Kernel.beat_at`).
-
-    cause: what each is caused by; order: negative, its own, its place among beats of one instant, which come before calls
-    """
-
-    cause: int
-    order: int
-
-    def beat(self, at_us: int) -> int:
-        """It happens now: when the next time, 0 for not again."""
-        ...
-
-
-Ticket = tuple[KernelTask, int]
-Entry = tuple[KernelTask, Any]  # a task's turn, and what it is released with
 # A callback: when, in which order, what, with what, caused by what.  None: `beat` of what stands in the next place.
 Call = tuple[int, int, Callable[[Any], None] | None, Any, int]
-
-
-class _Cancelled:
-    """Released with this, a task asks Trio for the cancellation."""
-
-
-CANCELLED: Final = _Cancelled()
-
-
-class _Passes(trio.abc.Instrument):
-    """Sees at each pass of Trio's loop how many tasks beside the driver go on."""
-
-    def __init__(self) -> None:
-        self.others = 0
-
-    def before_io_wait(self, timeout: float) -> None:
-        self.others = trio.lowlevel.current_statistics().tasks_runnable - 1
 
 
 class Kernel:
@@ -111,8 +65,10 @@ class Kernel:
         epoch_us: int = DEFAULT_EPOCH_US,
         slice_s: float = 0.002,
         replay: list[Operation] | None = None,
+        fast: FastPaths = FAST,
     ) -> None:
         self.seed = seed
+        self.fast = fast
         self.epoch_us = epoch_us
         self.now_us = 0
         self.cause = 0
@@ -132,12 +88,13 @@ class Kernel:
         self._held: dict[int, KernelTask] = {}  # those whose turn their owners put off
         self._carrier: KernelTask | None = None  # the parked task that does the driver's work
         self._carrier_gen = 0
-        self._seq = 0
-        self._beats = -NEVER_US  # the last number given to a beat
-        # Work that is done in one piece with all that comes before the next call: when the first of it is due, and what
-        # does all of it up to a time (it counts `steps`, and sets the next time).
-        self.bulk_us = NEVER_US
-        self.bulk: Callable[[int], None] = _nothing
+        self._seq = 0  # the order of the call planned last: see `order_of`
+        self.order = 0  # of the call that runs now, or ran last, among those of its instant
+        self._as_of = 0  # the number of the last call of `call_as_of`
+        # Work that is done in one piece with all that comes before the next call: when the first of it is due and in which
+        # order, and what does all of it up to a time and an order (it counts `steps`, and sets the next time).
+        self.bulk_us, self.bulk_order = NEVER_US, 0
+        self.bulk: Callable[[int, int], None] = _nothing
         self._instant_step = 0  # units of work done when time came to now
         self._slice_limit_us = self._slice_quota = self._slice_done = 0
         self._slice_ends, self._slice_over = 0.0, True
@@ -151,7 +108,7 @@ class Kernel:
         self._wakeup: trio.Event | None = None
         self._goals: list[trio.Event] = []
         self._livelock = Livelock()
-        self._passes = _Passes()
+        self._passes = Passes()
 
     # --- for code inside the simulation -------------------------------------------------------------------
 
@@ -192,13 +149,26 @@ class Kernel:
     def call_later(self, delay_us: int, fn: Callable[[Any], None], arg: Any = None) -> None:
         self.call_at(self.now_us + delay_us, fn, arg)
 
-    def beat_order(self) -> int:
-        """The place of a new beat among those of one instant."""
-        self._beats += 1
-        return self._beats
+    def call_as_of(self, planned_us: int, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> None:
+        """As `call_at`, in the order of a call that was planned at an earlier or later instant than now."""
+        self._as_of = number = (self._as_of + 1) % LATER
+        self.call_in(order_as_of(planned_us, number), at_us, fn, arg)
+
+    def next_order(self) -> int:
+        """The order of a call that is planned now, for `call_in`."""
+        self._seq = seq = self._seq + 1
+        return seq
+
+    def call_in(self, order: int, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> None:
+        """As `call_at`, of a call that was given its order before (`next_order`)."""
+        call = max(at_us, self.now_us), order, fn, arg, self.cause
+        if at_us < self._near_us:
+            heappush(self._heap, call)
+        else:
+            self._put_off(call)
 
     def beat_at(self, at_us: int, beat: Beat) -> None:
-        """As `call_at`, of `beat.beat`, but before calls of that instant."""
+        """As `call_at`, of `beat.beat`, in the order that the beat has."""
         seq = beat.order
         later = self._later.get(at_us >> SPAN_BITS)  # as `_put_off`, mostly; no span that has begun is there
         if later is not None:
@@ -468,7 +438,7 @@ class Kernel:
         """Nothing more is due up to the limit: time stands there, and whoever waited for it goes on."""
         if limit_us >= self._until_us and not self.gate.replaying_at(self.steps):
             if self._until_us < NEVER_US:
-                self.now_us = max(self.now_us, self._until_us)
+                self.move_to(max(self.now_us, self._until_us))
             goals, self._goals = self._goals, []
             for goal in goals:
                 goal.set()
@@ -532,18 +502,24 @@ class Kernel:
                     continue
                 self.steps += 1
             else:
-                if not heap or heap[0][0] > limit_us or heap[0][0] >= self.bulk_us:
+                if (
+                    not heap
+                    or heap[0][0] > limit_us
+                    or (heap[0][0] >= self.bulk_us and (self.bulk_us, self.bulk_order) < heap[0][:2])
+                ):
                     if not self._go_on_in_bulk(limit_us):
                         break
                     done += 1
                     self._slice_over = perf_counter() > self._slice_ends
                     continue
-                at_us, _, fn, arg, cause = heappop(heap)
+                at_us, self.order, fn, arg, cause = heappop(heap)
                 if not heap:
                     self._open_span()
                 if at_us != self.now_us:
                     self.now_us = at_us
                     self._instant_step = self.steps
+                    if self._seq < at_us << ORDER_BITS:
+                        self._seq = at_us << ORDER_BITS
                 self.steps += 1
                 if fn is not None:
                     self.cause = cause
@@ -564,11 +540,22 @@ class Kernel:
 
     def _go_on_in_bulk(self, limit_us: int) -> bool:
         """Do what is due in bulk before the next call, which it may move forward; False if nothing is."""
-        until_us = min(self._heap[0][0] if self._heap else NEVER_US, limit_us)
-        if self.bulk_us > until_us:
+        until_us, order = self._heap[0][:2] if self._heap else (NEVER_US, 0)
+        if until_us > limit_us:
+            until_us, order = limit_us, LAST
+        if (self.bulk_us, self.bulk_order) >= (until_us, order):
             return False
-        self.bulk(min(until_us, self.bulk_us + (1 << SPAN_BITS)))
+        far_us = self.bulk_us + (1 << SPAN_BITS)
+        if until_us > far_us:
+            until_us, order = far_us, LAST
+        self.bulk(until_us, order)
         return True
+
+    def move_to(self, at_us: int) -> None:
+        """Time moves to an instant; what is planned from here on has the order of that."""
+        self.now_us = at_us
+        if self._seq < at_us << ORDER_BITS:
+            self._seq = at_us << ORDER_BITS
 
     def _release(self, entry: Entry) -> None:
         """Let a task go on; it, or whoever follows it, gives way to the driver at the end of the slice."""

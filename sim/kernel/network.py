@@ -2,10 +2,11 @@
 
 A `Link` is one direction between two named hosts.  Rules (a partition, a slow path) name two groups of
 hosts and apply to links as they are made and as rules come and go; the last rule that speaks of a property
-wins, a cut by any rule cuts.  Latencies are uniform in [low, high] microseconds and drawn from a stream per
-link, so that traffic on one link never moves another's draws.
+wins, a cut by any rule cuts.  Latencies are uniform in [low, high) microseconds.  One draw of 64 bits (a lot) serves a whole
+request: it is keyed by the link that the request takes and the instant at which it is sent, and gives the delay of the
+request, that of its reply and the storage's latency.  Messages that are sent over a link at one instant travel together.
 
-Holds: a link's draws depend on the seed, its two names and how many it made, nothing else; removing a rule
+Holds: a link's draws depend on the seed, its two names and the instant, nothing else; removing a rule
 restores what the link was without it.
 """
 
@@ -13,9 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import InitVar, dataclass, field
+from enum import IntEnum
 
 from sim.kernel.causes import Standing
-from sim.kernel.streams import Sparing
+from sim.kernel.dice import GAMMA, MASK, Dice, mix
+from sim.kernel.streams import key_of
 
 # One-way delay of a data-centre network: published medians are 0.1 to 0.5 ms within and up to 1 ms between
 # zones; the timing cases in the tests allow requests 20 ms and watch delivery 50 ms.
@@ -23,6 +26,16 @@ DEFAULT_LOW_US = 200
 DEFAULT_HIGH_US = 800
 # A lost segment of an established TCP connection is sent again after the minimum RTO (Linux: 200 ms).
 RETRANSMIT_US = 200_000
+
+
+class Purpose(IntEnum):
+    """What a request is for, as far as its draw depends on it."""
+
+    ANY = 0
+    ELECTION = 1
+    NODE_REPORT = 2
+    POD_STATUS = 3
+    EVENT = 4
 
 
 @dataclass(slots=True)
@@ -65,7 +78,7 @@ class Rule:
 class Link:
     """One direction between two hosts.
 
-    `listeners` are called before and after it is cut or healed, and when the source's process stands still or goes on, or
+    `listeners` are called before its delays change, before and after it is cut or healed, and when the source's process stands still or goes on, or
     is an API server that dies.
     own: a line of theirs beside the network, of which only rules speak that name both
     duplication: the share of requests that arrive twice; duplicated_by: the record of the rule that says so
@@ -82,31 +95,43 @@ class Link:
     own: bool = False
     seed: InitVar[int] = 0
     listeners: list[Callable[[], None]] = field(default_factory=list)
-    draws: Sparing = field(init=False)
+    key: int = field(init=False)
 
     def __post_init__(self, seed: int) -> None:
-        self.draws = Sparing(seed, f"link/{self.source}>{self.target}")
+        self.key = key_of(seed, f"link/{self.source}>{self.target}")
 
     @property
     def clear(self) -> bool:
         """Whether it is up and carries everything as fast as by default."""
         return self.up and not self.loss and (self.low_us, self.high_us) == (DEFAULT_LOW_US, DEFAULT_HIGH_US)
 
-    def delay_us(self) -> int:
-        """Draw the delay of one segment of an established connection: loss shows as retransmission."""
-        low, draws = self.low_us, self.draws
-        drawn = (draws.ahead or draws.more()).pop()  # as `random`, which is one call more
-        delay = low + int((self.high_us - low) * drawn)
+    @property
+    def steady(self) -> bool:
+        """True if what is sent is neither lost nor doubled."""
+        return not self.loss and not self.duplication
+
+    def lot(self, at_us: int, purpose: int = 0) -> int:
+        """The 64 random bits of what is sent at an instant: `delay_us` takes the lowest 16, that of its reply the next 16,
+        the storage's latency the 16 after these, and `duplicates` the uppermost.
+
+        purpose: keeps calls that may be coalesced apart from others that are sent at the same instant (`Purpose`)
+        """
+        return mix((self.key + at_us * GAMMA + (purpose << 56)) & MASK)
+
+    def delay_us(self, lot: int) -> int:
+        """The delay of one segment of an established connection: loss shows as retransmission."""
+        low = self.low_us
+        delay = low + ((lot & 0xFFFF) * (self.high_us - low) >> 16)
         if self.loss:
-            again = RETRANSMIT_US
-            while self.draws.random() < self.loss and again < 60_000_000:
+            again, dice = RETRANSMIT_US, Dice(lot ^ self.key)
+            while dice.below(1 << 32) < self.loss * (1 << 32) and again < 60_000_000:
                 delay += again
                 again *= 2
         return delay
 
-    def duplicates(self) -> bool:
-        """Draw whether a request arrives twice."""
-        return self.draws.random() < self.duplication
+    def duplicates(self, lot: int) -> bool:
+        """Whether a request arrives twice."""
+        return (lot >> 48 & 0xFFFF) < self.duplication * (1 << 16)
 
 
 class Network:
@@ -172,7 +197,7 @@ class Network:
                 if rule.duplication is not None:
                     twice, by = rule.duplication, rule.record
         changed = up != link.up
-        if changed:
+        if changed or (low, high, loss) != (link.low_us, link.high_us, link.loss):
             for listener in link.listeners:
                 listener()
         link.up, link.low_us, link.high_us, link.loss = up, low, high, loss

@@ -11,6 +11,8 @@ import hashlib
 import random
 from array import array
 
+from sim.kernel.dice import MASK
+
 AHEAD_MIN = 32  # draws held by who draws rarely; a quarter of those drawn so far, if that is more,
 AHEAD_MAX = 256  # until that would take as much as a generator
 
@@ -22,6 +24,11 @@ def _seed_of(seed: int, name: str) -> int:
 def stream(seed: int, name: str) -> random.Random:
     """A generator of its own for `name` (e.g. "node-17#1/probes") in the run with this seed."""
     return random.Random(_seed_of(seed, name))
+
+
+def key_of(seed: int, name: str) -> int:
+    """A key of `name` for draws that depend on nothing but their purpose (`dice.keyed`)."""
+    return _seed_of(seed, name) & MASK
 
 
 class Sparing:

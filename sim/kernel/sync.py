@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from sim.kernel.actor import Context
-    from sim.kernel.kernel import Ticket
+    from sim.kernel.tasks import Ticket
 
 
 class _TimedOut:

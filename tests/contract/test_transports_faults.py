@@ -315,7 +315,8 @@ async def test_without_a_lane_every_heartbeat_is_an_ordinary_request() -> None:
 
         async def job(client: Client) -> None:
             rhythm = Rhythm(100_000, 0, 1)
-            beat = client.heartbeat("leases", "default", "a", ("spec", "renewTime"), rhythm, missed_one)
+            where = ("leases", "default", "a", ("spec", "renewTime"))
+            beat = client.heartbeat(*where, rhythm, missed_one, lambda _: pytest.fail("no lane was open"))
             beat.schedule()
             await client.ctx.sleep_us(200_000)
 

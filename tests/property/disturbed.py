@@ -1,17 +1,13 @@
-"""Faults put at chosen instants beside what a small cluster does: for tests that compare short ways with long ones."""
+"""Faults put at chosen instants beside what a small cluster does: for tests that compare fast paths with the ordinary ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import strategies as st
 
 from sim.app.cluster import Cluster, plain_nodes
-from sim.client.fast.read_modify_write import Exchange
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import MS, SECOND
 
@@ -75,44 +71,3 @@ async def disturb(cluster: Cluster, chosen: Steps, times_us: list[int]) -> None:
                 cluster.request(begins[1], *where, NODE.name, body=begins[2], content_type=kind)
         else:
             cluster.faults.impose(str(number), *begins)
-
-
-@contextmanager
-def step_by_step() -> Iterator[None]:
-    """Exchanges go on call by call from their begin."""
-    begin = Exchange.exchange
-
-    def planned(self: Exchange, *legs: Any) -> bool:
-        begun = begin(self, *legs)
-        if begun:
-            self.plan()
-        return begun
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Exchange, "exchange", planned)
-        yield
-
-
-@contextmanager
-def ties() -> Iterator[list[int]]:
-    """When an exchange's write arrives in one microsecond with something else: which of them is first is left open."""
-    found: list[int] = []
-    commit = Exchange._commit
-
-    def watched(self: Exchange, number: int) -> None:
-        kernel = self._kernel
-        if number == self._number and kernel._heap and kernel._heap[0][0] == kernel.now_us:
-            found.append(kernel.now_us)
-        commit(self, number)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Exchange, "_commit", watched)
-        yield found
-
-
-@contextmanager
-def no_exchanges() -> Iterator[None]:
-    """Each call is one of its own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Exchange, "exchange", lambda *_: False)
-        yield

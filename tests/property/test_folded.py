@@ -1,24 +1,28 @@
-"""A cluster whose nodes and leaders use the servers' short ways, and one without these, are the same to everybody.
-
-Likewise one in which reports are exchanges of one event, and one in which each goes on step by step.
-"""
+"""A cluster whose reads and writes are coalesced, and one in which each is a call of its own, give the same trace."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import trio
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 
 from sim.api.store import Beaten, Change
 from sim.app.cluster import Cluster
+from sim.kernel.fast import FAST, FastPaths
 from sim.units import SECOND
-from tests.property.disturbed import FAULTS, PLAN, Steps, disturb, no_exchanges, step_by_step, steps, ties
+from tests.property.disturbed import FAULTS, PLAN, Steps, disturb, steps
 
 END_US = 110 * SECOND
+SINGLE_CALLS = replace(FAST, read_writes=False)
+REQUESTS = replace(FAST, calls=False)
 # Reports, and renewals of a leader.
 STEPS = steps(8, FAULTS)
 
 
 class Reports:
+    """When the node reported heartbeat times alone, and when leaders renewed their leases."""
+
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.times_us: list[int] = []
@@ -32,45 +36,44 @@ class Reports:
         self.leaders_us.append(change.at_us)
 
 
-async def history(chosen: Steps, times_us: list[int], folded: bool) -> tuple[str, Reports]:
-    async with Cluster(PLAN, seed=3) as cluster:
+async def history(chosen: Steps, times_us: list[int], fast: FastPaths) -> tuple[str, int, Reports]:
+    """The hash of the trace, the number of kernel events, and what was reported."""
+    async with Cluster(PLAN, seed=3, fast=fast) as cluster:
         reports = Reports(cluster)
         cluster.observe(reports.see, ["nodes"])
         cluster.observe(reports.see_leader, [f"leases/{cluster.names.system_namespace}"])
-        if not folded:
-            for server in cluster.api_servers.values():
-                server.short_way = lambda _: None  # type: ignore[method-assign]
         await disturb(cluster, chosen, times_us)
         await cluster.run_until(END_US)
-        return cluster.kernel.trace.sha256(), reports
+        return cluster.kernel.trace.sha256(), cluster.kernel.steps, reports
 
 
-def quiet() -> Reports:
-    """What is written of the undisturbed node and leaders."""
-    return trio.run(history, [], [], True)[1]
-
-
-QUIET = quiet()
-TIMES_US = [*QUIET.times_us, *QUIET.leaders_us[10:16]]
+QUIET = trio.run(history, [], [], FAST)
+TIMES_US = [*QUIET[2].times_us, *QUIET[2].leaders_us[10:16]]
 
 
 def test_an_undisturbed_node_reports_heartbeat_times_alone() -> None:
-    assert len(QUIET.times_us) == 3
+    assert len(QUIET[2].times_us) == 3
 
 
-@settings(max_examples=25, deadline=None)
+def test_a_coalesced_read_and_write_saves_kernel_events() -> None:
+    single, requests = (trio.run(history, [], [], fast) for fast in (SINGLE_CALLS, REQUESTS))
+    assert QUIET[0] == single[0] == requests[0]
+    # of four messages all but one; the replies to other quiet calls were no events before
+    assert single[1] - QUIET[1] >= 2 * (len(QUIET[2].times_us) + len(QUIET[2].leaders_us[10:]))
+
+
+@settings(max_examples=15, deadline=None)
 @given(STEPS)
-def test_short_ways_of_reports_change_nothing_that_anybody_can_see(chosen: Steps) -> None:
-    with no_exchanges():
-        short = trio.run(history, chosen, TIMES_US, True)[0]
-    assert short == trio.run(history, chosen, TIMES_US, False)[0]
+def test_calls_without_requests_give_the_same_trace(chosen: Steps) -> None:
+    assert (
+        trio.run(history, chosen, TIMES_US, SINGLE_CALLS)[0]
+        == trio.run(history, chosen, TIMES_US, REQUESTS)[0]
+    )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(STEPS)
-def test_an_exchange_changes_nothing_that_anybody_can_see(chosen: Steps) -> None:
-    with ties() as open_order:
-        in_one = trio.run(history, chosen, TIMES_US, True)[0]
-    assume(not open_order)
-    with step_by_step():
-        assert trio.run(history, chosen, TIMES_US, True)[0] == in_one
+def test_coalesced_reads_and_writes_give_the_same_trace(chosen: Steps) -> None:
+    assert (
+        trio.run(history, chosen, TIMES_US, FAST)[0] == trio.run(history, chosen, TIMES_US, SINGLE_CALLS)[0]
+    )

@@ -1,18 +1,18 @@
-"""A cluster whose node agents use the servers' short ways for what they say of pods, and one without, are the same."""
+"""A cluster whose node agents read and write pods and events without requests, and one with requests, give one trace."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import trio
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 
-from actors.apiserver.fast.coalesced_pod_calls import EventWay, PodWay
 from sim.api.store import Change
-from sim.api.types import Request
 from sim.app.cluster import Cluster
+from sim.kernel.fast import FAST, FastPaths
 from sim.units import SECOND
-from tests.property.disturbed import FAULTS, PLAN, Steps, disturb, no_exchanges, step_by_step, steps, ties
+from tests.property.disturbed import FAULTS, PLAN, Steps, disturb, steps
 
 APPLY_US, END_US = 15 * SECOND, 100 * SECOND
 POD = {
@@ -25,8 +25,9 @@ DEPLOYMENT = {
     "metadata": {"name": "web", "namespace": "default"},
     "spec": {"replicas": 6, "selector": {"matchLabels": {"app": "web"}}, "template": POD},
 }
-STEPS = steps(60, [fault for fault in FAULTS if fault[0] != "admin"])
-WAYS = (PodWay, EventWay)
+STEPS = steps(60, FAULTS)
+SINGLE_CALLS = replace(FAST, read_writes=False)
+REQUESTS = replace(FAST, calls=False)
 
 
 class AtOnce(dict[Any, None]):
@@ -37,18 +38,16 @@ class AtOnce(dict[Any, None]):
 
 
 async def history(
-    chosen: Steps, times_us: list[int], short: bool, put_off: bool = True
+    chosen: Steps, times_us: list[int], fast: FastPaths, put_off: bool = True
 ) -> tuple[str, list[int], int, int]:
-    async with Cluster(PLAN, seed=3) as cluster:
+    """The hash of the trace, when pods and events were written, requests by templates, kernel events."""
+    async with Cluster(PLAN, seed=3, fast=fast) as cluster:
         seen: list[int] = []
 
         def see(change: Change) -> None:
             seen.append(change.at_us)
 
         cluster.observe(see, ["pods", "events"])
-        if not short:
-            for server in cluster.api_servers.values():
-                _close(server)
         await cluster.run_until(APPLY_US)
         if not put_off:
             cluster.kernel.standing.put_off = AtOnce()
@@ -60,43 +59,32 @@ async def history(
         return cluster.kernel.trace.sha256(), seen, followed, cluster.kernel.steps
 
 
-def _close(server: Any) -> None:
-    offer = server.short_way
-
-    def others(request: Request) -> Any:
-        way = offer(request)
-        return None if isinstance(way, WAYS) else way
-
-    server.short_way = others
+TIMES_US = [at_us for at_us in trio.run(history, [], [], FAST)[1] if at_us > APPLY_US]
 
 
-TIMES_US = [at_us for at_us in trio.run(history, [], [], True)[1] if at_us > APPLY_US]
-
-
-def test_an_agent_that_need_not_wait_goes_a_short_way() -> None:
+def test_an_agent_with_tokens_reads_and_writes_without_requests() -> None:
     assert len(TIMES_US) >= 6 * 8
-    assert trio.run(history, [], [], False)[2] - trio.run(history, [], [], True)[2] >= 2 * 6
+    assert trio.run(history, [], [], REQUESTS)[2] - trio.run(history, [], [], FAST)[2] >= 2 * 6
 
 
-def test_a_reply_that_nobody_waits_for_is_no_event_of_the_kernel() -> None:
-    told, put_off = (trio.run(history, [], [], True, each) for each in (False, True))
-    assert told[:3] == put_off[:3]
+def test_a_reply_that_changes_nothing_is_no_kernel_event() -> None:
+    told, put_off = (trio.run(history, [], [], FAST, each) for each in (False, True))
+    assert told[0] == put_off[0]
     assert told[3] - put_off[3] >= 6
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(STEPS)
-def test_short_ways_for_pods_change_nothing_that_anybody_can_see(chosen: Steps) -> None:
-    with no_exchanges():
-        short = trio.run(history, chosen, TIMES_US, True)[0]
-        assert short == trio.run(history, chosen, TIMES_US, False)[0]
+def test_calls_about_pods_without_requests_give_the_same_trace(chosen: Steps) -> None:
+    assert (
+        trio.run(history, chosen, TIMES_US, SINGLE_CALLS)[0]
+        == trio.run(history, chosen, TIMES_US, REQUESTS)[0]
+    )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(STEPS)
-def test_exchanges_about_pods_change_nothing_that_anybody_can_see(chosen: Steps) -> None:
-    with ties() as open_order:
-        in_one = trio.run(history, chosen, TIMES_US, True)[0]
-    assume(not open_order)
-    with step_by_step():
-        assert trio.run(history, chosen, TIMES_US, True)[0] == in_one
+def test_coalesced_calls_about_pods_give_the_same_trace(chosen: Steps) -> None:
+    assert (
+        trio.run(history, chosen, TIMES_US, FAST)[0] == trio.run(history, chosen, TIMES_US, SINGLE_CALLS)[0]
+    )

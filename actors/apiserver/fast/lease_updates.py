@@ -44,6 +44,14 @@ def offer_lane(server: ApiServer, request: Request, path: tuple[str, ...]) -> La
     return Lane(server, request, resource, path)
 
 
+def find_open_lane(server: ApiServer, request: Request, path: tuple[str, ...]) -> Lane | None:
+    """The lane by which the request's client can renew now; None if there is none, or it is not open."""
+    if request.resource != "leases" or path != RENEWAL or server.bounded:
+        return None
+    lane = server.lanes.get(server.scheme.key("leases", request.namespace, request.name))
+    return lane if lane is not None and lane.is_open(request) else None
+
+
 class Lane:
     """What `ApiServer.lane` hands out.  `last`: the object as this lane's client wrote it last.
 
@@ -127,6 +135,26 @@ class Lane:
         if done is not None:
             server.flown += 1
         return done
+
+    @property
+    def latency_us(self) -> tuple[int, int]:
+        """Between which bounds the storage takes for a write."""
+        return self._storage.write_us
+
+    def is_open(self, request: Request) -> bool:
+        """True if the next renewal by the request's client is known to pass everything, until something moves."""
+        server, mine = self.server, self._request
+        ctx, item = server.ctx, self.last
+        if ctx is None or ctx.state is not State.RUNNING or server.busy or not server.prompt or item is None:
+            return False
+        if request.user != mine.user or request.manager != mine.manager or ctx.clock.drift_ppm:
+            return False
+        if server.authorizer.refuse(request.user, request) is not None:
+            return False
+        if self.line is None and self._line_of(item) is None:
+            return False
+        self.ahead_us = ctx.wall_us() - self._kernel.now_us
+        return True
 
     def beat(self, value: int, at_us: int) -> Item | None:
         """As `write`, for who has written and knows that no process, link or clock has changed its state since."""

@@ -88,7 +88,8 @@ class Reach:
         elif link.clear:
             then()
         else:
-            self._ctx.kernel.call_later(link.delay_us(), self._arrive, (link, wanted, then))
+            kernel = self._ctx.kernel
+            kernel.call_later(link.delay_us(link.lot(kernel.now_us)), self._arrive, (link, wanted, then))
 
     def _arrive(self, crossing: _Crossing) -> None:
         link, _, then = crossing

@@ -1,16 +1,15 @@
-"""When a CronJob's runs are due, what it does about them, and what it keeps.
+"""Decisions of the CronJob controller: which run is due, when to sync next, what to keep.  Pure.
 
-Turns a CronJob and the time into the run to start, if any, and the wait until the next look;
-finished Jobs into those beyond the limits of history.
+Turns a CronJob and the time into the run to start, if any, and the delay until the next sync;
+finished Jobs into those beyond the history limits.
 
-Holds: of many missed runs one is started, the most recent.
-Quirk: which one that is, is worked out as if all runs were as far apart as the first two missed
-ones.
+Holds: of several missed runs only the most recent one is started.
+Quirk: the most recent run is computed as if all runs had the distance of the first two missed ones.
 
 Mirrors  kubernetes v1.25 pkg/controller/cronjob/{utils.go,cronjob_controllerv2.go}.
-Differs  the controller's own zone is UTC; while the wait would be over already (uneven schedules,
-         of whose last run the guess falls short) upstream looks again and again, telling the same
-         each time; here the next look is when the guess moves on or a run is due.
+Differs  the controller's own time zone is UTC. With uneven schedules the computed run can be too
+         early, so that the delay is over already: upstream then syncs in a tight loop with the same
+         result; here the next sync is when the computed run changes or a run is due.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ TOO_CLOSE = "time difference between two schedules less than 1 second"
 
 
 def schedule_text(cron_job: Obj) -> str:
-    """The schedule with its zone; a zone in the schedule's own text wins, one that is none is left
-    out.
+    """The schedule with its time zone; a zone in the schedule's text wins, an invalid one is
+    ignored.
     """
     spec = spec_of(cron_job)
     schedule, zone = str(spec.get("schedule", "")), spec.get("timeZone")
@@ -48,14 +47,14 @@ def schedule_text(cron_job: Obj) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """The most recent run that was due (None: none was), and how many were, about."""
+    """The most recent missed run (None if there is none) and the approximate number of missed runs."""
 
     at_s: int | None = None
     count: int = 0
 
 
 def most_recent(earliest_s: int, wall_us: int, schedule: Schedule) -> Missed:
-    """Of the runs due after `earliest_s`; ScheduleError if the schedule has no sense."""
+    """The missed runs after `earliest_s`; ScheduleError if the schedule makes no sense."""
     now_s = wall_us // SECOND
     first = schedule.next_s(earliest_s)
     second = None if first is None else schedule.next_s(first)
@@ -70,7 +69,7 @@ def most_recent(earliest_s: int, wall_us: int, schedule: Schedule) -> Missed:
 
 
 def _since_s(cron_job: Obj) -> int:
-    """The last run, or the creation."""
+    """The time of the last run, or of the creation."""
     text = status_of(cron_job).get("lastScheduleTime") or cron_job["metadata"]["creationTimestamp"]
     return int(parse_time(text) // SECOND)
 
@@ -85,12 +84,13 @@ def due(cron_job: Obj, wall_us: int, schedule: Schedule) -> Missed:
 
 
 def is_too_late(cron_job: Obj, at_s: int, wall_us: int) -> bool:
+    """True if the run's starting deadline is over."""
     deadline = spec_of(cron_job).get("startingDeadlineSeconds")
     return deadline is not None and (at_s + deadline) * SECOND < wall_us
 
 
 def wait_us(cron_job: Obj, wall_us: int, schedule: Schedule) -> int | None:
-    """Time until the next look; None for a schedule that never comes."""
+    """Delay until the next sync; None for a schedule that never comes."""
     earliest_s = _since_s(cron_job)
     try:
         found = most_recent(earliest_s, wall_us, schedule).at_s
@@ -104,13 +104,11 @@ def wait_us(cron_job: Obj, wall_us: int, schedule: Schedule) -> int | None:
 
 
 def _moved_on_us(earliest_s: int, wall_us: int, schedule: Schedule) -> int:
-    """Time until a look may find another run, where the one after the run that was found is over as
-    well.
-    """
+    """Delay until the computed run can change, if the run after the computed one is over too."""
     now_s = wall_us // SECOND
     first_s = schedule.next_s(earliest_s)
     second_s = None if first_s is None else schedule.next_s(first_s)
-    assert first_s is not None and second_s is not None  # else nothing would have been found
+    assert first_s is not None and second_s is not None  # otherwise no run was found
     period_s = second_s - first_s
     found_next_s = first_s + ((now_s - first_s) // period_s + 1) * period_s
     due_s = schedule.next_s(now_s)
@@ -118,15 +116,17 @@ def _moved_on_us(earliest_s: int, wall_us: int, schedule: Schedule) -> int:
 
 
 def long_date(unix_s: int) -> str:
-    """As RFC 1123 writes it, with a numeric zone."""
+    """The time as in RFC 1123, with a numeric zone."""
     return format_datetime(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=unix_s))
 
 
 def job_name(cron_job: Obj, at_s: int) -> str:
+    """The name of the Job for a scheduled time."""
     return f"{cron_job['metadata']['name']}-{at_s // 60}"
 
 
 def job_from(cron_job: Obj, at_s: int, ref: Obj) -> Obj:
+    """The Job to create for a scheduled time."""
     template = spec_of(cron_job).get("jobTemplate") or {}
     meta = template.get("metadata") or {}
     kept = {part: meta[part] for part in ("labels", "annotations") if meta.get(part)}
@@ -139,9 +139,7 @@ def job_from(cron_job: Obj, at_s: int, ref: Obj) -> Obj:
 
 
 def beyond_history(cron_job: Obj, jobs: Sequence[Obj]) -> list[Obj]:
-    """Finished Jobs that are kept no longer: the oldest of those that succeeded and of those that
-    failed.
-    """
+    """Finished Jobs to delete: the oldest succeeded and the oldest failed ones beyond the limits."""
     gone: list[Obj] = []
     for kind, limit in (("Complete", "successfulJobsHistoryLimit"), ("Failed", "failedJobsHistoryLimit")):
         most = spec_of(cron_job).get(limit)

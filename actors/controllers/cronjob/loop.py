@@ -1,13 +1,13 @@
-"""CronJob loop: start a Job whenever the schedule says so.
+"""CronJob controller: starts a Job at each scheduled time.
 
-Turns CronJobs, their Jobs and the wall clock into new Jobs, deletions of old ones, and a status of
-what runs.
+Turns CronJobs, their Jobs and the wall clock into new Jobs, deletes of old ones, and a status with
+the active Jobs.
 
-Holds: one sync starts one Job at most; a Job's name tells the minute it was due, so that none is
-started twice.
+Holds: a sync starts at most one Job; a Job's name contains the minute that it was scheduled for, so
+       that no run is started twice.
 
 Mirrors  kubernetes v1.25 pkg/controller/cronjob/cronjob_controllerv2.go with CronJobTimeZone.
-Differs  the skew metric is not kept; a run that a terminating namespace refuses counts as started,
+Differs  the skew metric is not kept; a run that a terminating namespace rejects counts as started,
          but no Job without a name is listed as active.
 """
 
@@ -26,11 +26,12 @@ from sim.units import SECOND, format_time, parse_time
 
 CLIENT = "cronjob-controller"
 WORKERS = 5
-# What upstream's client says of a Job that stands in a status without its name.
+# Upstream's client error for an active Job in the status that has no name.
 NAMELESS = "resource name may not be empty"
 
 
 async def start(env: Env) -> None:
+    """Run the CronJob controller until its process ends."""
     loop = CronJobLoop(env)
     await env.informers.start_and_sync()
     for index in range(WORKERS):
@@ -38,10 +39,11 @@ async def start(env: Env) -> None:
 
 
 @dataclass(slots=True)
-class _Sync:
-    """One look at a CronJob, as it will be written.
+class _SyncState:
+    """State of one sync: the CronJob as it will be written.
 
-    wait_us: until the next one; None: when something happens.
+    dirty: True if the status has to be written
+    wait_us: delay until the next sync, None to wait for an event
     """
 
     cron_job: Obj
@@ -57,12 +59,14 @@ class _Sync:
         self.dirty = True
 
     def forget(self, uid: str) -> None:
-        """A Job runs no longer."""
+        """Remove a Job from the active ones."""
         if any(ref.get("uid") == uid for ref in self.active):
             self.set(active=[ref for ref in self.active if ref.get("uid") != uid])
 
 
 class CronJobLoop:
+    """Shell of the controller: handlers, queue, and the sync of one CronJob."""
+
     def __init__(self, env: Env) -> None:
         self.env = env
         self.client = env.client(CLIENT)
@@ -83,14 +87,15 @@ class CronJobLoop:
     def _added(self, cron_job: Obj) -> None:
         kernel = self.env.ctx.kernel
         if "lastScheduleTime" not in status_of(cron_job):
-            self._note(cron_job)
+            self._record_cause(cron_job)
         elif made := kernel.standing.made(_made_as(cron_job)):
-            kernel.cause = made  # what wrote it last is a run
+            kernel.cause = made  # the last write of the CronJob was made by a run
         self._changed(cron_job)
 
-    def _note(self, cron_job: Obj) -> None:
-        """By which record it is as it is: its runs follow from that, not from one another, whoever
-        leads.
+    def _record_cause(self, cron_job: Obj) -> None:
+        """Record the present cause as the cause of the CronJob's runs, for this and later leaders.
+
+        Runs are caused by the last change of the spec, not by the previous run.
         """
         kernel = self.env.ctx.kernel
         kernel.standing.make(_made_as(cron_job), kernel.cause)
@@ -98,7 +103,7 @@ class CronJobLoop:
     def _updated(self, old: Obj, new: Obj) -> None:
         before, spec = spec_of(old), spec_of(new)
         if before != spec:
-            self._note(new)
+            self._record_cause(new)
         if all(before.get(name) == spec.get(name) for name in ("schedule", "timeZone")):
             self._changed(new)
             return
@@ -108,7 +113,7 @@ class CronJobLoop:
             text = f"unparseable schedule for cronjob: {spec.get('schedule', '')}"
             self.recorder.event(new, "Warning", "UnParseableCronJobSchedule", text)
             return
-        # at once where the schedule never comes: the sync tells
+        # A schedule that never comes is synced at once, and the sync records the event.
         wait_us = decide.wait_us(new, self.env.ctx.wall_us(), schedule) or 0
         self.queue.add_after_us(key_of(new), wait_us)
 
@@ -130,7 +135,7 @@ class CronJobLoop:
     # --- a sync -----------------------------------------------------------------------------------
 
     async def work(self) -> None:
-        """As `run_workers`; a sync that succeeds may say when to look again."""
+        """A worker as in `run_workers`, but a sync that succeeds may return the delay to the next."""
         while True:
             key = await self.queue.get()
             error, wait_us = await self.sync(key)
@@ -150,46 +155,46 @@ class CronJobLoop:
         kernel.cause = cause
 
     async def sync(self, key: str) -> tuple[str | None, int | None]:
-        """The error if any, and the wait until the next sync."""
+        """Sync one CronJob; returns (error text or None, delay to the next sync or None)."""
         cron_job = self.cron_jobs.get(key)
         if cron_job is None:
             return None, None
         meta = cron_job["metadata"]
-        # Quirk: by the name of the owner alone, so a namesake's Jobs are taken for ours
+        # Quirk: the owner is matched by name alone, so Jobs of a former CronJob count too.
         jobs = [
             job
             for job in self.jobs.by_index("namespace", meta["namespace"])
             if (controller_of(job) or {}).get("name") == meta["name"]
         ]
-        it = _Sync(cron_job)
+        state = _SyncState(cron_job)
         wall_us = self.env.ctx.wall_us()
-        error = await self._look_at_jobs(it, jobs) or await self._start_due(it, wall_us)
-        for job in decide.beyond_history(it.cron_job, jobs) if error is None else ():
-            await self._delete(it, job)
-        if it.dirty:
-            status = {k: v for k, v in status_of(it.cron_job).items() if k != "active" or v}
-            written = {**it.cron_job, "status": status}
+        error = await self._update_active(state, jobs) or await self._start_due(state, wall_us)
+        for job in decide.beyond_history(state.cron_job, jobs) if error is None else ():
+            await self._delete(state, job)
+        if state.dirty:
+            status = {k: v for k, v in status_of(state.cron_job).items() if k != "active" or v}
+            written = {**state.cron_job, "status": status}
             reply = await self.client.update("cronjobs", written, subresource="status")
             error = error or (None if reply.ok else reply.message)
-        return error, it.wait_us
+        return error, state.wait_us
 
-    async def _look_at_jobs(self, it: _Sync, jobs: list[Obj]) -> str | None:
-        """Tell what runs from what is there."""
+    async def _update_active(self, state: _SyncState, jobs: list[Obj]) -> str | None:
+        """Update the list of active Jobs; returns an error text or None."""
         for job in jobs:
-            listed = any(ref.get("uid") == uid_of(job) for ref in it.active)
+            listed = any(ref.get("uid") == uid_of(job) for ref in state.active)
             end = ended(job)
             if not listed and end is None:
-                error = await self._unexpected(it, job)
+                error = await self._unexpected(state, job)
                 if error is not None:
                     return error
             elif listed and end is not None:
-                it.forget(uid_of(job))
+                state.forget(uid_of(job))
                 text = f"Saw completed job: {job['metadata']['name']}, status: {end['type']}"
-                self.recorder.event(it.cron_job, "Normal", "SawCompletedJob", text)
+                self.recorder.event(state.cron_job, "Normal", "SawCompletedJob", text)
             elif end is not None:
-                self._note_success(it, job)
+                self._record_success(state, job)
         known = {uid_of(job) for job in jobs}
-        for ref in it.active:
+        for ref in state.active:
             if ref.get("uid") in known:
                 continue
             if not ref.get("name"):
@@ -197,30 +202,33 @@ class CronJobLoop:
             live = await self.client.get("jobs", ref.get("namespace", ""), ref["name"])
             if live.reason == "NotFound":
                 text = f"Active job went missing: {ref['name']}"
-                self.recorder.event(it.cron_job, "Normal", "MissingJob", text)
-                it.forget(ref.get("uid", ""))
+                self.recorder.event(state.cron_job, "Normal", "MissingJob", text)
+                state.forget(ref.get("uid", ""))
             elif not live.ok:
                 return live.message
         return None
 
-    async def _unexpected(self, it: _Sync, job: Obj) -> str | None:
-        meta = it.cron_job["metadata"]
+    async def _unexpected(self, state: _SyncState, job: Obj) -> str | None:
+        meta = state.cron_job["metadata"]
         live = await self.client.get("cronjobs", meta["namespace"], meta["name"])
         if not live.ok:
             return live.message
         if any(ref.get("uid") == uid_of(job) for ref in status_of(live.obj).get("active") or ()):
-            it.cron_job = live.obj
+            state.cron_job = live.obj
             return None
         text = f"Saw a job that the controller did not create or forgot: {job['metadata']['name']}"
-        self.recorder.event(it.cron_job, "Warning", "UnexpectedJob", text)
+        self.recorder.event(state.cron_job, "Warning", "UnexpectedJob", text)
         return None
 
-    def _note_success(self, it: _Sync, job: Obj) -> None:
-        done, known = status_of(job).get("completionTime"), status_of(it.cron_job).get("lastSuccessfulTime")
+    def _record_success(self, state: _SyncState, job: Obj) -> None:
+        done, known = (
+            status_of(job).get("completionTime"),
+            status_of(state.cron_job).get("lastSuccessfulTime"),
+        )
         if not known:
-            it.dirty = True  # Quirk: also for a Job that has failed, which has nothing to tell
+            state.dirty = True  # Quirk: also for a failed Job, which changes nothing
         if done and (not known or parse_time(done) > parse_time(known)):
-            it.set(lastSuccessfulTime=done)
+            state.set(lastSuccessfulTime=done)
 
     def _schedule(self, cron_job: Obj) -> Schedule:
         given = str(spec_of(cron_job).get("schedule", ""))
@@ -230,45 +238,45 @@ class CronJobLoop:
             self.recorder.event(cron_job, "Warning", "UnsupportedSchedule", text)
         return parse_schedule(decide.schedule_text(cron_job))
 
-    async def _start_due(self, it: _Sync, wall_us: int) -> str | None:
-        """Start the run that is due, if one is and may."""
-        spec = spec_of(it.cron_job)
-        if is_deleting(it.cron_job):
+    async def _start_due(self, state: _SyncState, wall_us: int) -> str | None:
+        """Start the run that is due, if there is one and the policy allows it."""
+        spec = spec_of(state.cron_job)
+        if is_deleting(state.cron_job):
             return None
-        found = self._due(it, wall_us)
+        found = self._due(state, wall_us)
         if found is None:
             return None
         schedule, at_s = found
-        it.wait_us = decide.wait_us(it.cron_job, wall_us, schedule)
+        state.wait_us = decide.wait_us(state.cron_job, wall_us, schedule)
         if at_s is None:
             return None
-        if decide.is_too_late(it.cron_job, at_s, wall_us):
+        if decide.is_too_late(state.cron_job, at_s, wall_us):
             text = f"Missed scheduled time to start a job: {decide.long_date(at_s)}"
-            self.recorder.event(it.cron_job, "Warning", "MissSchedule", text)
+            self.recorder.event(state.cron_job, "Warning", "MissSchedule", text)
             return None
-        name = decide.job_name(it.cron_job, at_s)
-        last = status_of(it.cron_job).get("lastScheduleTime")
-        if any(ref.get("name") == name for ref in it.active) or (last and parse_time(last) == at_s * SECOND):
+        name = decide.job_name(state.cron_job, at_s)
+        last = status_of(state.cron_job).get("lastScheduleTime")
+        if any(ref.get("name") == name for ref in state.active) or (
+            last and parse_time(last) == at_s * SECOND
+        ):
             return None
         policy = spec.get("concurrencyPolicy")
-        if policy == "Forbid" and it.active:
+        if policy == "Forbid" and state.active:
             text = "Not starting job because prior execution is running and concurrency policy is Forbid"
-            self.recorder.event(it.cron_job, "Normal", "JobAlreadyActive", text)
+            self.recorder.event(state.cron_job, "Normal", "JobAlreadyActive", text)
             return None
-        error = await self._replace(it) if policy == "Replace" else None
+        error = await self._replace(state) if policy == "Replace" else None
         if error is None:
-            error = await self._create(it, at_s)
+            error = await self._create(state, at_s)
         if error is not None:
-            it.wait_us = None
+            state.wait_us = None
             return error
-        it.wait_us = decide.wait_us(it.cron_job, wall_us, schedule)
+        state.wait_us = decide.wait_us(state.cron_job, wall_us, schedule)
         return None
 
-    def _due(self, it: _Sync, wall_us: int) -> tuple[Schedule, int | None] | None:
-        """The schedule and the run to start, if any; None if there is no telling, or it is
-        suspended.
-        """
-        cron_job, spec = it.cron_job, spec_of(it.cron_job)
+    def _due(self, state: _SyncState, wall_us: int) -> tuple[Schedule, int | None] | None:
+        """(schedule, run to start or None); None for an invalid schedule or a suspended CronJob."""
+        cron_job, spec = state.cron_job, spec_of(state.cron_job)
         given, zone = spec.get("schedule", ""), spec.get("timeZone")
         reason, text = "UnknownTimeZone", ""
         try:
@@ -289,20 +297,20 @@ class CronJobLoop:
             self.recorder.event(cron_job, "Warning", "TooManyMissedTimes", text)
         return schedule, missed.at_s
 
-    async def _replace(self, it: _Sync) -> str | None:
-        for ref in it.active:
+    async def _replace(self, state: _SyncState) -> str | None:
+        for ref in state.active:
             if not ref.get("name"):
                 return NAMELESS
             live = await self.client.get("jobs", ref.get("namespace", ""), ref["name"])
             if not live.ok:
-                self.recorder.event(it.cron_job, "Warning", "FailedGet", f"Get job: {live.message}")
+                self.recorder.event(state.cron_job, "Warning", "FailedGet", f"Get job: {live.message}")
                 return live.message
-            if not await self._delete(it, live.obj):
+            if not await self._delete(state, live.obj):
                 return f"could not replace job {key_of(live.obj)}"
         return None
 
-    async def _create(self, it: _Sync, at_s: int) -> str | None:
-        cron_job = it.cron_job
+    async def _create(self, state: _SyncState, at_s: int) -> str | None:
+        cron_job = state.cron_job
         job = decide.job_from(cron_job, at_s, owner_ref(self.env, "cronjobs", cron_job))
         reply = await self.client.create("jobs", cron_job["metadata"]["namespace"], job)
         if not reply.ok and not is_terminating_refusal(reply):
@@ -310,28 +318,28 @@ class CronJobLoop:
                 text = f"Error creating job: {reply.message}"
                 self.recorder.event(cron_job, "Warning", "FailedCreate", text)
             return reply.message
-        # Quirk: for want of an answer an empty Job is noted as running, which stops every later
-        # look (NAMELESS)
+        # Quirk: without a reply body an empty Job is listed as active, and every later sync fails
+        # on it (NAMELESS).
         meta = reply.obj["metadata"] if reply.ok else {}
         self.recorder.event(cron_job, "Normal", "SuccessfulCreate", f"Created job {meta.get('name', '')}")
         known = {name: meta[name] for name in ("namespace", "name", "uid", "resourceVersion") if name in meta}
         ref = {"apiVersion": job["apiVersion"], "kind": "Job", **known}
-        it.set(active=[*it.active, ref], lastScheduleTime=format_time(at_s * SECOND))
+        state.set(active=[*state.active, ref], lastScheduleTime=format_time(at_s * SECOND))
         return None
 
-    async def _delete(self, it: _Sync, job: Obj) -> bool:
+    async def _delete(self, state: _SyncState, job: Obj) -> bool:
         meta = job["metadata"]
         reply = await self.client.delete("jobs", meta["namespace"], meta["name"], policy="Background")
         if not reply.ok:
             text = f"Deleted job: {reply.message}"
-            self.recorder.event(it.cron_job, "Warning", "FailedDelete", text)
+            self.recorder.event(state.cron_job, "Warning", "FailedDelete", text)
             return False
-        it.forget(uid_of(job))
-        it.dirty = True
-        self.recorder.event(it.cron_job, "Normal", "SuccessfulDelete", f"Deleted job {meta['name']}")
+        state.forget(uid_of(job))
+        state.dirty = True
+        self.recorder.event(state.cron_job, "Normal", "SuccessfulDelete", f"Deleted job {meta['name']}")
         return True
 
 
 def _made_as(cron_job: Obj) -> str:
-    """What a leader and its successor know it by, until somebody changes it."""
+    """Key under which a CronJob's cause is kept for later leaders, until its spec changes."""
     return f"{uid_of(cron_job)}/{cron_job['metadata'].get('generation', 0)}"

@@ -187,6 +187,7 @@ class DaemonSetLoop:
     # --- sync -------------------------------------------------------------------------------------
 
     async def sync(self, key: str) -> str | None:
+        """Bring the pods, revisions and status of one set up to date; returns an error or None."""
         owner = self.sets.get(key)
         if owner is None:
             self.expectations.forget(key)

@@ -9,7 +9,8 @@ Quirk: during a sync the Deployment keeps the resourceVersion that it was read w
        second status write in one sync conflicts and the key is retried after 5 ms, as upstream.
 
 Mirrors  kubernetes v1.25
-         pkg/controller/deployment/{deployment_controller.go,sync.go,rolling.go,recreate.go,rollback.go}.
+         pkg/controller/deployment/{deployment_controller.go,sync.go,rolling.go,recreate.go,
+         rollback.go}.
 Differs  no known deviation.
 """
 

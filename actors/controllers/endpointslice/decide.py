@@ -1,13 +1,13 @@
-"""Which EndpointSlices a Service should have: endpoints of its pods, packed into slices.  Pure.
+"""Decisions of the EndpointSlice controller: pods' endpoints packed into slices.  Pure.
 
-Turns a Service, its pods and the slices there are into slices to create, update and delete.
+Turns a Service, its pods and its present slices into slices to create, update and delete.
 
 Holds: a slice has one address family, one set of ports and at most `limit` endpoints; an endpoint
-that is in a slice stays there; as few slices as possible are written, and none is emptied just to
-pack better.
+       stays in its slice; as few slices as possible are written, and none is emptied only to pack
+       better.
 
 Mirrors  kubernetes v1.25 pkg/controller/endpointslice/{reconciler.go,utils.go}.
-Differs  endpoints are packed in the order in which their pods came, slices are taken by name
+Differs  endpoints are packed in the order of their pods' arrival, and slices are processed by name
          (upstream: map order).
 """
 
@@ -37,17 +37,22 @@ if TYPE_CHECKING:
 
 
 class Nodes(NamedTuple):
-    """moves: another number when a node has come, gone, or has other labels
-    labels_of: those of a node by name; None: there is no such node
+    """The nodes in the cache.
+
+    epoch: changes when a node is added or deleted or its labels change
+    labels_of: returns the labels of a node by name, None for an unknown node
     """
 
-    moves: int
+    epoch: int
     labels_of: Callable[[str], Mapping[str, str] | None]
 
 
 @dataclass(slots=True)
 class Changes:
-    """Slices to write.  hinted: how many endpoints are meant for each zone"""
+    """Slices to write.
+
+    hinted: zone -> number of endpoints with a hint for it
+    """
 
     create: list[Obj] = field(default_factory=list)
     update: list[Obj] = field(default_factory=list)
@@ -57,9 +62,12 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What slices of a Service look like: `labels`, controller `ref`, trigger time, most endpoints.
+    """The properties of a Service's slices.
 
-    reserved: the keys of labels that are the loop's own
+    ref: controller reference to the Service
+    trigger: value of the last-change-trigger-time annotation, None to remove it
+    limit: most endpoints in a slice
+    reserved: keys of labels that the controller sets itself
     """
 
     service: Obj
@@ -71,16 +79,14 @@ class Wanted:
     reserved: tuple[str, ...] = ()
 
     def owns(self, piece: Obj) -> bool:
-        """Whether a slice is of this Service, and not of an older one of its name."""
+        """True if the slice belongs to this Service, not to a former one of the same name."""
         refs = piece["metadata"].get("ownerReferences") or ()
         return any(
             all(ref.get(part) == self.ref[part] for part in ("uid", "kind", "apiVersion")) for ref in refs
         )
 
     def is_relabelled(self, piece: Obj) -> bool:
-        """Whether the Service's labels are others by now; those that tell slices apart are not
-        looked at.
-        """
+        """True if the Service's labels have changed, not counting the reserved ones."""
         labels = piece["metadata"].get("labels") or {}
         return any(
             labels.get(key) != self.labels.get(key)
@@ -89,6 +95,7 @@ class Wanted:
         )
 
     def new_slice(self, family: str, ports: list[Obj]) -> Obj:
+        """A slice without endpoints."""
         meta = self.service["metadata"]
         return {
             "kind": "EndpointSlice",
@@ -99,12 +106,12 @@ class Wanted:
                 "ownerReferences": [self.ref],
             },
             "addressType": family,
-            "endpoints": None,  # where there are none, here and below, as they come out of protobuf
+            "endpoints": None,  # None for empty lists, here and below, as decoded from protobuf
             "ports": ports or None,
         }
 
     def stamped(self, piece: Obj) -> Obj:
-        """With the labels of now and the trigger time of this sync."""
+        """The slice with the present labels and the trigger time of this sync."""
         meta = {**piece["metadata"], "labels": self.labels}
         annotations = dict(meta.pop("annotations", None) or {})
         annotations.pop(self.trigger_annotation, None)
@@ -116,6 +123,7 @@ class Wanted:
 
 
 def slice_labels(service: Obj, names: Names) -> dict[str, str]:
+    """The labels of a Service's slices."""
     labels = dict(service["metadata"].get("labels") or {})
     labels.pop(names.label_headless, None)
     if is_headless(service):
@@ -126,6 +134,7 @@ def slice_labels(service: Obj, names: Names) -> dict[str, str]:
 
 
 def families_of(service: Obj) -> list[str]:
+    """The address families of a Service's slices."""
     families = service["spec"].get("ipFamilies")
     if families:
         return list(families)
@@ -136,6 +145,9 @@ def families_of(service: Obj) -> list[str]:
 
 
 def ports_of(pod: Obj, service: Obj) -> list[Obj]:
+    """The Service's ports as endpoint ports of this pod; a named port that the pod lacks is left
+    out.
+    """
     ports = []
     for port in service["spec"].get("ports") or ():
         number = find_port(pod, port)
@@ -149,7 +161,7 @@ def ports_of(pod: Obj, service: Obj) -> list[Obj]:
 
 
 def endpoint_of(pod: Obj, service: Obj, addresses: list[str]) -> Obj:
-    """The endpoint, but for its zone."""
+    """The endpoint of a pod without its zone."""
     deleting, ready = is_deleting(pod), is_ready(pod)
     endpoint: Obj = {
         "addresses": addresses,
@@ -174,8 +186,9 @@ Groups = dict[str, tuple[list[Obj], Pool]]
 
 
 def identity(endpoint: Obj) -> Identity:
-    """What makes two endpoints the same one, whatever their conditions and pods (Quirk: so two pods
-    of one address).
+    """The key by which two endpoints are the same, even if their conditions or pods differ.
+
+    Quirk: so two pods with one address are one endpoint.
     """
     addresses = endpoint["addresses"]
     return tuple(sorted(addresses) if len(addresses) > 1 else addresses), endpoint.get("hostname") or ""
@@ -183,9 +196,9 @@ def identity(endpoint: Obj) -> Identity:
 
 @dataclass(slots=True)
 class PodView:
-    """A pod as an endpoint, per family.
+    """A pod's endpoints in a Service, by address family.
 
-    `zoned` remembers as of which nodes, and what followed from its own.
+    zoned: family -> (node epoch, endpoint with its zone), a memo of `desired_groups`
     """
 
     name: str
@@ -197,12 +210,14 @@ class PodView:
     zoned: dict[str, tuple[int, Obj]] = field(default_factory=dict)
 
     def endpoint(self, family: str, labels: Mapping[str, str] | None, zone_label: str) -> Obj:
+        """The endpoint of a family with the zone from its node's labels."""
         endpoint = self.endpoints[family][1]
         zone = labels.get(zone_label) if labels else None
         return {**endpoint, "zone": zone} if zone else endpoint
 
 
 def view_of(pod: Obj, service: Obj) -> PodView:
+    """Compute a pod's endpoints in a Service."""
     view = PodView(pod["metadata"]["name"], trigger_us(pod))
     if belongs(pod, True):
         view.node = pod["spec"].get("nodeName", "")
@@ -219,9 +234,9 @@ def view_of(pod: Obj, service: Obj) -> PodView:
 def desired_groups(
     service: Obj, views: Sequence[PodView], family: str, nodes: Nodes, zone_label: str
 ) -> tuple[Groups, list[str]]:
-    """Endpoints by resolved ports, and the errors to report at the end (a pod's node is not known).
+    """(endpoints by resolved ports, errors for pods on unknown nodes).
 
-    There is a group for the ports of a pod also where it has no address of the family, or no node.
+    A pod's ports get a group even if the pod has no address of the family or an unknown node.
     """
     groups: Groups = {}
     errors: list[str] = []
@@ -233,7 +248,7 @@ def desired_groups(
         if group is None:
             group = groups[view.ports_key] = (view.ports, {})
         known = view.zoned.get(family)
-        if known is not None and known[0] == nodes.moves:
+        if known is not None and known[0] == nodes.epoch:
             group[1][view.endpoints[family][0]] = known[1]
             continue
         labels = nodes.labels_of(view.node) if view.node else None
@@ -245,17 +260,17 @@ def desired_groups(
         made = view.endpoints.get(family)
         if made is not None:
             endpoint = group[1][made[0]] = view.endpoint(family, labels, zone_label)
-            view.zoned[family] = nodes.moves, endpoint
+            view.zoned[family] = nodes.epoch, endpoint
     return groups, errors
 
 
 def ports_key(ports: Sequence[Obj]) -> str:
-    """The same for the same ports in any order."""
+    """Text that is equal for equal ports in any order."""
     return repr(sorted(map(repr, ports)))
 
 
 def normal_ports(piece: Obj) -> list[Obj]:
-    """Ports of a stored slice in the shape of `ports_of`."""
+    """Ports of a stored slice in the form of `ports_of`."""
     normal = []
     for port in piece.get("ports") or ():
         made = {"name": port.get("name", ""), "port": port["port"], "protocol": port.get("protocol", "TCP")}
@@ -268,9 +283,9 @@ def normal_ports(piece: Obj) -> list[Obj]:
 def reconcile(
     wanted: Wanted, groups: Groups, existing: Sequence[Obj], family: str, shares: Shares | None = None
 ) -> Changes:
-    """Slices of one address family; those of an older Service of the name go.
+    """Changes to the slices of one address family; slices of a former Service are deleted.
 
-    shares: None: there are no hints
+    shares: zone shares for topology hints, None for no hints
     """
     changes = Changes(delete=[piece for piece in existing if not wanted.owns(piece)])
     by_ports: dict[str, list[Obj]] = {}
@@ -281,7 +296,7 @@ def reconcile(
     for pieces in by_ports.values():
         changes.delete += pieces
     if len(existing) == len(changes.delete) and not changes.create:
-        # a Service without endpoints has one slice that says so
+        # A Service without endpoints has one empty slice.
         placeholder = wanted.new_slice(family, [])
         if len(changes.delete) == 1 and _is_placeholder(changes.delete[0], wanted):
             changes.delete.clear()
@@ -293,7 +308,7 @@ def reconcile(
 
 
 def _hint(wanted: Wanted, changes: Changes, existing: Sequence[Obj], shares: Shares | None) -> None:
-    """Say of each endpoint which zone it is meant for, or of none."""
+    """Set or remove the topology hints of all endpoints."""
     touched = {piece["metadata"]["name"] for piece in (*changes.update, *changes.delete)}
     unchanged = [piece for piece in existing if piece["metadata"]["name"] not in touched]
     written = [*changes.create, *changes.update]
@@ -313,7 +328,10 @@ def _is_placeholder(piece: Obj, wanted: Wanted) -> bool:
 def _pack(
     wanted: Wanted, existing: list[Obj], ports: list[Obj], pool: Pool, family: str, changes: Changes
 ) -> None:
-    """One group of equal ports.  `pool`: endpoints not placed yet; what is left is filled in."""
+    """Pack one group of endpoints with equal ports.
+
+    pool: endpoints of the group; those not in a slice yet are packed
+    """
     touched: list[Obj] = []
     untouched: list[Obj] = []
     for piece in existing:
@@ -350,16 +368,13 @@ def _pack(
 
 
 def _best_fit(pieces: Sequence[Obj], count: int, limit: int) -> Obj | None:
-    """The slice that is left with the smallest gap."""
+    """The slice that the endpoints fill best."""
     fits = [piece for piece in pieces if len(piece.get("endpoints") or ()) + count <= limit]
     return max(fits, key=lambda piece: len(piece.get("endpoints") or ()), default=None)
 
 
 def _recycle(wanted: Wanted, changes: Changes) -> None:
-    """A slice to delete becomes one to create: one write instead of two.
-
-    Quirk: all but its name is written anew.
-    """
+    """Turn a slice to delete into one to create, to save a write (Quirk: only its name is kept)."""
     left: list[Obj] = []
     for old in changes.delete:
         if changes.create and wanted.owns(old):
@@ -372,9 +387,9 @@ def _recycle(wanted: Wanted, changes: Changes) -> None:
 
 
 class SliceTracker:
-    """Generations of the slices this process wrote, so that an old cache is noticed.
+    """Generations of the slices that this process wrote, by which a stale cache is recognized.
 
-    Bound: entries of a Service go with it, or when its slices' deletions have been seen.
+    Bound: the entries of a Service are dropped with it, or when the cache shows their deletion.
     """
 
     def __init__(self) -> None:
@@ -383,28 +398,31 @@ class SliceTracker:
     _DELETED = -1
 
     def written(self, service: str, piece: Obj) -> None:
+        """Record a slice as stored after a write."""
         meta = piece["metadata"]
         self._generations.setdefault(service, {})[meta["uid"]] = meta.get("generation", 0)
 
     def deleted(self, service: str, piece: Obj) -> None:
+        """Record the delete of a slice."""
         self._generations.setdefault(service, {})[piece["metadata"]["uid"]] = self._DELETED
 
     def forget(self, service: str) -> None:
+        """Drop the entries of a Service."""
         self._generations.pop(service, None)
 
     def is_news(self, service: str, piece: Obj) -> bool:
-        """Not written by us, or changed by others since."""
+        """True if the slice differs from what this process wrote."""
         meta = piece["metadata"]
         known = self._generations.get(service, {}).get(meta["uid"])
         return known is None or meta.get("generation", 0) > known
 
     def was_unexpected(self, service: str, piece: Obj) -> bool:
-        """A slice vanished: true if we knew it and did not delete it."""
+        """True if a deleted slice was known and this process did not delete it; forgets the slice."""
         known = self._generations.get(service, {}).pop(piece["metadata"]["uid"], None)
         return known is not None and known != self._DELETED
 
     def is_stale(self, service: str, pieces: Sequence[Obj]) -> bool:
-        """Whether the cache is older than our own writes."""
+        """True if the cached slices are older than this process's own writes."""
         known = self._generations.get(service)
         if not known:
             return False

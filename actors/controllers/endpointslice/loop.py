@@ -100,6 +100,7 @@ class EndpointSliceLoop:
     # --- sync -------------------------------------------------------------------------------------
 
     async def sync(self, key: str) -> str | None:
+        """Bring the slices of one Service up to date; returns an error text or None."""
         service = self.services.get(key)
         if service is None:
             self.triggers.forget(key)

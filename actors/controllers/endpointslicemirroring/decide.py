@@ -1,16 +1,16 @@
-"""Which EndpointSlices mirror an Endpoints object that somebody wrote by hand.  Pure.
+"""Decisions of the EndpointSlice mirroring controller.  Pure.
 
 Turns an Endpoints object and the slices that mirror it into slices to create, update and delete.
 
 Holds: there is one slice for each set of ports and address family, of at most `limit` addresses,
-ready ones first.
+       ready ones first.
 
 Mirrors  kubernetes v1.25
          pkg/controller/endpointslicemirroring/{reconciler.go,reconciler_helpers.go,utils.go},
          pkg/api/v1/endpoints/util.go (RepackSubsets).
-Differs  addresses stand in the order of IP and pod, slices are taken by name (upstream: map order);
-         addresses that are no IPs, which upstream tells in an event InvalidIPAddress, are refused
-         by the API before.
+Differs  addresses are in the order of IP and pod, slices are processed by name (upstream: map
+         order); addresses that are no IPs, for which upstream records an event InvalidIPAddress,
+         are rejected by the API server here.
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ TRUE = "true"
 
 
 class Wanted(NamedTuple):
-    """What the slices of an Endpoints object look like; `labels` and `annotations` are those that
-    it lends them.
+    """The properties of the slices of an Endpoints object.
+
+    labels, annotations: copied from the Endpoints object
+    own_labels: labels that the controller sets itself
+    limit: most addresses in a slice
     """
 
     endpoints: Obj
@@ -41,7 +44,10 @@ class Wanted(NamedTuple):
     limit: int
 
     def slice_of(self, family: str, ports: list[Obj], endpoints: list[Obj], name: str) -> Obj:
-        """name: of the slice that it takes the place of; "": the server makes one."""
+        """A slice.
+
+        name: name of the slice to replace, "" to let the server generate one
+        """
         meta = self.endpoints["metadata"]
         metadata: Obj = {"name": name} if name else {"generateName": f"{meta['name']}-"}
         metadata |= {"namespace": meta["namespace"], "labels": {**self.labels, **self.own_labels}}
@@ -57,23 +63,24 @@ class Wanted(NamedTuple):
         }
 
     def is_like(self, piece: Obj) -> bool:
-        """Whether a slice has the labels and annotations of now."""
+        """True if a slice has the present labels and annotations."""
         meta = piece["metadata"]
         labels = {k: v for k, v in (meta.get("labels") or {}).items() if k not in self.own_labels}
         return labels == self.labels and (meta.get("annotations") or {}) == self.annotations
 
 
 def is_mirrored(endpoints: Obj, names: Names) -> bool:
-    """Unless it says that it is not to be, or is the record of an election."""
+    """True unless the object is labelled to be skipped or is the record of an election."""
     meta = endpoints["metadata"]
     skipped = (meta.get("labels") or {}).get(names.label_skip_mirror) == TRUE
     return not skipped and names.annotation_leader not in (meta.get("annotations") or {})
 
 
 def wanted_of(endpoints: Obj, ref: Obj, names: Names, limit: int) -> Wanted:
+    """The properties of the slices of an Endpoints object."""
     meta = endpoints["metadata"]
-    kept_back = (names.annotation_last_change_trigger_time, names.annotation_last_applied)
-    annotations = {k: v for k, v in (meta.get("annotations") or {}).items() if k not in kept_back}
+    excluded = (names.annotation_last_change_trigger_time, names.annotation_last_applied)
+    annotations = {k: v for k, v in (meta.get("annotations") or {}).items() if k not in excluded}
     own = {
         names.label_service_name: meta["name"],
         names.label_managed_by: names.managed_by_mirroring_controller,
@@ -81,15 +88,16 @@ def wanted_of(endpoints: Obj, ref: Obj, names: Names, limit: int) -> Wanted:
     return Wanted(endpoints, ref, dict(meta.get("labels") or {}), annotations, own, limit)
 
 
-Address = tuple[str, str]  # an IP, and the uid of what it refers to
+Address = tuple[str, str]  # (IP, uid of the target)
 Readiness = dict[Address, bool]
-# ports, and addresses, each with whether it is ready
+# (ports, [(address, True if it is ready)])
 Subset = tuple[list[Obj], list[tuple[Obj, bool]]]
 
 
 def repacked(subsets: Sequence[Obj]) -> list[Subset]:
-    """Subsets whose addresses are the same become one; where an address is ready and not ready at a
-    port, it is not.
+    """Merge subsets with equal addresses.
+
+    An address that is both ready and not ready at a port is not ready there.
     """
     addresses: dict[Address, Obj] = {}
     by_port: dict[str, tuple[Obj | None, Readiness]] = {}
@@ -113,6 +121,7 @@ def repacked(subsets: Sequence[Obj]) -> list[Subset]:
 
 
 def endpoint_of(address: Obj, ready: bool) -> Obj:
+    """The endpoint of an address."""
     endpoint: Obj = {"addresses": [address["ip"]], "conditions": {"ready": ready}}
     for part in ("hostname", "targetRef", "nodeName"):
         if address.get(part):
@@ -125,7 +134,7 @@ Groups = dict[tuple[str, str], tuple[list[Obj], Pool]]
 
 
 def groups_of(endpoints: Obj, limit: int) -> tuple[Groups, int]:
-    """Endpoints by ports and family, and how many addresses were skipped."""
+    """(endpoints by ports and family, number of skipped addresses)."""
     groups: Groups = {}
     skipped = 0
     for ports, members in repacked(endpoints.get("subsets") or ()):
@@ -139,7 +148,7 @@ def groups_of(endpoints: Obj, limit: int) -> tuple[Groups, int]:
 
 
 def reconcile(wanted: Wanted, existing: Sequence[Obj]) -> tuple[Changes, int]:
-    """What is to be written, and how many addresses were skipped."""
+    """(changes, number of skipped addresses)."""
     groups, skipped = groups_of(wanted.endpoints, wanted.limit)
     changes = Changes()
     there: dict[tuple[str, str], list[Obj]] = {}
@@ -161,7 +170,7 @@ def reconcile(wanted: Wanted, existing: Sequence[Obj]) -> tuple[Changes, int]:
 
 
 def _shows(piece: Obj, pool: Pool) -> bool:
-    """Whether a slice has these endpoints, each as it is."""
+    """True if a slice has exactly these endpoints in their present state."""
     shown = {identity(endpoint): endpoint for endpoint in piece.get("endpoints") or ()}
     return shown.keys() == pool.keys() and all(
         _state(endpoint) == _state(shown[key]) for key, endpoint in pool.items()
@@ -169,7 +178,7 @@ def _shows(piece: Obj, pool: Pool) -> bool:
 
 
 def _state(endpoint: Obj) -> tuple[object, ...]:
-    """What of an endpoint may change while it is the same one."""
+    """The parts of an endpoint that can change while it is the same endpoint."""
     return (
         (endpoint.get("conditions") or {}).get("ready"),
         endpoint.get("nodeName"),
@@ -178,7 +187,7 @@ def _state(endpoint: Obj) -> tuple[object, ...]:
 
 
 def _recycle(changes: Changes) -> None:
-    """A slice to delete becomes one of its family to create: one write instead of two."""
+    """Turn a slice to delete into one of its family to create, to save a write."""
     left: list[Obj] = []
     for old in changes.delete:
         made = next((piece for piece in changes.create if piece["addressType"] == old["addressType"]), None)

@@ -1,11 +1,10 @@
-"""EndpointSlice mirroring loop: Endpoints that somebody wrote for a Service without selector, shown
-as slices too.
+"""EndpointSlice mirroring controller: copies Endpoints of a Service without selector into slices.
 
-Turns such an Endpoints object and the slices that mirror it into creates, updates and deletes of
-slices.
+Turns an Endpoints object that a user wrote and the slices that mirror it into creates, updates and
+deletes of slices.
 
-Holds: nothing is decided on a cache older than this process's own writes; slices of what is not, or
-no more, to be mirrored go; none is made for Endpoints that are being deleted.
+Holds: a sync acts only on a cache that shows this process's own writes; slices of Endpoints that
+       are not to be mirrored are deleted; Endpoints being deleted get no new slice.
 
 Mirrors  kubernetes v1.25
          pkg/controller/endpointslicemirroring/endpointslicemirroring_controller.go.
@@ -23,6 +22,7 @@ from sim.api.types import Obj
 
 
 async def start(env: Env) -> None:
+    """Run the EndpointSlice mirroring controller until its process ends."""
     loop = EndpointSliceMirroringLoop(env)
     await env.informers.start_and_sync()
     workers = env.options.mirroring_concurrent_service_endpoint_syncs
@@ -30,6 +30,8 @@ async def start(env: Env) -> None:
 
 
 class EndpointSliceMirroringLoop:
+    """Shell of the controller: handlers, queue, and the sync of one Endpoints object."""
+
     def __init__(self, env: Env) -> None:
         self.env = env
         self.names = env.names
@@ -40,32 +42,37 @@ class EndpointSliceMirroringLoop:
         self.services = env.informers["services"]
         manager = self.names.managed_by_mirroring_controller
         self.slices = OwnSlices(env, self.client, manager, "Endpoints", self._queue_later)
-        self.endpoints.on(add=self._written, update=self._rewritten, delete=self._written)
-        self.services.on(add=self._served, update=self._served_otherwise, delete=self._served)
+        self.endpoints.on(
+            add=self._endpoints_changed, update=self._endpoints_updated, delete=self._endpoints_changed
+        )
+        self.services.on(
+            add=self._service_changed, update=self._service_updated, delete=self._service_changed
+        )
 
     # --- handlers ---------------------------------------------------------------------------------
 
     def _queue_later(self, key: str) -> None:
         self.queue.add_after_us(key, self.env.options.mirroring_endpointslice_updates_batch_period_us)
 
-    def _written(self, endpoints: Obj) -> None:
+    def _endpoints_changed(self, endpoints: Obj) -> None:
         if decide.is_mirrored(endpoints, self.names):
             self._queue_later(key_of(endpoints))
 
-    def _rewritten(self, old: Obj, new: Obj) -> None:
-        self._written(new if decide.is_mirrored(new, self.names) else old)
+    def _endpoints_updated(self, old: Obj, new: Obj) -> None:
+        self._endpoints_changed(new if decide.is_mirrored(new, self.names) else old)
 
-    def _served(self, service: Obj) -> None:
+    def _service_changed(self, service: Obj) -> None:
         if not is_selecting(service):
             self._queue_later(key_of(service))
 
-    def _served_otherwise(self, old: Obj, new: Obj) -> None:
+    def _service_updated(self, old: Obj, new: Obj) -> None:
         if is_selecting(old) is not is_selecting(new):
             self._queue_later(key_of(new))
 
     # --- sync -------------------------------------------------------------------------------------
 
     async def sync(self, key: str) -> str | None:
+        """Bring the slices of one Endpoints object up to date; returns an error text or None."""
         endpoints, service = self.endpoints.get(key), self.services.get(key)
         pieces = self.slices.of(key)
         mirrored = endpoints is not None and decide.is_mirrored(endpoints, self.names)
@@ -84,7 +91,7 @@ class EndpointSliceMirroringLoop:
             )
             self.recorder.event(endpoints, "Warning", "TooManyAddressesToMirror", text)
         if is_deleting(endpoints):
-            changes.create = []  # the collector would delete them again
+            changes.create = []  # the garbage collector would delete them again
         return (await self.slices.write(key, changes)).error
 
     async def _delete_all(self, key: str, pieces: list[Obj]) -> str | None:

@@ -1,4 +1,8 @@
-"""What to do with an object whose owners may be gone: the garbage collector's decision and its
+"""Decisions of the garbage collector: what to do with an object that may have lost its owners.
+
+Pure.
+
+Turns an object, the states of its owners and its dependents into a verdict, and verdicts into
 patches.
 
 Mirrors  kubernetes v1.25 pkg/controller/garbagecollector/{garbagecollector,patch,operations}.go.
@@ -21,7 +25,7 @@ Ref = Mapping[str, Any]
 
 
 class OwnerState(Enum):
-    """solid: exists; waiting: exists and waits for its dependents to go; dangling: does not exist."""
+    """State of an owner: SOLID exists, WAITING is deleted in the foreground, DANGLING is absent."""
 
     SOLID = "solid"
     WAITING = "waiting"
@@ -30,8 +34,12 @@ class OwnerState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """disown: uids of owner references to drop; unblock: let no own reference block its owner;
-    policy: of the DELETE ("": the object stays)."""
+    """What to do with an object.
+
+    disown: uids of the owner references to remove
+    unblock: True to clear blockOwnerDeletion in the object's references
+    policy: propagation policy of the DELETE, "" if the object stays
+    """
 
     disown: tuple[str, ...] = ()
     unblock: bool = False
@@ -41,15 +49,12 @@ class Verdict:
 def decide(
     item: Obj, owners: Sequence[tuple[Ref, OwnerState]], dependents: Sequence[Obj], names: Names
 ) -> Verdict:
-    """One solid owner keeps an object; then its other references go.
-
-    None left: the object goes.
-    """
+    """Keep an object with a solid owner and remove its other references; else delete the object."""
     states = [state for _, state in owners]
     if OwnerState.SOLID in states:
         return Verdict(tuple(ref["uid"] for ref, state in owners if state is not OwnerState.SOLID))
     if OwnerState.WAITING in states and dependents:
-        # a circle of foreground deletions would wait for itself
+        # A circle of foreground deletions would wait for itself.
         circle = any(is_deleting_dependents(dependent, names) for dependent in dependents)
         return Verdict(unblock=circle, policy="Foreground")
     finalizers = item["metadata"].get("finalizers") or ()
@@ -59,13 +64,13 @@ def decide(
 
 
 def is_deleting_dependents(obj: Obj, names: Names) -> bool:
-    """Being deleted in the foreground: it waits for its dependents."""
+    """True if the object is deleted in the foreground: it waits for its dependents."""
     meta = obj["metadata"]
     return "deletionTimestamp" in meta and names.finalizer_foreground in (meta.get("finalizers") or ())
 
 
 def starts_deletion_with(old: Obj | None, new: Obj, finalizer: str) -> bool:
-    """Whether this change is the one with which the object is deleted under a finalizer."""
+    """True if this change starts the deletion of the object under a finalizer."""
 
     def deleted_under(obj: Obj) -> bool:
         meta = obj["metadata"]
@@ -75,7 +80,7 @@ def starts_deletion_with(old: Obj | None, new: Obj, finalizer: str) -> bool:
 
 
 def unblocked(before: Sequence[Ref], after: Sequence[Ref]) -> list[Ref]:
-    """References that blocked their owner's deletion and do so no more."""
+    """The references that blocked the deletion of their owner and no longer do."""
     now = {ref["uid"]: ref for ref in after}
     return [
         ref
@@ -85,16 +90,19 @@ def unblocked(before: Sequence[Ref], after: Sequence[Ref]) -> list[Ref]:
 
 
 def blocks(dependent: Obj, owner_uid: str) -> bool:
+    """True if the dependent blocks the deletion of an owner."""
     refs = dependent["metadata"].get("ownerReferences") or ()
     return any(ref["uid"] == owner_uid and ref.get("blockOwnerDeletion") for ref in refs)
 
 
 def disown_patch(uid: str, owners: Sequence[str]) -> Obj:
+    """The strategic patch that removes owner references from the object with this uid."""
     gone = [{"$patch": "delete", "uid": owner} for owner in owners]
     return {"metadata": {"ownerReferences": gone, "uid": uid}}
 
 
 def unblock_patch(item: Obj) -> Obj:
+    """The strategic patch that clears blockOwnerDeletion in all references."""
     meta = item["metadata"]
     refs = [
         {**ref, "blockOwnerDeletion": False}
@@ -105,15 +113,15 @@ def unblock_patch(item: Obj) -> Obj:
 
 
 def merged_disown_patch(item: Obj, owners: Sequence[str]) -> Obj:
-    """As `disown_patch`, of a custom resource, which knows no strategic patches: of exactly this
-    revision.
+    """As `disown_patch`, as a merge patch for this revision, because custom resources have no
+    strategic patch.
     """
     left = [ref for ref in item["metadata"].get("ownerReferences") or () if ref["uid"] not in owners]
     return _merged(item, left)
 
 
 def merged_unblock_patch(item: Obj) -> Obj:
-    """As `unblock_patch`, of a custom resource."""
+    """As `unblock_patch`, for a custom resource."""
     refs = item["metadata"].get("ownerReferences") or ()
     return _merged(
         item, [{**ref, "blockOwnerDeletion": False} if ref.get("blockOwnerDeletion") else ref for ref in refs]
@@ -122,12 +130,12 @@ def merged_unblock_patch(item: Obj) -> Obj:
 
 def _merged(item: Obj, refs: list[Obj]) -> Obj:
     meta = item["metadata"]
-    said = {"ownerReferences": refs, "uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
-    return {"metadata": said}
+    changed = {"ownerReferences": refs, "uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+    return {"metadata": changed}
 
 
 def finalizer_patch(obj: Obj, finalizer: str) -> Obj | None:
-    """A merge patch that takes a finalizer off exactly this revision; None if it is not there."""
+    """A merge patch that removes a finalizer from this revision; None if it does not have it."""
     meta = obj["metadata"]
     finalizers = meta.get("finalizers") or []
     if finalizer not in finalizers:
@@ -137,13 +145,14 @@ def finalizer_patch(obj: Obj, finalizer: str) -> Obj | None:
 
 
 class AbsentOwners:
-    """Owners known not to exist, the least recently asked for forgotten first."""
+    """Owners known not to exist; beyond the bound, the least recently used one is dropped."""
 
     def __init__(self, bound: int = ABSENT_MAX) -> None:
         self._bound = bound
         self._known: OrderedDict[tuple[str, ...], None] = OrderedDict()
 
     def add(self, owner: tuple[str, ...]) -> None:
+        """Add an owner."""
         self._known[owner] = None
         self._known.move_to_end(owner)
         if len(self._known) > self._bound:

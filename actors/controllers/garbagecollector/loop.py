@@ -1,18 +1,18 @@
-"""Garbage collection by owner references: what nobody owns any more goes; foreground and orphan
-deletion.
+"""Garbage collector: deletes objects without owners; finishes foreground and orphan deletions.
 
-Turns changes of objects into checks of their owners at the API and into DELETEs, and finishes
-deletions that wait for dependents (foreground) or let them go (orphan).
+Turns changes of objects into checks of their owners at the API server and into DELETEs, and
+finishes deletions that wait for dependents (foreground) or release them (orphan).
 
-Holds: nothing is deleted before its owner was found absent at the API itself, and only under its
-own uid; an object without owners costs an event two look-ups.
+Holds: an object is deleted only after its owner was found absent at the API server, and only under
+       its own uid; an event of an object without owners costs two lookups.
 
 Mirrors  kubernetes v1.25 pkg/controller/garbagecollector/{garbagecollector,graph_builder}.go.
-Differs  the graph is the informers with an index by owner, no copy of it; an owner that lives in
-         another namespace than its dependents is told of when it was looked for in theirs; leases
-         have no handlers (an event for each renewal would be the largest cost of all): they are
-         looked through every 30 s and when a kind that owns some loses one, so that the deletion of
-         a lease begins, and is noticed by those that it owns or blocks, up to 30 s late.
+Differs  the graph is an index by owner on the informers, not a copy of them; an owner in another
+         namespace than its dependents is reported when it was searched for in theirs; leases have
+         no handlers, because an event for each renewal would be the largest cost of all: they are
+         swept every 30 s, and when an object of a kind that owns leases is deleted. So the deletion
+         of a lease starts up to 30 s late, and the objects that it owns or blocks notice it up to
+         30 s late.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from actors.controllers.garbagecollector.decide import (
     unblock_patch,
     unblocked,
 )
-from actors.controllers.garbagecollector.polled_kinds import Quiet
+from actors.controllers.garbagecollector.polled_kinds import Unhandled
 from actors.controllers.shared.shell import BACKOFF_US, Env, retry_on_conflict, run_workers
 from sim.api.crd.served import Served
 from sim.api.objects import key_of, split_key
@@ -53,13 +53,16 @@ COMPONENT = "garbage-collector-controller"
 METADATA_QPS_FACTOR = 2  # startGarbageCollectorController doubles the rate of the metadata client
 SWEEP_US = 30 * SECOND  # discovery sync period
 OWNER_INDEX = "owner"
-_QUIET = ("leases",)  # renewed all the time, deleted hardly ever
+_UNHANDLED = ("leases",)  # updated all the time, deleted rarely
 _VERBS = ("delete", "list", "watch")
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An object by identity.  virtual: known from a reference only."""
+    """An object by identity.
+
+    virtual: True if the object is known from an owner reference only
+    """
 
     api_version: str
     kind: str
@@ -69,10 +72,13 @@ class Item:
 
 
 async def start(env: Env) -> None:
+    """Run the garbage collector until its process ends."""
     await GarbageCollector(env).run()
 
 
 class GarbageCollector:
+    """Shell of the controller: the graph of owners over the informers, and the two queues."""
+
     def __init__(self, env: Env) -> None:
         self._env = env
         self._names = env.names
@@ -83,18 +89,20 @@ class GarbageCollector:
         self._absent = AbsentOwners()
         self._informers: dict[tuple[str, str], Informer] = {}
         self._resources: dict[tuple[str, str], Resource] = {}
-        # Which informers hold dependents of a kind: learned, so that a pod's end asks none of them.
-        self._below: dict[str, dict[tuple[str, str], None]] = {}
-        # By uid, those that wait for their dependents: by whatever name, and in which namespace,
-        # these call them.
+        # Owner kind -> informers that hold dependents of this kind, learned from owner references,
+        # so that a delete does not query every informer.
+        self._dependent_idents: dict[str, dict[tuple[str, str], None]] = {}
+        # uid -> object that waits for its dependents. They may refer to it by another name or from
+        # another namespace.
         self._waiting: dict[str, Item] = {}
-        self._quiet: dict[tuple[str, str], Quiet] = {}  # what has no handlers
-        self._owners_of_quiet: dict[str, None] = {}
-        self._owned_by_quiet: dict[str, Item] = {}  # by uid, those that own something
-        # Of these, by uid, whose deletion was seen to begin, with the finalizers: a second one may
-        # begin in another way.
-        self._going: dict[str, list[str]] = {}
-        self._custom: dict[str, tuple[str, Informer]] = {}  # by resource: the version followed
+        self._unhandled: dict[tuple[str, str], Unhandled] = {}  # kinds without handlers
+        self._owner_kinds_of_unhandled: dict[str, None] = {}
+        self._unhandled_owners: dict[str, Item] = {}  # uid -> unhandled object that owns others
+        # uid -> finalizers of an unhandled object with a deletion that was handled. A change of the
+        # finalizers can start another kind of deletion.
+        self._terminating: dict[str, list[str]] = {}
+        # resource name -> (version, informer) of custom resources
+        self._custom: dict[str, tuple[str, Informer]] = {}
         definitions = env.scheme.resource("customresourcedefinitions")
         self._definitions = (definitions.api_version, definitions.kind)
         for resource in env.scheme.resources:
@@ -103,12 +111,13 @@ class GarbageCollector:
                 ident = (resource.api_version, resource.kind)
                 self._informers[ident] = env.informers[resource.plural]
                 self._resources[ident] = resource
-                if resource.plural in _QUIET:
-                    self._quiet[ident] = Quiet(self._informers[ident])
+                if resource.plural in _UNHANDLED:
+                    self._unhandled[ident] = Unhandled(self._informers[ident])
 
     async def run(self) -> None:
+        """Start the handlers, the workers and the sweeps."""
         for ident, informer in self._informers.items():
-            if ident not in self._quiet:
+            if ident not in self._unhandled:
                 self._follow(ident, informer)
         await self._env.informers.start_and_sync()
         workers = self._env.options.concurrent_gc_syncs
@@ -116,8 +125,8 @@ class GarbageCollector:
         run_workers(self._env, self._orphan_queue, self._orphan, workers)
         self._sweep_forever(None)
 
-    def _meet_kinds(self) -> None:
-        """Follow the kinds that definitions have made since, and leave those that are gone."""
+    def _update_kinds(self) -> None:
+        """Start to follow new custom resources and stop to follow removed ones."""
         definitions = self._informers.get(self._definitions)
         if definitions is None:
             return
@@ -132,7 +141,7 @@ class GarbageCollector:
         for name, resource in wanted.items():
             known = self._custom.get(name)
             informer = self._env.informers.custom(resource) if known is None else known[1]
-            for each in served.resources:  # an owner may be named in any version
+            for each in served.resources:  # a reference may name the owner in any version
                 if each.group_resource == name:
                     self._informers[each.api_version, each.kind] = informer
                     self._resources[each.api_version, each.kind] = each
@@ -148,21 +157,21 @@ class GarbageCollector:
             meta = obj["metadata"]
             refs = meta.get("ownerReferences")
             if refs:
-                self._meet_owners(ident, obj, refs)
+                self._owners_found(ident, obj, refs)
             if "deletionTimestamp" in meta:
                 self._deletion_starts(ident, None, obj)
 
         def updated(old: Obj, new: Obj) -> None:
             before, after = old["metadata"], new["metadata"]
             if before["uid"] != after["uid"]:
-                self._forget_owners()
+                self._recheck_owners()
                 self._waiting.pop(before["uid"], None)
-                added(new)  # gone and made again, between two lists
+                added(new)  # deleted and created again between two lists
                 return
             had, has = before.get("ownerReferences") or (), after.get("ownerReferences") or ()
             if had is not has and had != has:
                 known = [ref["uid"] for ref in had]
-                self._meet_owners(ident, new, [ref for ref in has if ref["uid"] not in known])
+                self._owners_found(ident, new, [ref for ref in has if ref["uid"] not in known])
                 for ref in unblocked(had, has):
                     if (waiting := self._waiting.get(ref["uid"])) is not None:
                         self._delete_queue.add(waiting)
@@ -173,17 +182,17 @@ class GarbageCollector:
 
         def deleted(obj: Obj) -> None:
             meta = obj["metadata"]
-            below = self._dependents(ident[1], meta["uid"])
-            if below:
+            dependents = self._dependents(ident[1], meta["uid"])
+            if dependents:
                 self._absent.add(_coordinates(ident, meta["name"], meta["uid"], meta.get("namespace", "")))
-            for dependent_of, dependent in below:
+            for dependent_of, dependent in dependents:
                 self._delete_queue.add(_item(dependent_of, dependent))
             self._waiting.pop(meta["uid"], None)
             for ref in meta.get("ownerReferences") or ():
                 if (waiting := self._waiting.get(ref["uid"])) is not None:
                     self._delete_queue.add(waiting)
-            if ident[1] in self._owners_of_quiet:
-                self._forget_owners()
+            if ident[1] in self._owner_kinds_of_unhandled:
+                self._recheck_owners()
                 self._sweep()
 
         informer.on(added, updated, deleted, beat=unmoved)
@@ -191,20 +200,21 @@ class GarbageCollector:
     # --- the graph --------------------------------------------------------------------------------
 
     def _dependents(self, kind: str, uid: str) -> list[tuple[tuple[str, str], Obj]]:
+        """Dependents among the kinds with handlers."""
         return [
             (ident, dependent)
-            for ident in self._below.get(kind, ())
+            for ident in self._dependent_idents.get(kind, ())
             if ident in self._informers
             for dependent in self._informers[ident].by_index(OWNER_INDEX, uid)
         ]
 
     def _all_dependents(self, kind: str, uid: str) -> list[tuple[tuple[str, str], Obj]]:
-        """With those that have no handlers."""
-        quiet = [(ident, obj) for ident, kept in self._quiet.items() for obj in kept.owned_by(uid)]
-        return self._dependents(kind, uid) + quiet
+        """Dependents among all kinds."""
+        unhandled = [(ident, obj) for ident, kept in self._unhandled.items() for obj in kept.owned_by(uid)]
+        return self._dependents(kind, uid) + unhandled
 
     def _owner(self, ref: Ref, namespace: str) -> Obj | None:
-        """The owner as the cache has it, under the reference's uid."""
+        """The cached owner with the reference's uid, or None."""
         ident = (ref["apiVersion"], ref["kind"])
         resource = self._resources.get(ident)
         if resource is None:
@@ -212,25 +222,25 @@ class GarbageCollector:
         found = self._informers[ident].get(_owner_key(resource, ref["name"], namespace))
         return found if found is not None and found["metadata"]["uid"] == ref["uid"] else None
 
-    def _note_quiet(self, ident: tuple[str, str], key: str, uid: str) -> None:
-        """What somebody calls its owner is to be looked after, if nobody tells of its end."""
-        if ident in self._quiet:
-            self._owned_by_quiet[uid] = Item(*ident, key, uid, virtual=True)
+    def _record_unhandled_owner(self, ident: tuple[str, str], key: str, uid: str) -> None:
+        """Record an owner without handlers, so that sweeps notice its deletion."""
+        if ident in self._unhandled:
+            self._unhandled_owners[uid] = Item(*ident, key, uid, virtual=True)
 
-    def _meet_owners(self, ident: tuple[str, str], obj: Obj, refs: Any) -> None:
-        """Learn of an object's owners; look one up at the API that the cache does not know."""
+    def _owners_found(self, ident: tuple[str, str], obj: Obj, refs: Any) -> None:
+        """Record the owners of an object; queue those that the cache does not have."""
         namespace = obj["metadata"].get("namespace", "")
         for ref in refs:
-            self._below.setdefault(ref["kind"], {})[ident] = None
+            self._dependent_idents.setdefault(ref["kind"], {})[ident] = None
             owner_ident = (ref["apiVersion"], ref["kind"])
             resource = self._resources.get(owner_ident)
             if resource is None:
-                # a custom one may be met yet: as after a start, or when its definition comes later
+                # It may be a custom resource with a definition that is still to come.
                 key = f"{namespace}/{ref['name']}" if namespace else ref["name"]
                 self._delete_queue.add(Item(*owner_ident, key, ref["uid"], virtual=True))
                 continue
             key = _owner_key(resource, ref["name"], namespace)
-            self._note_quiet(owner_ident, key, ref["uid"])
+            self._record_unhandled_owner(owner_ident, key, ref["uid"])
             found = self._informers[owner_ident].get(key)
             if found is not None and found["metadata"]["uid"] == ref["uid"]:
                 continue
@@ -240,9 +250,9 @@ class GarbageCollector:
             self._delete_queue.add(Item(*owner_ident, key, ref["uid"], virtual=True))
 
     def _report_namespace(self, ident: tuple[str, str], obj: Obj, ref: Ref) -> None:
-        """Tell of an object whose owner lives in a namespace, and another one.
+        """Record an event for an object with an owner in another namespace.
 
-        Cluster-wide, it is never collected.
+        A cluster-wide object with such an owner is never collected.
         """
         meta = obj["metadata"]
         namespace = meta.get("namespace", "")
@@ -267,52 +277,52 @@ class GarbageCollector:
             self._delete_queue.add(item)
 
     def _sweep_forever(self, _: object) -> None:
-        self._meet_kinds()
+        self._update_kinds()
         self._sweep()
         self._env.ctx.call_later_us(SWEEP_US, self._sweep_forever)
 
-    def _forget_owners(self) -> None:
-        for kept in self._quiet.values():
-            kept.forget()
+    def _recheck_owners(self) -> None:
+        for kept in self._unhandled.values():
+            kept.recheck_owners()
 
     def _sweep(self) -> None:
-        """Look after what has no handlers: its owners, its deletions, and what it owned."""
-        going: dict[str, list[str]] = {}
-        for ident, kept in self._quiet.items():
-            kept.look()
-            if not kept.sound:
+        """Check the objects without handlers: their owners, their deletions, and their dependents."""
+        terminating: dict[str, list[str]] = {}
+        for ident, kept in self._unhandled.items():
+            kept.refresh()
+            if not kept.owners_checked:
                 self._check_owners_of(ident, kept)
             for uid, obj in kept.being_deleted().items():
-                going[uid] = obj["metadata"].get("finalizers") or []
-                if going[uid] != self._going.get(uid):
+                terminating[uid] = obj["metadata"].get("finalizers") or []
+                if terminating[uid] != self._terminating.get(uid):
                     self._deletion_starts(ident, None, obj)
-        for uid in self._going:
-            if uid not in going:
+        for uid in self._terminating:
+            if uid not in terminating:
                 self._waiting.pop(uid, None)
-        self._going = going
-        for uid, item in list(self._owned_by_quiet.items()):
+        self._terminating = terminating
+        for uid, item in list(self._unhandled_owners.items()):
             found = self._informers[item.api_version, item.kind].get(item.key)
             if not self._all_dependents(item.kind, uid):
-                del self._owned_by_quiet[uid]
+                del self._unhandled_owners[uid]
             elif found is None or found["metadata"]["uid"] != uid:
                 self._delete_queue.add(item)
 
-    def _check_owners_of(self, ident: tuple[str, str], kept: Quiet) -> None:
+    def _check_owners_of(self, ident: tuple[str, str], kept: Unhandled) -> None:
         orphans: dict[str, None] = {}
         found: dict[str, Any] = {}
         for key, refs in kept.refs.items():
             if kept.found.get(key) is not refs:
                 for ref in refs:
-                    self._owners_of_quiet[ref["kind"]] = None
+                    self._owner_kinds_of_unhandled[ref["kind"]] = None
                     owner_ident, namespace = (ref["apiVersion"], ref["kind"]), split_key(key)[0]
                     if (resource := self._resources.get(owner_ident)) is not None:
                         owner_key = _owner_key(resource, ref["name"], namespace)
-                        self._note_quiet(owner_ident, owner_key, ref["uid"])
+                        self._record_unhandled_owner(owner_ident, owner_key, ref["uid"])
                     if self._owner(ref, namespace) is None:
                         orphans[key] = None
             if key not in orphans:
                 found[key] = refs
-        kept.sound, kept.found = not orphans, found
+        kept.owners_checked, kept.found = not orphans, found
         for key in orphans:
             if (orphan := kept.informer.get(key)) is not None:
                 self._delete_queue.add(_item(ident, orphan))
@@ -322,15 +332,15 @@ class GarbageCollector:
     async def _sync(self, item: Item) -> str | None:
         ident = (item.api_version, item.kind)
         if ident not in self._resources:
-            # its kind is gone, and it with it; or has never been, and those that name it wait for
-            # it
-            waited_for = item.virtual and self._dependents(item.kind, item.uid)
-            return _no_mapping(*ident) if waited_for else None
+            # The kind was removed, and its objects with it; or the kind is not known yet, and
+            # dependents that refer to the object wait for it.
+            awaited = item.virtual and self._dependents(item.kind, item.uid)
+            return _no_mapping(*ident) if awaited else None
         resource, informer = self._resources[ident], self._informers[ident]
         if item.virtual:
             namespace, name = split_key(item.key)
             if resource.namespaced and not namespace:
-                return None  # it cannot own what names it
+                return None  # it cannot own the cluster-wide object that refers to it
             item = replace(item, key=_owner_key(resource, name, namespace))
         cached = informer.get(item.key)
         if cached is not None and cached["metadata"]["uid"] != item.uid:
@@ -350,7 +360,7 @@ class GarbageCollector:
         return await self._check_owners(item, resource, live.obj)
 
     async def _check_virtual(self, item: Item, resource: Resource) -> str | None:
-        """Is an owner that nobody has seen really absent?  Then its dependents are checked."""
+        """Check an owner that the cache does not have; queue its dependents if it is absent."""
         namespace, name = split_key(item.key)
         coordinates = _coordinates((item.api_version, item.kind), name, item.uid, namespace)
         if coordinates not in self._absent:
@@ -374,13 +384,13 @@ class GarbageCollector:
             if error:
                 return error
             if state is None:
-                return None  # an owner in a namespace cannot own this: left alone for good
+                return None  # a namespaced owner cannot own this object: the object stays
             owners.append((ref, state))
         if not owners:
             return None
         waiting = any(state is OwnerState.WAITING for _, state in owners)
-        below = [each for _, each in self._all_dependents(item.kind, item.uid)] if waiting else []
-        verdict = decide(live, owners, below, self._names)
+        dependents = [each for _, each in self._all_dependents(item.kind, item.uid)] if waiting else []
+        verdict = decide(live, owners, dependents, self._names)
         namespace, name = split_key(item.key)
         if verdict.disown:
             reply = await self._disown(resource, live, verdict.disown)
@@ -397,7 +407,7 @@ class GarbageCollector:
         return None
 
     async def _state_of(self, ref: Ref, dependent: Obj) -> tuple[OwnerState | None, str]:
-        """Whether an owner exists, at the API itself; None: it cannot own the dependent."""
+        """State of an owner, read from the API server, and an error; None: it cannot be an owner."""
         ident = (ref["apiVersion"], ref["kind"])
         resource = self._resources.get(ident)
         if resource is None:
@@ -427,22 +437,25 @@ class GarbageCollector:
         for ident, dependent in blocking:
             if not is_deleting_dependents(dependent, self._names):
                 self._delete_queue.add(_item(ident, dependent))
-            if ident in self._quiet:
-                # nobody is told when it goes
+            if ident in self._unhandled:
+                # No handler notices its deletion, so check again after the next sweep.
                 self._delete_queue.add_after_us(item, SWEEP_US)
         return None
 
     async def _orphan(self, item: Item) -> str | None:
-        """Take an owner out of all its dependents, then let it go."""
+        """Remove an owner from the references of its dependents, then remove its finalizer."""
         if (item.api_version, item.kind) not in self._resources:
             return None
-        below = self._all_dependents(item.kind, item.uid)
+        dependents = self._all_dependents(item.kind, item.uid)
 
-        async def let_go(ident: tuple[str, str], dependent: Obj) -> Reply:
+        async def release(ident: tuple[str, str], dependent: Obj) -> Reply:
             return await self._disown(self._resources[ident], dependent, [item.uid])
 
         replies = await self._env.ctx.gather(
-            *(lambda ident=ident, dependent=dependent: let_go(ident, dependent) for ident, dependent in below)
+            *(
+                lambda ident=ident, dependent=dependent: release(ident, dependent)
+                for ident, dependent in dependents
+            )
         )
         for reply in replies:
             if not reply.ok and reply.reason != "NotFound":
@@ -491,7 +504,7 @@ def _owner_uids(obj: Obj) -> tuple[str, ...]:
 
 
 def _owner_key(resource: Resource, name: str, namespace: str) -> str:
-    """Key of the owner called so by a dependent in this namespace."""
+    """Key of the owner that a dependent in this namespace refers to by name."""
     return f"{namespace}/{name}" if namespace and resource.namespaced else name
 
 

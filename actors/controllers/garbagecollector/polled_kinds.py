@@ -1,9 +1,8 @@
-"""A kind that the garbage collector follows without handlers: read as a whole, when somebody asks
-and it has changed.
+"""Owners and deletions among the objects of a kind that the garbage collector does not handle.
 
-Turns a lazy informer into who is owned by whom, and who is being deleted, among its objects.
+Turns a lazy informer into owner references and terminating objects, read on demand.
 
-Holds: while nothing comes but renewals a look costs a comparison, and no object is built for one.
+Holds: if only lease renewals have arrived, a refresh costs one comparison and builds no object.
 """
 
 from __future__ import annotations
@@ -17,47 +16,50 @@ if TYPE_CHECKING:
     from sim.client import Informer
 
 
-class Quiet:
-    """refs: owner references by key, where there are some; going: keys of what is being deleted
+class Unhandled:
+    """The objects of a kind without handlers.
 
-    sound: the owners of all were found, and none of these has gone since; found: references by key
-    whose owners were
+    refs: key -> owner references, for objects that have some
+    terminating: keys of objects that are being deleted
+    owners_checked: True if all owners were found and none was deleted since
+    found: key -> owner references, for objects with owners that were found
     """
 
     def __init__(self, informer: Informer) -> None:
         self.informer = informer
         self.refs: dict[str, Any] = {}
-        self.going: list[str] = []
-        self.sound = False
+        self.terminating: list[str] = []
+        self.owners_checked = False
         self.found: dict[str, Any] = {}
-        self._below: dict[str, list[str]] = {}  # keys by uid of an owner, once somebody has asked
+        self._keys_by_owner: dict[str, list[str]] = {}  # owner uid -> keys, filled on demand
         self._shifts = -1
 
-    def look(self) -> None:
-        """Read what has changed since the last look."""
+    def refresh(self) -> None:
+        """Read what has changed since the last call."""
         informer = self.informer
         informer.pull()
         if informer.lazy and informer.shifts == self._shifts:
             return
-        self._shifts, self.sound = informer.shifts, False
+        self._shifts, self.owners_checked = informer.shifts, False
         self.refs = {key: refs for key, refs in informer.peek("metadata", "ownerReferences") if refs}
-        self.going = [key for key, at in informer.peek("metadata", "deletionTimestamp") if at]
-        self._below = {}
+        self.terminating = [key for key, at in informer.peek("metadata", "deletionTimestamp") if at]
+        self._keys_by_owner = {}
 
-    def forget(self) -> None:
-        """An owner has gone: all are to be looked for again."""
-        self.sound, self.found = False, {}
+    def recheck_owners(self) -> None:
+        """Mark all owners as unchecked, after one was deleted."""
+        self.owners_checked, self.found = False, {}
 
     def owned_by(self, uid: str) -> list[Obj]:
-        self.look()
-        if self.refs and not self._below:
+        """The objects with an owner of this uid."""
+        self.refresh()
+        if self.refs and not self._keys_by_owner:
             for key, refs in self.refs.items():
                 for ref in refs:
-                    self._below.setdefault(ref["uid"], []).append(key)
-        known = map(self.informer.get, self._below.get(uid, ()))
+                    self._keys_by_owner.setdefault(ref["uid"], []).append(key)
+        known = map(self.informer.get, self._keys_by_owner.get(uid, ()))
         return [obj for obj in known if obj is not None]
 
     def being_deleted(self) -> Mapping[str, Obj]:
-        """By uid."""
-        known = map(self.informer.get, self.going)
+        """Terminating objects by uid."""
+        known = map(self.informer.get, self.terminating)
         return {obj["metadata"]["uid"]: obj for obj in known if obj is not None}

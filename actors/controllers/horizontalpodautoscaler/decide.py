@@ -1,14 +1,16 @@
-"""How many replicas the use of resources asks for, and how fast that may change.
+"""Decisions of the autoscaler: replicas that metrics ask for, and how fast the size may change.
 
-Turns samples of pods, or what is measured of something else, and a target into a proposal
-(`by_utilization`, `by_average`, `by_value`, `by_share`); proposals and what was decided before into
-the next size with the conditions that explain it (`normalize`).
+Pure.
 
-Holds: the history of recommendations and of changes is a value, handed in and out.
+Turns samples of pods, or a measured value, and a target into a proposal (`by_utilization`,
+`by_average`, `by_value`, `by_share`); proposals and the history into the next size with the
+conditions that explain it (`normalize`).
+
+Holds: the history of recommendations and of changes is a value, passed in and returned.
 
 Mirrors  kubernetes v1.25 pkg/controller/podautoscaler/{horizontal.go,replica_calculator.go},
          metrics/utilization.go.
-Differs  nothing known.
+Differs  no known deviation.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ SCALE_UP_FACTOR, SCALE_UP_MIN = 2, 4  # scaleUpLimitFactor, scaleUpLimitMinimum
 
 @dataclass(frozen=True, slots=True)
 class Periods:
-    """The controller's options."""
+    """Options of the controller: the tolerance as a share, and periods."""
 
     tolerance: float
     downscale_us: int
@@ -40,8 +42,11 @@ class Periods:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """replicas wanted; the mean use in milli units, and as a percentage of the requests where that
-    is the target.
+    """Result of one metric.
+
+    replicas: wanted number of replicas
+    milli: mean usage in milli units
+    percent: mean usage in percent of the requests, None unless that is the target
     """
 
     replicas: int
@@ -51,18 +56,22 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Pods by what their samples are worth."""
+    """Pods by the use of their samples.
+
+    ready: number of pods with a sample that counts
+    unready, missing: names of pods with a sample that does not count, or without one
+    """
 
     ready: int
     unready: tuple[str, ...]
     missing: tuple[str, ...]
-    samples: Mapping[str, int]  # of those that count, in milli units
+    samples: Mapping[str, int]  # pod name -> milli units, for samples that count
 
 
 def group_pods(
     pods: Sequence[Obj], samples: Mapping[str, Sample], resource: str, periods: Periods, wall_us: int
 ) -> Groups:
-    """Pods that end are left out; a sample of cpu counts only once its pod has settled."""
+    """Group the pods, leaving out those that end; a CPU sample counts only after its pod's start."""
     unready: list[str] = []
     missing: list[str] = []
     ignored: list[str] = []
@@ -96,7 +105,10 @@ def _is_settling(pod: Obj, sample: Sample, periods: Periods, wall_us: int) -> bo
 
 
 def requests_of(pods: Sequence[Obj], resource: str, only: str = "") -> dict[str, int] | str:
-    """What each pod asks for, in milli units; every container has to say it, or that one alone."""
+    """Requests by pod name in milli units, or an error text if a container has none.
+
+    only: the one container to count; "" for all
+    """
     requests: dict[str, int] = {}
     for pod in pods:
         total = 0
@@ -113,6 +125,8 @@ def requests_of(pods: Sequence[Obj], resource: str, only: str = "") -> dict[str,
 
 @dataclass(frozen=True, slots=True)
 class _Use:
+    """Mean usage: as a ratio of the target, in percent of the requests, and in milli units."""
+
     ratio: float
     percent: int | None
     milli: int
@@ -134,7 +148,7 @@ def _average(samples: Mapping[str, int], target: int) -> _Use:
 
 
 def selector_text(selector: Obj | None) -> str:
-    """A label selector as Go prints it."""
+    """A label selector in the form in which Go prints it."""
     if selector is None:
         return "nil"
     labels = "".join(f"{key}: {value}," for key, value in sorted((selector.get("matchLabels") or {}).items()))
@@ -156,7 +170,7 @@ NO_SAMPLES = "did not receive metrics for any ready pods"
 def by_utilization(
     requests: Mapping[str, int], groups: Groups, target: int, current: int, tolerance: float
 ) -> Proposal | str:
-    """Replicas for a mean use of `target` percent of the requests."""
+    """Replicas for a mean usage of `target` percent of the requests."""
     if not groups.samples:
         return NO_SAMPLES
     use = _utilization(groups.samples, requests, target)
@@ -170,21 +184,21 @@ def by_utilization(
 
 
 def by_average(groups: Groups, target_milli: int, current: int, tolerance: float) -> Proposal | str:
-    """Replicas for a mean use of so much."""
+    """Replicas for a mean usage of `target_milli`."""
     if not groups.samples:
         return NO_SAMPLES
     use = _average(groups.samples, target_milli)
     filled = _filled(groups, use.ratio, dict.fromkeys(groups.missing, target_milli))
     if filled is not None and use.ratio == 1:
-        # Quirk: exactly at the target, pods without samples count as idle here and not at all by
-        # utilization
+        # Quirk: exactly at the target, pods without samples count as idle here, and are left out
+        # by utilization.
         filled |= dict.fromkeys(groups.missing, 0)
     new = None if filled is None else _average(filled, target_milli)
     return Proposal(_replicas(groups, use, filled, new, current, tolerance), use.milli)
 
 
 def _filled(groups: Groups, ratio: float, whole: Mapping[str, int]) -> dict[str, int] | None:
-    """Samples with cautious guesses for pods that have none; None where no guess is needed."""
+    """Samples with conservative guesses for pods without one; None if no guess is needed."""
     growing = bool(groups.unready) and ratio > 1
     if not growing and not groups.missing:
         return None
@@ -216,15 +230,13 @@ def _replicas(
     return current if against else wanted
 
 
-_UNKNOWN = -(2**63)  # what Go on amd64 makes an integer of from a division by nothing
+_UNKNOWN = -(2**63)  # the integer that Go on amd64 makes of a division by zero
 
 
 def by_value(
     milli: int, target_milli: int, pods: Sequence[Obj], current: int, tolerance: float
 ) -> Proposal | str:
-    """Replicas for something measured to come to its target, if it goes down with the number of
-    pods that are ready.
-    """
+    """Replicas for a value to reach its target, if the value falls as ready pods are added."""
     ratio = milli / target_milli
     if not current:
         return Proposal(ceil(ratio), milli)
@@ -236,17 +248,17 @@ def by_value(
     return Proposal(ceil(ratio * ready), milli)
 
 
-def by_share(milli: int, target_milli: int, seen: int, tolerance: float) -> Proposal:
-    """Replicas of which each has at most so much of something measured; `seen`: those that the
-    target's status tells.
+def by_share(milli: int, target_milli: int, observed: int, tolerance: float) -> Proposal:
+    """Replicas for a value of at most `target_milli` for each of them.
 
-    Quirk: where there are none, nothing of nothing keeps it so, and their mean is the least
+    observed: replicas in the status of the target's scale
+    Quirk: with 0 observed replicas a value of 0 keeps them at 0, and their mean is the lowest
     integer.
     """
-    if not seen:
+    if not observed:
         return Proposal(ceil(milli / target_milli), _UNKNOWN)
-    changes = abs(1 - milli / (target_milli * seen)) > tolerance
-    return Proposal(ceil(milli / target_milli) if changes else seen, ceil(milli / seen))
+    changes = abs(1 - milli / (target_milli * observed)) > tolerance
+    return Proposal(ceil(milli / target_milli) if changes else observed, ceil(milli / observed))
 
 
 # --- history --------------------------------------------------------------------------------------
@@ -254,36 +266,36 @@ def by_share(milli: int, target_milli: int, seen: int, tolerance: float) -> Prop
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A recommendation, or how many replicas were added or removed, at a time."""
+    """A recommendation, or a number of replicas added or removed, with its time."""
 
     count: int
     at_us: int
 
 
-def _in_place_of_old(known: tuple[Moment, ...], new: Moment, cutoff_us: int) -> tuple[Moment, ...]:
-    """With a new one in the place of the last that is from before then; behind all if none is."""
+def _replacing_old(known: tuple[Moment, ...], new: Moment, cutoff_us: int) -> tuple[Moment, ...]:
+    """Put a moment in the place of the last one before the cutoff, or at the end if there is none."""
     at = max((i for i, past in enumerate(known) if past.at_us < cutoff_us), default=len(known))
     return (*known[:at], new, *known[at + 1 :])
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What the controller remembers of one autoscaler."""
+    """What the controller remembers about one autoscaler."""
 
     recommended: tuple[Moment, ...] = ()
     added: tuple[Moment, ...] = ()
     removed: tuple[Moment, ...] = ()
 
     def recommending(self, count: int, now_us: int, window_us: int) -> History:
-        """With a recommendation in place of one that is too old, if there is one."""
+        """The history with a recommendation, in the place of an expired one if there is one."""
         moment = Moment(count, now_us)
-        return replace(self, recommended=_in_place_of_old(self.recommended, moment, now_us - window_us))
+        return replace(self, recommended=_replacing_old(self.recommended, moment, now_us - window_us))
 
     def scaled(self, before: int, after: int, behavior: Obj | None, now_us: int) -> History:
-        """With a change of size, in place of one that no policy of its direction looks back to, if
-        there is one.
+        """The history with a change of size, in the place of an expired one if there is one.
 
-        Quirk: policies of the other direction may look back further, and count those that are left.
+        Quirk: a change expires by the policies of its own direction, but policies of the other
+        direction, which may have longer periods, count the changes that are left.
         """
         if not behavior or before == after:
             return self
@@ -291,7 +303,7 @@ class History:
         policies = _rules(behavior, growing).get("policies") or ()
         longest_us = max((policy["periodSeconds"] for policy in policies), default=0) * SECOND
         events = self.added if growing else self.removed
-        kept = _in_place_of_old(events, Moment(abs(after - before), now_us), now_us - longest_us)
+        kept = _replacing_old(events, Moment(abs(after - before), now_us), now_us - longest_us)
         return replace(self, added=kept) if growing else replace(self, removed=kept)
 
 
@@ -300,6 +312,8 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
+    """A condition of an autoscaler's status."""
+
     type: str
     status: str
     reason: str
@@ -307,11 +321,11 @@ class Condition:
 
 
 READY = Condition("AbleToScale", "True", "ReadyForNewScale", "recommended size matches current size")
-_HELD_DOWN = Condition(
+_STABILIZED_DOWN = Condition(
     "AbleToScale", "True", "ScaleDownStabilized",
     "recent recommendations were higher than current one, applying the highest recent recommendation",
 )  # fmt: skip
-_HELD_UP = Condition(
+_STABILIZED_UP = Condition(
     "AbleToScale", "True", "ScaleUpStabilized",
     "recent recommendations were lower than current one, applying the lowest recent recommendation",
 )  # fmt: skip
@@ -324,7 +338,7 @@ _FITS = ("DesiredWithinRange", "the desired count is within the acceptable range
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Of one autoscaler at one time: its limits, behavior and the size at present."""
+    """Limits, behavior and present size of one autoscaler during one sync."""
 
     low: int
     high: int
@@ -335,7 +349,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The next size, why, and what is remembered from now on."""
+    """The next size, the conditions that explain it, and the new history."""
 
     replicas: int
     conditions: tuple[Condition, ...]
@@ -343,21 +357,21 @@ class Size:
 
 
 def normalize(proposed: int, bounds: Bounds, history: History, downscale_us: int) -> Size:
-    """Steady a proposal by what was recommended before, and hold it within the bounds."""
+    """Stabilize a proposal by the history, and limit it by the bounds and the allowed rate."""
     if bounds.behavior is None:
-        steady, history = _steadied_down(proposed, bounds, history, downscale_us)
-        able = READY if steady == proposed else _HELD_DOWN
-        wanted, why = _within_bounds(steady, bounds)
+        stable, history = _stabilize_down(proposed, bounds, history, downscale_us)
+        able = READY if stable == proposed else _STABILIZED_DOWN
+        wanted, why = _within_bounds(stable, bounds)
     else:
-        held = _HELD_UP if proposed >= bounds.current else _HELD_DOWN
-        steady, history = _steadied(proposed, bounds, bounds.behavior, history, downscale_us)
-        able = READY if steady == proposed else held
-        wanted, why = _within_rates(steady, bounds, bounds.behavior, history)
-    limited = Condition("ScalingLimited", "False" if wanted == steady else "True", *why)
+        stabilized = _STABILIZED_UP if proposed >= bounds.current else _STABILIZED_DOWN
+        stable, history = _stabilize(proposed, bounds, bounds.behavior, history, downscale_us)
+        able = READY if stable == proposed else stabilized
+        wanted, why = _within_rates(stable, bounds, bounds.behavior, history)
+    limited = Condition("ScalingLimited", "False" if wanted == stable else "True", *why)
     return Size(wanted, (able, limited), history)
 
 
-def _steadied_down(proposed: int, bounds: Bounds, history: History, window_us: int) -> tuple[int, History]:
+def _stabilize_down(proposed: int, bounds: Bounds, history: History, window_us: int) -> tuple[int, History]:
     cutoff_us = bounds.now_us - window_us
     recent = [past.count for past in history.recommended if past.at_us >= cutoff_us]
     return max([proposed, *recent]), history.recommending(proposed, bounds.now_us, window_us)
@@ -373,8 +387,10 @@ def _within_bounds(desired: int, bounds: Bounds) -> tuple[int, tuple[str, str]]:
 
 
 def _rules(behavior: Obj, growing: bool) -> Obj:
-    """Quirk: what came by the first version's annotation has no defaults; a side left out lets
-    nothing change.
+    """The scaling rules of a direction.
+
+    Quirk: behavior from the v1 annotation has no defaults, and a missing direction allows no
+    change.
     """
     return behavior.get("scaleUp" if growing else "scaleDown") or {"selectPolicy": "Disabled"}
 
@@ -384,15 +400,15 @@ def _window_us(rules: Obj, default_us: int) -> int:
     return default_us if seconds is None else int(seconds) * SECOND
 
 
-def _steadied(
+def _stabilize(
     proposed: int, bounds: Bounds, behavior: Obj, history: History, downscale_us: int
 ) -> tuple[int, History]:
     now_us = bounds.now_us
     up_us, down_us = _window_us(_rules(behavior, True), 0), _window_us(_rules(behavior, False), downscale_us)
     lowest = min([proposed, *(m.count for m in history.recommended if m.at_us > now_us - up_us)])
     highest = max([proposed, *(m.count for m in history.recommended if m.at_us > now_us - down_us)])
-    steady = min(max(bounds.current, lowest), highest)
-    return steady, history.recommending(proposed, now_us, max(up_us, down_us))
+    stable = min(max(bounds.current, lowest), highest)
+    return stable, history.recommending(proposed, now_us, max(up_us, down_us))
 
 
 def _within_rates(
@@ -413,7 +429,7 @@ def _within_rates(
 
 
 def _rate_limit(bounds: Bounds, rules: Obj, history: History, growing: bool) -> int:
-    """The size up or down to which the policies let a target go now."""
+    """The size to which the policies allow the target to grow or shrink now."""
     choice = rules.get("selectPolicy", "Max")
     if choice == "Disabled":
         return bounds.current
@@ -426,11 +442,11 @@ def _rate_limit(bounds: Bounds, rules: Obj, history: History, growing: bool) -> 
         if policy["type"] == "Pods":
             limits.append(start + value if growing else start - value)
         elif growing:
-            # rounded up: a small target would never grow else
+            # Rounded up, as a small target would never grow otherwise.
             limits.append(ceil(start * (1 + value / 100)))
         else:
             limits.append(int(start * (1 - value / 100)))
     if not limits:
         return bounds.current
-    # the larger change is the larger size while growing, and the smaller one while shrinking
+    # The larger change is the larger size when growing, and the smaller size when shrinking.
     return max(limits) if (choice == "Min") is not growing else min(limits)

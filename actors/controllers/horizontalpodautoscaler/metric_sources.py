@@ -1,12 +1,12 @@
-"""What one metric of an autoscaler asks for.
+"""Proposal of one metric of an autoscaler.
 
-Turns a metric of the spec, what a source of metrics answers and the target's pods into a number of
-replicas and how the status shows it (`Found`), or into the reason why it says nothing (`Failed`).
+Turns a metric of the spec, the values of a metrics source and the target's pods into a number of
+replicas with its entry in the status (`Found`), or into a reason for having no proposal (`Failed`).
 
 Mirrors  kubernetes v1.25 pkg/controller/podautoscaler/horizontal.go (computeReplicasForMetric and
          its parts).
-Quirk    upstream stores autoscalers in their first version, which knows no object or external
-         metric without a value: it is 0 beside a mean.
+Quirk    upstream stores autoscalers in version v1, in which an object or external metric always has
+         a value: it is 0 beside an average value.
 """
 
 from __future__ import annotations
@@ -23,23 +23,27 @@ from sim.units import format_quantity_milli, quantity_milli
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The autoscaler's target at one time.
+    """The autoscaler's target during one sync.
 
-    current: replicas of its scale; seen: those that its status tells; pods: those that its selector
-    finds
+    pods: pods that match the selector of its scale
+    current: replicas in the spec of its scale
+    observed: replicas in the status of its scale
     """
 
     namespace: str
     pods: Sequence[Obj]
     current: int
-    seen: int
+    observed: int
     wall_us: int
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one metric asks for, what it is called, how the status shows it, and the record by which
-    it is so much.
+    """The proposal of one metric.
+
+    name: description of the metric in messages
+    shown: entry of the status
+    cause: trace record of the newest measurement, 0 if there is none
     """
 
     replicas: int
@@ -50,8 +54,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A metric that says nothing: the reason, what went wrong, and the whole error with what was
-    tried before it.
+    """A metric without a proposal.
+
+    problem: text for the condition
+    error: full error text with the attempted step
     """
 
     reason: str
@@ -60,15 +66,15 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What a source's values come to, and the newest record behind them."""
+class _Result:
+    """A proposal and the trace record of the newest measurement behind it."""
 
     proposal: decide.Proposal
     cause: int
 
 
 def compute(source: Metrics, metric: Obj, target: Target, periods: decide.Periods) -> Found | Failed:
-    """What a metric asks for."""
+    """Compute the proposal of a metric."""
     kind = metric["type"]
     match kind:
         case "Resource":
@@ -85,32 +91,32 @@ def compute(source: Metrics, metric: Obj, target: Target, periods: decide.Period
     return Failed("InvalidMetricSourceType", problem, problem)
 
 
-# --- of pods --------------------------------------------------------------------------------------
+# --- metrics of pods ------------------------------------------------------------------------------
 
 
 def _resource(source: Metrics, spec: Obj, target: Target, periods: decide.Periods) -> Found | Failed:
     name, container = spec["name"], spec.get("container", "")
-    asked = _of_resource(source, spec, target, periods)
-    if isinstance(asked, str):
-        problem = f"failed to get {name} utilization: {asked}"
+    result = _of_resource(source, spec, target, periods)
+    if isinstance(result, str):
+        problem = f"failed to get {name} utilization: {result}"
         what, reason = f"{name} resource", "FailedGetResourceMetric"
         if container:
             what, reason = f"{container} container", "FailedGetContainerResourceMetric"
         return Failed(reason, problem, f"failed to get {what} metric value: {problem}")
-    current: Obj = {"averageValue": format_quantity_milli(asked.proposal.milli)}
-    called = f"{name} resource"
-    if asked.proposal.percent is not None:
-        current["averageUtilization"] = asked.proposal.percent
-        # the kind is told apart here only
-        called = f"{name} {'container ' if container else ''}resource utilization (percentage of request)"
+    current: Obj = {"averageValue": format_quantity_milli(result.proposal.milli)}
+    title = f"{name} resource"
+    if result.proposal.percent is not None:
+        current["averageUtilization"] = result.proposal.percent
+        # Only this description distinguishes the two kinds of metric.
+        title = f"{name} {'container ' if container else ''}resource utilization (percentage of request)"
     shown: Obj = {"type": "Resource", "resource": {"name": name, "current": current}}
     if container:
         parts = {"name": name, "container": container, "current": current}
         shown = {"type": "ContainerResource", "containerResource": parts}
-    return Found(asked.proposal.replicas, called, shown, asked.cause)
+    return Found(result.proposal.replicas, title, shown, result.cause)
 
 
-def _of_resource(source: Metrics, spec: Obj, target: Target, periods: decide.Periods) -> _Asked | str:
+def _of_resource(source: Metrics, spec: Obj, target: Target, periods: decide.Periods) -> _Result | str:
     name, container, wanted = spec["name"], spec.get("container", ""), spec["target"]
     samples = source.resource(target.pods, name, container, target.wall_us)
     prefix = f"unable to get metrics for resource {name}: "
@@ -131,7 +137,7 @@ def _of_resource(source: Metrics, spec: Obj, target: Target, periods: decide.Per
             return requests
         share = wanted["averageUtilization"]
         proposal = decide.by_utilization(requests, groups, share, target.current, periods.tolerance)
-    return proposal if isinstance(proposal, str) else _Asked(proposal, cause)
+    return proposal if isinstance(proposal, str) else _Result(proposal, cause)
 
 
 def _pods(source: Metrics, spec: Obj, target: Target, periods: decide.Periods) -> Found | Failed:
@@ -159,7 +165,7 @@ def _pods(source: Metrics, spec: Obj, target: Target, periods: decide.Periods) -
     return Found(proposal.replicas, f"pods metric {name}", shown, cause)
 
 
-# --- of other things ------------------------------------------------------------------------------
+# --- metrics of other objects ---------------------------------------------------------------------
 
 
 def _object(source: Metrics, spec: Obj, target: Target, periods: decide.Periods) -> Found | Failed:
@@ -177,7 +183,7 @@ def _object(source: Metrics, spec: Obj, target: Target, periods: decide.Periods)
         )
     value = source.of_object(about, _metric(named, target))
     if isinstance(value, str):
-        # Quirk: upstream hands its words over in the wrong order
+        # Quirk: upstream passes the parts of this text in the wrong order.
         return failed(
             f"unable to get metric {name}: {about['kind']} on {target.namespace} {about['name']}/{value}"
         )
@@ -185,12 +191,12 @@ def _object(source: Metrics, spec: Obj, target: Target, periods: decide.Periods)
     if isinstance(measured, str):
         return failed(measured)
     replicas, current = measured
-    called = f"{about['kind']} metric {name}"
+    title = f"{about['kind']} metric {name}"
     if of_each:
-        # Quirk: called as what comes from outside, and of nothing in the status
-        called, about = _external_name(named), {"kind": "", "name": ""}
+        # Quirk: described as an external metric, and without an object in the status.
+        title, about = _external_name(named), {"kind": "", "name": ""}
     shown = {"describedObject": about, "metric": named, "current": current}
-    return Found(replicas, called, {"type": "Object", "object": shown}, value.cause)
+    return Found(replicas, title, {"type": "Object", "object": shown}, value.cause)
 
 
 def _external(source: Metrics, spec: Obj, target: Target, periods: decide.Periods) -> Found | Failed:
@@ -215,8 +221,7 @@ def _external(source: Metrics, spec: Obj, target: Target, periods: decide.Period
 
 
 def _metric(named: Obj, target: Target) -> Metric:
-    # Quirk: a selector that is not there selects nothing, which on its way to the API is no
-    # selector at all
+    # Quirk: a missing selector would select nothing, but upstream sends it as no selector at all.
     return Metric(target.namespace, named["name"], from_selector(named.get("selector") or {}))
 
 
@@ -227,12 +232,13 @@ def _external_name(named: Obj) -> str:
 def _measured(
     milli: int, wanted: Obj, of_each: bool, target: Target, periods: decide.Periods
 ) -> tuple[int, Obj] | str:
-    """How many replicas something measured asks for, as a whole or with a share for each, and how
-    that is shown.
+    """(proposed replicas, entry of the status) for a measured value, or an error text.
+
+    of_each: True for a target per replica (AverageValue), False for a target of the whole value
     """
     if of_each:
         each = quantity_milli(wanted["averageValue"])
-        share = decide.by_share(milli, each, target.seen, periods.tolerance)
+        share = decide.by_share(milli, each, target.observed, periods.tolerance)
         return share.replicas, {"averageValue": format_quantity_milli(share.milli), "value": "0"}
     limit = quantity_milli(wanted["value"])
     whole = decide.by_value(milli, limit, target.pods, target.current, periods.tolerance)

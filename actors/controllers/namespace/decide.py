@@ -1,5 +1,7 @@
-"""What is left in a namespace that is being deleted, how long that may take, and what its
-conditions say.
+"""Decisions of the namespace controller: what remains, how long it may take, conditions.  Pure.
+
+Turns the objects that remain after a deletion into an estimate of the time until they are gone,
+and into the conditions of the namespace.
 
 Mirrors  kubernetes v1.25 pkg/controller/namespace/deletion/{namespaced_resources_deleter,
          status_condition_utils}.go.
@@ -19,10 +21,12 @@ FINALIZER_ESTIMATE_S = 15  # finalizerEstimateSeconds
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """Of one resource after it was deleted: how many objects, which finalizers they hold, until
-    when to wait.
+    """What remains of one resource after its deletion.
 
-    error: a request that failed, or objects that stay without any reason to
+    count: number of objects
+    finalizers: finalizer -> number of objects with it
+    estimate_s: seconds until the objects may be gone, 0 if unknown
+    error: text of a failed request, or of objects that remain for no reason; "" if none
     """
 
     resource: str  # "pods." as messages name it: "<plural>.<group>"
@@ -33,16 +37,14 @@ class Leftover:
 
 
 def pods_estimate_s(pods: Sequence[Obj], deleted_at: str, now_us: int) -> int:
-    """The longest grace of the pods still alive; 0 once that long has passed since the namespace's
-    deletion.
-    """
+    """The longest grace period of the running pods; 0 after that time since the deletion."""
     graces = [pod["spec"].get("terminationGracePeriodSeconds") or 0 for pod in pods if not is_terminal(pod)]
     longest: int = max(graces, default=0)
     return 0 if now_us - parse_time(deleted_at) >= longest * SECOND else longest
 
 
 def leftover(resource: str, items: Sequence[Obj], estimate_s: int, namespace: str, gvr: str) -> Leftover:
-    """What to think of the objects found after the deletion of a resource."""
+    """The leftover of a resource, from the objects found after its deletion."""
     if not items:
         return Leftover(resource)
     finalizers: dict[str, int] = {}
@@ -117,16 +119,16 @@ def conditions_of(left: Sequence[Leftover]) -> list[tuple[str, str, str, str]]:
 
 
 def with_conditions(namespace: Obj, wanted: Sequence[tuple[str, str, str, str]], now: str) -> Obj | None:
-    """The namespace with these conditions; None if they say what is there already.
+    """The namespace with these conditions; None if nothing changes.
 
-    A time is that of a status.
+    The transition time changes only with the status of a condition.
     """
     old = {c["type"]: c for c in namespace.get("status", {}).get("conditions") or ()}
     new = dict(old)
     for kind, status, reason, message in wanted:
         have = old.get(kind)
-        said = None if have is None else (have["status"], have.get("reason", ""), have.get("message", ""))
-        if said != (status, reason, message):
+        stored = None if have is None else (have["status"], have.get("reason", ""), have.get("message", ""))
+        if stored != (status, reason, message):
             new[kind] = {
                 "type": kind,
                 "status": status,

@@ -1,15 +1,15 @@
-"""Namespace deletion: empty a namespace that is being deleted, say what is left, then let it go.
+"""Namespace controller: empties a namespace that is being deleted, then finalizes it.
 
-Turns a namespace's deletion mark into deletions of everything in it, and their end into its
-finalization.
+Turns a namespace's deletionTimestamp into deletes of everything in it, conditions that say what
+remains, and the removal of its finalizer.
 
-Holds: nothing is finalized while anything is left or unknown; each try deletes every namespaced
-resource once.
+Holds: a namespace is finalized only after a list of each resource was empty; each attempt deletes
+every namespaced resource once.
 
 Mirrors  kubernetes v1.25 pkg/controller/namespace/{namespace_controller,
          deletion/namespaced_resources_deleter}.go.
-Differs  resources are taken in the order of the scheme (upstream: any) and cannot fail to be
-         discovered.
+Differs  resources are processed in the order of the scheme (upstream: any order), and discovery
+         cannot fail.
 """
 
 from __future__ import annotations
@@ -31,16 +31,19 @@ from sim.units import MINUTE, MS, SECOND, format_time
 
 CLIENT = "namespace-controller"
 QPS_FACTOR, BURST_FACTOR = 20, 100  # startNamespaceController
-GRACE_US = 5 * SECOND  # namespaceDeletionGracePeriod: lets API servers learn of the deletion
+GRACE_US = 5 * SECOND  # namespaceDeletionGracePeriod: until all API servers know of the deletion
 RETRY_BASE_US, RETRY_MAX_US = 5 * MS, 1 * MINUTE  # nsControllerRateLimiter
-CONFLICT_TRIES = 100  # retryOnConflictError has no bound; a race that long is a bug of the API
+CONFLICT_TRIES = 100  # upstream's retryOnConflictError has no bound; more would be a bug of the API
 
 
 async def start(env: Env) -> None:
+    """Run the namespace controller until its process ends."""
     await NamespaceDeleter(env).run()
 
 
 class NamespaceDeleter:
+    """Shell of the controller: handlers, queue, and the deletion of one namespace."""
+
     def __init__(self, env: Env) -> None:
         self._env = env
         qps, burst = env.options.api_qps * QPS_FACTOR, env.options.api_burst * BURST_FACTOR
@@ -50,7 +53,7 @@ class NamespaceDeleter:
         self._definitions = env.informers["customresourcedefinitions"]
         limiter = MaxOf(ItemExponential(RETRY_BASE_US, RETRY_MAX_US), SharedBucket(10, 100))
         self._queue = WorkQueue(env.ctx, "namespace", limiter)
-        # one version of each: of those that a group serves, the one it prefers
+        # For each resource the version that its group prefers.
         preferred = {r.group_resource: r for r in reversed(env.scheme.resources)}
         self._resources = [
             resource
@@ -62,19 +65,20 @@ class NamespaceDeleter:
         ]
 
     async def run(self) -> None:
-        self._namespaces.on(add=self._consider, update=lambda _, new: self._consider(new))
+        """Start the handlers, the workers and the resync."""
+        self._namespaces.on(add=self._queue_deleted, update=lambda _, new: self._queue_deleted(new))
         await self._env.informers.start_and_sync()
         for index in range(self._env.options.concurrent_namespace_syncs):
             self._env.ctx.spawn(self._work, name=f"namespace-{index}")
         self._resync_later()
 
-    def _consider(self, namespace: Obj) -> None:
+    def _queue_deleted(self, namespace: Obj) -> None:
         if "deletionTimestamp" in namespace["metadata"]:
             self._queue.add_after_us(namespace["metadata"]["name"], GRACE_US)
 
     def _resync(self, _: object) -> None:
         for namespace in self._namespaces.list():
-            self._consider(namespace)
+            self._queue_deleted(namespace)
         self._resync_later()
 
     def _resync_later(self) -> None:
@@ -97,10 +101,10 @@ class NamespaceDeleter:
             self._queue.done(name)
 
     async def _delete(self, name: str) -> tuple[int, str]:
-        """One try: how long what is left may take, and what failed."""
+        """Make one attempt; returns (estimated seconds until the rest is gone, error text or "")."""
         reply = await self._typed.get("namespaces", "", name)
         if reply.ok and "deletionTimestamp" in reply.obj["metadata"]:
-            reply = await self._mark(reply.obj)
+            reply = await self._set_terminating(reply.obj)
         if not reply.ok:
             return 0, "" if reply.reason == "NotFound" else reply.message
         namespace = reply.obj
@@ -119,8 +123,8 @@ class NamespaceDeleter:
         reply = await self._finalize(namespace)
         return 0, "" if reply.ok or reply.reason == "NotFound" else reply.message
 
-    async def _mark(self, namespace: Obj) -> Reply:
-        """Phase Terminating; tries again on the newest object after a conflict."""
+    async def _set_terminating(self, namespace: Obj) -> Reply:
+        """Set the phase Terminating; after a conflict, retry on the newest object."""
         reply = Reply(200, body=namespace)
         for _ in range(CONFLICT_TRIES):
             current = reply.obj
@@ -133,15 +137,16 @@ class NamespaceDeleter:
             reply = await self._typed.update("namespaces", changed, subresource="status")
             if reply.reason != "Conflict":
                 break
-            reply = await self._again(namespace)
+            reply = await self._read_again(namespace)
             if not reply.ok:
                 break
         return reply
 
     async def _finalize(self, namespace: Obj) -> Reply:
-        """Take our finalizer out of the spec; tries again on the newest object after a conflict.
+        """Remove the controller's finalizer from the spec; after a conflict, retry on the newest
+        object.
 
-        Quirk: the first try is on the object as it was before its conditions were written.
+        Quirk: the first attempt uses the object as it was before its conditions were written.
         """
         reply = Reply(200, body=namespace)
         for _ in range(CONFLICT_TRIES):
@@ -151,13 +156,13 @@ class NamespaceDeleter:
             reply = await self._typed.update("namespaces", changed, subresource="finalize")
             if reply.reason != "Conflict":
                 break
-            reply = await self._again(namespace)
+            reply = await self._read_again(namespace)
             if not reply.ok:
                 break
         return reply
 
-    async def _again(self, namespace: Obj) -> Reply:
-        """The namespace read anew; an error if it is another one of that name."""
+    async def _read_again(self, namespace: Obj) -> Reply:
+        """Read the namespace; returns an error if it was recreated with another uid."""
         meta = namespace["metadata"]
         reply = await self._typed.get("namespaces", "", meta["name"])
         if reply.ok and reply.obj["metadata"]["uid"] != meta["uid"]:
@@ -165,7 +170,7 @@ class NamespaceDeleter:
         return reply
 
     async def _delete_resource(self, namespace: Obj, resource: Resource) -> Leftover:
-        """Delete all objects of one resource and look at what is left."""
+        """Delete all objects of one resource and list what remains."""
         name = namespace["metadata"]["name"]
         label = f"{resource.plural}.{resource.group}"
         estimate_s = 0
@@ -186,7 +191,7 @@ class NamespaceDeleter:
         return leftover(label, [item.obj for item in reply.items or ()], estimate_s, name, gvr)
 
     async def _delete_all(self, resource: Resource, namespace: str) -> str:
-        """The error, "" if everything was told to go."""
+        """Delete all objects of one resource; returns an error text, "" if all requests succeeded."""
         if "deletecollection" in resource.verbs:
             reply = await self._metadata.delete_collection(resource, namespace, policy="Background")
             return "" if reply.ok else reply.message

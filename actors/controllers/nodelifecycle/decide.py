@@ -1,19 +1,19 @@
-"""Is a node alive, and which taints follow from what it says: decisions of the node lifecycle loop.
+"""Decisions of the node lifecycle controller: health of nodes, and the taints that follow.  Pure.
 
 Turns a node, its lease and what was known of both into a new `Health`, into the conditions to write
-when it has been silent for too long, and into taints to add and remove.
+after the node was silent for too long, and into taints to add and to remove.
 
-Holds: the node's own clock is never believed: a heartbeat is a change seen, at the controller's own
-time; objects are changed by path copy.
+Holds: the node's own clock is never used: a heartbeat is an observed change, at the controller's
+       own time; objects are changed by path copy.
 
 Mirrors  kubernetes v1.25 pkg/controller/nodelifecycle/node_lifecycle_controller.go
          (tryUpdateNodeHealth, doNoScheduleTaintingPass), pkg/util/taints/taints.go,
          pkg/api/v1/pod/util.go (UpdatePodCondition).
-Differs  silence is measured on the monotonic clock also for a node that never reported (upstream:
-         wall clock).
-Quirk:   a status heartbeat forgets the lease seen before, so that the next pass takes the same
-         lease for a new
-         heartbeat: a node that dies right after a status write is found 5 s later.
+Differs  the silence of a node that never reported is measured on the monotonic clock too
+         (upstream: wall clock).
+Quirk:   a status heartbeat clears the lease observed before, so that the next pass takes the same
+         lease for a new heartbeat: a node that crashes right after a status write is found 5 s
+         later.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ Taint = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PassCost:
-    """What a pass takes besides its requests.  240 quiet nodes: 10 ms (fitted to recorded deaths:
-    passes in which nothing is written are 5.010 s apart)."""
+    """Duration of a pass without its requests.
+
+    240 healthy nodes take 10 ms, fitted to recorded runs: passes without writes are 5.010 s apart.
+    """
 
     base_us: int = 1_000
     node_us: int = 37
@@ -50,8 +52,10 @@ class PassCost:
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """A pass over `count` nodes, from the one whose index is `first`; `done` of them have had their
-    turn.
+    """Turns of the nodes in a pass.
+
+    first: index of the node with the first turn
+    done: number of turns that are over
     """
 
     first: int
@@ -61,43 +65,43 @@ class Turns:
     done: int
 
     def of(self, index: int) -> int:
-        """The turn of a node."""
+        """The turn of the node with this index."""
         return (index - self.first) % self.count
 
     def at_us(self, turn: int) -> int:
-        """When a turn is over."""
+        """The end of a turn."""
         return self.start_us + self.cost_us * (turn + 1)
 
 
 class Health:
-    """What is known of one node.
+    """What the controller knows of one node.
 
-    lease_key: of its lease, in the store
-    ready: its Ready condition when last heard of by status (None: never had one)
-    lease_revision: of its lease when it was last looked at ("": it had none)
-    renewed: renewTime of the last lease that counted as a heartbeat (None: none, or forgotten)
-    probe_us: when it was last heard of, by the controller's clock
-    verdict: the trace record of the decision or write by which it is not ready (0: none known)
-    node, quiet: the object of the last look, and whether only its lease need be looked at until it
-    changes; beaten: the newest that has only other heartbeat times than `node`, None if there is
-    none
-    index: its place in the list of all; timed: whether its silence will be noticed; row: among
-    those whose renewals come by the thousand, -1 if they come one by one
-    zone, counted: the zone in whose counts it stands, as ready (True), not ready (False) or not at
-    all (None)
+    lease_key: store key of the node's lease
+    ready: Ready condition of the last status heartbeat, None if there was none
+    lease_revision: revision of the lease when it was last read, "" if there was no lease
+    renewed: renewTime of the last lease that counted as a heartbeat, None if none or cleared
+    probe_us: time of the last heartbeat, by the controller's clock
+    verdict: trace record of the decision or write that made the node not ready, 0 if unknown
+    node: the Node object of the last full examination
+    lease_only: True while the node is healthy and unchanged, so that only its lease is read
+    heartbeat_node: newest object that differs from `node` only in heartbeat times, None if none
+    index: position of the node in the order of passes
+    timed: True if a deadline is set for the node
+    row: row of the node in the columns of renewals, -1 if its renewals come one by one
+    zone, counted: the zone that counts the node, as ready (True), not ready (False) or not (None)
     """
 
     __slots__ = (
-        "beaten",
         "counted",
+        "heartbeat_node",
         "index",
         "known",
         "lease_key",
+        "lease_only",
         "lease_revision",
         "name",
         "node",
         "probe_us",
-        "quiet",
         "ready",
         "renewed",
         "row",
@@ -116,29 +120,30 @@ class Health:
         self.renewed: int | None = None
         self.probe_us = 0
         self.node: Obj | None = None
-        self.beaten: Obj | None = None
-        self.quiet = False
+        self.heartbeat_node: Obj | None = None
+        self.lease_only = False
         self.index = 0
         self.row = -1
         self.timed = False
         self.zone = ""
         self.counted: bool | None = None
 
-    def hear(self, renewed: int, at_us: int) -> None:
-        """A lease of it, while it is well."""
+    def observe_renewal(self, renewed: int, at_us: int) -> None:
+        """Observe a lease of a healthy node."""
         if self.renewed is None or renewed > self.renewed:
             self.renewed, self.probe_us = renewed, at_us
 
 
-def last_verdict(everyone: Iterable[Health], zone: str | None = None) -> int:
-    """The latest record by which a node (of this zone) is ready or not (0: none known)."""
-    return max((health.verdict for health in everyone if zone in (None, health.zone)), default=0)
+def last_verdict(nodes: Iterable[Health], zone: str | None = None) -> int:
+    """The latest verdict on a node, or on a node of a zone; 0 if none is known."""
+    return max((health.verdict for health in nodes if zone in (None, health.zone)), default=0)
 
 
-def listen(health: Health, ready: Obj | None, renewed: int | None, now_us: int, created_us: int) -> None:
-    """Fold what a pass sees of a node into its health.
+def observe(health: Health, ready: Obj | None, renewed: int | None, now_us: int, created_us: int) -> None:
+    """Update a node's health by what a pass reads.
 
-    renewed: time of its lease by the node's own clock (NO_TIME: never renewed); None: it has none
+    ready: Ready condition of the node, None if it has none
+    renewed: renewTime of its lease (NO_TIME: never renewed), None if it has no lease
     """
     saved, before = health.ready, health.renewed
     if not health.known:
@@ -146,7 +151,7 @@ def listen(health: Health, ready: Obj | None, renewed: int | None, now_us: int, 
         health.ready = ready
         health.probe_us = created_us if ready is None else now_us
     elif ready is None:
-        health.ready = None  # no sign of life, even if there was a condition before
+        health.ready = None  # no heartbeat, even if there was a condition before
     elif saved is not ready:
         if saved is None or saved.get("lastHeartbeatTime") != ready.get("lastHeartbeatTime"):
             health.ready, health.renewed, health.probe_us = ready, None, now_us
@@ -155,8 +160,9 @@ def listen(health: Health, ready: Obj | None, renewed: int | None, now_us: int, 
 
 
 def same(node: Obj | None, known: Obj | None) -> bool:
-    """Whether these are a node as of one revision: what rests in bytes is another object each time
-    it is read.
+    """True if both objects are the same revision of a node.
+
+    A compact item builds a new object on each read, so identity is not enough.
     """
     if node is known:
         return True
@@ -166,14 +172,12 @@ def same(node: Obj | None, known: Obj | None) -> bool:
 
 
 def only_reported(health: Health, node: Obj | None) -> bool:
-    """Whether a node whose renewals come by the thousand is well, and has at most other heartbeat
-    times than before.
-    """
-    if health.row < 0 or not health.quiet or node is None:
+    """True if a node with columnar renewals is healthy and has at most new heartbeat times."""
+    if health.row < 0 or not health.lease_only or node is None:
         return False
     if same(node, health.node):
-        return not health.timed  # it forgot the lease that it had
-    ready = condition_of(node, "Ready") if same(node, health.beaten) else None
+        return not health.timed  # a report made it forget its last lease
+    ready = condition_of(node, "Ready") if same(node, health.heartbeat_node) else None
     saved = health.ready
     return (
         ready is not None and saved is not None and saved["lastHeartbeatTime"] != ready["lastHeartbeatTime"]
@@ -181,12 +185,13 @@ def only_reported(health: Health, node: Obj | None) -> bool:
 
 
 def next_health_try(failed_us: int, now_us: int) -> tuple[int, bool]:
-    """When to write a silent node's status again, and whether that is the last time.
+    """(time of the next attempt to write a silent node's status, True if it is the last attempt).
 
-    failed_us: when the first try had failed; now_us: when the latest had
-    Mirrors  apimachinery wait.go: PollImmediate, poller, WaitForWithContext: a tick that finds a
-             try under way is lost, and at the end of the time there is one try more, so that quick
-             ones are six, not NodeHealthUpdateRetry.
+    failed_us: time at which the first attempt had failed
+    now_us: time at which the latest attempt had failed
+    Mirrors  apimachinery wait.go: PollImmediate, poller, WaitForWithContext: a tick during an
+             attempt is lost, and one more attempt follows at the end of the time, so that quick
+             attempts are six, not NodeHealthUpdateRetry.
     """
     tick_us = now_us + HEALTH_TICK_US - (now_us - failed_us) % HEALTH_TICK_US
     end_us = failed_us + HEALTH_TICKS * HEALTH_TICK_US
@@ -194,11 +199,9 @@ def next_health_try(failed_us: int, now_us: int) -> tuple[int, bool]:
 
 
 def silent_status(node: Obj, now: str, agent: str) -> Obj:
-    """The node with the conditions of one that stopped reporting; the same object if nothing
-    changes.
-    """
+    """The node with the conditions of a silent node; the same object if nothing changes."""
     old = node.get("status", {}).get("conditions") or []
-    conditions = [_silenced(condition, now, agent) for condition in old]
+    conditions = [_unknown(condition, now, agent) for condition in old]
     have = {condition["type"] for condition in old}
     for kind in _SILENT_TYPES:
         if kind not in have:
@@ -217,7 +220,7 @@ def silent_status(node: Obj, now: str, agent: str) -> Obj:
     return {**node, "status": {**node.get("status", {}), "conditions": conditions}}
 
 
-def _silenced(condition: Obj, now: str, agent: str) -> Obj:
+def _unknown(condition: Obj, now: str, agent: str) -> Obj:
     if condition["type"] not in _SILENT_TYPES or condition["status"] == "Unknown":
         return condition
     return {
@@ -230,7 +233,7 @@ def _silenced(condition: Obj, now: str, agent: str) -> Obj:
 
 
 def not_ready_pod(pod: Obj, now: str) -> Obj | None:
-    """The pod with Ready False; None if there is nothing to change."""
+    """The pod with Ready=False; None if nothing changes."""
     conditions = pod.get("status", {}).get("conditions") or []
     for index, condition in enumerate(conditions):
         if condition["type"] == "Ready":
@@ -251,6 +254,7 @@ def not_ready_pod(pod: Obj, now: str) -> Obj | None:
 
 
 def has_taint(node: Obj, key: str, effect: str) -> bool:
+    """True if the node has the taint, with any value."""
     for taint in node.get("spec", {}).get("taints") or ():
         if taint["key"] == key and taint["effect"] == effect:
             return True
@@ -258,16 +262,17 @@ def has_taint(node: Obj, key: str, effect: str) -> bool:
 
 
 def taint_for(status: str, names: Names) -> str | None:
-    """The taint key that a Ready status asks for."""
+    """The key of the NoExecute taint for a Ready status, None if it needs none."""
     return {"False": names.taint_not_ready, "Unknown": names.taint_unreachable}.get(status)
 
 
 def opposite_taint(key: str, names: Names) -> str:
+    """The other one of the two NoExecute taint keys."""
     return names.taint_unreachable if key == names.taint_not_ready else names.taint_not_ready
 
 
 class ConditionTaints:
-    """Which NoSchedule taints a node's conditions and its cordon ask for."""
+    """The NoSchedule taints that follow from a node's conditions and from its cordon."""
 
     def __init__(self, names: Names) -> None:
         self._cordon = names.taint_unschedulable
@@ -282,7 +287,7 @@ class ConditionTaints:
         self._ours = frozenset((*self._by_condition.values(), self._cordon))
 
     def diff(self, node: Obj) -> tuple[list[str], list[str]]:
-        """Keys of NoSchedule taints to add and to remove."""
+        """Keys of NoSchedule taints (to add, to remove)."""
         wanted: dict[str, None] = {}
         for condition in node.get("status", {}).get("conditions") or ():
             key = self._by_condition.get((condition["type"], condition["status"]))
@@ -299,9 +304,7 @@ class ConditionTaints:
 
 
 def with_taints(taints: Sequence[Taint], added: Sequence[Taint]) -> list[Taint] | None:
-    """The list with these set (one of the same key and effect is replaced); None if nothing
-    changes.
-    """
+    """The taints with `added`, which replace taints of equal key and effect; None if unchanged."""
     result = list(taints)
     for taint in added:
         for index, old in enumerate(result):
@@ -314,13 +317,13 @@ def with_taints(taints: Sequence[Taint], added: Sequence[Taint]) -> list[Taint] 
 
 
 def without_taints(taints: Sequence[Taint], removed: Sequence[tuple[str, str]]) -> list[Taint] | None:
-    """The list without those of these keys and effects; None if nothing changes."""
+    """The taints without those of these keys and effects; None if unchanged."""
     result = [taint for taint in taints if (taint["key"], taint["effect"]) not in removed]
     return None if len(result) == len(taints) else result
 
 
 def taints_patch(node: Obj, taints: Sequence[Taint]) -> Obj:
-    """The patch that sets the taint list of exactly this revision of the node."""
+    """The patch that sets the taint list if the node still has this revision."""
     return {
         "metadata": {"resourceVersion": node["metadata"]["resourceVersion"]},
         "spec": {"taints": list(taints) or None},
@@ -331,7 +334,7 @@ def taints_patch(node: Obj, taints: Sequence[Taint]) -> Obj:
 
 
 def label_fixes(labels: Mapping[str, str], names: Names) -> dict[str, str]:
-    """Beta labels of system and architecture that must follow the stable ones."""
+    """Beta labels of OS and architecture that differ from the stable ones."""
     pairs = ((names.label_os, names.label_beta_os), (names.label_arch, names.label_beta_arch))
     return {
         beta: labels[stable]

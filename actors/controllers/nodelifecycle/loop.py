@@ -1,19 +1,22 @@
-"""Node lifecycle: find nodes that went silent, tell their pods, taint them, at a rate that depends
-on the zone.
+"""Node lifecycle controller: marks silent nodes and their pods as not ready, and taints nodes.
 
-Turns leases and node status into Ready=Unknown conditions, pods' Ready=False, NoSchedule taints (at
-once, by node event) and NoExecute taints (queued per zone: `nodelifecycle_zones`); the taint
-manager turns the latter into evictions.
+Turns leases and node status into Ready=Unknown conditions, Ready=False conditions of pods,
+NoSchedule taints (at once, by node event) and NoExecute taints (queued per zone at a rate that
+depends on the zone's state: `nodelifecycle_zones`). The taint manager turns NoExecute taints into
+evictions.
 
-Holds: one pass at a time, its writes one after another on a client of 20 requests a second; the
-next pass starts a period after this one ended, so that passes drift as upstream; a pass over nodes
-that are well looks at their new leases only: a deadline is kept for each, and what else could
-change the verdict (the node object, a forgotten lease) puts it on the list of those to look at.
+A pass examines every node in upstream. Here a pass over healthy nodes reads only their new leases:
+each healthy node has a deadline, and everything else that could change its state (an update of the
+Node object, a forgotten lease) puts the node on the list of those to examine.
+
+Holds: one pass runs at a time and sends its writes one after the other, on a client of 20 requests
+       a second; the next pass starts one period after the end of this one, so passes drift, as
+       upstream.
 
 Mirrors  kubernetes v1.25 pkg/controller/nodelifecycle/node_lifecycle_controller.go.
-Differs  a pod is queued for marking only when its node is known not to be ready, a node for
-         tainting or labelling only when there is something to write (upstream's workers find that
-         out); what is known of a node's health goes when its object does.
+Differs  a pod is queued for marking only if its node is known not to be ready, and a node for
+         tainting or labelling only if there is something to write (upstream's workers find that
+         out); the health of a node is forgotten when its object is deleted.
 """
 
 from __future__ import annotations
@@ -32,16 +35,16 @@ from actors.controllers.nodelifecycle.decide import (
     has_taint,
     label_fixes,
     last_verdict,
-    listen,
     next_health_try,
     not_ready_pod,
+    observe,
     only_reported,
     opposite_taint,
     same,
     silent_status,
     taint_for,
 )
-from actors.controllers.nodelifecycle.renewals import Heard, Renewals
+from actors.controllers.nodelifecycle.renewals import NodeRenewal, Renewals
 from actors.controllers.nodelifecycle.taints import TaintWriter
 from actors.controllers.nodelifecycle.zone_passes import Zones
 from actors.controllers.shared.shell import NODE_INDEX, Env, index_by_node, run_workers
@@ -60,11 +63,12 @@ POD_WORKERS = 4  # podUpdateWorkerSize
 
 
 async def start(env: Env) -> None:
+    """Run the node lifecycle controller until its process ends."""
     await NodeLifecycle(env, PassCost()).run()
 
 
 class NodeLifecycle:
-    """The loop's state; `run` starts its tasks."""
+    """Shell of the controller: health of all nodes, handlers, workers and passes."""
 
     def __init__(self, env: Env, cost: PassCost) -> None:
         self._env = env
@@ -86,25 +90,25 @@ class NodeLifecycle:
 
         self._health: dict[str, Health] = {}
         self._renewals = Renewals(self._leases)
-        self._list: list[Health] = []
-        self._restless: dict[str, None] = {}  # nodes to look at in the next pass
-        # by which record each was as it was found, until it is looked at
-        self._listed: dict[str, int] = {}
-        # By which record each came or went since the first list, until that is told.
-        self._moved: dict[str, int] = {}
-        # Nodes whose taints or labels were not right when they were last considered, and what was
-        # wrong with the taints.
-        self._unsettled: dict[str, tuple[list[str], list[str]]] = {}
+        self._order_of_passes: list[Health] = []
+        self._to_examine: dict[str, None] = {}  # names of nodes for the next pass
+        # Node name -> trace record of the state in which the node was listed, until it is examined.
+        self._list_causes: dict[str, int] = {}
+        # Node name -> trace record of its add or delete after the first list, until the next pass.
+        self._membership_causes: dict[str, int] = {}
+        # Node name -> (taints to add, taints to remove), for nodes with wrong taints or labels.
+        self._wrong_taints: dict[str, tuple[list[str], list[str]]] = {}
         self._members_changed = True
         self._zones = Zones(env, self._nodes, self._writer, self._health)
-        self._retry: dict[str, None] = {}  # nodes whose pods could not all be marked
-        self._owed_us = 0  # work of the running pass not yet slept
+        self._retry: dict[str, None] = {}  # names of nodes with pods that could not all be marked
+        self._owed_us = 0  # duration of work in the running pass that it has not slept for yet
         self._node_queue = env.queue("node_lifecycle_controller")
         self._pod_queue = env.queue("node_lifecycle_controller_pods")
 
     async def run(self) -> None:
+        """Start the handlers, the workers and the passes."""
         self._nodes.on(
-            self._node_added, self._node_updated, self._node_deleted, beat=self._node_beaten, late=True
+            self._node_added, self._node_updated, self._node_deleted, beat=self._node_heartbeat, late=True
         )
         self._pods.on(add=self._pod_added, update=self._pod_updated, delete=self._pod_deleted)
         await self._env.informers.start_and_sync()
@@ -121,49 +125,49 @@ class NodeLifecycle:
     def _node_added(self, node: Obj) -> None:
         self._members_changed = True
         name = node["metadata"]["name"]
-        self._restless[name], self._listed[name] = None, self._ctx.kernel.cause
+        self._to_examine[name], self._list_causes[name] = None, self._ctx.kernel.cause
         if self._nodes.synced:
-            self._moved[name] = self._ctx.kernel.cause
+            self._membership_causes[name] = self._ctx.kernel.cause
         self._taint_manager.node_changed(None, node)
-        self._consider(node)
+        self._check_node(node)
 
     def _node_updated(self, old: Obj, new: Obj) -> None:
         health = self._health.get(new["metadata"]["name"])
         if health is not None and _ready(old) != _ready(new):
             health.verdict = self._ctx.kernel.cause
-        self._restless[new["metadata"]["name"]] = None
+        self._to_examine[new["metadata"]["name"]] = None
         self._taint_manager.node_changed(old, new)
-        self._consider(new)
+        self._check_node(new)
 
-    def _node_beaten(self, old: Obj, node: Obj) -> None:
-        """It said that it is as it was: what could not be written for it may be tried again."""
+    def _node_heartbeat(self, old: Obj, node: Obj) -> None:
+        """Handle an update of heartbeat times only, which may retry a failed write of taints."""
         name = node["metadata"]["name"]
-        self._restless[name] = None
+        self._to_examine[name] = None
         health = self._health.get(name)
-        if health is not None and (same(old, health.node) or same(old, health.beaten)):
-            health.beaten = node
-        if node["metadata"]["name"] in self._unsettled:
-            self._consider(node)
+        if health is not None and (same(old, health.node) or same(old, health.heartbeat_node)):
+            health.heartbeat_node = node
+        if node["metadata"]["name"] in self._wrong_taints:
+            self._check_node(node)
 
     def _node_deleted(self, node: Obj) -> None:
         self._members_changed = True
-        self._moved[node["metadata"]["name"]] = self._ctx.kernel.cause
+        self._membership_causes[node["metadata"]["name"]] = self._ctx.kernel.cause
         self._taint_manager.node_changed(node, None)
-        self._unsettled.pop(node["metadata"]["name"], None)
-        self._nodes.urge("nodelifecycle", bool(self._unsettled))
+        self._wrong_taints.pop(node["metadata"]["name"], None)
+        self._nodes.urge("nodelifecycle", bool(self._wrong_taints))
         self._retry.pop(node["metadata"]["name"], None)
 
-    def _consider(self, node: Obj) -> None:
-        """Queue a node whose NoSchedule taints or labels are not what they should be."""
+    def _check_node(self, node: Obj) -> None:
+        """Queue a node with wrong NoSchedule taints or labels."""
         added, removed = self._condition_taints.diff(node)
         name = node["metadata"]["name"]
         if added or removed or label_fixes(node["metadata"].get("labels") or {}, self._names):
-            anew = self._unsettled.get(name) != (added, removed)
-            self._unsettled[name] = added, removed
-            self._node_queue.add(name, anew=anew)
+            changed = self._wrong_taints.get(name) != (added, removed)
+            self._wrong_taints[name] = added, removed
+            self._node_queue.add(name, anew=changed)
         else:
-            self._unsettled.pop(name, None)
-        self._nodes.urge("nodelifecycle", bool(self._unsettled))
+            self._wrong_taints.pop(name, None)
+        self._nodes.urge("nodelifecycle", bool(self._wrong_taints))
 
     def _pod_added(self, pod: Obj) -> None:
         self._taint_manager.pod_changed(None, pod)
@@ -187,9 +191,9 @@ class NodeLifecycle:
     # --- workers ----------------------------------------------------------------------------------
 
     async def _sync_node(self, name: str) -> str | None:
-        """NoSchedule taints and labels of one node.
+        """Correct the NoSchedule taints and the labels of one node.
 
-        Failures wait for the node's next event, as upstream.
+        After a failure, the next event of the node queues it again, as upstream.
         """
         node = self._nodes.get(name)
         if node is None:
@@ -204,7 +208,7 @@ class NodeLifecycle:
         return None
 
     async def _sync_pod(self, key: str) -> str | None:
-        """Mark a pod that came to a node which is not ready."""
+        """Mark a pod that was bound to a node which is not ready."""
         pod = self._pods.get(key)
         if pod is None:
             return None
@@ -219,7 +223,7 @@ class NodeLifecycle:
         return None
 
     async def _mark_pods(self, pods: list[Obj]) -> bool:
-        """Ready=False and an event for each pod; False if a write failed."""
+        """Write Ready=False and record an event for each pod; False if a write failed."""
         done = True
         for pod in pods:
             changed = not_ready_pod(pod, format_time(self._ctx.wall_us()))
@@ -239,75 +243,73 @@ class NodeLifecycle:
             await self._monitor_pass()
             await self._ctx.sleep_us(self._options.node_monitor_period_us)
 
-    async def _pay(self) -> None:
-        """Let the time pass that the work since the last request took."""
+    async def _sleep_owed(self) -> None:
+        """Sleep for the duration of the work since the last request."""
         owed, self._owed_us = self._owed_us, 0
         if owed:
             await self._ctx.sleep_us(owed)
 
     async def _monitor_pass(self) -> None:
-        """Look at every node, that is: at those where a look could find something, in their turn
-        and at its time.
-        """
+        """Examine every node in its turn, skipping those for which nothing can have changed."""
         self._owed_us += self._cost.base_us
         if self._members_changed:
-            await self._settle_members()
-        everyone, cost_us = self._list, self._cost.node_us
-        count = len(everyone)
-        # upstream ranges over a map: a fixed arbitrary order from a random start
+            await self._update_members()
+        ordered, cost_us = self._order_of_passes, self._cost.node_us
+        count = len(ordered)
+        # Upstream ranges over a map: here, a fixed arbitrary order from a random start.
         first = self._order.randrange(count) if count else 0
         nodes = self._nodes.objects.copy()  # as at the start of the pass; leases are read live
         kernel = self._ctx.kernel
         cause, owed_us = kernel.cause, self._owed_us
         start_us = self._ctx.now_us() + owed_us
         self._leases.pull()
-        news, later, looked = self._renewals.news(), list[Heard](), dict[str, Health]()
+        renewals, later, examined = self._renewals.new(), list[NodeRenewal](), dict[str, Health]()
         turns = Turns(first, count, start_us, cost_us, count)
-        found, reporters = self._worth_a_look(turns, nodes)
-        looked.update((health.name, health) for health in reporters)
-        unsure = False
+        found, reporters = self._nodes_to_examine(turns, nodes)
+        examined.update((health.name, health) for health in reporters)
+        reordered = False
         for turn, health in found:
             self._owed_us = owed_us + cost_us * (turn + 1)
             before = self._ctx.now_us(), self._owed_us
-            looked[health.name] = health
+            examined[health.name] = health
             await self._examine(health, nodes.get(health.name))
             kernel.cause = cause
             if (self._ctx.now_us(), self._owed_us) != before:
                 turns = replace(turns, done=turn + 1)
                 break
-            for known, renewed in self._renewals.each(self._renewals.news()):
-                unsure = True
+            for known, renewed in self._renewals.each(self._renewals.new()):
+                reordered = True
                 if known is not None and turns.of(known.index) > turn:
                     later.append((known, renewed))
-                elif known is not None:  # its turn is over
-                    self._restless[known.name] = None
+                elif known is not None:  # the turn of this node is over
+                    self._to_examine[known.name] = None
         else:
             self._owed_us = owed_us + cost_us * count
         if count:
-            self._renewals.hear(news, turns, looked)
+            self._renewals.observe_all(renewals, turns, examined)
         for known, renewed in later:
-            self._renewals.tell(known, renewed, turns, looked)
-        if unsure:
-            self._renewals.unsure()
-        self._hear_reports(reporters, nodes, turns)
+            self._renewals.observe(known, renewed, turns, examined)
+        if reordered:
+            self._renewals.forget_latest()
+        self._apply_reports(reporters, nodes, turns)
         for turn in range(turns.done, count):
-            health = everyone[(first + turn) % count]
+            health = ordered[(first + turn) % count]
             self._owed_us += cost_us
             await self._examine(health, nodes.get(health.name))
             kernel.cause = cause
-        await self._pay()
+        await self._sleep_owed()
         await self._handle_disruption(nodes)
 
-    def _worth_a_look(
+    def _nodes_to_examine(
         self, turns: Turns, nodes: Mapping[str, Obj]
     ) -> tuple[list[tuple[int, Health]], list[Health]]:
-        """By turn: nodes that are not well or changed, and those that may be silent for too long
-        when the last turn is over.
+        """(turn, node) of nodes that are not healthy, have changed or may be overdue.
 
-        Where nobody but those who are well and reported is to be looked at, they are answered
-        apart.
+        A node is overdue if its grace period ends by the last turn of the pass. If all nodes to
+        examine are healthy and have only reported, they are returned in the second list, to be
+        handled as a batch.
         """
-        names, self._restless = self._restless, {}
+        names, self._to_examine = self._to_examine, {}
         found: dict[int, Health] = {}
         for name in names:
             known = self._health.get(name)
@@ -315,111 +317,110 @@ class NodeLifecycle:
                 found[turns.of(known.index)] = known
         reporters = [*found.values()]
         last_us = turns.start_us + turns.cost_us * turns.count
-        for health in self._renewals.late(last_us - self._options.node_monitor_grace_period_us):
-            if health.quiet and self._health.get(health.name) is health:
+        for health in self._renewals.take_overdue(last_us - self._options.node_monitor_grace_period_us):
+            if health.lease_only and self._health.get(health.name) is health:
                 found[turns.of(health.index)] = health
                 reporters = []
-        if all(only_reported(health, nodes.get(health.name)) for health in reporters) and self._renewals.sees(
-            reporters
-        ):
+        batched = all(only_reported(health, nodes.get(health.name)) for health in reporters)
+        if batched and self._renewals.knows_latest(reporters):
             return [], reporters
         return sorted(found.items()), []
 
-    def _hear_reports(self, reporters: list[Health], nodes: Mapping[str, Obj], turns: Turns) -> None:
-        """As `_examine` of those who only reported, each in its turn."""
+    def _apply_reports(self, reporters: list[Health], nodes: Mapping[str, Obj], turns: Turns) -> None:
+        """Do the work of `_examine` for nodes that have only reported, each at its turn."""
         for health in reporters:
             node = nodes[health.name]
             if not same(node, health.node):
                 health.node, health.ready = node, condition_of(node, "Ready")
         self._renewals.report(reporters, turns)
         for health in reporters:
-            if not health.timed:  # it forgot the lease that it had
-                self._restless[health.name] = None
+            if not health.timed:  # the report made it forget its last lease
+                self._to_examine[health.name] = None
 
     async def _examine(self, health: Health, node: Obj | None) -> None:
-        """One node in its turn; afterwards it is well and has a deadline, or is looked at again in
-        the next pass.
+        """Examine one node: a healthy one gets a deadline, another one is examined in the next
+        pass.
         """
         self._renewals.read(health)
         lease = self._leases.newest(health.lease_key)
         renewed = None if lease is None else lease.peek_us("spec", "renewTime")
         health.lease_revision = "" if lease is None else str(lease.rev)
         now_us = self._ctx.now_us() + self._owed_us
-        well = health.quiet and (same(node, health.node) or same(node, health.beaten))
+        well = health.lease_only and (same(node, health.node) or same(node, health.heartbeat_node))
         if well and node is not None and not same(node, health.node):
             health.node = node
-            listen(health, condition_of(node, "Ready"), renewed, now_us, now_us)
+            observe(health, condition_of(node, "Ready"), renewed, now_us, now_us)
         elif well and renewed is not None:
-            health.hear(renewed, now_us)
+            health.observe_renewal(renewed, now_us)
         silent = now_us - health.probe_us > self._options.node_monitor_grace_period_us
         if node is not None and (silent or not well):
-            await self._look(health, node, renewed)
+            await self._update_node(health, node, renewed)
             self._leases.pull()
-        self._renewals.expect(health)
-        if not health.quiet or health.renewed is None:
-            self._restless[health.name] = None
+        self._renewals.set_deadline(health)
+        if not health.lease_only or health.renewed is None:
+            self._to_examine[health.name] = None
 
-    async def _settle_members(self) -> None:
-        """Meet new nodes and part from those that are gone."""
+    async def _update_members(self) -> None:
+        """Register new nodes and remove those that are gone."""
         self._members_changed = False
         nodes = self._nodes.objects
         added = [node for name, node in nodes.items() if name not in self._health]
         gone = [health for name, health in self._health.items() if name not in nodes]
-        # A pass comes of nothing but time: who is met or gone is so by what was seen, but for those
-        # found by who begins.
+        # A timer is no cause: a node is registered or removed because of its add or delete, or
+        # without a cause if it was in the first list.
         kernel, cause = self._ctx.kernel, self._ctx.kernel.cause
         for node in added:
             name = node["metadata"]["name"]
-            kernel.cause = self._moved.get(name, cause)
+            kernel.cause = self._membership_causes.get(name, cause)
             self._node_event(
                 node, "RegisteredNode", f"Node {name} event: Registered Node {name} in Controller"
             )
-            self._health[name] = health = self._unheard(name)
+            self._health[name] = health = self._new_health(name)
             self._renewals.holders[health.lease_key] = health
             health.node = node
-            self._restless[name] = None
+            self._to_examine[name] = None
         for health in gone:
             del self._health[health.name], self._renewals.holders[health.lease_key]
-            self._listed.pop(health.name, None)
+            self._list_causes.pop(health.name, None)
             self._zones.leave_out(health)
             if health.node is not None:
-                kernel.cause = self._moved.get(health.name, cause)
+                kernel.cause = self._membership_causes.get(health.name, cause)
                 text = f"Node {health.name} event: Removing Node {health.name} from Controller"
                 self._node_event(health.node, "RemovingNode", text)
-        self._moved = {}
+        self._membership_causes = {}
         if added or gone:
-            self._renewals.changed()
-            self._list = list(self._health.values())
-            self._order.shuffle(self._list)
-            for index, health in enumerate(self._list):
+            self._renewals.invalidate_rows()
+            self._order_of_passes = list(self._health.values())
+            self._order.shuffle(self._order_of_passes)
+            for index, health in enumerate(self._order_of_passes):
                 health.index = index
-        # In the order of the passes, for upstream ranges over the same map: not by names, which
-        # would have one and the same node always meet the workers that write its other taints.
-        met = {node["metadata"]["name"]: node for node in added}
-        for health in self._list if met else ():
-            if health.name in met:
-                kernel.cause = self._listed.get(health.name) or cause
-                await self._mark_reachable(met[health.name])
+        # In the order of the passes, as upstream ranges over the same map. In the order of names,
+        # always the same node would compete with the workers that write its other taints.
+        new = {node["metadata"]["name"]: node for node in added}
+        for health in self._order_of_passes if new else ():
+            if health.name in new:
+                kernel.cause = self._list_causes.get(health.name) or cause
+                await self._mark_reachable(new[health.name])
         kernel.cause = cause
 
-    def _unheard(self, name: str) -> Health:
+    def _new_health(self, name: str) -> Health:
         namespace = self._names.lease_namespace
         return Health(name, self._client.scheme.key("leases", namespace, name))
 
-    async def _look(self, health: Health, node: Obj, renewed: int | None) -> None:
-        """One node in full: its health, its taints, its pods."""
-        health.quiet = False
+    async def _update_node(self, health: Health, node: Obj, renewed: int | None) -> None:
+        """Update the health of one node, its taints and its pods."""
+        health.lease_only = False
         outcome = await self._update_health(health, node, renewed)
         if outcome is None:
-            self._zones.leave_out(health)  # skipped this time
+            self._zones.leave_out(health)  # not counted in this pass
             return
         live, observed = outcome
         ready = condition_of(live, "Ready")
         zone = self._zones.count(health, live, ready is not None and ready["status"] == "True")
         if ready is None:
             return
-        found = self._listed.pop(health.name, 0)
-        if ready["status"] != "True" and not health.verdict:  # a new leader finds it so
+        found = self._list_causes.pop(health.name, 0)
+        if ready["status"] != "True" and not health.verdict:  # found so by a new leader
             is_silent = ready["status"] == "Unknown"
             silence = self._ctx.silence(health.name, self._ctx.now_us()) if is_silent else 0
             health.verdict = silence or found
@@ -430,31 +431,31 @@ class NodeLifecycle:
             self._node_event(live, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
             self._retry[name] = None
         if health.name in self._retry and (ready["status"] != "True" or observed != "True"):
-            await self._pay()
+            await self._sleep_owed()
             if not await self._mark_pods(self._pods_of(health.name)):
                 return
         self._retry.pop(health.name, None)
-        health.node, health.beaten = node, None
-        health.quiet = observed == ready["status"] == "True" and not self._taint_keys(node)
+        health.node, health.heartbeat_node = node, None
+        health.lease_only = observed == ready["status"] == "True" and not self._taint_keys(node)
 
     def _taint_keys(self, node: Obj) -> list[tuple[str, str]]:
-        """The NoExecute taints of ours that a node has."""
+        """The NoExecute taints of this controller that a node has."""
         names = self._names
         ours = ((names.taint_unreachable, NO_EXECUTE), (names.taint_not_ready, NO_EXECUTE))
         return [pair for pair in ours if has_taint(node, *pair)]
 
     async def _update_health(self, health: Health, node: Obj, renewed: int | None) -> tuple[Obj, str] | None:
-        """Listen to a node and write Unknown if it is silent: the node then, and the Ready status
-        before.
+        """Update a node's health and write Unknown conditions if the node is silent.
 
-        None: the writes failed, nothing more is done about the node in this pass.
+        Returns (node after the write, Ready status before it), or None if the writes failed, so
+        that the rest of the pass skips the node.
         """
         failed_us, last = -1, False
         while True:
             now_us = self._ctx.now_us() + self._owed_us
             ready = condition_of(node, "Ready")
             created_us = now_us if ready is not None else now_us - self._age_us(node)
-            listen(health, ready, renewed, now_us, created_us)
+            observe(health, ready, renewed, now_us, created_us)
             options = self._options
             grace_us = options.node_monitor_grace_period_us
             if ready is None:
@@ -464,10 +465,10 @@ class NodeLifecycle:
                 return node, observed
             silent = silent_status(node, format_time(self._ctx.wall_us() + self._owed_us), self._agent)
             changed = condition_of(silent, "Ready")
-            if changed is ready:  # was Unknown already
+            if changed is ready:  # the status was Unknown before
                 return silent, observed
-            await self._pay()
-            self._judge(health, now_us)
+            await self._sleep_owed()
+            self._decide_silence(health, now_us)
             reply = await self._client.update("nodes", silent, subresource="status")
             if reply.ok:
                 health.ready, health.renewed = changed, renewed
@@ -480,10 +481,8 @@ class NodeLifecycle:
             at_us, last = next_health_try(failed_us, now_us)
             await self._ctx.sleep_us(at_us - now_us)
 
-    def _judge(self, health: Health, now_us: int) -> None:
-        """What follows is because the node is silent, and that because of the fault that silenced
-        it, if known.
-        """
+    def _decide_silence(self, health: Health, now_us: int) -> None:
+        """Record the decision that a node is silent, with the active fault as its cause, if any."""
         why = {"silent_us": now_us - health.probe_us, "lease": health.lease_revision}
         silence = self._ctx.silence(health.name, health.probe_us)
         health.verdict = self._ctx.decided("unheard", f"nodes/{health.name}", why, silence)
@@ -492,7 +491,7 @@ class NodeLifecycle:
         return self._ctx.wall_us() + self._owed_us - parse_time(node["metadata"]["creationTimestamp"])
 
     async def _set_eviction(self, node: Obj, observed: str, zone: Zone) -> None:
-        """Queue, swap or lift the NoExecute taint by the Ready status before this pass's own write."""
+        """Queue, swap or remove the NoExecute taint by the Ready status before this pass's write."""
         taint = taint_for(observed, self._names)
         if taint is None:
             if observed == "True":
@@ -500,31 +499,31 @@ class NodeLifecycle:
             return
         opposite = opposite_taint(taint, self._names)
         if has_taint(node, opposite, NO_EXECUTE):
-            await self._pay()
+            await self._sleep_owed()
             await self._writer.swap(node, [(taint, NO_EXECUTE)], [(opposite, NO_EXECUTE)])
             return
-        self._zones.queue(zone, node, anew=not has_taint(node, taint, NO_EXECUTE))
+        self._zones.queue(zone, node, requeue=not has_taint(node, taint, NO_EXECUTE))
 
     async def _mark_reachable(self, node: Obj) -> None:
-        """Take both NoExecute taints off and the node out of its queue."""
+        """Remove both NoExecute taints and take the node out of its queue."""
         for pair in self._taint_keys(node):
-            await self._pay()
+            await self._sleep_owed()
             if not await self._writer.remove(node, [pair]):
                 return
         self._zones.unqueue(node)
 
     async def _handle_disruption(self, nodes: Mapping[str, Obj]) -> None:
-        """Set the zones' states and rates by the counts of this pass."""
+        """Set states and rates of the zones by the counts of this pass."""
         decision = self._zones.decide(nodes)
         kernel, cause = self._ctx.kernel, self._ctx.kernel.cause
-        if decision.absolve:  # because of the last one that fell silent
-            kernel.cause = last_verdict(self._list) or cause
+        if decision.absolve:  # caused by the node that fell silent last
+            kernel.cause = last_verdict(self._order_of_passes) or cause
             for node in nodes.values():
                 await self._mark_reachable(node)
             kernel.cause = cause
         if decision.fresh:
-            self._renewals.heard_all(self._ctx.now_us())
-        self._zones.settle(decision, self._list)
+            self._renewals.reset_probe_times(self._ctx.now_us())
+        self._zones.settle(decision, self._order_of_passes)
 
     def _node_event(self, node: Obj, reason: str, message: str) -> None:
         meta = node["metadata"]

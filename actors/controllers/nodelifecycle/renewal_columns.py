@@ -1,12 +1,11 @@
-"""When thousands of nodes were last heard of, in columns: what comes with runs of renewals touches
-no object of a node.
+"""Last renewals of thousands of nodes in columns, so that columnar renewals touch no Node object.
 
-Turns renewals by row (`Course.rows`) into the last one of each node and the controller's time of
-it.
+Turns renewals by row (`Course.rows`) into the last renewal of each node and the controller's time
+of it.
 
-Holds: the same as `Health.renewed` and `Health.probe_us` of a node would be if it were told of each
-renewal; while a node has a row these columns hold it, and its `Health` as of the last `read` or
-`write`.
+Holds: the columns are equal to the `Health.renewed` and `Health.probe_us` that single renewals
+       would give; while a node has a row, the columns are the truth and its `Health` is as of the
+       last `read` or `write`.
 """
 
 from __future__ import annotations
@@ -18,14 +17,17 @@ import numpy as np
 
 from actors.controllers.nodelifecycle.decide import Health, Turns
 
-NOT_HEARD = -(1 << 62)  # in the place of a time of renewal
-NOT_SEEN = NOT_HEARD - 1
+NO_RENEWAL = -(1 << 62)  # in place of a renew time
+UNKNOWN = NO_RENEWAL - 1
 
 
 class Columns:
-    """By row: `renewed`, `probe_us` as of `Health`; index: of the node in the list of all, -1: no
-    node; timed: it is well, and late if nothing is heard of it; newest: time of the last renewal
-    that has come, heard or not, NOT_SEEN where that is not known.
+    """Columns over the rows.
+
+    renewed, probe_us: as in `Health`
+    index: position of the node in the order of passes, -1 for a row without node
+    timed: True if the node is healthy and has a deadline
+    newest: latest renew time that has arrived, observed or not; UNKNOWN if not known
     """
 
     def __init__(self) -> None:
@@ -33,15 +35,15 @@ class Columns:
         self._renewed = self._probe_us = self._index = self._newest = np.zeros(0, np.int64)
         self._timed = np.zeros(0, bool)
 
-    def seat(self, nodes: Sequence[Health | None]) -> None:
-        """From now on these are in the rows.  A node that had none brings what is known of it."""
+    def assign_rows(self, nodes: Sequence[Health | None]) -> None:
+        """Set the nodes of the rows; a new node brings the values of its `Health`."""
         more = len(nodes) - len(self._nodes)
         if more:
             none = np.zeros(more, np.int64)
             self._renewed = np.concatenate((self._renewed, none))
             self._probe_us = np.concatenate((self._probe_us, none))
             self._timed = np.concatenate((self._timed, none.astype(bool)))
-            self._newest = np.concatenate((self._newest, np.full(more, NOT_SEEN)))
+            self._newest = np.concatenate((self._newest, np.full(more, UNKNOWN)))
         self._index = np.array([-1 if node is None else node.index for node in nodes], np.int64)
         known, self._nodes = [*self._nodes, *[None] * more], [*nodes]
         for row, (before, node) in enumerate(zip(known, nodes, strict=True)):
@@ -52,61 +54,69 @@ class Columns:
                 self.write(node, node.timed)
 
     def read(self, node: Health) -> None:
+        """Copy a node's values into its `Health`."""
         renewed = int(self._renewed[node.row])
-        node.renewed = None if renewed == NOT_HEARD else renewed
+        node.renewed = None if renewed == NO_RENEWAL else renewed
         node.probe_us = int(self._probe_us[node.row])
 
     def write(self, node: Health, timed: bool) -> None:
+        """Copy a node's `Health` into the columns."""
         row = node.row
-        self._renewed[row] = NOT_HEARD if node.renewed is None else node.renewed
+        self._renewed[row] = NO_RENEWAL if node.renewed is None else node.renewed
         self._probe_us[row] = node.probe_us
         self._timed[row] = timed
 
-    def heard_all(self, now_us: int) -> None:
+    def reset_probe_times(self, now_us: int) -> None:
+        """Set the time of the last heartbeat of all nodes."""
         self._probe_us[:] = now_us
 
-    def hear(self, rows: Any, times: Any, turns: Turns, looked: Any) -> None:
-        """Renewals, at most one of a row; looked: by row, who need not be told."""
+    def observe(self, rows: Any, times: Any, turns: Turns, examined: Any) -> None:
+        """Observe renewals, at most one for each row.
+
+        examined: mask of rows with nodes that were examined in full
+        """
         self._newest[rows] = times
         index = self._index[rows]
         turn = (index - turns.first) % turns.count
-        new = (index >= 0) & (turn < turns.done) & ~looked[rows] & (times > self._renewed[rows])
+        new = (index >= 0) & (turn < turns.done) & ~examined[rows] & (times > self._renewed[rows])
         rows = rows[new]
         self._renewed[rows] = times[new]
         self._probe_us[rows] = turns.at_us(turn[new])
 
-    def saw(self, row: int, time_us: int) -> None:
+    def record_newest(self, row: int, time_us: int) -> None:
+        """Record the latest renew time of a row."""
         self._newest[row] = time_us
 
-    def forget(self) -> None:
-        """Others may have changed leases."""
-        self._newest[:] = NOT_SEEN
+    def forget_newest(self) -> None:
+        """Mark the latest renew times as unknown, as leases may have changed by other means."""
+        self._newest[:] = UNKNOWN
 
-    def sees(self, nodes: Sequence[Health]) -> bool:
-        """Whether the last renewals of all of these are known."""
-        return bool((self._newest[[node.row for node in nodes]] != NOT_SEEN).all())
+    def knows_newest(self, nodes: Sequence[Health]) -> bool:
+        """True if the latest renew times of all these nodes are known."""
+        return bool((self._newest[[node.row for node in nodes]] != UNKNOWN).all())
 
     def report(self, nodes: Sequence[Health], turns: Turns) -> None:
-        """These are well and have reported, or did so before the last pass: they forget the renewal
-        that they had.
+        """Observe status heartbeats of healthy nodes, which clear the last renewal of a node.
+
+        A renewal that arrived after the one cleared counts as a new one.
         """
         rows = np.array([node.row for node in nodes])
         newest = self._newest[rows]
         timed = newest > self._renewed[rows]
-        self._renewed[rows] = np.where(timed, newest, NOT_HEARD)
+        self._renewed[rows] = np.where(timed, newest, NO_RENEWAL)
         self._probe_us[rows] = turns.at_us((self._index[rows] - turns.first) % turns.count)
         self._timed[rows] = timed
         for node, well in zip(nodes, timed.tolist(), strict=True):
             node.timed = well
 
-    def of(self, nodes: Sequence[Health]) -> Any:
-        """A column that is true for these."""
+    def mask_of(self, nodes: Sequence[Health]) -> Any:
+        """A column that is True for these nodes."""
         column = np.zeros(len(self._nodes), bool)
         column[[node.row for node in nodes if node.row >= 0]] = True
         return column
 
-    def late(self, before_us: int) -> list[Health]:
-        """Who is timed and was last heard of before then; they are timed no more."""
+    def take_overdue(self, before_us: int) -> list[Health]:
+        """Nodes with a deadline and no heartbeat since `before_us`; clears their deadlines."""
         rows = (self._timed & (self._probe_us < before_us)).nonzero()[0]
         self._timed[rows] = False
         return [node for row in rows.tolist() if (node := self._nodes[row]) is not None]

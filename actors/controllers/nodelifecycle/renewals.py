@@ -1,11 +1,10 @@
-"""Who of all nodes was heard of by its lease, and who has been silent for too long.
+"""Lease renewals of all nodes, and the nodes with a grace period that may be over.
 
-Turns what came to the informer of leases since one looked last into the time of renewal of each
-node and the controller's time of it (`Health`), and these into the nodes whose silence may have
-lasted too long.
+Turns new items of the lease informer into the renew time of each node and the controller's time of
+it (`Health`), and these into the nodes that may have been silent for too long.
 
-Holds: it is the same whether renewals come one by one or in runs; those of nodes that have come in
-runs are kept in columns (`nodelifecycle_columns`), and in a node's `Health` after `read`.
+Holds: the result is the same for single and for columnar renewals; the values of nodes with
+       columnar renewals are in `nodelifecycle_columns`, and in a node's `Health` after `read`.
 """
 
 from __future__ import annotations
@@ -23,140 +22,143 @@ from sim.client import Informer
 if TYPE_CHECKING:
     from actors.controllers.nodelifecycle.renewal_columns import Columns
 
-# a node, None for a lease that is no known node's, and the time of renewal
-Heard = tuple[Health | None, int]
-News = Sequence[Item | Runs]
+# (node or None for the lease of no known node, renew time)
+NodeRenewal = tuple[Health | None, int]
+NewItems = Sequence[Item | Runs]
 
 
 class Renewals:
-    """holders: by the key of their lease in the store; who changes them, or their places, says so
-    (`changed`).
+    """Renewals and deadlines of all nodes.
+
+    holders: lease store key -> node; after a change of this map or of a node's index, call
+        `invalidate_rows`
     """
 
     def __init__(self, leases: Informer) -> None:
         self._leases = leases
         self.holders: dict[str, Health] = {}
         self._columns: Columns | None = None
-        self._seated = -1  # so many rows there were when nodes were seated in them
-        self._shifts = -1  # of the informer, as of the last time that it was asked
-        # A heap of: last heard of, number, node that is well.
+        self._row_count = -1  # number of rows when nodes were assigned to them, -1: assign again
+        self._shifts = -1  # the informer's count of shifts at the last check
+        # Heap of (last heartbeat, number, healthy node) for nodes without a row.
         self._deadlines: list[tuple[int, int, Health]] = []
-        self._timed = 0
+        self._deadline_count = 0
 
-    def changed(self) -> None:
-        self._seated = -1
+    def invalidate_rows(self) -> None:
+        """Assign nodes to rows again before the next columnar renewals."""
+        self._row_count = -1
 
-    def news(self) -> News:
+    def new(self) -> NewItems:
+        """The lease items that have arrived since the last call."""
         return self._leases.news()
 
-    def each(self, news: News) -> Iterator[Heard]:
+    def each(self, items: NewItems) -> Iterator[NodeRenewal]:
         """Renewals one by one."""
-        for piece in news:
+        for piece in items:
             for item in piece if isinstance(piece, Runs) else (piece,):
-                yield self._heard(item)
+                yield self._renewal_of(item)
 
-    def _heard(self, item: Item) -> Heard:
+    def _renewal_of(self, item: Item) -> NodeRenewal:
         return self.holders.get(item.key), item.peek_us("spec", "renewTime")
 
-    # --- hearing ----------------------------------------------------------------------------------
+    # --- renewals ---------------------------------------------------------------------------------
 
-    def hear(self, news: News, turns: Turns, looked: dict[str, Health]) -> None:
-        """Tell those whose turn it was of their renewals; `looked`: who has been told."""
-        for piece in news:
+    def observe_all(self, items: NewItems, turns: Turns, examined: dict[str, Health]) -> None:
+        """Observe renewals of nodes with a turn that is over, except for examined nodes."""
+        for piece in items:
             if isinstance(piece, Runs):
-                self._hear_runs(piece, turns, looked)
+                self._observe_runs(piece, turns, examined)
             else:
-                self.tell(*self._heard(piece), turns, looked)
+                self.observe(*self._renewal_of(piece), turns, examined)
 
-    def _hear_runs(self, runs: Runs, turns: Turns, looked: dict[str, Health]) -> None:
-        columns = self._seats_in(runs)
-        mask = None if columns is None else columns.of([*looked.values()])
+    def _observe_runs(self, runs: Runs, turns: Turns, examined: dict[str, Health]) -> None:
+        columns = self._columns_for(runs)
+        mask = None if columns is None else columns.mask_of([*examined.values()])
         for stretch in runs.stretches():
             if isinstance(stretch, Renewal):
-                self.tell(*self._heard(stretch), turns, looked)
+                self.observe(*self._renewal_of(stretch), turns, examined)
             elif columns is not None:
                 window, lo, hi = stretch
-                columns.hear(window.rows[lo:hi], window.value[lo:hi], turns, mask)
+                columns.observe(window.rows[lo:hi], window.value[lo:hi], turns, mask)
 
-    def tell(self, node: Health | None, renewed: int, turns: Turns, looked: dict[str, Health]) -> None:
-        """Tell one."""
+    def observe(self, node: Health | None, renewed: int, turns: Turns, examined: dict[str, Health]) -> None:
+        """Observe one renewal."""
         if node is not None and node.row >= 0 and self._columns is not None:
-            self._columns.saw(node.row, renewed)
-        if node is None or node.name in looked or (turn := turns.of(node.index)) >= turns.done:
+            self._columns.record_newest(node.row, renewed)
+        if node is None or node.name in examined or (turn := turns.of(node.index)) >= turns.done:
             return
         self.read(node)
-        node.hear(renewed, turns.at_us(turn))
+        node.observe_renewal(renewed, turns.at_us(turn))
         if node.row >= 0 and self._columns is not None:
             self._columns.write(node, node.timed)
 
     # --- reports ----------------------------------------------------------------------------------
 
-    def sees(self, nodes: Sequence[Health]) -> bool:
-        """Whether the last renewals of all of these are known from the columns."""
+    def knows_latest(self, nodes: Sequence[Health]) -> bool:
+        """True if the columns hold the latest renewals of all these nodes."""
         columns, shifts = self._columns, self._leases.shifts
         if columns is None or not nodes:
             return False
         if not self._leases.lazy or self._shifts != shifts:
             self._shifts = shifts
-            columns.forget()
-        return self._seated >= 0 and columns.sees(nodes)
+            columns.forget_newest()
+        return self._row_count >= 0 and columns.knows_newest(nodes)
 
-    def unsure(self) -> None:
-        """Renewals were read in another order than that in which they came."""
+    def forget_latest(self) -> None:
+        """Mark the latest renewals as unknown, after some were read out of order."""
         if self._columns is not None:
-            self._columns.forget()
+            self._columns.forget_newest()
 
     def report(self, nodes: Sequence[Health], turns: Turns) -> None:
-        """As `listen` of each node, whose renewals it `sees`: it is well, and has reported or did
-        so before the last pass.
+        """Do the work of `nodelifecycle_decide.observe` for healthy nodes that have only reported.
+
+        `knows_latest` must be True for these nodes.
         """
         if nodes and self._columns is not None:
             self._columns.report(nodes, turns)
 
-    def heard_all(self, now_us: int) -> None:
-        """Everybody counts as heard of now."""
+    def reset_probe_times(self, now_us: int) -> None:
+        """Set the time of the last heartbeat of all nodes."""
         for node in self.holders.values():
             node.probe_us = now_us
         if self._columns is not None:
-            self._columns.heard_all(now_us)
+            self._columns.reset_probe_times(now_us)
 
-    def _seats_in(self, runs: Runs) -> Columns | None:
+    def _columns_for(self, runs: Runs) -> Columns | None:
         last = runs.last
-        if last is not None and self._seated != len(last.course.rows):
-            # numpy: few clusters need it
+        if last is not None and self._row_count != len(last.course.rows):
+            # Imported late, as it needs numpy and only large clusters get here.
             from actors.controllers.nodelifecycle.renewal_columns import Columns
 
-            self._seated = len(last.course.rows)
+            self._row_count = len(last.course.rows)
             self._columns = self._columns or Columns()
-            self._columns.seat([self.holders.get(key) for key in last.course.rows])
+            self._columns.assign_rows([self.holders.get(key) for key in last.course.rows])
         return self._columns
 
-    # --- silence ----------------------------------------------------------------------------------
+    # --- deadlines --------------------------------------------------------------------------------
 
     def read(self, node: Health) -> None:
-        """Bring a node up to date."""
+        """Copy a node's values from the columns into its `Health`."""
         if node.row >= 0 and self._columns is not None:
             self._columns.read(node)
 
-    def expect(self, node: Health) -> None:
-        """A node was looked at: if it is well, its silence will be noticed."""
-        well = node.quiet and node.renewed is not None
+    def set_deadline(self, node: Health) -> None:
+        """Set the deadline of an examined node, if it is healthy."""
+        well = node.lease_only and node.renewed is not None
         if node.row >= 0 and self._columns is not None:
             node.timed = well
             self._columns.write(node, well)
         elif well and not node.timed:
-            self._timed += 1
+            self._deadline_count += 1
             node.timed = True
-            heappush(self._deadlines, (node.probe_us, self._timed, node))
+            heappush(self._deadlines, (node.probe_us, self._deadline_count, node))
 
-    def late(self, before_us: int) -> Iterator[Health]:
-        """Those that were well when they were last heard of, before then; each once until it is
-        expected again.
-        """
+    def take_overdue(self, before_us: int) -> Iterator[Health]:
+        """Nodes with a deadline and no heartbeat since `before_us`; clears their deadlines."""
         deadlines = self._deadlines
         while deadlines and deadlines[0][0] < before_us:
             probe_us, number, node = deadlines[0]
-            if node.row < 0 and node.quiet and node.probe_us > probe_us:
+            if node.row < 0 and node.lease_only and node.probe_us > probe_us:
                 heapreplace(deadlines, (node.probe_us, number, node))
                 continue
             heappop(deadlines)
@@ -164,6 +166,6 @@ class Renewals:
                 node.timed = False
                 yield node
         if self._columns is not None:
-            for node in self._columns.late(before_us):
+            for node in self._columns.take_overdue(before_us):
                 node.timed = False
                 yield node

@@ -1,9 +1,9 @@
-"""Writing taints of nodes: read, patch the whole list of that revision, try again on conflict.
+"""Writes taints of nodes: read the node, patch the whole list of that revision, retry on conflict.
 
-Turns "these taints on, those off" into GET and PATCH requests of one client.
+Turns taints to add and to remove into GET and PATCH requests of one client.
 
-Holds: nothing is sent where the cached node shows that there is nothing to take off; each try costs
-two tokens of the client's bucket.
+Holds: no request is sent if the cached node shows that there is nothing to remove; each attempt
+       takes two tokens of the client's bucket.
 
 Mirrors  kubernetes v1.25 pkg/controller/controller_utils.go (SwapNodeControllerTaint,
          AddOrUpdateTaintOnNode, RemoveTaintOffNode, PatchNodeTaints, UpdateTaintBackoff).
@@ -28,7 +28,7 @@ BACKOFF_US = 100 * MS
 
 
 class TaintWriter:
-    """Writes taints of nodes by one client."""
+    """Writes taints of nodes through one client."""
 
     def __init__(self, ctx: Context, client: Client, jitter: Random) -> None:
         self._ctx = ctx
@@ -38,7 +38,7 @@ class TaintWriter:
     async def swap(
         self, node: Obj, add: Sequence[tuple[str, str]], remove: Sequence[tuple[str, str]]
     ) -> bool:
-        """Set taints (key, effect), stamped now, then take others off; False on a failure."""
+        """Add taints (key, effect) with the present time, then remove others; False on a failure."""
         if add:
             stamp = format_time(self._ctx.wall_us())
             taints = [{"key": key, "effect": effect, "timeAdded": stamp} for key, effect in add]
@@ -47,22 +47,18 @@ class TaintWriter:
         return await self.remove(node, remove)
 
     async def mark(self, name: str, key: str, effect: str) -> bool:
-        """Set a taint without a stamp, by a read whatever is known of the node; False on a failure."""
+        """Add a taint without a time, reading the node first; False on a failure."""
         return await self._change(name, lambda old: with_taints(old, [{"key": key, "effect": effect}]))
 
     async def remove(self, node: Obj, remove: Sequence[tuple[str, str]]) -> bool:
-        """Take taints off; no request when the node at hand has none of them.
-
-        False on a failure.
-        """
+        """Remove taints; sends no request if the given node has none of them. False on a failure."""
         if without_taints(node.get("spec", {}).get("taints") or (), remove) is None:
             return True
         return await self._change(node["metadata"]["name"], lambda old: without_taints(old, remove))
 
     async def _change(self, name: str, change: Callable[[Sequence[Taint]], list[Taint] | None]) -> bool:
         for attempt in range(TRIES):
-            # the first read may come from the server's cache, the later ones must see what
-            # conflicted
+            # The first read may be served from the cache; later ones must see what conflicted.
             live = await self._client.get("nodes", "", name, revision=None if attempt else "0")
             if not live.ok:
                 return False

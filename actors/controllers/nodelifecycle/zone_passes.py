@@ -1,15 +1,14 @@
-"""The zones of a cluster as one pass after the other finds them, and the worker that taints their
-nodes.
+"""Zones of the cluster from pass to pass, and the worker that adds NoExecute taints.
 
-Turns nodes counted as ready or not into zone states and rates, and what is queued in each zone, at
-its rate, into NoExecute taints.
+Turns nodes counted as ready or not into zone states and taint rates, and the queued nodes of each
+zone, at its rate, into NoExecute taints.
 
-Holds: a node is counted in one zone at a time; what a node is tainted for is what is known of it
-when its turn comes.
+Holds: a node is counted in one zone at a time; the taint of a node follows from its condition at
+       the time when it is taken from the queue.
 
 Mirrors  kubernetes v1.25 pkg/controller/nodelifecycle/node_lifecycle_controller.go
          (doNoExecuteTaintingPass, handleDisruption).
-Differs  the 0.1 s tainting worker runs only at those of its ticks at which a queue has a node and a
+Differs  the worker with a period of 0.1 s runs only at ticks at which a queue has a node and a
          token.
 """
 
@@ -44,16 +43,16 @@ if TYPE_CHECKING:
     from sim.kernel import Future
 
 TICK_US = 100 * MS  # NodeEvictionPeriod
-# A 0.1 s timer loop of a real process comes round every 100.6 ms: recorded taints that wait for a
-# token are 10.07 s apart, of which 8 ms are their requests, and 70 recorded taints fit a tick of
+# A 0.1 s timer loop of a real process has a period of 100.6 ms: recorded taints that wait for a
+# token are 10.07 s apart, of which their requests take 8 ms, and 70 recorded taints fit a period of
 # 100.66 ms best (tests/data/measured).
 TICK_LATE_US = 600
 
 
 class Zones:
-    """By key, in the order in which they came.
+    """The zones by key, in the order of their first node.
 
-    health: of each node by its name, as the passes find it.
+    health: node name -> health, maintained by the passes
     """
 
     def __init__(self, env: Env, nodes: Informer, writer: TaintWriter, health: Mapping[str, Health]) -> None:
@@ -67,7 +66,7 @@ class Zones:
         self._kind = self._ctx.kernel.kind("zone", "zone", "state")
         self._kick: Future | None = None
 
-    # --- as passes find them ----------------------------------------------------------------------
+    # --- counts -----------------------------------------------------------------------------------
 
     def _key(self, node: Obj) -> str:
         return zone_key(node["metadata"].get("labels") or {}, self._names)
@@ -79,14 +78,14 @@ class Zones:
         return zone
 
     def count(self, health: Health, node: Obj, ready: bool) -> Zone:
-        """Let a node stand in its zone's counts, if it is not exempt from them; the zone."""
+        """Count a node in its zone, unless its label exempts it; returns the zone."""
         key = self._key(node)
         exempt = self._names.label_node_exclude_disruption in (node["metadata"].get("labels") or {})
         self._count(health, key, None if exempt else ready)
         return self._of(key)
 
     def leave_out(self, health: Health) -> None:
-        """Let a node not be counted."""
+        """Take a node out of the counts."""
         self._count(health, health.zone, None)
 
     def _count(self, health: Health, key: str, ready: bool | None) -> None:
@@ -104,17 +103,15 @@ class Zones:
             zone.not_ready += not ready
 
     def decide(self, nodes: Mapping[str, Obj]) -> Disruption:
-        """What the counts of a pass mean for the states; zones that nobody counts in are left."""
+        """Compare the counts of a pass with the zones' states, and drop zones without nodes."""
         counted = {key: zone for key, zone in self._zones.items() if zone.size}
         decision = decide_disruption(counted, self._options)
         if len(counted) < len(self._zones):
-            self._leave(counted, nodes)
+            self._drop_empty(counted, nodes)
         return decision
 
-    def _leave(self, counted: Mapping[str, Zone], nodes: Mapping[str, Obj]) -> None:
-        """Forget zones without nodes; one whose nodes all are exempt has no state, but its queue
-        goes on.
-        """
+    def _drop_empty(self, counted: Mapping[str, Zone], nodes: Mapping[str, Obj]) -> None:
+        """Drop zones without nodes; a zone with only exempt nodes loses its state, not its queue."""
         inhabited = {self._key(node) for node in nodes.values()}
         for key in [key for key in self._zones if key not in counted]:
             if key in inhabited:
@@ -122,8 +119,8 @@ class Zones:
             else:
                 del self._zones[key]
 
-    def settle(self, decision: Disruption, everyone: Iterable[Health]) -> None:
-        """Set states and rates; a state is seen because of who of the zone fell silent last."""
+    def settle(self, decision: Disruption, nodes: Iterable[Health]) -> None:
+        """Set states and rates; the cause of a state is the zone's latest verdict on a node."""
         kernel, now_us = self._ctx.kernel, self._ctx.now_us()
         for key, state in decision.states.items():
             zone = self._zones[key]
@@ -131,20 +128,24 @@ class Zones:
                 self._wake()
             if zone.state is not state:
                 zone.state = state
-                seen = last_verdict(everyone, key) or kernel.cause
+                seen = last_verdict(nodes, key) or kernel.cause
                 kernel.trace.add(self._kind, kernel.now_us, seen, (key, state.value))
 
     # --- tainting ---------------------------------------------------------------------------------
 
-    def queue(self, zone: Zone, node: Obj, *, anew: bool) -> None:
-        """Have a node tainted in its turn; anew: also if it was taken from the queue before."""
+    def queue(self, zone: Zone, node: Obj, *, requeue: bool) -> None:
+        """Queue a node for its taint.
+
+        requeue: True to queue it even if it was taken from the queue before
+        """
         name = node["metadata"]["name"]
-        if anew:
+        if requeue:
             zone.queue.remove(name)
         if zone.queue.add(name):
             self._wake()
 
     def unqueue(self, node: Obj) -> None:
+        """Take a node out of the queue of its zone."""
         zone = self._zones.get(self._key(node))
         if zone is not None:
             zone.queue.remove(node["metadata"]["name"])
@@ -154,9 +155,9 @@ class Zones:
             self._kick.set(None)
 
     async def taint_forever(self) -> None:
-        """Every 0.1 s, slidingly, taint what the queues give."""
-        # The first tick is as the loop starts, before the first pass has met a zone: it finds
-        # nothing, though what that pass queues is queued at the same instant here.
+        """Every 0.1 s after the end of the last round, taint the nodes that the queues hand out."""
+        # Upstream's first tick is at the start of the loop, before the first pass has found a zone,
+        # and does nothing. Here that pass queues nodes at the same instant, so the tick is skipped.
         base_us = self._ctx.now_us() + TICK_US + TICK_LATE_US
         while True:
             now_us = self._ctx.now_us()
@@ -183,7 +184,7 @@ class Zones:
             ready = condition_of(node, "Ready") if node is not None else None
             taint = taint_for(ready["status"], self._names) if ready is not None else None
             if node is None or taint is None:
-                zone.queue.done(name)  # gone, or ready again: the token is spent
+                zone.queue.done(name)  # deleted, or ready again: the token is spent
                 continue
             opposite = opposite_taint(taint, self._names)
             health = self._health.get(name)

@@ -6,8 +6,8 @@ template's subtrees, and creates and deletes into requests with events and expec
 (`PodControl`).
 
 Holds: a pod made from a template shares the parts of `spec` with it by identity, so that the API
-       server's memoized defaulting and validation see one object; an event of a pod whose owner has
-       another kind costs one look at its controller reference.
+server's memoized defaulting and validation see one object; an event of a pod with an owner of
+another kind costs one look at its controller reference.
 
 Mirrors  kubernetes v1.25 pkg/controller/controller_utils.go (RealPodControl, IsPodActive),
          pkg/api/v1/pod/util.go (IsPodAvailable), the pod handlers of

@@ -182,7 +182,7 @@ def new_revision(owner: Obj, ref: Obj, number: int, names: Names, first: int, co
     """The ControllerRevision of the present template.
 
     Its name has the hash of the template and the collision count. Quirk: its hash label is that of
-    the first attempt, whatever name is found free.
+    the first attempt, even if a later name is used.
 
     first: collision count at the first attempt
     """

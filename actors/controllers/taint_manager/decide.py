@@ -1,4 +1,4 @@
-"""How long a pod may stay on a node with NoExecute taints.
+"""How long a pod may stay on a node with NoExecute taints.  Pure.
 
 Mirrors  kubernetes v1.25 pkg/controller/nodelifecycle/scheduler/taint_manager.go
          (getMinTolerationTime), component-helpers scheduling/corev1/helpers.go
@@ -12,7 +12,7 @@ from typing import Any
 
 from sim.units import SECOND
 
-# a stay of no time at all: it ends one that was granted, which a toleration of 0 s does not
+# The pod must go at once. This cancels a running timer, which a toleration of 0 s does not.
 UNTOLERATED = -1
 
 Toleration = Mapping[str, Any]
@@ -20,10 +20,12 @@ Taint = Mapping[str, Any]
 
 
 def no_execute_taints(taints: Sequence[Taint]) -> list[Taint]:
+    """The taints with the effect NoExecute."""
     return [taint for taint in taints if taint["effect"] == "NoExecute"]
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """True if the toleration matches the taint."""
     if toleration.get("effect") and toleration["effect"] != taint["effect"]:
         return False
     if toleration.get("key") and toleration["key"] != taint["key"]:
@@ -35,10 +37,10 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def stay_us(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> int | None:
-    """How long a pod with these tolerations may stay: UNTOLERATED not at all, None for ever.
+    """The time that a pod with these tolerations may stay; None for ever, UNTOLERATED not at all.
 
-    Of the tolerations that match a taint each, the shortest limit counts; one without a limit sets
-    none.
+    It is the shortest tolerationSeconds among the tolerations that match a taint; a toleration
+    without tolerationSeconds sets no limit.
     """
     shortest: int | None = None
     for taint in taints:

@@ -1,18 +1,17 @@
-"""Evict pods from nodes with NoExecute taints, each when its tolerations run out.
+"""Taint manager: evicts pods from nodes with NoExecute taints when their tolerations expire.
 
-Turns changes of nodes' taints and of pods' places and tolerations into timers, and their end into
-DELETEs.
+Turns changes of taints, of pods' nodes and of tolerations into timers, and their end into DELETEs.
 
-Holds: at most one timer per pod; a pod deleted once is not deleted again until its object is gone;
-timers live in memory only, so that a new leader starts every one of them anew.  With the gate
-PodDisruptionConditions a pod's status says why first.
+Holds: a pod has at most one timer; a pod that was deleted is not deleted again until its object is
+       gone; timers are in memory only, so a new leader starts all of them from the beginning. With
+       the gate PodDisruptionConditions the reason is written to the pod's status before the delete.
 
 Mirrors  kubernetes v1.25 pkg/controller/nodelifecycle/scheduler/taint_manager.go, timed_workers.go.
-Differs  changes are taken at the instant they are seen, without workers: upstream's eight never
-         wait for anything but each other; a second change at the very instant that armed a timer
+Differs  changes are handled at the instant they are observed, without workers: upstream's eight
+         workers only wait for each other; a second change at the instant that started a timer
          keeps the timer.
-Quirk:   a node object's removal leaves its pods' timers running, until one of its name comes
-         without such taints.
+Quirk:   when a Node object is deleted, the timers of its pods keep running until a node of the same
+         name without such taints is added.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ DELETE_TRIES = 5  # retries, 10 ms apart
 DELETE_PAUSE_US = 10 * MS
 COMPONENT = "taint-controller"
 
-_SENT = None  # in `_work`: deleted already, or being deleted
+_SENT = None  # value in `_work`: the delete was sent, or is being sent
 
 
 class TaintManager:
-    """Timers of pods on tainted nodes.  Hook `node_changed` and `pod_changed` to the informers."""
+    """Timers of pods on tainted nodes; the owner calls `node_changed` and `pod_changed`."""
 
     def __init__(self, env: Env, client: Client, pods_of: Callable[[str], list[Obj]]) -> None:
         self._env = env
@@ -48,13 +47,14 @@ class TaintManager:
         self._recorder = env.recorder(COMPONENT, client)
         self._pods_of = pods_of
         self._tainted: dict[str, list[Taint]] = {}
-        self._by: dict[str, int] = {}  # the record by which it is seen so
-        self._work: dict[str, Timer | None] = {}
-        self._tells_why = enabled(env.options.feature_gates, POD_DISRUPTION)
+        self._taint_causes: dict[str, int] = {}  # node name -> trace record of its taints
+        self._work: dict[str, Timer | None] = {}  # pod key -> timer
+        self._reason_enabled = enabled(env.options.feature_gates, POD_DISRUPTION)
 
-    # --- what the informers say -------------------------------------------------------------------
+    # --- handlers ---------------------------------------------------------------------------------
 
     def node_changed(self, old: Obj | None, new: Obj | None) -> None:
+        """Handle a node add (old is None), update or delete (new is None)."""
         before = old["spec"].get("taints") if old is not None else None
         after = new["spec"].get("taints") if new is not None else None
         if before is after and old is not None and new is not None:
@@ -64,21 +64,22 @@ class TaintManager:
         name = node["metadata"]["name"]
         if new is None:
             self._tainted.pop(name, None)
-            self._by.pop(name, None)
+            self._taint_causes.pop(name, None)
             return
         taints = no_execute_taints(after or ())
         if old is not None and no_execute_taints(before or ()) == taints:
             return
         if taints:
-            self._tainted[name], self._by[name] = taints, self._env.ctx.kernel.cause
+            self._tainted[name], self._taint_causes[name] = taints, self._env.ctx.kernel.cause
             for pod in self._pods_of(name):
-                self._judge(pod, taints)
+                self._update_timer(pod, taints)
         elif self._tainted.pop(name, None) is not None or (old is None and self._work):
-            # Of one that comes anew too: its namesake's timers still run.
+            # A node that is added again may have timers of its predecessor.
             for pod in self._pods_of(name):
                 self._cancel(pod)
 
     def pod_changed(self, old: Obj | None, new: Obj | None) -> None:
+        """Handle a pod add (old is None), update or delete (new is None)."""
         if new is None:
             if self._work and old is not None:
                 self._cancel(old)
@@ -89,17 +90,16 @@ class TaintManager:
         taints = self._tainted.get(spec.get("nodeName", ""))
         if taints is None or (old is not None and _same_stay(old["spec"], spec)):
             return
-        # Of a pod and its node that are listed one after the other, in either order, what came last
-        # is why it is to go.
+        # A pod and its node may be listed in either order: the later change is the cause.
         kernel = self._env.ctx.kernel
-        seen = kernel.cause
-        kernel.cause = max(seen, self._by[spec["nodeName"]])
-        self._judge(new, taints)
-        kernel.cause = seen
+        pod_cause = kernel.cause
+        kernel.cause = max(pod_cause, self._taint_causes[spec["nodeName"]])
+        self._update_timer(new, taints)
+        kernel.cause = pod_cause
 
     # --- timers -----------------------------------------------------------------------------------
 
-    def _judge(self, pod: Obj, taints: list[Taint]) -> None:
+    def _update_timer(self, pod: Obj, taints: list[Taint]) -> None:
         wait_us = stay_us(taints, pod["spec"].get("tolerations") or ())
         key = _key(pod)
         if wait_us is None:
@@ -108,7 +108,7 @@ class TaintManager:
             self._cancel(pod)
             self._evict(pod)
         elif key in self._work:
-            return  # a timer that runs is kept, even if the new stay is shorter
+            return  # a running timer is kept, even if the new toleration is shorter
         elif wait_us == 0:
             self._evict(pod)
         else:
@@ -146,20 +146,20 @@ class TaintManager:
             request = client.request("delete", "pods", meta["namespace"], meta["name"])
             client.call(request, lambda reply: None if reply.ok else failed())
 
-        def tell_why(reply: Reply) -> None:
+        def write_reason(reply: Reply) -> None:
             if not reply.ok:
                 failed()
                 return
-            told = disrupted(reply.obj, Disruption.TAINT, format_time(self._env.ctx.wall_us()))
-            patch = status_patch(reply.obj, told)
+            changed = disrupted(reply.obj, Disruption.TAINT, format_time(self._env.ctx.wall_us()))
+            patch = status_patch(reply.obj, changed)
             if patch is None:
                 delete()
             else:
                 request = status_request(client, reply.obj, patch)
                 client.call(request, lambda patched: delete() if patched.ok else failed())
 
-        if self._tells_why:
-            client.call(client.request("get", "pods", meta["namespace"], meta["name"]), tell_why)
+        if self._reason_enabled:
+            client.call(client.request("get", "pods", meta["namespace"], meta["name"]), write_reason)
         else:
             delete()
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from actors.node.requests import Api, HeartbeatCaller
-from sim.api.types import NOT_FOUND, Reply
+from actors.node.requests import Api, HeartbeatCaller, OnReply
+from sim.api.types import NOT_FOUND, Reply, Request
 from sim.client.fast.lease_renewal import ALIGNED, Rhythm
 from sim.kernel.actor import Context
 from sim.options.node_agent import NodeAgentOptions
@@ -70,7 +70,13 @@ class Leases:
         self._tries = 0
         self._version = self._api.coordination + "/v1"
         self._beat = client.heartbeat(
-            "leases", self._api.lease_namespace, name, ("spec", "renewTime"), rhythm, self._sync
+            "leases",
+            self._api.lease_namespace,
+            name,
+            ("spec", "renewTime"),
+            rhythm,
+            self._sync,
+            self._composed,
         )
         self.healthy = False
 
@@ -78,15 +84,24 @@ class Leases:
         self._sync()
 
     def _sync(self) -> None:
-        self._tries = 0
-        renewed = self._beat.taken()
-        if renewed is not None:  # its object is made only now that somebody wants it
-            self._lease = renewed.obj
+        self._take_up()
         if self._lease is not None:
-            self._renew()
+            self._renew(self._beat.lot)
         else:
             self._tries = TRIES  # those that come before it is read
             self._begin_ensuring()
+
+    def _take_up(self) -> None:
+        self._tries = 0
+        renewed = self._beat.taken()
+        if renewed is not None:  # its object is made only now that it is read
+            self._lease = renewed.obj
+
+    def _composed(self, wall_us: int) -> tuple[Request, OnReply]:
+        """The renewal that was sent at that time of the wall clock."""
+        self._take_up()
+        assert self._lease is not None
+        return self._api.lease_update(self._renewed_lease(self._lease, wall_us)), self._updated
 
     # --- read or create -----------------------------------------------------------------------------------
 
@@ -127,8 +142,8 @@ class Leases:
 
     # --- renew --------------------------------------------------------------------------------------------
 
-    def _renewed_lease(self, base: Obj) -> Obj:
-        lease = {**base, "spec": {**base["spec"], "renewTime": format_micro_time(self._ctx.wall_us())}}
+    def _renewed_lease(self, base: Obj, wall_us: int) -> Obj:
+        lease = {**base, "spec": {**base["spec"], "renewTime": format_micro_time(wall_us)}}
         uid = self._owner.node_uid()
         if uid and not base["metadata"].get("ownerReferences"):
             lease["metadata"] = {**base["metadata"], "ownerReferences": self._owners(uid)}
@@ -153,9 +168,11 @@ class Leases:
     def _owners(self, uid: str) -> list[Obj]:
         return [{"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": uid}]
 
-    def _renew(self) -> None:
+    def _renew(self, lot: int = 0) -> None:
+        """lot: of the first try; later ones have their own."""
         assert self._lease is not None
-        self._api.update_lease(self._renewed_lease(self._lease), self._updated)
+        renewed = self._renewed_lease(self._lease, self._ctx.wall_us())
+        self._api.call(self._api.lease_update(renewed, lot), self._updated)
 
     def _updated(self, reply: Reply) -> None:
         if reply.ok:
@@ -175,4 +192,6 @@ class Leases:
 
     def _done(self, healthy: bool) -> None:
         self.healthy = healthy
-        self._beat.schedule()
+        # A renewal adds the owner where there is none.
+        owned = self._lease is not None and bool(self._lease["metadata"].get("ownerReferences"))
+        self._beat.schedule(alone=owned)

@@ -38,6 +38,7 @@ from sim.api.objects import is_ready
 from sim.api.store import Item
 from sim.api.types import Reply, Request
 from sim.kernel.dice import MASK, Dice, mix
+from sim.kernel.network import Purpose
 from sim.units import MS, SECOND, format_time
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class NodeLoop:
 
     def __init__(self, agent: NodeAgent, client: HeartbeatCaller) -> None:
         self._agent = agent
-        self._calls = client.exchanges("nodes", agent.spec.name)
+        self._calls = client.exchanges("nodes", agent.spec.name, purpose=Purpose.NODE_REPORT)
         self._seed = agent.ctx.stream("status").getrandbits(64)
         self._fixed = fixed_status(agent.machine, agent.options, agent.host_ip)
         self.node: Obj = {}

@@ -23,6 +23,7 @@ from sim.api.objects import TERMINAL
 from sim.api.store import Item
 from sim.api.types import NOT_FOUND, Reply, Request
 from sim.kernel.actor import Context
+from sim.kernel.network import Purpose
 from sim.units import SECOND
 
 Obj = dict[str, Any]
@@ -202,7 +203,7 @@ class StatusManager:
         self._api = api
         self._began_us = ctx.now_us()
         self._queue: list[Wanted] = []
-        self._calls = api.exchanges("pods")
+        self._calls = api.exchanges("pods", purpose=Purpose.POD_STATUS)
         self._sent: Entry | None = None
         self._wanted = NO_VERSION  # and what was held then
         self._patch: Obj = NOTHING  # of it
@@ -259,6 +260,7 @@ class StatusManager:
     def reconcile(self, uid: str, item: Item) -> bool:
         """The API shows the pod so.  True if its status says what ours says: then it is held in place of ours, so that
         memory is shared.  What others changed of ours is put right by the next batch."""
+        self._catch_up()
         entry = self.entry(uid)
         if entry is None or not entry.held or entry.dirty or entry.failed:
             return False
@@ -297,6 +299,7 @@ class StatusManager:
         entry = self.entry(uid)
         if entry is None:
             return
+        self._catch_up()
         # What the batch queued while it was being sent is not sent again.
         waits = entry.dirty and any(e is entry and v == entry.version for e, v, *_ in self._queue)
         if not waits:
@@ -313,6 +316,11 @@ class StatusManager:
         else:
             self._calls.plan()  # so that the next one follows
             self._batch_later()
+
+    def _catch_up(self) -> None:
+        """The reply to a read that no event has delivered counts from the instant at which it comes."""
+        if self._sent is not None and self._calls.read_us <= self._ctx.kernel.now_us:
+            self._sent.sent = self._wanted[0]
 
     def _idle(self) -> bool:
         """Whether no request is under way.  The reply to a write that nobody waits for is not told."""
@@ -448,6 +456,7 @@ class StatusManager:
 
     def _fail(self, entry: Entry) -> None:
         """Leave it to the next batch."""
+        self._catch_up()
         entry.failed = True
         if not entry.dirty:
             entry.cause = self._ctx.kernel.cause
@@ -464,6 +473,7 @@ class StatusManager:
     def _batch(self, _: object) -> None:
         """What waits gives way to what is held now of all pods of which there is something to tell."""
         self._retrying = False
+        self._catch_up()
         entries = [entry for entry in self._entries.values() if isinstance(entry, Entry)]
         self._queue = [(e, e.version, e.held, e.cause) for e in entries if e.dirty or e.failed]
         if self._queue:

@@ -5,16 +5,15 @@ is written and when they beat next, each computed for all at once; as time goes 
 revisions and of trace records.
 
 Holds: the same instants, revisions, records and objects as if each had beaten alone (tests/property/test_beats.py
-compares the traces); as soon as anything changes its state (`Standing.moves`), a server has bounds, or somebody is told
-of single renewals or records, all of them beat alone again from that instant on, and one whose object others touch does.
-Of two beats in one microsecond, one alone and one in columns, the latter comes first.
+compares the traces); as soon as anything changes its state (`Standing.moved`), a server has bounds, or single renewals or records are listened
+to, all of them are renewed alone again from that instant on, and one whose object others touch is.
 
 Mirrors  nothing upstream: thousands of kubelets renew their leases, each alone.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any
 
@@ -25,22 +24,26 @@ from sim.api.watch.columnar_renewals import Beater, Carrier, Course, Run, Window
 from sim.api.watch.lease_renewals import Line
 from sim.kernel.dice import GAMMA, mix
 from sim.kernel.kernel import NEVER_US, Kernel
+from sim.kernel.order import LATER, ORDER_BITS
 from sim.units import SECOND
 
 SPAN_US = SECOND  # of a window; nobody beats twice in one
 GROWTH = 1024
 BOUND_MAX = 1 << 31  # its product with 32 bits fits
 COLUMNS = (
-    "ahead", "at", "back_low", "back_span", "bound", "offset", "order", "out_low", "out_span", "period", "sent", "series", "state",
+    "ahead", "at", "back_low", "back_span", "bound", "end", "lot", "offset", "out_low", "out_span", "period", "sent", "series", "state",
+    "store_low", "store_span", "written",
 )  # fmt: skip
 
+WORDS = ("lot", "state")  # of 64 bits without a sign
 Columns = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
 
 class Beats:
     """Who has joined, and the window that time is in.
 
-    columns: by row; at: when the next beat arrives (NEVER_US: beats alone), sent: when it is sent
+    columns: by row; at: when the next renewal is written (NEVER_US: alone), sent: when it is sent; written, end: when the last
+    was written and answered; state, lot: of the next one's draw
     _next: of the window's places the columns after their beats; `_done` of these have happened, `_kept` of them stand in
     the columns already
     """
@@ -62,6 +65,8 @@ class Beats:
         self._times: list[int] = []
         self._pairs: Any = None
         self._next: Columns = {}
+        self._sent: Any = None  # by place: when it is sent, and when the one before was answered
+        self._ended: Any = None
         self._done = self._kept = self._serial = 0
         self._end_us = 0
         kernel.bulk = self._go_on
@@ -97,12 +102,14 @@ class Beats:
             self._lines, self._lent = self._lines.copy(), False
         self._who[row], self._lines[row] = (beater, carrier), line
         self.members += 1
+        kernel.standing.put_off[self] = None
         return True
 
     def _begin(self, at_us: int) -> None:
         """No window is open; the next one begins then."""
         self._window, self._times, self._done, self._kept = None, [], 0, 0
         self._end_us = self._kernel.bulk_us = at_us
+        self._kernel.bulk_order = 0
 
     def _row(self, key: str) -> int:
         rows = self._course.rows
@@ -113,7 +120,7 @@ class Beats:
         if not self.columns or row >= len(self.columns["at"]):
             more = GROWTH + len(self._who) // 2
             for name in COLUMNS:
-                old = self.columns.get(name, np.empty(0, np.uint64 if name == "state" else np.int64))
+                old = self.columns.get(name, np.empty(0, np.uint64 if name in WORDS else np.int64))
                 fill = np.full(more, NEVER_US if name == "at" else 0, old.dtype)
                 self.columns[name] = np.concatenate((old, fill))
             self._course.last = np.concatenate((self._course.last, np.full(more, -1, np.int64)))
@@ -137,10 +144,11 @@ class Beats:
             setattr(window, name, np.delete(getattr(window, name), place))
         del self._times[place]
         self._pairs = np.delete(self._pairs, place, 0)
+        self._sent, self._ended = np.delete(self._sent, place), np.delete(self._ended, place)
         self._next = {name: np.delete(column, place) for name, column in self._next.items()}
 
-    def _part(self, row: int) -> None:
-        """One beats alone from now on."""
+    def _part(self, row: int) -> Beater:
+        """One is renewed alone from now on."""
         known, line = self._who[row], self._lines[row]
         assert known is not None and line is not None
         beater, carrier = known
@@ -151,9 +159,10 @@ class Beats:
         item: Any = self._bucket.items[line.key]
         self._course.stays(row, item)
         carrier.left(item)
-        next_us = int(columns["at"][row])
+        next_us, state = int(columns["at"][row]), int(columns["state"][row])
         columns["at"][row] = NEVER_US
-        beater.resume(next_us, int(columns["sent"][row]), int(columns["state"][row]), item)
+        beater.resume(int(columns["written"][row]), int(columns["end"][row]), next_us, state, item)
+        return beater
 
     def _disturbed(self) -> bool:
         """Whether something is not as it was when they joined."""
@@ -167,40 +176,51 @@ class Beats:
             return True
         return any(carrier.bounded for carrier in self._carriers)
 
-    def _part_all(self) -> None:
+    def plan(self) -> None:
+        """Something moves."""
+        for beater in self._part_all():
+            beater.plan()
+
+    def _part_all(self) -> list[Beater]:
         self._keep()
         window, done = self._window, self._done
         if window is not None:
             for place in range(len(self._times) - 1, done - 1, -1):
                 self._drop(window, place)
-        for row, known in enumerate(self._who):
-            if known is not None:
-                self._part(row)
+        parted = [self._part(row) for row, known in enumerate(self._who) if known is not None]
         self._kernel.bulk_us = NEVER_US
+        return parted
 
     # --- as time goes on ------------------------------------------------------------------------------------
 
-    def _go_on(self, until_us: int) -> None:
-        """Everything up to a time happens."""
+    def _go_on(self, until_us: int, order: int) -> None:
+        """Everything happens that is due before a time, or at that time in an earlier order."""
         if self._disturbed():
             self._part_all()
             return
         while True:
             times, done = self._times, self._done
-            to = bisect_right(times, until_us, done)
+            to = bisect_left(times, until_us, done)
+            while to < len(times) and times[to] == until_us and self._order(to) < order:
+                to += 1
             if to > done:
                 self._happen(done, to)
             if to < len(times):
-                self._kernel.bulk_us = times[to]
+                self._kernel.bulk_us, self._kernel.bulk_order = times[to], self._order(to)
                 return
-            if self._end_us > until_us:
-                self._kernel.bulk_us = self._end_us
+            if self._end_us > until_us or (self._end_us == until_us and not order):
+                self._kernel.bulk_us, self._kernel.bulk_order = self._end_us, 0
                 return
             self._keep()
             if not self.members:
                 self._kernel.bulk_us = NEVER_US
                 return
             self._open(max(self._end_us, int(self.columns["at"].min())))
+
+    def _order(self, place: int) -> int:
+        """The order of a place of the window among the calls of its instant, as that of `Heartbeat`."""
+        sent_us, pause_us = int(self._sent[place]), int(self._sent[place] - self._ended[place])
+        return sent_us << ORDER_BITS | LATER | (LATER - 1 - pause_us if pause_us < LATER else 0)
 
     def _happen(self, lo: int, hi: int) -> None:
         window, kernel, store = self._window, self._kernel, self._store
@@ -236,8 +256,12 @@ class Beats:
         """The window from `begin_us` on."""
         columns, end_us = self.columns, begin_us + SPAN_US
         rows = (columns["at"] < end_us).nonzero()[0]
-        rows = rows[np.lexsort((columns["order"][rows], columns["at"][rows]))]
-        mine = {name: column[rows] for name, column in columns.items()}
+        times = columns["at"][rows]
+        places = times.argsort(kind="stable")
+        if (np.diff(times[places]) == 0).any():  # rarely two arrive in one microsecond
+            places = np.lexsort((columns["end"][rows], columns["sent"][rows], times))
+        rows = rows[places]
+        mine = {name: column[rows] for name, column in columns.items() if name != "written"}
         at, value = mine["at"], mine["sent"] + mine["offset"]
         time_s = (at + mine["ahead"]) // SECOND
         self._serial += 1
@@ -246,19 +270,29 @@ class Beats:
         self._course.windows.append(self._window)
         self._times, self._done, self._kept, self._end_us = at.tolist(), 0, 0, end_us
         self._pairs = np.stack((mine["series"], at), axis=1).astype("<i8")
+        self._sent, self._ended = mine["sent"], mine["end"]
         self._next = following(mine)
 
 
 def following(mine: Columns) -> Columns:
     """Columns after one more beat: `Heartbeat.beat` for many."""
-    state = mine["state"] + np.uint64(GAMMA)
-    bits = mix(state)
-    high, low = (bits >> np.uint64(32)).astype(np.int64), (bits & np.uint64(0xFFFFFFFF)).astype(np.int64)
-    end = mine["at"] + mine["back_low"] + ((low & 0xFFFF) * mine["back_span"] >> 16)
+    last, state = mine["lot"], mine["state"] + np.uint64(GAMMA)
+    lot = mix(state)
+    store = (last >> np.uint64(32) & np.uint64(0xFFFF)).astype(np.int64)
+    back = (last >> np.uint64(16) & np.uint64(0xFFFF)).astype(np.int64)
+    end = (
+        mine["at"]
+        + mine["store_low"] + (store * mine["store_span"] >> 16)
+        + mine["back_low"] + (back * mine["back_span"] >> 16)
+    )  # fmt: skip
+    high, out = (lot >> np.uint64(32)).astype(np.int64), (lot & np.uint64(0xFFFF)).astype(np.int64)
     period, bound = mine["period"], mine["bound"]
     sent = end + np.where(bound > 0, period + (high * bound >> 32), period - end % period)
     return {
         "state": state,
+        "lot": lot,
+        "written": mine["at"],
+        "end": end,
         "sent": sent,
-        "at": sent + mine["out_low"] + ((low >> 16) * mine["out_span"] >> 16),
+        "at": sent + mine["out_low"] + (out * mine["out_span"] >> 16),
     }

@@ -95,6 +95,7 @@ class WatchCache:
         self._pump_at_us = NEVER_US
         self._unsubscribe: Callable[[], None] | None = None
         horizon.moved.append(self._replan)
+        horizon.before_moved.append(self._before_replan)
 
     # --- reading ------------------------------------------------------------------------------------------
 
@@ -329,6 +330,7 @@ class WatchCache:
         """End every watch: the replica dies."""
         self.end_watches()
         self.horizon.moved.remove(self._replan)
+        self.horizon.before_moved.remove(self._before_replan)
 
     def _follow(self) -> None:
         if self._unsubscribe is None:
@@ -388,6 +390,12 @@ class WatchCache:
                 self._pump_at_us = due_us
                 self.horizon.timers.call_at(due_us, self._pump, due_us)
 
+    def _before_replan(self) -> None:
+        """What is shown by now was shown on the old course."""
+        for watch in list(self._open):
+            if watch.look is not None and (watch.relaxed or watch.deaf):
+                watch.look()
+
     def _replan(self) -> None:
         self._pump_at_us = NEVER_US
         self._schedule()
@@ -400,6 +408,9 @@ class WatchCache:
         times = self._times
         while times and times[0] <= reached_us:
             times.popleft()
+        for watch in [watch for watch in self._dirty if watch.deaf and len(watch.queue) > 1]:
+            if watch.look is not None:
+                watch.look()
         dirty, self._dirty = self._dirty, {}
         last: Change | None = None  # and the event that it is for those who want everything
         event: WatchEvent | None = None

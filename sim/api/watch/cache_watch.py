@@ -71,6 +71,9 @@ class CacheWatch:
         self.notify: Callable[[], None] | None = None
         self._give: Callable[[Sequence[WatchEvent]], bool] | None = None
         self.relaxed = False  # the owner is told of the end, and else asks
+        self.look: Callable[[], None] | None = (
+            None  # has the owner ask, before what it has not asked for is mixed up with more
+        )
         self.hushed = False  # the owner is not told of bookmarks
         self.deaf = False  # nor of states in which only times of hearing are new
         self.unread = 0
@@ -214,6 +217,14 @@ class CacheWatch:
         self.cache.relax(self)
         return True
 
+    def next_us(self) -> int:
+        """When the next event was or will be shown; NEVER_US: none is known."""
+        self.pull()
+        if self._ended or not self.queue:
+            return NEVER_US
+        queue = self.queue
+        return self.cache.horizon.shown_us(queue.at_us(0) if type(queue) is Runs else queue[0].at_us)
+
     @property
     def quiet(self) -> bool:
         """True if `take` has surely nothing to give."""
@@ -290,14 +301,21 @@ class CacheWatch:
     def end(self) -> None:
         """The server ends it: the stream closes without an error event."""
         if not self._ended:
-            if self.deaf and self.queue and self.notify is not None:
-                self._deadline_us = NEVER_US  # the owner takes what is left
-                self.notify()
+            self._send_left()
             self._close()
             notify = self.notify
             self.notify = self._give = None  # its owner holds it: no cycle is left behind
             if notify is not None:
                 notify()
+
+    def _send_left(self) -> None:
+        """The owner takes what was shown and it was not told of, as of when it was shown; then the stream ends."""
+        if self.relaxed or self.deaf:
+            self._deadline_us = NEVER_US
+            if self.look is not None:
+                self.look()
+            elif self.queue and self.notify is not None:
+                self.notify()
 
     def fail(self, error: Obj) -> None:
         """The server ends it because of an error, which it tells."""
@@ -320,9 +338,6 @@ class CacheWatch:
             self.cache.close(self)
 
     def _timeout(self, _: Any) -> None:
-        if self.relaxed and self.notify is not None and not self._ended:
-            self._deadline_us = NEVER_US  # the owner takes what is left, then the stream ends
-            self.notify()
         self.end()
 
     # --- bookmarks ----------------------------------------------------------------------------------------

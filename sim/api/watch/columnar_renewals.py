@@ -33,8 +33,12 @@ class Beater(Protocol):
         """What the coming beats depend on, by the names of the columns that keep it."""
         ...
 
-    def resume(self, next_us: int, sent_us: int, state: int, item: Item) -> None:
-        """Go on alone: the next beat arrives then, and `item` is what the last one wrote."""
+    def resume(self, written_us: int, end_us: int, next_us: int, state: int, item: Item) -> None:
+        """Go on alone: `item` is what the last renewal wrote, which was written and answered then; the next is written then."""
+        ...
+
+    def plan(self) -> None:
+        """Something moves: go on by ordinary requests."""
         ...
 
 

@@ -37,6 +37,8 @@ class Horizon:
         self.progress_rev = start_rev  # the store's progress notification, every 600 s
         self.progressed = False  # there has been one
         self.moved: list[Callable[[], None]] = []
+        self.before_moved: list[Callable[[], None]] = []
+        self._turned_us = 0  # since when it goes on as now
         self.frozen = False
         self._reached_us = -1
         # Since when it goes on as now or as it did once, from what it had reached then, and so far behind (NEVER_US: not at all).
@@ -60,23 +62,34 @@ class Horizon:
         """When a commit of that time becomes visible."""
         return NEVER_US if self.frozen else at_us + self.lag_us
 
+    def shown_us(self, at_us: int) -> int:
+        """When a commit of that time, which was not visible when the horizon last changed its course, is shown."""
+        return NEVER_US if self.frozen else max(self._turned_us, at_us + self.lag_us)
+
     def show_progress(self, rev: int) -> None:
         """The store tells how far it is."""
         self.progress_rev, self.progressed = rev, True
 
     def set_lag(self, lag_us: int) -> None:
-        self.reached_us()
+        self._before()
         self.lag_us = lag_us
         self._turn()
 
     def freeze(self, frozen: bool) -> None:
         """Cut off from the store (True), or following it again."""
-        self.reached_us()
+        self._before()
         self.frozen = frozen
         self._turn()
 
+    def _before(self) -> None:
+        """It is about to go on otherwise."""
+        for tell in list(self.before_moved):
+            tell()
+        self.reached_us()
+
     def _turn(self) -> None:
         """It goes on otherwise from now on."""
+        self._turned_us = self.timers.now_us()
         lag_us = NEVER_US if self.frozen else self.lag_us
         if self._courses[-1][2] != lag_us:
             self._courses.append((self.timers.now_us(), self._reached_us, lag_us))

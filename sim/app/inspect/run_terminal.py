@@ -45,10 +45,12 @@ def terminal() -> Console:
     return console if console.is_terminal else _Console(width=max(console.width, PLAIN_WIDTH))
 
 
-def run_shown(plan: Plan, *, trace_file: Path | None, live: bool, outside: Outside | None = None) -> Result:
+def run_shown(
+    plan: Plan, *, trace_file: Path | None, live: bool, outside: Outside | None = None, fast: bool = True
+) -> Result:
     """Run a plan, with a live display where the terminal can show one."""
     console = _Console(stderr=True)
-    run = partial(run_plan, plan, trace_file=trace_file, outside=outside)
+    run = partial(run_plan, plan, trace_file=trace_file, outside=outside, fast=fast)
     if not (live and console.is_terminal):
         return trio.run(run)
 

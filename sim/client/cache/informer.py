@@ -150,8 +150,12 @@ class Informer:
         self._resync_us = max(resync_us, RESYNC_MIN_US) if resync_us else 0
         self._started = False
         self._resynced = False
-        self.lazy = True  # nobody handles events: told of none until somebody reads
-        self.deaf = True  # nobody handles beats at once: they come with the next event, or a thousand at once
+        # Without the fast path every event is taken as it comes.
+        self._may_be_lazy = ctx.kernel.fast.lazy
+        self.lazy = self._may_be_lazy  # nobody handles events: told of none until somebody reads
+        self.deaf = (
+            self._may_be_lazy
+        )  # nobody handles beats at once: they come with the next event, or a thousand at once
         self._prompt = False  # somebody does
         self._patient = False  # somebody handles them, late
         self._urgent: dict[str, None] = {}  # who of these wants them at once for now
@@ -193,6 +197,10 @@ class Informer:
                 self._put(key, newest)
             known = self._items.get(key)
         return None if known is None else known.obj
+
+    def is_unhandled(self) -> bool:
+        """True while there are no handlers: then a slow process takes in what comes at no cost, now or when it is read."""
+        return self._on_add.none and self._on_update.none and self._on_delete.none
 
     def pull(self) -> None:
         """Take what has arrived; where somebody handles events that is done, but for beats that are handled late."""
@@ -310,7 +318,7 @@ class Informer:
             self._tune()
 
     def _tune(self) -> None:
-        deaf = not (self._prompt or self._urgent or self._stirred)
+        deaf = self._may_be_lazy and not (self._prompt or self._urgent or self._stirred)
         if self.lazy or deaf is not self.deaf:
             self.lazy, self.deaf = False, deaf
             self._reflector.tune()

@@ -61,6 +61,10 @@ class Sink(Protocol):
         """As `apply` of each that has an object, while nobody needs to be told."""
         ...
 
+    def is_unhandled(self) -> bool:
+        """True while there are no handlers."""
+        ...
+
     @property
     def lazy(self) -> bool:
         """True while nobody needs to be told of changes as they come."""
@@ -215,7 +219,10 @@ class Reflector:
             if self._sink.lazy:
                 watch.attach_lazy(self._on_watch)
             else:
-                watch.attach(self._on_watch, bookmarks=False, give=self._take_in, beats=not self._sink.deaf)
+                watch.attach(
+                    self._on_watch, bookmarks=False, give=self._take_in, beats=not self._sink.deaf,
+                    unhandled=self._sink.is_unhandled,
+                )  # fmt: skip
         elif watch is not None:
             watch.attach(self._on_watch)
 

@@ -29,6 +29,7 @@ from sim.api.store import Item
 from sim.api.types import Obj, Reply, Request
 from sim.client.rest.client import Client, OnReply
 from sim.kernel import NEVER_US, Context, Future, Timer
+from sim.kernel.network import Purpose
 from sim.units import format_micro_time, parse_time
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class LeaderElector:
         self._client = client
         self._lease = lease
         self._options = options if options is not None else ElectionOptions()
-        self._calls = client.exchanges("leases", lease[1], lease[0])
+        self._calls = client.exchanges("leases", lease[1], lease[0], purpose=Purpose.ELECTION)
         self._random = ctx.stream("leader-election")
         self._observed = Observed({}, 0)
         self._stored: Obj | None = None
@@ -142,6 +143,12 @@ class LeaderElector:
         self._over: Future | None = None  # the present phase: True once leading, False when leadership ends
         # What was read, and what is observed by that, while the reply to the write behind it is not waited for.
         self._foretold: tuple[Any, Observed] | None = None
+        self._before: tuple[Item | None, Obj | None, Obj, int] = (
+            None,
+            None,
+            {},
+            0,
+        )  # what it took the place of
         self._tried: OnTried = self._acquired  # what follows the present try
         self._try_ends_us = self._round_ends_us = 0
         self._try_us = self._try_wall_us = 0  # when it began
@@ -278,7 +285,13 @@ class LeaderElector:
         ends_us = self._round_ends_us
         if self._tried == self._renewed and self._guarded_us != ends_us:
             self._guarded_us = ends_us
-            self._ctx.call_later_us(max(0, ends_us - self._ctx.now_us()), self._out_of_time, ends_us)
+            kernel, left_us = self._ctx.kernel, max(0, ends_us - self._ctx.now_us())
+            kernel.call_at(kernel.now_us + self._ctx.clock.real_us(left_us), self._check_time, ends_us)
+
+    def _check_time(self, ends_us: int) -> None:
+        """End the round, unless it is over: then there is nothing to do, which takes a slow process no time."""
+        if ends_us == self._round_ends_us and self._asks:
+            self._ctx.run(self._out_of_time, ends_us)
 
     def _out_of_time(self, ends_us: int) -> None:
         if ends_us == self._round_ends_us and self._asks:
@@ -337,7 +350,13 @@ class LeaderElector:
             self._renewed_at,
             self._options.timeout_us,
             self._try_ends_us + kernel_us,
+            self._undo,
         )
+
+    def _undo(self) -> None:
+        """The read is not answered yet."""
+        self._held, self._stored, self._written, self._written_us = self._before
+        self._foretold = None
 
     def _compose(self, held: Item, at_us: int) -> bool:
         """As `_read` and `_write` at that time of the kernel's."""
@@ -349,6 +368,7 @@ class LeaderElector:
         if self._raw != raw:
             observed = Observed(spec, ctx.now_us() + at_us - ctx.kernel.now_us)
         self._foretold = raw, observed
+        self._before = self._held, self._stored, self._written, self._written_us
         self._held, self._stored = held, lease
         self._written_us = self._try_wall_us
         self._written = claimed(spec, self.identity, self._options.lease_duration_us, self._try_wall_us)
@@ -365,7 +385,7 @@ class LeaderElector:
     def _request_read(self) -> Request:
         self._guard()  # what was to be over at once has to be asked for
         namespace, name = self._lease
-        return self._client.request("get", "leases", namespace, name)
+        return self._client.request("get", "leases", namespace, name, purpose=Purpose.ELECTION)
 
     def _read(self, reply: Reply) -> None:
         self._foretold = None
@@ -427,7 +447,12 @@ class LeaderElector:
         assert self._stored is not None
         namespace, name = self._lease
         return self._client.request(
-            "update", "leases", namespace, name, body={**self._stored, "spec": self._written}
+            "update",
+            "leases",
+            namespace,
+            name,
+            body={**self._stored, "spec": self._written},
+            purpose=Purpose.ELECTION,
         )
 
     def _renew_lease(self, way: Any) -> tuple[Item, int] | None:

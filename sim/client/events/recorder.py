@@ -18,6 +18,7 @@ from sim.client.events.correlator import Correlator, event_name
 from sim.client.fast.coalesced_calls import Served
 from sim.client.rest.client import PATCH_TYPES, Client
 from sim.kernel import Context
+from sim.kernel.network import Purpose
 from sim.units import format_time
 
 QUEUE_MAX = 1000  # event.go maxQueuedEvents
@@ -54,7 +55,7 @@ class EventRecorder:
     def __init__(self, ctx: Context, client: Client, component: str, host: str = "") -> None:
         self._ctx = ctx
         self._client = client
-        self._calls = client.folded("events", verb="create")
+        self._calls = client.folded("events", verb="create", purpose=Purpose.EVENT)
         self._source = {"component": component, "host": host} if host else {"component": component}
         self._correlator = Correlator()
         self._queue: list[tuple[Obj, int, Shape, int]] = []  # short, and empty it takes no space
@@ -174,7 +175,9 @@ class EventRecorder:
 
     def _creation(self) -> Request:
         event = self._event
-        return self._client.request("create", "events", event["metadata"]["namespace"], body=event)
+        return self._client.request(
+            "create", "events", event["metadata"]["namespace"], body=event, purpose=Purpose.EVENT
+        )
 
     def _answered(self, reply: Reply) -> None:
         if reply.lost:

@@ -49,7 +49,7 @@ class FoldedCalls:
     """
 
     __slots__ = (
-        "_asked", "_bucket", "_cause", "_channel", "_client", "_ctx", "_due", "_due_us", "_kernel", "_limit_us", "_moves",
+        "_asked", "_bucket", "_cause", "_channel", "_client", "_ctx", "_due", "_due_order", "_due_us", "_kernel", "_limit_us", "_lot", "_moves",
         "_on_reply", "_quiet", "_request", "_sent_us", "_serve", "_served_us", "_standing", "_timeout_us", "_way",
     )  # fmt: skip
 
@@ -63,11 +63,11 @@ class FoldedCalls:
         self._channel: Channel | None = None
         self._way: Any = None
         self._timeout_us = timeout_us
-        self._cause = self._sent_us = self._limit_us = 0
+        self._cause = self._sent_us = self._limit_us = self._lot = 0
         self._served_us = (0, 0)
         self._quiet = False
         self._due: Item | None = None
-        self._due_us = 0
+        self._due_us = self._due_order = 0
 
     def send(
         self,
@@ -92,7 +92,8 @@ class FoldedCalls:
         self._serve, self._request, self._on_reply, self._quiet = serve, request, on_reply, quiet
         self._cause, self._sent_us = kernel.cause, kernel.now_us
         self._limit_us = limit_us = timeout_us or self._timeout_us or NEVER_US
-        delay_us = self._out_us()
+        self._lot = lot = channel.out.lot(kernel.now_us, self._asked.purpose)
+        delay_us = channel.out.delay_us(lot)
         arrive = self._arrive if delay_us < limit_us else self._call(channel).arrive
         kernel.call_at(kernel.now_us + delay_us, arrive)
         return True
@@ -100,11 +101,6 @@ class FoldedCalls:
     def _has_token(self) -> bool:
         """Take one for a request, if there is nothing to wait for."""
         return self._bucket.take(self._ctx.now_us())
-
-    def _out_us(self) -> int:
-        """The delay of a request."""
-        assert self._channel is not None
-        return self._channel.out.delay_us()
 
     def _is_open(self) -> bool:
         """Nothing is in the way, nor will be until something moves."""
@@ -123,17 +119,21 @@ class FoldedCalls:
     def _arrive(self, _: Any) -> None:
         channel, kernel = self._channel, self._kernel
         assert channel is not None
-        served = self._serve(self._way) if self._moves == self._standing.moves else None
+        kernel.cause = self._cause  # whatever led to going on step by step
+        served = None
+        if self._moves == self._standing.moves:
+            self._way.lot = self._lot
+            served = self._serve(self._way)
         if served is None:
             self._call(channel).arrive(None)
             return
         item, latency_us = served
         now_us = kernel.now_us
         self._served_us = now_us, now_us + latency_us
-        at_us = now_us + latency_us + channel.back.delay_us()
+        at_us = now_us + latency_us + channel.back.delay_us(self._lot >> 16)
         if at_us - self._sent_us < self._limit_us:
             if self._quiet:
-                self._due, self._due_us = item, at_us
+                self._due, self._due_us, self._due_order = item, at_us, kernel.next_order()
                 self._standing.put_off[self] = None
             else:
                 kernel.call_at(at_us, self._deliver, item)
@@ -146,23 +146,28 @@ class FoldedCalls:
         if self._due is None:
             return False
         self._standing.put_off.pop(self, None)
-        if self._due_us < self._kernel.now_us:
+        if self._has_come():
             self._due = None
             self._end()
             return True
         self.plan()
         return False
 
+    def _has_come(self) -> bool:
+        """Whether the reply of a quiet call would have been delivered by now."""
+        kernel = self._kernel
+        return (self._due_us, self._due_order) < (kernel.now_us, kernel.order)
+
     def over(self) -> bool:
         """Whether the reply of a quiet call has come; then it is not told."""
-        return self._due is not None and self._due_us < self._kernel.now_us and self.claim()
+        return self._due is not None and self._has_come() and self.claim()
 
     def plan(self) -> None:
         """Something moves: the reply comes as any other, unless it has come already."""
         item, kernel = self._due, self._kernel
-        if item is not None and self._due_us >= kernel.now_us:
+        if item is not None and not self._has_come():
             self._due = None
-            kernel.call_at(self._due_us, self._deliver, item)
+            kernel.call_in(self._due_order, self._due_us, self._deliver, item)
 
     def _deliver(self, item: Item) -> None:
         reply = Reply(200, item=item)
@@ -189,7 +194,7 @@ class FoldedCalls:
     def _call(self, channel: Channel) -> Call:
         """The ordinary call that has come so far."""
         request = self._request()
-        request.cause = self._cause
+        request.cause, request.lot = self._cause, self._lot
         limit_us = self._limit_us if self._limit_us < NEVER_US else 0
         on_reply = self._client.resume(channel, request, self._on_reply, self._sent_us, limit_us)
         return Call(channel, request, on_reply, self._sent_us)

@@ -3,10 +3,10 @@
 Turns "read it, then write what comes of that" into the write at the instant of its arrival, and what is known of the read
 and its reply before.
 
-Holds: each of the four messages takes a delay of its own, those of the first three drawn when the read is sent; what is
-read is what the server has at that time, one link delay before an ordinary read would find it; in its microsecond the write
-comes before what was planned while the read was under way.  As soon as something moves, or the caller wants it (`plan`),
-the exchange goes on from where it is, step by step, at the same instants.
+Holds: each of the four messages takes the delay, and each of the two requests the token, that it would take alone.  As soon
+as something moves, another write of the object commits, another request wants a token, or the caller asks for it (`plan`),
+the exchange goes on step by step from where it is, at the same instants; so what was read is what the server has when the
+read arrives.
 
 Mirrors  nothing upstream: the two ordinary calls are its meaning.
 """
@@ -14,35 +14,58 @@ Mirrors  nothing upstream: the two ordinary calls are its meaning.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from sim.api.store import Item
 from sim.api.types import Request
 from sim.client.fast.coalesced_calls import Caller, FoldedCalls, OnReply, Served, nobody
 from sim.kernel import NEVER_US, Context
 
-NOTHING = (-1, 0)
 # One call: the server's short way for it, the ordinary request that it stands for, and who gets the reply.
 Leg = tuple[Callable[[Any], Served | None], Callable[[], Request], OnReply]
-# What was read: by which call, the object, when it was served and answered, when that is known.
-Read = tuple[Leg, Item, int, int, int]
+
+
+class Planned(NamedTuple):
+    """An exchange under way.
+
+    item: what is read; sent_us, arrives_us, replies_us, at_us: when the read is sent, arrives, is answered, and that is known
+    read_lot, write_lot: the draws of both requests; writes_us: when the write arrives
+    timeout_us, ends_us: after which time each call is given up, and when both are
+    """
+
+    read: Leg
+    write: Leg
+    item: Item
+    sent_us: int
+    arrives_us: int
+    replies_us: int
+    at_us: int
+    writes_us: int
+    read_lot: int
+    write_lot: int
+    told: Callable[[Item, int], None]
+    undone: Callable[[], None]
+    timeout_us: int
+    ends_us: int
+
+    def limit_us(self, sent_us: int) -> int:
+        """After which time a call that was sent then is given up."""
+        return min(self.timeout_us, self.ends_us - sent_us)
 
 
 class Exchange(FoldedCalls):
-    """Exchanges about one object, one at a time, and single calls.
+    """Exchanges about one object, one at a time, and single calls."""
 
-    _read: on its way, with the write behind it; _number: of the write that is planned; _next: when it is sent, and the delay
-    that it is known to take; _told: who hears that it is done; _limits: after which time each call is given up, and when both
-    """
-
-    __slots__ = ("_limits", "_next", "_number", "_read", "_told")
+    __slots__ = ("_planned",)
 
     def __init__(self, ctx: Context, client: Caller, asked: Request, timeout_us: int) -> None:
         super().__init__(ctx, client, asked, timeout_us)
-        self._read: Read | None = None
-        self._told: Callable[[Item, int], None] | None = None
-        self._number = 0
-        self._next = self._limits = NOTHING
+        self._planned: Planned | None = None
+
+    @property
+    def read_us(self) -> int:
+        """When the reply to the read of the exchange under way is known; NEVER_US: none is under way."""
+        return NEVER_US if self._planned is None else self._planned.at_us
 
     def exchange(
         self,
@@ -52,75 +75,95 @@ class Exchange(FoldedCalls):
         told: Callable[[Item, int], None],
         timeout_us: int = 0,
         ends_us: int = NEVER_US,
+        undone: Callable[[], None] = lambda: None,
     ) -> bool:
         """Read now; at the reply's instant `compose` what the write sends.  False: nothing was sent.
 
         compose: answers whether the write is to be sent
         timeout_us: of each, if other than the client's; ends_us: when both are given up
-        told: when the write is done, of what came of it and when the reply comes, which nobody waits for until `claim`
+        undone: called if the exchange goes on step by step before the read is answered: what `compose` changed is as before
+        told: when the write is done, of what came of it and when the reply comes, which is not delivered until `claim`
         """
-        if self._moves != self._standing.moves and not self._is_open():
+        kernel = self._kernel
+        if not kernel.fast.read_writes or (self._moves != self._standing.moves and not self._is_open()):
             return False
         self.over()
-        served = read[0](self._way)
-        channel, kernel = self._channel, self._kernel
+        channel, way, now_us = self._channel, self._way, kernel.now_us
         assert channel is not None
-        if served is None:
+        if not channel.out.steady or not channel.back.steady:
             return False
-        now_us = kernel.now_us
-        replies_us = now_us + channel.out.delay_us() + served[1]
-        at_us = replies_us + channel.back.delay_us()
-        delay_us, timeout_us = channel.out.delay_us(), timeout_us or self._timeout_us or NEVER_US
-        if at_us - now_us >= timeout_us or at_us + delay_us >= min(at_us + timeout_us, ends_us):
+        purpose = self._asked.purpose
+        lot = way.lot = channel.out.lot(now_us, purpose)
+        served = read[0](way)
+        if served is None or not way.guards(served[0]):
+            return False
+        arrives_us = now_us + channel.out.delay_us(lot)
+        replies_us = arrives_us + served[1]
+        at_us = replies_us + channel.back.delay_us(lot >> 16)
+        write_lot = channel.out.lot(at_us, purpose)
+        writes_us, timeout_us = (
+            at_us + channel.out.delay_us(write_lot),
+            timeout_us or self._timeout_us or NEVER_US,
+        )
+        if at_us - now_us >= timeout_us or writes_us >= min(at_us + timeout_us, ends_us):
             return False
         if not compose(served[0], at_us):
             return False
         bucket, local_us = self._bucket, self._ctx.now_us()
-        if bucket.limits and not bucket.take(local_us, 2):
+        if bucket.limits and not bucket.take_both(local_us, local_us + at_us - now_us, self):
             return False
-        self._next = at_us, delay_us
-        self._read = read, served[0], now_us, replies_us, at_us
-        self._told = told
+        self._planned = planned = Planned(
+            read, write, served[0], now_us, arrives_us, replies_us, at_us, writes_us, lot, write_lot, told, undone,
+            timeout_us, ends_us,
+        )  # fmt: skip
         self._cause = kernel.cause
-        self._limits = timeout_us, ends_us
-        self._begin(write, at_us, True)
-        kernel.call_at(at_us + delay_us, self._commit, self._number)
+        way.guard(served[0], self)
+        kernel.call_as_of(at_us, writes_us, self._commit, planned)
         self._standing.put_off[self] = None
         return True
 
-    def _begin(self, leg: Leg, sent_us: int, quiet: bool) -> None:
+    def _begin(self, leg: Leg, sent_us: int, lot: int, quiet: bool, planned: Planned) -> None:
         self._serve, self._request, self._on_reply = leg
-        self._sent_us, self._quiet = sent_us, quiet
-        timeout_us, ends_us = self._limits
-        self._limit_us = min(timeout_us, ends_us - sent_us)
+        self._sent_us, self._lot, self._quiet = sent_us, lot, quiet
+        self._limit_us = planned.limit_us(sent_us)
 
-    def _commit(self, number: int) -> None:
-        if number != self._number:
+    def _take_off(self) -> Planned | None:
+        """The exchange under way is not one any more."""
+        planned, self._planned = self._planned, None
+        if planned is not None:
+            self._way.unguard(planned.item, self)
+            self._standing.put_off.pop(self, None)
+            if self._bucket.pending is not None and self._bucket.pending[1] is self:
+                later_us, _ = self._bucket.pending
+                self._bucket.pending = None
+                if later_us <= self._ctx.now_us():
+                    self._bucket.take(later_us)
+        return planned
+
+    def _commit(self, planned: Planned) -> None:
+        if planned is not self._planned:
             return  # it went on step by step
-        told, self._read, self._told = self._told, None, None
-        self._next, self._limits = NOTHING, NOTHING
+        self._take_off()
+        self._begin(planned.write, planned.at_us, planned.write_lot, True, planned)
         self._arrive(None)
         if self._due is not None:
             self._serve = nobody
-            if told is not None:
-                self._kernel.cause = self._cause
-                told(self._due, self._due_us)
+            self._kernel.cause = self._cause
+            planned.told(self._due, self._due_us)
 
     def plan(self) -> None:
-        read, self._read = self._read, None
-        if read is None or self._kernel.now_us >= read[4]:
+        planned, kernel = self._take_off(), self._kernel
+        if planned is None:
             self._quiet = False
             super().plan()
-            return
-        leg, item, served_us, replies_us, at_us = read
-        self._number += 1
-        self._begin(leg, served_us, False)
-        self._served_us = served_us, replies_us
-        self._kernel.call_at(at_us, self._deliver, item)
-
-    def _has_token(self) -> bool:
-        return self._next[0] == self._kernel.now_us or super()._has_token()
-
-    def _out_us(self) -> int:
-        sent_us, delay_us = self._next
-        return delay_us if sent_us == self._kernel.now_us else super()._out_us()
+        elif kernel.now_us < planned.at_us:
+            planned.undone()
+            self._begin(planned.read, planned.sent_us, planned.read_lot, False, planned)
+            if kernel.now_us < planned.arrives_us:
+                kernel.call_as_of(planned.sent_us, planned.arrives_us, self._arrive)
+            else:
+                self._served_us = planned.arrives_us, planned.replies_us
+                kernel.call_as_of(planned.arrives_us, planned.at_us, self._deliver, planned.item)
+        else:
+            self._begin(planned.write, planned.at_us, planned.write_lot, False, planned)
+            kernel.call_as_of(planned.at_us, planned.writes_us, self._arrive)

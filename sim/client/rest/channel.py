@@ -33,6 +33,7 @@ from sim.client.rest.channel_watch import ChannelWatch
 from sim.kernel import Context, State
 
 DEAD_CONNECTION_US = 45_000_000  # apimachinery net/http.go: ReadIdleTimeout 30 s + PingTimeout 15 s
+COPY = 128  # in the purpose of a request that arrives twice: the second one has a draw of its own
 REFUSED = "ConnectionRefused"
 RESET = "ConnectionReset"
 TIMEOUT = "Timeout"
@@ -47,15 +48,20 @@ class Prompt(Protocol):
 class HotLane(Protocol):
     """What an API server may offer for a time in one object that one client moves on again and again.
 
-    `write` commits the time if everything the ordinary way would check is known to pass (object unchanged
-    since this client's last write, nothing queued, no hooks); None asks for the ordinary way.
-    `beat` does so too, at the instant that it is, for who knows that nothing has changed its state since.
-    `join`: whether it takes over what comes next, until something does (`Heartbeat.resume`).
+    server: the server that offers it; latency_us: between which bounds its storage takes for a write
     """
 
-    def write(self, value: int) -> Item | None: ...
-    def beat(self, value: int, at_us: int) -> Item | None: ...
-    def join(self, beater: Beater, next_us: int) -> bool: ...
+    @property
+    def server(self) -> Prompt: ...
+    @property
+    def latency_us(self) -> tuple[int, int]: ...
+    def beat(self, value: int, at_us: int) -> Item | None:
+        """Commit the time now, if everything that the ordinary path checks is known to pass; None asks for that path."""
+        ...
+
+    def join(self, beater: Beater, next_us: int) -> bool:
+        """True if it takes over what comes next, until something moves (`Heartbeat.resume`)."""
+        ...
 
 
 class Channel:
@@ -108,21 +114,22 @@ class Channel:
     def send(self, request: Request, on_reply: Callable[[Reply], None]) -> None:
         kernel = self.ctx.kernel
         now_us = kernel.now_us
-        if self.out.duplication and self.out.duplicates():
+        out, lot = self.out, request.lot
+        if not lot:
+            lot = request.lot = out.lot(now_us, request.purpose)
+        if out.duplication and out.duplicates(lot):
             self._send_twice(request, on_reply)
             return
-        kernel.call_at(now_us + self.out.delay_us(), Call(self, request, on_reply, now_us).arrive)
+        kernel.call_at(now_us + out.delay_us(lot), Call(self, request, on_reply, now_us).arrive)
 
     def _send_twice(self, request: Request, on_reply: Callable[[Reply], None]) -> None:
         kernel, out, copies = self.ctx.kernel, self.out, Copies()
         at_us = now_us = kernel.now_us
-        second = msgspec.structs.replace(request, cause=out.duplicated_by or request.cause)
+        lot = out.lot(now_us, request.purpose | COPY)
+        second = msgspec.structs.replace(request, cause=out.duplicated_by or request.cause, lot=lot)
         for each in (request, second):
-            at_us += out.delay_us()
+            at_us += out.delay_us(each.lot)
             kernel.call_at(at_us, Call(self, each, on_reply, now_us, copies=copies).arrive)
-
-    def lane(self, request: Request, path: tuple[str, ...]) -> ChannelLane:
-        return ChannelLane(self, request, path)
 
     def open(self, source: Watch, from_us: int) -> ChannelWatch:
         self._opened += 1
@@ -142,6 +149,8 @@ class Channel:
         elif self._frozen_since_us < 0:
             self._frozen_since_us = now_us
             self.ctx.kernel.call_later(DEAD_CONNECTION_US, self._give_up, now_us)
+        for watch in list(self.watches.values()):
+            watch.look()
         still = self.still
         if still is not self._still:
             self._still = still
@@ -168,7 +177,7 @@ class Channel:
         for call in self.served:
             if call.on_reply is on_reply:
                 kernel = self.ctx.kernel
-                kernel.call_at(kernel.now_us + self.out.delay_us(), call.cancel)
+                kernel.call_at(kernel.now_us + self.out.delay_us(self.out.lot(kernel.now_us)), call.cancel)
 
     def _give_up(self, since_us: int) -> None:
         if since_us in (self.cut_since_us, self._frozen_since_us):
@@ -238,7 +247,7 @@ class Call(msgspec.Struct, eq=False):
             now_us = kernel.now_us
             sent_us = now_us + served[1]
             self.server, self.commits_us = server, (now_us, sent_us)
-            kernel.call_at(sent_us + channel.back.delay_us(), self.deliver, served[0])
+            kernel.call_at(sent_us + channel.back.delay_us(self.request.lot >> 16), self.deliver, served[0])
         elif channel.server is None:
             self.respond(Reply(0, lost=REFUSED))
         else:
@@ -271,7 +280,7 @@ class Call(msgspec.Struct, eq=False):
         self.closed = True
         channel = self.channel
         kernel = channel.ctx.kernel
-        at_us = kernel.now_us + channel.back.delay_us()
+        at_us = kernel.now_us + channel.back.delay_us(self.request.lot >> 16)
         if reply.watch is not None:
             reply = msgspec.structs.replace(reply, watch=channel.open(reply.watch, at_us))
         kernel.call_at(at_us, self.deliver, reply)
@@ -326,13 +335,15 @@ class Call(msgspec.Struct, eq=False):
         if request.verb in ("get", "list", "watch"):
             request.cause = kernel.cause or request.cause
         if reset and what is None:
-            there_us = channel.out.delay_us()
-            kernel.call_at(
-                kernel.now_us + there_us + channel.back.delay_us(), self.deliver, Reply(0, lost=RESET)
-            )
+            there_us = channel.out.delay_us(request.lot)
+            back_us = channel.back.delay_us(request.lot >> 16)
+            kernel.call_at(kernel.now_us + there_us + back_us, self.deliver, Reply(0, lost=RESET))
             return
-        link = channel.out if what is None else channel.back
-        kernel.call_at(kernel.now_us + link.delay_us(), step, what)
+        if what is None:
+            delay_us = channel.out.delay_us(request.lot)
+        else:
+            delay_us = channel.back.delay_us(request.lot >> 16)
+        kernel.call_at(kernel.now_us + delay_us, step, what)
 
     def _lose(self, _: Any) -> None:
         """The connection is found dead."""
@@ -360,39 +371,3 @@ class Call(msgspec.Struct, eq=False):
         reply = Reply(0, lost=TIMEOUT)
         if not self._is_second(reply):
             self.channel.ctx.run(self.on_reply, reply)
-
-
-class ChannelLane:
-    """A server's hot lane as its client reaches it: open while both links and the same server are up, and nothing
-    arrives twice.
-
-    out, back: the links whose delays a request and its reply take; inner: the server's lane, once one is known.
-    """
-
-    __slots__ = ("_channel", "_path", "_request", "_server", "back", "inner", "out")
-
-    def __init__(self, channel: Channel, request: Request, path: tuple[str, ...]) -> None:
-        self._channel = channel
-        self.out, self.back = channel.out, channel.back
-        self._request = request
-        self._path = path
-        self._server: Endpoint | None = None
-        self.inner: HotLane | None = None
-
-    def write(self, value: int) -> Item | None:
-        """The write arrives now; None if it has to go the ordinary way."""
-        if not (self.out.up and self.back.up) or self.out.duplication:
-            return None
-        channel, inner = self._channel, self.inner
-        if inner is not None and channel.servers.get(channel.target) is self._server:
-            item = inner.write(value)
-            if item is not None:
-                return item
-        server = channel.server
-        if server is None:
-            return None
-        # The ordinary write that follows teaches a new lane; an old one may be of a server since restarted.
-        offer: Callable[[Request, tuple[str, ...]], HotLane | None] | None = getattr(server, "lane", None)
-        self._server = server
-        self.inner = None if offer is None else offer(self._request, self._path)
-        return None

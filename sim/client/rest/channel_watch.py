@@ -66,6 +66,7 @@ class ChannelWatch:
         "_over",
         "_relaxed",
         "_source",
+        "_unhandled",
         "_waiting",
     )
 
@@ -89,6 +90,9 @@ class ChannelWatch:
         self._over = False  # nothing more is taken from the server
         self._relaxed = False  # the server's watch tells of its end only
         self._hushed = False  # and of everything but bookmarks
+        self._unhandled: Callable[[], bool] | None = None  # True if no handler gets what the watch brings
+        if hasattr(source, "look"):
+            source.look = self.look
         source.attach(self._on_source)
         self._on_source()
         self._ask_to_give()
@@ -120,7 +124,7 @@ class ChannelWatch:
         self._waiting = waiting = self._waiting + len(batch)
         channel = self._channel
         kernel = channel.ctx.kernel
-        at_us = kernel.now_us + channel.back.delay_us()
+        at_us = kernel.now_us + channel.back.delay_us(channel.back.lot(kernel.now_us))
         if at_us < self._last_us:
             at_us = self._last_us
         self._last_us = at_us
@@ -160,11 +164,15 @@ class ChannelWatch:
                 return
         self._collect()
         if self._arrived or self._ended:
-            if ctx.state is not State.RUNNING:
+            if ctx.state is not State.RUNNING and not (self._is_free() and ctx.state is State.SLOW):
                 ctx.run(self._tell)
             elif self._notify is not None:
                 self._notify()
         self._expect()
+
+    def _is_free(self) -> bool:
+        """True if what has arrived takes a slow process no time: no handler gets it."""
+        return not self._ended and self._unhandled is not None and self._unhandled()
 
     def _expect(self) -> None:
         """What is still on its way is told of too: each thing to who wants it so, else the end, or that there is much."""
@@ -197,7 +205,7 @@ class ChannelWatch:
     def hold(self) -> None:
         """The link is cut, or the server stands still: what has arrived stays, what was on its way waits to be sent again."""
         self._collect()
-        if self._relaxed or self._hushed or self._deaf:
+        if self._hushed:
             self._look()
         self._held = True
         self._due_us = 0
@@ -207,7 +215,8 @@ class ChannelWatch:
     def release(self) -> None:
         """The link is healed and the server goes on: what waited is sent again."""
         self._held = False
-        again_us = self._channel.ctx.kernel.now_us + self._channel.back.delay_us()
+        back, now_us = self._channel.back, self._channel.ctx.kernel.now_us
+        again_us = now_us + back.delay_us(back.lot(now_us))
         self._last_us = max(self._last_us, again_us)
         self._flow = [(max(at_us, again_us), batch) for at_us, batch in self._flow]
         self._expect()
@@ -215,7 +224,6 @@ class ChannelWatch:
     def break_off(self) -> None:
         """The connection is found dead: what was on its way is gone, the reader gets an error and the end."""
         if self._deaf and not self._held:
-            self._collect()
             self._look()
         self._flow.clear()
         self._shut()
@@ -242,17 +250,22 @@ class ChannelWatch:
         bookmarks: bool = True,
         give: Callable[[Sequence[WatchEvent]], None] | None = None,
         beats: bool = True,
+        unhandled: Callable[[], bool] | None = None,
     ) -> None:
         self._notify, self._give, self._eager = notify, give, True
+        self._unhandled = unhandled
         hush: Callable[[bool], None] | None = getattr(self._source, "hush", None)
         if hush is not None and not self._over and self._hushed is bookmarks:
             self._hushed = not bookmarks
             hush(self._hushed)
         deafen: Callable[[bool], None] | None = getattr(self._source, "deafen", None)
         if deafen is not None and not self._over and self._deaf is beats:
+            if self._deaf:
+                self._look()
             self._deaf = not beats
             deafen(self._deaf)
         if self._relaxed and not self._over:
+            self._look()
             self._relaxed = False
             self._source.attach(self._on_source)
             self._on_source()
@@ -268,19 +281,39 @@ class ChannelWatch:
         if self._over or self._waiting >= LAZY_MAX:
             self._schedule(self._last_us)
 
+    def look(self) -> None:
+        """Something changes how events travel, or when they are shown: those that were shown by now are on their way."""
+        if (self._relaxed or self._deaf) and not self._held:
+            self._look()
+
     def _look(self) -> None:
-        """What the server's watch showed one link delay ago, and told nobody, has arrived."""
-        source, now_us = self._source, self._channel.ctx.kernel.now_us
-        if self._over or self._flow or now_us < self._last_us or now_us == self._looked_us or source.quiet:
+        """Send on its way, as of the instants at which it was shown, what the server's watch has told nobody; take what has
+        arrived.
+
+        What was shown longer ago than the link's longest delay has arrived, whatever each delay was.
+        """
+        source, channel = self._source, self._channel
+        back, now_us = channel.back, channel.ctx.kernel.now_us
+        self._collect()
+        if self._over or now_us == self._looked_us or source.quiet:
             return
         self._looked_us = now_us  # once an instant: nothing new is there
-        delay_us = self._channel.back.delay_us()
-        full = True
-        while full and self._waiting < BACKLOG_MAX:
-            batch = source.take(LAZY_MAX, delay_us)
-            self._waiting += len(batch)
-            self._arrive(batch)
-            full = len(batch) == LAZY_MAX
+        if not back.loss and not self._flow and now_us - back.high_us >= self._last_us:
+            full = True
+            while full and self._waiting < BACKLOG_MAX:
+                batch = source.take(LAZY_MAX, back.high_us)
+                self._waiting += len(batch)
+                self._arrive(batch)
+                full = len(batch) == LAZY_MAX
+        next_us: Callable[[], int] | None = getattr(source, "next_us", None)
+        while next_us is not None and self._waiting < BACKLOG_MAX and (shown_us := next_us()) <= now_us:
+            batch = source.take(LAZY_MAX, now_us - shown_us)
+            if batch:
+                self._waiting += len(batch)
+                self._last_us = at_us = max(self._last_us, shown_us + back.delay_us(back.lot(shown_us)))
+                self._flow.append((at_us, batch))
+        self._collect()
+        self._expect()
 
     def take(self, limit: int = 1000) -> Sequence[WatchEvent]:
         if not self._held:

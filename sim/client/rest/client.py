@@ -109,6 +109,7 @@ class Client:
         options: Mapping[str, str] = EMPTY,
         body: Json = None,
         content_type: str = "application/json",
+        purpose: int = 0,
     ) -> Request:
         """A request of this client's user.  Its fields are named one by one: handed on in a dict they cost five times as much."""
         known = self.scheme.resource(resource)
@@ -126,6 +127,7 @@ class Client:
             user=self.user,
             manager=self.manager,
             cause=self.ctx.kernel.cause,
+            purpose=purpose,
         )
 
     def call(self, request: Request, on_reply: OnReply, timeout_us: int | None = None) -> None:
@@ -247,18 +249,26 @@ class Client:
         path: tuple[str, ...],
         rhythm: Rhythm,
         missed: Callable[[], None],
+        composed: Callable[[int], tuple[Request, OnReply]],
     ) -> Heartbeat:
         """A time in one object moved on again and again, not rate limited (see `Heartbeat`)."""
         request = self.request("update", resource, namespace, name)
-        return Heartbeat(self.ctx, self, request, path, rhythm, missed)
+        return Heartbeat(self.ctx, self, request, path, rhythm, missed, composed)
 
-    def folded(self, resource: str, name: str = "", namespace: str = "", verb: str = "get") -> FoldedCalls:
-        """Calls about one object, or about any one after the other, that a server may have a short way for."""
-        return FoldedCalls(self.ctx, self, self.request(verb, resource, namespace, name), self.timeout_us)
+    def folded(
+        self, resource: str, name: str = "", namespace: str = "", verb: str = "get", purpose: int = 0
+    ) -> FoldedCalls:
+        """Calls about one object, or about any one after the other, that a server may serve without requests.
 
-    def exchanges(self, resource: str, name: str = "", namespace: str = "") -> Exchange:
+        purpose: of these calls; the ordinary requests that stand for them have it too
+        """
+        asked = self.request(verb, resource, namespace, name, purpose=purpose)
+        return FoldedCalls(self.ctx, self, asked, self.timeout_us)
+
+    def exchanges(self, resource: str, name: str = "", namespace: str = "", purpose: int = 0) -> Exchange:
         """As `folded`, of reads and the writes that follow from them."""
-        return Exchange(self.ctx, self, self.request("get", resource, namespace, name), self.timeout_us)
+        asked = self.request("get", resource, namespace, name, purpose=purpose)
+        return Exchange(self.ctx, self, asked, self.timeout_us)
 
     def resume(
         self, channel: Channel, request: Request, on_reply: OnReply, sent_us: int, timeout_us: int
@@ -303,6 +313,7 @@ class _Attempt(msgspec.Struct, eq=False):
         ctx = self.client.ctx
         left_us = self.until_us - ctx.kernel.now_us if self.until_us else NEVER_US
         wait_us = self.client.bucket.reserve(ctx.now_us(), left_us) if left_us > 0 else -1
+        self.request.lot = 0  # of another time
         if wait_us < 0:
             self.on_reply(Reply(0, lost=TIMEOUT))
         elif wait_us:
@@ -351,6 +362,7 @@ class _Attempt(msgspec.Struct, eq=False):
             self.refusals += 1
             if reply.lost == REFUSED and self.refusals < client.transport_count:
                 self.tries += 1
+                self.request.lot = 0
                 self.send(None)  # nothing was sent: the next server may have it
                 return
         wait_us = retry_after_us(reply, self.request.verb)

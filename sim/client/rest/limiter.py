@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Protocol
 
+from sim.api.store import Planned
 from sim.kernel import NEVER_US
 
 SECOND_US = 1_000_000
@@ -22,19 +23,23 @@ ITEM_MAX_US = 1_000 * SECOND_US
 class TokenBucket:
     """`burst` tokens, refilled at `qps` a second.  A rate of zero or less is no limit, as upstream."""
 
-    __slots__ = ("_burst_us", "_full_us", "_token_us", "limits")
+    __slots__ = ("_burst_us", "_full_us", "_token_us", "limits", "pending")
 
     def __init__(self, qps: float, burst: int) -> None:
         self._token_us = round(SECOND_US / qps) if qps > 0 else 0
         self._burst_us = burst * self._token_us
         self._full_us = 0  # when the bucket would be full again
         self.limits = self._token_us > 0
+        # A token that is taken at a later time, and what plans to take it: it is told if others want tokens before.
+        self.pending: tuple[int, Planned] | None = None
 
     def reserve(self, now_us: int, most_us: int = NEVER_US) -> int:
         """Take a token, on credit if need be; returns how long to wait before using it.
 
         -1: it would be longer than `most_us`, and none was taken
         """
+        if self.pending is not None:
+            self.settle(now_us)
         full_us = self._full_us
         full_us = (full_us if full_us > now_us else now_us) + self._token_us
         wait_us = full_us - self._burst_us - now_us
@@ -43,14 +48,38 @@ class TokenBucket:
         self._full_us = full_us
         return wait_us if wait_us > 0 else 0
 
-    def take(self, now_us: int, tokens: int = 1) -> bool:
-        """As `reserve` of so many where there is nothing to wait for; False: there is, and nothing was taken."""
+    def take(self, now_us: int) -> bool:
+        """As `reserve` where there is nothing to wait for; False: there is, and nothing was taken."""
+        if self.pending is not None:
+            self.settle(now_us)
         full_us = self._full_us
-        full_us = (full_us if full_us > now_us else now_us) + tokens * self._token_us
+        full_us = (full_us if full_us > now_us else now_us) + self._token_us
         if full_us - self._burst_us > now_us:
             return False
         self._full_us = full_us
         return True
+
+    def take_both(self, now_us: int, later_us: int, planned: Planned) -> bool:
+        """Take a token now and another one later, if neither has to be waited for; False: nothing was taken."""
+        full_us = self._full_us
+        if not self.take(now_us):
+            return False
+        after_us = self._full_us
+        if (after_us if after_us > later_us else later_us) + self._token_us - self._burst_us > later_us:
+            self._full_us = full_us
+            return False
+        self.pending = later_us, planned
+        return True
+
+    def settle(self, now_us: int) -> None:
+        """Take the token that was to be taken by now; one that is to be taken later is given up, and its taker is told."""
+        if self.pending is None:
+            return
+        (later_us, planned), self.pending = self.pending, None
+        if later_us <= now_us:
+            self.take(later_us)
+        else:
+            planned.plan()
 
 
 class Limiter(Protocol):

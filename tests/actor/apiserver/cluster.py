@@ -14,6 +14,7 @@ from sim.api.schema.scheme import Scheme
 from sim.api.types import Reply, Request, UserInfo, Watch, WatchEvent
 from sim.ident import NAMES
 from sim.kernel import Kernel, Supervisor
+from sim.kernel.fast import FAST, FastPaths
 
 NAMES_ORCH = NAMES["orch"]
 SCHEME = Scheme(NAMES_ORCH)
@@ -107,9 +108,9 @@ class Seen:
 
 @asynccontextmanager
 async def plane(
-    replicas: int = 1, options: ApiServerOptions | None = None, seed: int = 1
+    replicas: int = 1, options: ApiServerOptions | None = None, seed: int = 1, fast: FastPaths = FAST
 ) -> AsyncIterator[Plane]:
-    kernel = Kernel(seed)
+    kernel = Kernel(seed, fast=fast)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(kernel.run)
         yield Plane(kernel, Supervisor(kernel, nursery), replicas, options or ApiServerOptions())

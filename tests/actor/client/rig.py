@@ -30,8 +30,8 @@ class Tap:
     def running(self) -> bool:
         return bool(self._server.running)
 
-    def lane(self, request: Request, path: tuple[str, ...]) -> Any:
-        return self._server.lane(request, path)
+    def open_lane(self, request: Request, path: tuple[str, ...]) -> Any:
+        return self._server.open_lane(request, path)
 
     def handle(self, request: Request, respond: Callable[[Reply], None]) -> None:
         self.asked.append((self.kernel.now_us, request))

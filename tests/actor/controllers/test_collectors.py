@@ -1,4 +1,4 @@
-"""Pod collection, garbage collection, namespaces and their accounts, against the real API server."""
+"""Pod collector, garbage collector, namespaces and accounts against the real API server."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ async def namespace(found: World, name: str) -> Obj | None:
     return reply.obj if reply.ok else None
 
 
-# --- garbage collection -------------------------------------------------------------------------------------
+# --- garbage collection ---------------------------------------------------------------------------
 
 
-async def test_dependents_go_in_the_background_when_their_owner_is_gone() -> None:
+async def test_dependents_are_deleted_in_the_background_after_their_owner() -> None:
     async with world(["garbagecollector"]) as found:
         a = await found.create("configmaps", config("a"))
         b = await found.create("configmaps", config("b", a))
@@ -80,7 +80,7 @@ async def test_dependents_go_in_the_background_when_their_owner_is_gone() -> Non
         assert await maps(found) == []
 
 
-async def test_an_object_born_to_an_owner_that_never_was_goes() -> None:
+async def test_object_with_nonexistent_owner_is_deleted() -> None:
     async with world(["garbagecollector"]) as found:
         ghost = {"metadata": {"name": "ghost", "uid": "00000000-0000-4000-8000-000000000000"}}
         await found.create("configmaps", config("orphan", ghost))
@@ -88,7 +88,7 @@ async def test_an_object_born_to_an_owner_that_never_was_goes() -> None:
         assert await maps(found) == []
 
 
-async def test_an_owner_in_another_namespace_is_told_of_and_keeps_nothing() -> None:
+async def test_owner_in_another_namespace_is_reported_and_keeps_no_object() -> None:
     async with world(["garbagecollector"]) as found:
         a = await found.create("configmaps", config("a"))
         await found.create("namespaces", {"metadata": {"name": "elsewhere"}}, "")
@@ -98,14 +98,14 @@ async def test_an_owner_in_another_namespace_is_told_of_and_keeps_nothing() -> N
         reply = await found.plane.ask("get", "configmaps", "elsewhere", "b")
         assert reply.code == 404
         events = (await found.plane.ask("list", "events", "elsewhere")).items or []
-        told = [(e.obj["reason"], e.obj["message"]) for e in events]
+        reported = [(e.obj["reason"], e.obj["message"]) for e in events]
         owner = f"v1/ConfigMap, namespace: elsewhere, name: a, uid: {a['metadata']['uid']}"
-        assert told == [
+        assert reported == [
             ("OwnerRefInvalidNamespace", f'ownerRef [{owner}] does not exist in namespace "elsewhere"')
         ]
 
 
-async def test_while_the_kind_of_one_owner_is_unknown_no_reference_goes() -> None:
+async def test_no_reference_is_removed_while_an_owner_kind_is_unknown() -> None:
     async with world(["garbagecollector"]) as found:
         a = await found.create("configmaps", config("a"))
         b = config("b", a)
@@ -117,10 +117,10 @@ async def test_while_the_kind_of_one_owner_is_unknown_no_reference_goes() -> Non
         await drop(found, "a", "Background")
         await found.settle(5 * SECOND)
         assert len((await found.get("configmaps", "b"))["metadata"]["ownerReferences"]) == 2
-        assert len(gets) > 3  # tried again and again
+        assert len(gets) > 3  # retried several times
 
 
-async def test_a_reference_to_an_owner_that_is_known_asks_the_api_nothing() -> None:
+async def test_reference_to_a_cached_owner_sends_no_request() -> None:
     async with world(["garbagecollector"]) as found:
         a = await found.create("configmaps", config("a"))
         await found.create("configmaps", config("b"))
@@ -132,7 +132,7 @@ async def test_a_reference_to_an_owner_that_is_known_asks_the_api_nothing() -> N
         assert gets == []
 
 
-async def test_one_living_owner_keeps_an_object_and_the_dead_reference_goes() -> None:
+async def test_one_existing_owner_keeps_an_object_and_dangling_reference_is_removed() -> None:
     async with world(["garbagecollector"]) as found:
         a = await found.create("configmaps", config("a"))
         b = await found.create("configmaps", config("b"))
@@ -145,7 +145,7 @@ async def test_one_living_owner_keeps_an_object_and_the_dead_reference_goes() ->
         assert [ref["name"] for ref in refs] == ["b"]
 
 
-async def test_orphaning_lets_dependents_live_without_their_owner() -> None:
+async def test_orphan_deletion_keeps_dependents_without_owner() -> None:
     async with world(["garbagecollector"]) as found:
         a = await found.create("configmaps", config("a"))
         await found.create("configmaps", config("b", a))
@@ -156,7 +156,7 @@ async def test_orphaning_lets_dependents_live_without_their_owner() -> None:
         assert not (await found.get("configmaps", "b"))["metadata"].get("ownerReferences")
 
 
-async def test_a_foreground_deletion_waits_for_the_last_dependent() -> None:
+async def test_foreground_deletion_waits_for_the_last_dependent() -> None:
     async with world(["garbagecollector"]) as found:
         a = await found.create("configmaps", config("a"))
         b = await found.create("configmaps", config("b", a))
@@ -164,7 +164,7 @@ async def test_a_foreground_deletion_waits_for_the_last_dependent() -> None:
         await found.settle(2 * SECOND)
         await drop(found, "a", "Foreground")
         await found.settle(5 * SECOND)
-        # c is held by its finalizer, b waits for c, a for b
+        # The finalizer blocks c, and b waits for c, a for b.
         assert await maps(found) == ["a", "b", "c"]
         assert "deletionTimestamp" in (await found.get("configmaps", "b"))["metadata"]
         await found.patch("configmaps", "c", {"metadata": {"finalizers": None}})
@@ -172,8 +172,8 @@ async def test_a_foreground_deletion_waits_for_the_last_dependent() -> None:
         assert await maps(found) == []
 
 
-async def test_an_owner_that_waits_goes_on_when_what_blocked_it_from_elsewhere_goes_or_lets_it_go() -> None:
-    """Neither may call it its owner, so that nobody collects what is cluster-wide, but both block it."""
+async def test_waiting_owner_proceeds_when_a_blocking_dependent_is_gone_or_unblocks() -> None:
+    """Neither owns the cluster-wide object, so it is not collected, but both block it."""
     async with world(["garbagecollector"]) as found:
         for name, change in (("a", {"metadata": {"ownerReferences": None}}), ("b", None)):
             owner = await found.create("configmaps", config(name))
@@ -193,7 +193,7 @@ async def test_an_owner_that_waits_goes_on_when_what_blocked_it_from_elsewhere_g
             assert await maps(found) == []
 
 
-async def test_a_lease_goes_with_its_node() -> None:
+async def test_lease_is_deleted_with_its_node() -> None:
     async with world(["garbagecollector"]) as found:
         made = await found.create(
             "nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}, ""
@@ -213,7 +213,7 @@ async def test_a_lease_goes_with_its_node() -> None:
         assert (await found.plane.ask("get", "leases", N.lease_namespace, "n")).reason == "NotFound"
 
 
-async def test_a_lease_that_comes_after_quiet_sweeps_goes_when_its_owner_never_was() -> None:
+async def test_lease_with_nonexistent_owner_is_deleted_after_idle_sweeps() -> None:
     async with world(["garbagecollector"]) as found:
         lease: Obj = {
             "apiVersion": N.api_version("coordination", "v1"),
@@ -232,8 +232,8 @@ async def test_a_lease_that_comes_after_quiet_sweeps_goes_when_its_owner_never_w
         assert (await found.plane.ask("get", "leases", N.lease_namespace, "n")).reason == "NotFound"
 
 
-async def test_a_lease_may_own_a_lease() -> None:
-    """Both changed since the collector looked at leases last."""
+async def test_lease_can_own_a_lease() -> None:
+    """The policy and the owner changed since the collector last listed leases."""
     async with world(["garbagecollector"]) as found:
         a = await found.create("leases", lease("a"))
         await found.create("leases", lease("b"))
@@ -247,7 +247,7 @@ async def test_a_lease_may_own_a_lease() -> None:
 
 
 @pytest.mark.parametrize("policy", ["Foreground", "Orphan"])
-async def test_the_deletion_of_a_lease_comes_to_its_end_and_what_it_owned_goes_or_stays(policy: str) -> None:
+async def test_lease_deletion_finishes_and_dependents_follow_the_policy(policy: str) -> None:
     async with world(["garbagecollector"]) as found:
         a = await found.create("leases", lease("a"))
         owned = {"kind": "ConfigMap", "metadata": {"name": "b", "ownerReferences": [owned_by(a)]}}
@@ -261,12 +261,12 @@ async def test_the_deletion_of_a_lease_comes_to_its_end_and_what_it_owned_goes_o
         assert await maps(found) == (["b"] if policy == "Orphan" else [])
 
 
-async def test_the_deletion_of_a_lease_may_begin_anew_in_another_way() -> None:
+async def test_lease_deletion_can_change_its_policy() -> None:
     async with world(["garbagecollector"]) as found:
         a = await found.create("leases", lease("a"))
         refs = [owned_by(a, blockOwnerDeletion=True)]
-        held = {"name": "b", "ownerReferences": refs, "finalizers": ["example.com/hold"]}
-        await found.create("configmaps", {"kind": "ConfigMap", "metadata": held})
+        blocked = {"name": "b", "ownerReferences": refs, "finalizers": ["example.com/hold"]}
+        await found.create("configmaps", {"kind": "ConfigMap", "metadata": blocked})
         for policy in ("Foreground", "Orphan"):
             body = {"propagationPolicy": policy}
             assert (await found.plane.ask("delete", "leases", "default", "a", body=body)).ok
@@ -275,9 +275,7 @@ async def test_the_deletion_of_a_lease_may_begin_anew_in_another_way() -> None:
 
 
 @pytest.mark.parametrize(("policy", "left"), [("Foreground", []), ("Orphan", ["b"])])
-async def test_a_lease_holds_its_owner_up_and_outlives_one_that_lets_it_go(
-    policy: str, left: list[str]
-) -> None:
+async def test_lease_blocks_its_owner_and_survives_orphan_deletion(policy: str, left: list[str]) -> None:
     async with world(["garbagecollector"]) as found:
         a = await found.create("configmaps", config("a"))
         blocked = lease("b")
@@ -293,16 +291,16 @@ async def test_a_lease_holds_its_owner_up_and_outlives_one_that_lets_it_go(
         assert await maps(found) == [] and await found.names("leases") == left
 
 
-# --- pods ---------------------------------------------------------------------------------------------------
+# --- pods -----------------------------------------------------------------------------------------
 
 
-async def test_pods_of_a_node_that_is_gone_go_after_its_quarantine() -> None:
+async def test_pods_of_a_deleted_node_are_deleted_after_its_quarantine() -> None:
     async with world(["podgc"]) as found:
         await found.create("nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}, "")
         for name, node in (("stays", "n"), ("goes", "nowhere")):
             await found.create("pods", pod(name, nodeName=node))
         await found.create("pods", pod("too", nodeName="nowhere"))
-        await found.settle(55 * SECOND)  # passes at 1, 21, 41, 61: seen at 21, due at 61
+        await found.settle(55 * SECOND)  # passes at 1, 21, 41, 61 s: found at 21 s, due at 61 s
         assert sorted(await found.names("pods")) == ["goes", "stays", "too"]
         deletes = found.quota.watch("delete", "pods")
         await found.settle(10 * SECOND)
@@ -310,14 +308,13 @@ async def test_pods_of_a_node_that_is_gone_go_after_its_quarantine() -> None:
         assert len({*deletes}) == 2  # one after the other
 
 
-async def test_a_pod_of_a_node_that_is_gone_which_could_not_be_deleted_is_tried_again_forty_seconds_later() -> (
-    None
-):
+async def test_failed_delete_of_orphaned_pod_is_retried_forty_seconds_later() -> None:
     async with world(["podgc"]) as found:
         await found.create("pods", pod("goes", nodeName="nowhere"))
         found.quota.refuse_once("delete", "pods", 500, "InternalError", "no")
         deletes = found.quota.watch("delete", "pods")
-        await found.settle(95 * SECOND)  # passes at 1, 21 and so on: seen at 21, refused at 61
+        # passes at 1, 21 s and so on: found at 21 s, rejected at 61 s
+        await found.settle(95 * SECOND)
         assert len(deletes) == 1 and await found.names("pods") == ["goes"]
         await found.settle(8 * SECOND)
         assert (deletes[1] - deletes[0]) / SECOND == pytest.approx(40, abs=0.1)
@@ -325,7 +322,7 @@ async def test_a_pod_of_a_node_that_is_gone_which_could_not_be_deleted_is_tried_
 
 
 @pytest.mark.parametrize("tells", [False, True])
-async def test_deleted_pods_of_a_node_out_of_service_go_while_it_is_not_ready(tells: bool) -> None:
+async def test_terminating_pods_of_an_out_of_service_node_are_deleted_while_not_ready(tells: bool) -> None:
     gates = {"NodeOutOfServiceVolumeDetach": "true", "PodDisruptionConditions": str(tells).lower()}
     async with world(["podgc"], feature_gates=gates) as found:
         taint = {"key": "node.orch.io/out-of-service", "effect": "NoSchedule"}
@@ -343,7 +340,7 @@ async def test_deleted_pods_of_a_node_out_of_service_go_while_it_is_not_ready(te
         assert len(failures) == tells
 
 
-async def test_finished_pods_beyond_the_threshold_go_oldest_first() -> None:
+async def test_finished_pods_beyond_the_threshold_are_deleted_oldest_first() -> None:
     async with world(["podgc"], terminated_pod_gc_threshold=1) as found:
         for name in ("b", "a", "c"):
             await found.create("pods", pod(name, nodeName="n"))
@@ -353,13 +350,13 @@ async def test_finished_pods_beyond_the_threshold_go_oldest_first() -> None:
         assert await found.names("pods") == ["c"]
 
 
-async def test_a_deleted_pod_without_a_node_is_asked_to_go_each_pass_while_something_holds_it() -> None:
-    """Whether it has come to its end or not."""
+async def test_terminating_unscheduled_pod_is_deleted_each_pass_while_it_has_finalizers() -> None:
+    """True for a pod that has finished, False for one that runs."""
     async with world(["podgc"]) as found:
         for name, phase in (("ended", "Failed"), ("waits", "Pending")):
-            held = pod(name)
-            held["metadata"]["finalizers"] = ["x.io/hold"]
-            await found.create("pods", held)
+            blocked = pod(name)
+            blocked["metadata"]["finalizers"] = ["x.io/hold"]
+            await found.create("pods", blocked)
             await found.patch("pods", name, {"status": {"phase": phase}}, "status")
             await found.delete("pods", name)
         deletes = found.quota.watch("delete", "pods")
@@ -370,10 +367,10 @@ async def test_a_deleted_pod_without_a_node_is_asked_to_go_each_pass_while_somet
         assert await found.names("pods") == []
 
 
-# --- namespaces ---------------------------------------------------------------------------------------------
+# --- namespaces -----------------------------------------------------------------------------------
 
 
-async def test_every_active_namespace_gets_its_account_and_certificate_again_and_again() -> None:
+async def test_every_active_namespace_keeps_its_account_and_certificate() -> None:
     async with world(["serviceaccount", "root-ca-cert-publisher"]) as found:
         await found.create(
             "namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}, ""
@@ -394,7 +391,7 @@ async def test_every_active_namespace_gets_its_account_and_certificate_again_and
         assert not set(before) & set(await uids())
 
 
-async def test_a_namespace_goes_with_everything_in_it_after_its_grace() -> None:
+async def test_namespace_is_deleted_with_its_content_after_its_grace_period() -> None:
     async with world(["namespace", "serviceaccount", "root-ca-cert-publisher"]) as found:
         await found.create(
             "namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}, ""
@@ -407,13 +404,14 @@ async def test_a_namespace_goes_with_everything_in_it_after_its_grace() -> None:
         ends = found.quota.watch("update", "namespaces/finalize")
         await found.settle(4 * SECOND)
         assert await namespace(found, "team") is None
-        assert len(ends) == 2  # the first is of an object without the conditions just written
+        # the first attempt uses the object without the conditions just written
+        assert len(ends) == 2
         for resource in ("configmaps", "pods", "serviceaccounts"):
             reply = await found.plane.ask("list", resource, "team")
             assert not reply.items
 
 
-async def test_a_namespace_waits_for_a_finalizer_and_says_so() -> None:
+async def test_namespace_waits_for_a_finalizer_and_reports_it() -> None:
     async with world(["namespace"]) as found:
         await found.create(
             "namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}, ""

@@ -1,4 +1,4 @@
-"""The CronJob and expiry loops against the real API server, at exact instants of the wall clock."""
+"""The CronJob and TTL-after-finished controllers against the real API server, to the second."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def cron_job(schedule: str = "*/5 * * * *", **spec: Any) -> Obj:
 
 
 def wall_s(w: World, at_us: int | None = None) -> float:
-    """Seconds of Unix time, of an instant of the kernel or of now."""
+    """Unix time in seconds, of an instant of the kernel or of now."""
     return (w.kernel.epoch_us + (w.kernel.now_us if at_us is None else at_us)) / SECOND
 
 
 async def until_minute(w: World, minutes: int, after_s: float = 30.0) -> None:
-    """Run to that many seconds after the next minute that `minutes` divides."""
+    """Run until `after_s` seconds after the next minute that is a multiple of `minutes`."""
     period = minutes * 60
     await w.settle(int((period - wall_s(w) % period + after_s) * SECOND))
 
 
-async def test_a_job_starts_a_tenth_of_a_second_after_its_minute() -> None:
+async def test_cron_job_starts_a_tenth_of_a_second_after_its_minute() -> None:
     async with world(LOOPS) as w:
         await until_minute(w, 5)
         made = w.watch_commits("jobs")
@@ -53,9 +53,7 @@ async def test_a_job_starts_a_tenth_of_a_second_after_its_minute() -> None:
     ("policy", "jobs", "event"),
     [("Allow", 2, "SuccessfulCreate"), ("Forbid", 1, "JobAlreadyActive"), ("Replace", 1, "SuccessfulDelete")],
 )
-async def test_a_run_that_is_due_while_another_runs_goes_by_the_policy(
-    policy: str, jobs: int, event: str
-) -> None:
+async def test_overlapping_run_follows_the_concurrency_policy(policy: str, jobs: int, event: str) -> None:
     async with world(LOOPS) as w:
         await until_minute(w, 5)
         await w.create("cronjobs", cron_job(concurrencyPolicy=policy))
@@ -71,10 +69,10 @@ async def test_a_run_that_is_due_while_another_runs_goes_by_the_policy(
     ("offset_s", "starts"),
     [(150, [300.1, 450.1, 750.1]), (-150, [450.1, 750.1]), (400, [300.1, 500.1, 800.1])],
 )
-async def test_a_manager_whose_clock_was_set_looks_when_it_meant_to_and_goes_by_the_new_time(
-    offset_s: int, starts: list[float]
-) -> None:
-    """Ahead: the latest run that is due starts at the look that was arranged.  Back: that look finds none."""
+async def test_set_wall_clock_does_not_move_the_planned_sync(offset_s: int, starts: list[float]) -> None:
+    """A clock set ahead starts the latest due run at the planned sync; a clock set back starts
+    none.
+    """
     async with world(LOOPS) as w:
         await until_minute(w, 5, 1)
         made = w.watch_commits("jobs")
@@ -88,7 +86,7 @@ async def test_a_manager_whose_clock_was_set_looks_when_it_meant_to_and_goes_by_
         assert [job["metadata"]["name"] for _, job in made] == names
 
 
-async def test_a_forbidden_run_starts_as_soon_as_the_other_is_over() -> None:
+async def test_forbidden_run_starts_when_the_active_one_has_finished() -> None:
     async with world(LOOPS) as w:
         await until_minute(w, 5)
         made = w.watch_commits("jobs")
@@ -98,12 +96,12 @@ async def test_a_forbidden_run_starts_as_soon_as_the_other_is_over() -> None:
         await end_all(w, "Succeeded")
         await w.settle(10 * SECOND)
         assert len(made) == 2 and ended_us + SECOND <= made[1][0] < ended_us + 2 * SECOND
-        # it bears the minute in which it was due
+        # The name contains the minute for which it was scheduled.
         assert int(made[1][1]["metadata"]["name"].removeprefix("tick-")) % 5 == 0
 
 
-async def test_a_run_that_is_held_up_past_a_gap_in_the_schedule_does_not_hold_up_time() -> None:
-    """At half past two the run after the one that is taken for the last is over: there is no wait until it comes."""
+async def test_delayed_run_past_a_schedule_gap_causes_no_tight_loop() -> None:
+    """At half past two the run after the computed last run is over, so a naive delay would be 0."""
     async with world(LOOPS) as w:
         await until_minute(w, 24 * 60, 90 * 60)
         made = w.watch_commits("jobs")
@@ -113,7 +111,7 @@ async def test_a_run_that_is_held_up_past_a_gap_in_the_schedule_does_not_hold_up
         ended_us = w.kernel.now_us
         await end_all(w, "Succeeded")
         await w.settle(10 * SECOND)
-        # what is started is the guess: midnight's run
+        # The computed run is started: the one of midnight.
         assert ended_us < made[1][0] < ended_us + 3 * SECOND
         assert int(made[1][1]["metadata"]["name"].removeprefix("tick-")) % (24 * 60) == 0
 
@@ -131,7 +129,7 @@ async def test_only_the_latest_finished_jobs_are_kept() -> None:
         assert "active" not in status and status["lastSuccessfulTime"]
 
 
-async def test_after_a_suspension_of_hours_one_run_is_made_up_for() -> None:
+async def test_one_missed_run_is_started_after_a_long_suspension() -> None:
     async with world(LOOPS) as w:
         await until_minute(w, 1)
         await w.create("cronjobs", cron_job("* * * * *", suspend=True))
@@ -144,7 +142,7 @@ async def test_after_a_suspension_of_hours_one_run_is_made_up_for() -> None:
         assert "TooManyMissedTimes" in [reason for reason, _ in await w.events("tick")]
 
 
-async def test_a_run_beyond_its_starting_deadline_is_not_made_up_for() -> None:
+async def test_run_beyond_its_starting_deadline_is_not_started() -> None:
     async with world(LOOPS) as w:
         await until_minute(w, 5)
         await w.create("cronjobs", cron_job(suspend=True, startingDeadlineSeconds=20))
@@ -154,7 +152,7 @@ async def test_a_run_beyond_its_starting_deadline_is_not_made_up_for() -> None:
         assert await w.names("jobs") == []
 
 
-async def test_a_zone_shifts_the_schedule() -> None:
+async def test_time_zone_shifts_the_schedule() -> None:
     async with world(LOOPS) as w:
         made = w.watch_commits("jobs")
         await w.create("cronjobs", cron_job("30 5 * * *", timeZone="Asia/Kolkata"))
@@ -162,7 +160,7 @@ async def test_a_zone_shifts_the_schedule() -> None:
         assert [round(wall_s(w, at) % 86400, 1) for at, _ in made] == [0.1]
 
 
-async def test_a_finished_job_goes_when_its_time_is_over() -> None:
+async def test_finished_job_is_deleted_after_its_ttl() -> None:
     async with world(LOOPS) as w:
         await w.create("jobs", job(ttlSecondsAfterFinished=100))
         await w.create("jobs", job("stays"))
@@ -174,12 +172,12 @@ async def test_a_finished_job_goes_when_its_time_is_over() -> None:
         assert "work" in await w.names("jobs")
         await w.settle(SECOND)
         reply = await w.plane.ask("get", "jobs", "default", "work")
-        # without a collector it is marked only: it goes in the foreground
+        # Without a garbage collector it is only marked, as the delete is in the foreground.
         assert reply.obj["metadata"]["finalizers"] == ["foregroundDeletion"]
         assert "deletionTimestamp" not in (await w.get("jobs", "stays"))["metadata"]
 
 
-async def test_a_changed_schedule_says_at_its_next_run_what_is_odd_about_it() -> None:
+async def test_invalid_changed_schedule_is_reported_at_the_next_run() -> None:
     async with world(LOOPS) as w:
         await until_minute(w, 5)
         await w.create("cronjobs", cron_job())
@@ -187,11 +185,11 @@ async def test_a_changed_schedule_says_at_its_next_run_what_is_odd_about_it() ->
         await w.settle(10 * SECOND)
         assert await w.events("tick") == []
         await w.settle(5 * MINUTE)
-        told = {reason for reason, _ in await w.events("tick")}
-        assert told == {"UnsupportedSchedule", "SuccessfulCreate"}
+        reported = {reason for reason, _ in await w.events("tick")}
+        assert reported == {"UnsupportedSchedule", "SuccessfulCreate"}
 
 
-async def test_while_no_job_has_succeeded_a_failed_one_is_noted_and_nothing_told() -> None:
+async def test_failed_job_causes_a_write_without_event_before_the_first_success() -> None:
     async with world(LOOPS) as w:
         await until_minute(w, 5, after_s=250.0)
         await w.create("cronjobs", cron_job(concurrencyPolicy="Forbid"))
@@ -206,7 +204,7 @@ async def test_while_no_job_has_succeeded_a_failed_one_is_noted_and_nothing_told
         assert "lastSuccessfulTime" not in (await w.get("cronjobs", "tick"))["status"]
 
 
-async def test_a_status_that_lists_a_job_without_a_name_holds_its_cron_job_up_until_it_is_mended() -> None:
+async def test_nameless_active_job_blocks_its_cron_job_until_it_is_removed() -> None:
     async with world(LOOPS) as w:
         await until_minute(w, 1)
         made = w.watch_commits("jobs")
@@ -219,7 +217,7 @@ async def test_a_status_that_lists_a_job_without_a_name_holds_its_cron_job_up_un
         assert len(made) in (1, 2)
 
 
-async def test_a_cron_job_tells_of_jobs_that_end_or_come_and_go_without_it() -> None:
+async def test_cron_job_records_events_for_finished_unexpected_and_missing_jobs() -> None:
     async with world(LOOPS) as w:
         await until_minute(w, 5)
         made = await w.create("cronjobs", cron_job())
@@ -237,9 +235,9 @@ async def test_a_cron_job_tells_of_jobs_that_end_or_come_and_go_without_it() -> 
         strange["metadata"]["ownerReferences"] = [{**ref, "controller": True}]
         await w.create("jobs", strange)
         await w.settle()
-        told = await w.events("tick")
-        assert told[:2] == [("SuccessfulCreate", f"Created job {name}") for name in (first, second)]
-        assert list(dict.fromkeys(told[2:])) == [
+        reported = await w.events("tick")
+        assert reported[:2] == [("SuccessfulCreate", f"Created job {name}") for name in (first, second)]
+        assert list(dict.fromkeys(reported[2:])) == [
             ("SawCompletedJob", f"Saw completed job: {first}, status: Complete"),
             ("MissingJob", f"Active job went missing: {second}"),
             ("UnexpectedJob", "Saw a job that the controller did not create or forgot: strange"),
@@ -248,39 +246,39 @@ async def test_a_cron_job_tells_of_jobs_that_end_or_come_and_go_without_it() -> 
         assert status["lastSuccessfulTime"] == done and "active" not in status
 
 
-async def test_a_job_that_could_not_be_made_is_told_unless_there_is_one_and_made_later() -> None:
+async def test_failed_create_of_a_job_is_reported_and_retried() -> None:
     async with world(LOOPS) as w:
         await until_minute(w, 5)
         await w.create("cronjobs", cron_job())
-        asked = w.quota.watch("create", "jobs")
+        request_times = w.quota.watch("create", "jobs")
         w.quota.refuse_once("create", "jobs", 409, "AlreadyExists", "there is one")
         await until_minute(w, 5, 1)
         w.quota.refuse(2, "create", "jobs", 500, "InternalError", "no")
         await until_minute(w, 5, 1)
-        assert [round(wall_s(w, at) % 300, 1) for at in asked] == [0.1] * 5
+        assert [round(wall_s(w, at) % 300, 1) for at in request_times] == [0.1] * 5
         made = [("SuccessfulCreate", f"Created job {name}") for name in sorted(await w.names("jobs"))]
         refused = ("FailedCreate", "Error creating job: no")
         assert await w.events("tick") == [made[0], refused, made[1]]
 
 
-async def test_a_run_due_in_a_namespace_that_is_being_deleted_is_noted_nameless_and_the_last() -> None:
+async def test_run_in_a_terminating_namespace_is_listed_without_name() -> None:
     async with world(LOOPS) as w:
         await until_minute(w, 5)
         await w.create("namespaces", {"metadata": {"name": "n"}}, "")
         await w.create("cronjobs", cron_job(), "n")
-        asked = w.quota.watch("create", "jobs")
+        request_times = w.quota.watch("create", "jobs")
         assert (await w.plane.ask("delete", "namespaces", "", "n")).ok
         await until_minute(w, 5, 1)
         due_s = int(wall_s(w)) // 300 * 300
         await until_minute(w, 5, 1)
-        assert len(asked) == 1
+        assert len(request_times) == 1
         assert await w.stored("jobs", "n") == []
         status = (await w.plane.ask("get", "cronjobs", "n", "tick")).obj["status"]
         assert status["active"] == [{"apiVersion": "batch/v1", "kind": "Job"}]
         assert parse_time(status["lastScheduleTime"]) == due_s * SECOND
 
 
-async def test_a_job_that_cannot_be_looked_at_is_not_replaced_yet() -> None:
+async def test_job_that_cannot_be_read_is_not_replaced() -> None:
     async with world(LOOPS) as w:
         await until_minute(w, 5)
         await w.create("cronjobs", cron_job(concurrencyPolicy="Replace"))
@@ -296,7 +294,7 @@ async def test_a_job_that_cannot_be_looked_at_is_not_replaced_yet() -> None:
         ]
 
 
-async def test_a_schedule_that_never_comes_is_told_and_nothing_is_started() -> None:
+async def test_schedule_that_never_comes_is_reported_and_starts_nothing() -> None:
     async with world(LOOPS) as w:
         await w.create("cronjobs", cron_job("59 23 31 2 *"))
         await w.settle(MINUTE)

@@ -1,4 +1,4 @@
-"""The DaemonSet loop against the real API server; nodes are objects without agents."""
+"""The DaemonSet controller against the real API server; nodes are objects without agents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def add(w: World, *nodes: Obj) -> None:
     for made in nodes:
         await w.create("nodes", made, "")
         names = w.plane.server.scheme.names
-        # admission taints new nodes as not ready; the node lifecycle loop would take that away
+        # Admission taints new nodes as not ready; the node lifecycle controller would remove that.
         meta = made["metadata"]
         stored = (await w.plane.ask("get", "nodes", "", meta["name"])).obj
         kept = [t for t in stored["spec"].get("taints", ()) if t["key"] != names.taint_not_ready]
@@ -37,7 +37,7 @@ async def places(w: World) -> list[str]:
     return sorted(target_node(pod) for pod in await w.stored("pods"))
 
 
-async def test_every_node_that_fits_gets_one_pod() -> None:
+async def test_every_matching_node_gets_one_daemon_pod() -> None:
     async with world(LOOPS) as w:
         await add(w, node("a"), node("b"), node("ns", ("k", "NoSchedule")), node("ne", ("k", "NoExecute")))
         await w.create("daemonsets", workload("DaemonSet", "ds"))
@@ -51,7 +51,7 @@ async def test_every_node_that_fits_gets_one_pod() -> None:
         assert status["numberUnavailable"] == 3
 
 
-async def test_daemon_pods_tolerate_what_makes_nodes_unusable_for_others() -> None:
+async def test_daemon_pods_tolerate_the_condition_taints() -> None:
     async with world(LOOPS) as w:
         await add(w, node("a"))
         await w.create("daemonsets", workload("DaemonSet", "ds"))
@@ -66,7 +66,7 @@ async def test_daemon_pods_tolerate_what_makes_nodes_unusable_for_others() -> No
         assert unlimited == [names.taint_not_ready, names.taint_unreachable]
 
 
-async def test_a_no_schedule_taint_leaves_the_pod_and_a_no_execute_taint_removes_it() -> None:
+async def test_no_schedule_taint_keeps_the_daemon_pod_and_no_execute_taint_deletes_it() -> None:
     async with world(LOOPS) as w:
         await add(w, node("a"), node("b"))
         await w.create("daemonsets", workload("DaemonSet", "ds"))
@@ -83,7 +83,7 @@ async def test_a_no_schedule_taint_leaves_the_pod_and_a_no_execute_taint_removes
         assert (status["desiredNumberScheduled"], status["numberMisscheduled"]) == (0, 1)
 
 
-async def test_half_of_three_nodes_may_be_unavailable_in_a_rollout_which_is_two() -> None:
+async def test_max_unavailable_of_half_of_three_nodes_is_two() -> None:
     async with world(LOOPS) as w:
         await add(w, node("a"), node("b"), node("c"))
         strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "50%", "maxSurge": 0}}
@@ -100,7 +100,7 @@ async def test_half_of_three_nodes_may_be_unavailable_in_a_rollout_which_is_two(
         assert [pod["metadata"]["labels"]["v"] for pod in await w.stored("pods")] == ["2", "2", "2"]
 
 
-async def test_a_failed_daemon_pod_is_replaced_with_an_event() -> None:
+async def test_failed_daemon_pod_is_replaced_with_an_event() -> None:
     async with world(LOOPS) as w:
         await add(w, node("a"))
         await w.create("daemonsets", workload("DaemonSet", "ds"))
@@ -119,7 +119,7 @@ async def relabelled(w: World, name: str, label: str | None) -> None:
     await w.patch("controllerrevisions", name, {"metadata": {"labels": {key: label}}})
 
 
-async def test_two_revisions_that_say_the_same_become_one_and_pods_are_labelled_with_it() -> None:
+async def test_equal_revisions_are_merged_and_pods_relabelled() -> None:
     async with world(LOOPS) as w:
         await add(w, node("a"))
         await w.create("daemonsets", workload("DaemonSet", "ds"))
@@ -138,7 +138,7 @@ async def test_two_revisions_that_say_the_same_become_one_and_pods_are_labelled_
         assert pod["metadata"]["labels"][key] == "twin"
 
 
-async def test_a_revision_without_its_label_gets_its_name_and_an_orphan_is_taken_in() -> None:
+async def test_unlabelled_revision_gets_its_name_as_label_and_orphan_is_adopted() -> None:
     async with world(LOOPS) as w:
         await add(w, node("a"))
         made = await w.create("daemonsets", workload("DaemonSet", "ds"))

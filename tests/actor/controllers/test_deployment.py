@@ -1,4 +1,4 @@
-"""The Deployment loop, with ReplicaSets, against the real API server."""
+"""The Deployment and ReplicaSet controllers against the real API server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def reasons(deployment: Obj) -> dict[str, str]:
     return {c["type"]: c["reason"] for c in deployment["status"]["conditions"]}
 
 
-async def test_a_deployment_comes_up_and_tells_it() -> None:
+async def test_deployment_becomes_available_and_reports_it() -> None:
     async with world(LOOPS) as w:
         await w.create("deployments", workload("Deployment", "web", replicas=2))
         await w.settle()
@@ -45,7 +45,7 @@ async def test_a_deployment_comes_up_and_tells_it() -> None:
         assert await w.events("web") == [("ScalingReplicaSet", f"Scaled up replica set {meta['name']} to 2")]
 
 
-async def test_a_rollout_stops_at_surge_and_unavailable_until_new_pods_are_ready() -> None:
+async def test_rollout_stops_at_surge_and_unavailable_until_new_pods_are_ready() -> None:
     async with world(LOOPS) as w:
         await w.create(
             "deployments", workload("Deployment", "web", replicas=4, template=template("web", v="1"))
@@ -56,7 +56,7 @@ async def test_a_rollout_stops_at_surge_and_unavailable_until_new_pods_are_ready
         await roll(w, v="2")
         await w.settle()
         sizes = {v: rs["spec"]["replicas"] for v, rs in (await by_version(w)).items()}
-        assert sizes == {"1": 3, "2": 2}  # 25% of 4 each way: at most 5 pods, at least 3 available
+        assert sizes == {"1": 3, "2": 2}  # 25% of 4 each: at most 5 pods, at least 3 available
         for _ in range(3):
             await w.make_all_ready()
             await w.settle()
@@ -81,8 +81,8 @@ async def test_a_rollout_stops_at_surge_and_unavailable_until_new_pods_are_ready
         )
 
 
-async def test_pods_that_a_set_scaled_to_nothing_still_counts_make_no_others_go() -> None:
-    """Its own loop is behind: what it tells of was given up before."""
+async def test_pods_still_counted_by_a_scaled_down_set_cause_no_further_scale_down() -> None:
+    """The ReplicaSet controller lags: its status counts pods of a size that was reduced before."""
     async with world(["deployment"]) as w:
         for version, size, available in (("1", 3, 3), ("2", 0, 2), ("3", 2, 1)):
             made = workload("ReplicaSet", "web", replicas=size, template=template("web", v=version))
@@ -93,12 +93,12 @@ async def test_pods_that_a_set_scaled_to_nothing_still_counts_make_no_others_go(
         made = workload("Deployment", "web", replicas=4, template=template("web", v="3"))
         await w.create("deployments", made)
         await w.settle()
-        # 3 and 1 are available and 3 must be: one may go, not three
+        # 3 and 1 are available and 3 are required: one may be removed, not three.
         sizes = {v: rs["spec"]["replicas"] for v, rs in (await by_version(w)).items()}
         assert sizes == {"1": 2, "2": 0, "3": 3}
 
 
-async def test_going_back_renumbers_the_old_replica_set() -> None:
+async def test_return_to_an_old_template_renumbers_its_replica_set() -> None:
     async with world(LOOPS) as w:
         await w.create(
             "deployments", workload("Deployment", "web", replicas=1, template=template("web", v="1"))
@@ -110,7 +110,7 @@ async def test_going_back_renumbers_the_old_replica_set() -> None:
         await w.settle()
         names = w.plane.server.scheme.names
         old = (await by_version(w))["1"]
-        # no pod was ready, so it kept its own; what its annotations say makes no generation
+        # No pod was ready, so the set keeps its own; its annotations change no generation.
         assert old["metadata"]["generation"] == 1 and "minReadySeconds" not in old["spec"]
         annotations = old["metadata"]["annotations"]
         assert annotations[names.annotation_revision] == "3"
@@ -119,31 +119,31 @@ async def test_going_back_renumbers_the_old_replica_set() -> None:
         assert stored["metadata"]["annotations"][names.annotation_revision] == "3"
 
 
-async def test_recreate_makes_nothing_new_while_an_old_pod_is_there() -> None:
+async def test_recreate_creates_no_pod_while_an_old_one_exists() -> None:
     async with world(LOOPS) as w:
         spec = {"replicas": 2, "strategy": {"type": "Recreate"}, "template": template("web", v="1")}
         await w.create("deployments", workload("Deployment", "web", **spec))
         await w.settle()
-        held = (await w.names("pods"))[0]
-        await w.patch("pods", held, {"metadata": {"finalizers": ["x.io/hold"]}})
+        blocked = (await w.names("pods"))[0]
+        await w.patch("pods", blocked, {"metadata": {"finalizers": ["x.io/hold"]}})
         await roll(w, v="2")
         await w.settle()
-        assert await w.names("pods") == [held]
-        await w.patch("pods", held, {"metadata": {"finalizers": None}})
+        assert await w.names("pods") == [blocked]
+        await w.patch("pods", blocked, {"metadata": {"finalizers": None}})
         await w.settle()
         versions = [pod["metadata"]["labels"]["v"] for pod in await w.stored("pods")]
         assert versions == ["2", "2"]
 
 
-async def test_recreate_does_not_wait_for_a_pod_that_was_given_other_labels_on_its_way_out() -> None:
-    """Its ReplicaSet does not let it go any more, but the Deployment selects it no longer."""
+async def test_recreate_ignores_a_terminating_pod_with_changed_labels() -> None:
+    """Its ReplicaSet no longer releases it, but the Deployment's selector does not match it."""
     async with world(LOOPS) as w:
         spec = {"replicas": 2, "strategy": {"type": "Recreate"}, "template": template("web", v="1")}
         await w.create("deployments", workload("Deployment", "web", **spec))
         await w.settle()
         relabelled, other = await w.names("pods")
-        for held in (relabelled, other):
-            await w.patch("pods", held, {"metadata": {"finalizers": ["x.io/hold"]}})
+        for blocked in (relabelled, other):
+            await w.patch("pods", blocked, {"metadata": {"finalizers": ["x.io/hold"]}})
         await roll(w, v="2")
         await w.settle()
         await w.patch("pods", relabelled, {"metadata": {"labels": {"app": "x"}}})
@@ -153,7 +153,7 @@ async def test_recreate_does_not_wait_for_a_pod_that_was_given_other_labels_on_i
         assert sorted(versions) == ["1", "2", "2"]
 
 
-async def test_a_stuck_rollout_times_out_at_its_deadline() -> None:
+async def test_stuck_rollout_times_out_at_its_deadline() -> None:
     async with world(LOOPS) as w:
         await w.create("deployments", workload("Deployment", "web", replicas=1, progressDeadlineSeconds=60))
         await w.settle(50 * SECOND)
@@ -163,7 +163,7 @@ async def test_a_stuck_rollout_times_out_at_its_deadline() -> None:
         assert reasons(stored)["Progressing"] == "ProgressDeadlineExceeded"
 
 
-async def test_a_paused_deployment_scales_but_does_not_roll() -> None:
+async def test_paused_deployment_scales_but_does_not_roll() -> None:
     async with world(LOOPS) as w:
         await w.create(
             "deployments", workload("Deployment", "web", replicas=1, template=template("web", v="1"))
@@ -189,7 +189,7 @@ async def test_history_beyond_the_limit_is_deleted_oldest_first() -> None:
 
 
 @pytest.mark.parametrize("text", ["--5", "²", "1" * 5000, "99999999999999999999"])
-async def test_annotations_that_hold_no_number_stop_neither_a_rollout_nor_its_scaling(text: str) -> None:
+async def test_invalid_number_annotations_stop_neither_rollout_nor_scaling(text: str) -> None:
     async with world(LOOPS) as w:
         names = w.plane.server.scheme.names
         await w.create(
@@ -218,13 +218,13 @@ async def test_annotations_that_hold_no_number_stop_neither_a_rollout_nor_its_sc
         assert sizes == {"1": 0, "2": 3}
 
 
-async def test_a_rollback_to_what_is_no_number_is_none() -> None:
+async def test_rollback_to_an_invalid_number_is_ignored() -> None:
     async with world(LOOPS) as w:
         await w.create("deployments", workload("Deployment", "web", replicas=1))
         await w.settle()
         key = w.plane.server.scheme.names.annotation_rollback_to
-        asked = {"metadata": {"annotations": {key: "the last"}}, "spec": {"replicas": 2}}
-        await w.patch("deployments", "web", asked)
+        patch = {"metadata": {"annotations": {key: "the last"}}, "spec": {"replicas": 2}}
+        await w.patch("deployments", "web", patch)
         await w.settle()
         assert [rs["spec"]["replicas"] for rs in await w.stored("replicasets")] == [2]
         assert [reason for reason, _ in await w.events("web")] == ["ScalingReplicaSet"] * 2
@@ -239,7 +239,7 @@ async def rolled_twice(w: World) -> None:
 
 
 async def ask_for_rollback(w: World, revision: int) -> list[tuple[str, str]]:
-    """What is told of it."""
+    """Request a rollback; returns the events about it."""
     key = w.plane.server.scheme.names.annotation_rollback_to
     before = len(await w.events("web"))
     await w.patch("deployments", "web", {"metadata": {"annotations": {key: str(revision)}}})
@@ -249,8 +249,8 @@ async def ask_for_rollback(w: World, revision: int) -> list[tuple[str, str]]:
     return [event for event in (await w.events("web"))[before:] if event[0] != "ScalingReplicaSet"]
 
 
-async def test_a_rollback_is_told_once_it_is_written() -> None:
-    """A conflict puts it off and is no rollback; it then gets a number of its own."""
+async def test_rollback_event_is_recorded_after_the_write() -> None:
+    """A conflict delays the rollback; the Deployment then gets a new revision number."""
     async with world(LOOPS) as w:
         await rolled_twice(w)
         w.quota.refuse_once("update", "deployments", 409, "Conflict", "the object has been modified")
@@ -263,22 +263,22 @@ async def test_a_rollback_is_told_once_it_is_written() -> None:
         assert stored["metadata"]["annotations"][names.annotation_revision] == "3"
 
 
-async def test_a_rollback_to_nothing_says_why() -> None:
+async def test_rollback_without_target_records_the_reason() -> None:
     async with world(LOOPS) as w:
         await rolled_twice(w)
         reason = "DeploymentRollbackRevisionNotFound"
         assert await ask_for_rollback(w, 9) == [(reason, "Unable to find the revision to rollback to.")]
         text = 'The rollback revision contains the same template as current deployment "web"'
         assert await ask_for_rollback(w, 2) == [("DeploymentRollbackTemplateUnchanged", text)]
-        # an old ReplicaSet that has no number is no last revision
+        # An old ReplicaSet without a number is not the last revision.
         key = w.plane.server.scheme.names.annotation_revision
         first = (await by_version(w))["1"]["metadata"]["name"]
         await w.patch("replicasets", first, {"metadata": {"annotations": {key: None}}})
         assert await ask_for_rollback(w, 0) == [(reason, "Unable to find last revision.")]
 
 
-async def test_a_rollout_that_overtakes_a_broken_one_takes_the_broken_pods_first() -> None:
-    """Of 13 pods five may go: those that never became ready; the set that is ready keeps its eight."""
+async def test_rollout_after_a_broken_one_removes_the_broken_pods_first() -> None:
+    """Of 13 pods five may be removed: those that never became ready; the ready set keeps its eight."""
     async with world(LOOPS) as w:
         first = template("web", v="1")
         await w.create("deployments", workload("Deployment", "web", replicas=10, template=first))
@@ -292,34 +292,34 @@ async def test_a_rollout_that_overtakes_a_broken_one_takes_the_broken_pods_first
             assert sizes == wanted
 
 
-async def test_a_refused_replica_set_is_told_and_given_up_after_fifteen_tries_more() -> None:
-    """Until somebody touches the Deployment."""
+async def test_rejected_replica_set_is_reported_and_dropped_after_fifteen_retries() -> None:
+    """It stays dropped until the Deployment changes."""
     async with world(LOOPS) as w:
         w.quota.refuse(17, "create", "replicasets", 403, "Forbidden", "no")
-        asked = w.quota.watch("create", "replicasets")
-        told = w.watch_conditions("deployments")
+        request_times = w.quota.watch("create", "replicasets")
+        reported = w.watch_conditions("deployments")
         await w.create("deployments", workload("Deployment", "web", replicas=1))
         await w.settle(3600 * SECOND)
-        assert len(asked) == 16
-        # of the waits from 5 ms on the last is 2^14 times as long
-        assert round((asked[-1] - asked[-2]) / SECOND) == 82
+        assert len(request_times) == 16
+        # The delays grow from 5 ms to 2^14 times that.
+        assert round((request_times[-1] - request_times[-2]) / SECOND) == 82
         hashed = pod_template_hash((await w.get("deployments", "web"))["spec"]["template"], None)
         text = f'Failed to create new replica set "web-{hashed}": no'
-        assert {*told} == {("ReplicaSetCreateError", text)}
+        assert {*reported} == {("ReplicaSetCreateError", text)}
         assert {*await w.events("web")} == {("ReplicaSetCreateError", text)}
         await w.patch("deployments", "web", {"metadata": {"labels": {"x": "y"}}})
         await w.settle()
-        assert len(asked) == 18  # refused once more, then made
-        assert told.index(("NewReplicaSetCreated", f'Created new replica set "web-{hashed}"')) > 0
+        assert len(request_times) == 18  # rejected once more, then created
+        assert reported.index(("NewReplicaSetCreated", f'Created new replica set "web-{hashed}"')) > 0
         assert reasons(await w.get("deployments", "web")) == {
             "Available": "MinimumReplicasUnavailable",
             "Progressing": "ReplicaSetUpdated",
         }
 
 
-async def test_a_replica_set_of_that_name_is_a_collision_and_the_next_name_is_taken() -> None:
+async def test_existing_replica_set_name_is_a_collision_and_the_next_name_is_used() -> None:
     async with world(LOOPS) as w:
-        told = w.watch_conditions("deployments")
+        reported = w.watch_conditions("deployments")
         await w.create("deployments", workload("Deployment", "web", replicas=1, paused=True))
         await w.settle()
         spec = (await w.get("deployments", "web"))["spec"]["template"]
@@ -332,7 +332,7 @@ async def test_a_replica_set_of_that_name_is_a_collision_and_the_next_name_is_ta
         assert stored["status"]["collisionCount"] == 1
         name = f"web-{pod_template_hash(spec, 1)}"
         assert await w.events("web") == [("ScalingReplicaSet", f"Scaled up replica set {name} to 1")]
-        progress = [said for said in dict.fromkeys(told) if not said[0].startswith("MinimumReplicas")]
+        progress = [pair for pair in dict.fromkeys(reported) if not pair[0].startswith("MinimumReplicas")]
         assert progress == [
             ("DeploymentPaused", "Deployment is paused"),
             ("DeploymentResumed", "Deployment is resumed"),
@@ -341,7 +341,7 @@ async def test_a_replica_set_of_that_name_is_a_collision_and_the_next_name_is_ta
         ]
 
 
-async def test_an_orphan_of_the_present_template_is_taken_in_as_the_new_replica_set() -> None:
+async def test_orphan_with_the_present_template_is_adopted_as_new_replica_set() -> None:
     async with world(LOOPS) as w:
         found = workload("ReplicaSet", "web", replicas=2)
         found["metadata"] = {"name": "found", "labels": {"app": "web"}}
@@ -349,7 +349,7 @@ async def test_an_orphan_of_the_present_template_is_taken_in_as_the_new_replica_
         await w.settle()
         await w.make_all_ready()
         await w.settle()
-        told = w.watch_conditions("deployments")
+        reported = w.watch_conditions("deployments")
         made = await w.create("deployments", workload("Deployment", "web", replicas=2))
         await w.settle()
         (rs,) = await w.stored("replicasets")
@@ -357,13 +357,13 @@ async def test_an_orphan_of_the_present_template_is_taken_in_as_the_new_replica_
             (made["metadata"]["uid"], True)
         ]
         assert rs["metadata"]["annotations"] == {w.plane.server.scheme.names.annotation_revision: "1"}
-        assert ("FoundNewReplicaSet", 'Found new replica set "found"') in told
+        assert ("FoundNewReplicaSet", 'Found new replica set "found"') in reported
         assert reasons(await w.get("deployments", "web"))["Progressing"] == "NewReplicaSetAvailable"
         assert await w.events("web") == []
 
 
-async def test_what_says_no_more_than_nothing_is_no_change() -> None:
-    """Go has no word for a zero that is no pointer: no new generation, no new ReplicaSet."""
+async def test_zero_value_field_is_no_template_change() -> None:
+    """Go omits a zero that is no pointer: no new generation and no new ReplicaSet."""
     async with world(LOOPS) as w:
         await w.create("deployments", workload("Deployment", "web", replicas=1))
         await w.settle()
@@ -375,7 +375,7 @@ async def test_what_says_no_more_than_nothing_is_no_change() -> None:
         assert len(await w.names("replicasets")) == 1
 
 
-async def test_a_minimum_of_ready_seconds_comes_and_goes_without_a_new_replica_set() -> None:
+async def test_min_ready_seconds_changes_without_a_new_replica_set() -> None:
     async with world(LOOPS) as w:
         await w.create("deployments", workload("Deployment", "web", replicas=1))
         await w.settle()
@@ -387,11 +387,11 @@ async def test_a_minimum_of_ready_seconds_comes_and_goes_without_a_new_replica_s
 
 
 @pytest.mark.parametrize(
-    ("sizes", "most", "surge", "told"),
+    ("sizes", "most", "surge", "reported"),
     [
-        # 8 wanted and 3 more allowed, of 9: each is to be 11/13 of what it is, the larger takes what is left
+        # 8 wanted and 3 more allowed, of 9: each gets 11/13 of its size, the larger gets the rest.
         ([5, 4], "13", 3, ["up replica set a to 8 from 5", "up replica set b to 3 from 4"]),
-        # 8 of 9: each is to be 8/3 of what it is, and the first can give up no more than it has
+        # 8 of 9: each gets 8/3 of its size, and the first one can lose at most its own pods.
         (
             [3, 3, 3],
             "3",
@@ -404,8 +404,8 @@ async def test_a_minimum_of_ready_seconds_comes_and_goes_without_a_new_replica_s
         ),
     ],
 )
-async def test_each_set_is_told_to_have_grown_or_shrunk_as_all_together_were_to(
-    sizes: list[int], most: str, surge: int, told: list[str]
+async def test_scaling_event_names_the_direction_of_the_total(
+    sizes: list[int], most: str, surge: int, reported: list[str]
 ) -> None:
     async with world(("deployment",)) as w:
         names = w.plane.server.scheme.names
@@ -420,10 +420,10 @@ async def test_each_set_is_told_to_have_grown_or_shrunk_as_all_together_were_to(
         await w.create("deployments", web)
         await w.settle()
         events = [text for reason, text in await w.events("web") if reason == "ScalingReplicaSet"]
-        assert events[: len(told)] == [f"Scaled {text}" for text in told]
+        assert events[: len(reported)] == [f"Scaled {text}" for text in reported]
 
 
-async def test_beside_a_new_set_that_has_all_pods_the_old_ones_go_newest_first() -> None:
+async def test_saturated_new_set_scales_down_old_sets_newest_first() -> None:
     async with world(LOOPS) as w:
         names = w.plane.server.scheme.names
         for name, version, desired in (("z-first", "1", "9"), ("a-second", "2", "9"), ("new", "3", "1")):

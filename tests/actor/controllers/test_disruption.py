@@ -1,4 +1,4 @@
-"""The budget loop against the real API server, with the loops that make the pods it counts."""
+"""The disruption controller against the real API server, with the controllers of its pods."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def budget(**spec: Any) -> Obj:
 
 
 async def counts(w: World) -> tuple[int, int, int, int]:
-    """Expected pods, those that must be healthy, those that are, and how many may be disrupted."""
+    """(expected pods, desired healthy, current healthy, allowed disruptions) of the budget."""
     status = (await w.get("poddisruptionbudgets", "b"))["status"]
     names = ("expectedPods", "desiredHealthy", "currentHealthy", "disruptionsAllowed")
     expected, desired, healthy, allowed = (status[name] for name in names)
     return expected, desired, healthy, allowed
 
 
-async def test_shares_of_pods_are_rounded_up_whichever_side_they_are_of() -> None:
+async def test_budget_percentages_of_both_fields_round_up() -> None:
     cases: list[tuple[Obj, tuple[int, int, int, int]]] = [
         ({"maxUnavailable": "30%"}, (7, 4, 5, 1)),
         ({"minAvailable": "34%"}, (7, 3, 5, 2)),
@@ -57,7 +57,9 @@ async def test_shares_of_pods_are_rounded_up_whichever_side_they_are_of() -> Non
     ("spec", "wanted"),
     [({"minAvailable": 1}, (3, 1, 3, 2)), ({"minAvailable": "50%"}, (0, 0, 3, 0)), ({"maxUnavailable": 1}, (0, 0, 3, 0))],
 )  # fmt: skip
-async def test_pods_that_nobody_controls_count_for_a_number_only(spec: Obj, wanted: tuple[int, ...]) -> None:
+async def test_pods_without_controller_count_only_for_absolute_numbers(
+    spec: Obj, wanted: tuple[int, ...]
+) -> None:
     async with world(("disruption",)) as w:
         for n in range(3):
             meta = {"name": f"p{n}", "labels": {"app": "web"}}
@@ -69,14 +71,14 @@ async def test_pods_that_nobody_controls_count_for_a_number_only(spec: Obj, want
         assert await counts(w) == wanted
 
 
-async def test_a_budget_learns_of_another_scale_with_the_next_event_of_a_pod() -> None:
+async def test_budget_uses_a_changed_scale_at_the_next_pod_event() -> None:
     async with world(LOOPS, pods_max=3) as w:
         await w.create("deployments", workload("Deployment", "web", replicas=3))
         await w.settle()
         await w.make_all_ready()
         await w.create("poddisruptionbudgets", budget(maxUnavailable=1))
         await w.settle(SECOND)
-        await w.patch("deployments", "web", {"spec": {"replicas": 5}})  # whose pods are refused
+        await w.patch("deployments", "web", {"spec": {"replicas": 5}})  # more pods are rejected
         await w.settle(SECOND)
         assert await counts(w) == (3, 2, 3, 1)
         await w.make_ready((await w.names("pods"))[0], False)
@@ -84,7 +86,7 @@ async def test_a_budget_learns_of_another_scale_with_the_next_event_of_a_pod() -
         assert await counts(w) == (5, 4, 2, 0)
 
 
-async def test_a_pod_whose_eviction_comes_to_nothing_counts_again_after_two_minutes() -> None:
+async def test_pod_with_failed_eviction_counts_again_after_two_minutes() -> None:
     async with world(LOOPS) as w:
         await w.create("deployments", workload("Deployment", "web", replicas=3))
         await w.settle()
@@ -93,7 +95,7 @@ async def test_a_pod_whose_eviction_comes_to_nothing_counts_again_after_two_minu
         await w.settle(SECOND)
         name = (await w.names("pods"))[0]
         granted_us = w.kernel.epoch_us + w.kernel.now_us
-        # as an API server leaves it that is killed between its word to the budget and the pod's deletion
+        # The state that an API server leaves if it is killed between the budget and the pod.
         status = {"disruptedPods": {name: format_time(granted_us)}, "disruptionsAllowed": 0}
         await w.patch("poddisruptionbudgets", "b", {"status": status}, "status")
         await w.settle(118 * SECOND)
@@ -111,7 +113,7 @@ def condition(stored: Obj) -> tuple[str, str, str]:
 
 
 async def owned(w: World, name: str, kind: str, version: str) -> None:
-    """A ready pod whose controller is nobody known."""
+    """Create a ready pod with a controller of an unknown kind."""
     ref = {"apiVersion": version, "kind": kind, "name": "who", "uid": "u", "controller": True}
     meta = {"name": name, "labels": {"app": "web"}, "ownerReferences": [ref]}
     spec = {**POD_SPEC, "nodeName": "n"}
@@ -119,7 +121,7 @@ async def owned(w: World, name: str, kind: str, version: str) -> None:
     await w.make_ready(name)
 
 
-async def test_a_budget_without_pods_allows_nothing_and_says_so() -> None:
+async def test_budget_without_pods_allows_no_eviction_and_reports_it() -> None:
     async with world(LOOPS) as w:
         await w.create("poddisruptionbudgets", budget(minAvailable=0))
         await w.settle()
@@ -138,7 +140,7 @@ async def test_a_budget_without_pods_allows_nothing_and_says_so() -> None:
         ("Job", "batch/v1", "jobs.batch does not implement the scale subresource"),
     ],
 )
-async def test_where_the_scale_is_not_known_nothing_is_allowed(kind: str, version: str, why: str) -> None:
+async def test_unknown_scale_allows_no_eviction(kind: str, version: str, why: str) -> None:
     async with world(("disruption",)) as w:
         await owned(w, "p", kind, version)
         await w.create("poddisruptionbudgets", budget(maxUnavailable=1))
@@ -150,7 +152,7 @@ async def test_where_the_scale_is_not_known_nothing_is_allowed(kind: str, versio
         assert stored["status"]["disruptionsAllowed"] == 0
 
 
-async def test_of_two_budgets_of_a_pod_one_is_told_of_it() -> None:
+async def test_pod_with_two_budgets_queues_one_of_them() -> None:
     async with world(LOOPS) as w:
         await w.create("poddisruptionbudgets", budget(minAvailable=1))
         second = budget(minAvailable=1)

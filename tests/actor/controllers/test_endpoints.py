@@ -1,4 +1,4 @@
-"""Both endpoint loops and the disruption loop against the real API server."""
+"""Both endpoint controllers and the disruption controller against the real API server."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def ready_ips(w: World) -> list[str]:
     ]
 
 
-async def test_ready_pods_are_addresses_of_endpoints_and_of_a_slice() -> None:
+async def test_ready_pods_are_in_endpoints_and_slice() -> None:
     async with world(LOOPS) as w:
         await start(w, "p1", "p2")
         await w.make_ready("p2", ready=False, ip="10.9.1.2")
@@ -64,7 +64,7 @@ async def test_ready_pods_are_addresses_of_endpoints_and_of_a_slice() -> None:
         assert await ready_ips(w) == ["10.9.1.1"]
 
 
-async def test_a_pod_that_turns_unready_leaves_the_ready_endpoints_within_a_second() -> None:
+async def test_unready_pod_leaves_the_ready_endpoints_within_a_second() -> None:
     async with world(LOOPS) as w:
         await start(w, "p1")
         await w.create("services", service())
@@ -75,7 +75,7 @@ async def test_a_pod_that_turns_unready_leaves_the_ready_endpoints_within_a_seco
         assert "addresses" not in (await w.get("endpoints", "s"))["subsets"][0]
 
 
-async def test_a_terminating_pod_serves_in_its_slice_and_is_no_address() -> None:
+async def test_terminating_pod_is_serving_in_its_slice_and_not_in_endpoints() -> None:
     async with world(LOOPS) as w:
         await start(w, "p1")
         await w.create("services", service())
@@ -89,13 +89,13 @@ async def test_a_terminating_pod_serves_in_its_slice_and_is_no_address() -> None
         assert not (await w.get("endpoints", "s")).get("subsets")
 
 
-async def test_a_service_without_pods_has_one_empty_slice_that_is_used_later() -> None:
+async def test_service_without_pods_has_one_empty_slice_that_is_reused() -> None:
     async with world(LOOPS) as w:
         await start(w)
         await w.create("services", service())
         await w.settle()
         (empty,) = await w.stored("endpointslices")
-        assert (empty["endpoints"], empty["ports"]) == (None, None)  # as they come out of protobuf
+        assert (empty["endpoints"], empty["ports"]) == (None, None)  # as decoded from protobuf
         await w.create("pods", pod("p1"))
         await w.make_ready("p1", ip="10.9.1.1")
         await w.settle()
@@ -104,7 +104,7 @@ async def test_a_service_without_pods_has_one_empty_slice_that_is_used_later() -
         assert await ready_ips(w) == ["10.9.1.1"]
 
 
-async def test_a_deleted_slice_comes_again_after_a_second() -> None:
+async def test_deleted_slice_is_recreated_after_a_second() -> None:
     async with world(LOOPS) as w:
         await start(w, "p1")
         await w.create("services", service())
@@ -117,7 +117,7 @@ async def test_a_deleted_slice_comes_again_after_a_second() -> None:
         assert await ready_ips(w) == ["10.9.1.1"]
 
 
-async def test_endpoints_go_with_their_service() -> None:
+async def test_endpoints_are_deleted_with_their_service() -> None:
     async with world(LOOPS) as w:
         await start(w, "p1")
         await w.create("services", service())
@@ -127,7 +127,7 @@ async def test_endpoints_go_with_their_service() -> None:
         assert await w.stored("endpoints") == []
 
 
-async def test_a_pod_on_an_unknown_node_is_left_out_until_the_node_is_there() -> None:
+async def test_pod_on_unknown_node_is_left_out_until_the_node_exists() -> None:
     async with world(LOOPS) as w:
         await start(w, "p1")
         await w.create("pods", pod("p2", node="n2"))
@@ -140,7 +140,7 @@ async def test_a_pod_on_an_unknown_node_is_left_out_until_the_node_is_there() ->
         assert sorted(await ready_ips(w)) == ["10.9.1.1", "10.9.1.2"]
 
 
-async def test_a_budget_counts_the_scale_of_the_controller_and_its_ready_pods() -> None:
+async def test_budget_counts_the_scale_of_the_controller_and_its_ready_pods() -> None:
     async with world(("replicaset", "disruption")) as w:
         await w.create("replicasets", workload("ReplicaSet", "web", replicas=4))
         budget = {
@@ -166,7 +166,7 @@ async def test_a_budget_counts_the_scale_of_the_controller_and_its_ready_pods() 
         assert status["conditions"][0]["reason"] == "SufficientPods"
 
 
-async def test_a_pod_with_an_address_and_no_node_breaks_its_endpoints_and_no_slice() -> None:
+async def test_pod_without_node_breaks_its_endpoints_and_not_its_slice() -> None:
     async with world(LOOPS) as w:
         await start(w, "p1")
         loose = pod("p2")
@@ -180,7 +180,7 @@ async def test_a_pod_with_an_address_and_no_node_breaks_its_endpoints_and_no_sli
         assert await ready_ips(w) == ["10.9.1.1"]
 
 
-async def test_an_external_name_with_a_selector_has_endpoints_too() -> None:
+async def test_external_name_service_with_selector_has_endpoints() -> None:
     async with world(LOOPS) as w:
         await start(w, "p1")
         await w.create("services", service(type="ExternalName", externalName="example.com"))
@@ -190,7 +190,7 @@ async def test_an_external_name_with_a_selector_has_endpoints_too() -> None:
         assert sorted(p["addressType"] for p in await w.stored("endpointslices")) == ["IPv4", "IPv6"]
 
 
-async def test_a_refused_slice_is_told_and_tried_again() -> None:
+async def test_rejected_slice_is_reported_and_retried() -> None:
     async with world(LOOPS) as w:
         await start(w, "p1")
         await w.create("services", service())
@@ -198,16 +198,16 @@ async def test_a_refused_slice_is_told_and_tried_again() -> None:
         w.quota.refuse_once("update", "endpointslices", 500, "InternalError", "no")
         await w.make_ready("p1", ready=False, ip="10.9.1.1")
         await w.settle()
-        told = [text for reason, text in await w.events("s") if reason == "FailedToUpdateEndpointSlices"]
+        reported = [text for reason, text in await w.events("s") if reason == "FailedToUpdateEndpointSlices"]
         (name,) = await w.names("endpointslices")
         text = f"failed to update {name} EndpointSlice for Service default/s: no"
-        assert told == [f"Error updating Endpoint Slices for Service default/s: {text}"]
+        assert reported == [f"Error updating Endpoint Slices for Service default/s: {text}"]
         assert await ready_ips(w) == []
 
 
 @pytest.mark.slow
-async def test_what_somebody_wrote_over_endpoints_stays_until_their_service_is_resynced() -> None:
-    """That is 12 to 24 hours after the manager began; their own changes are no news to the loop."""
+async def test_foreign_change_of_endpoints_stays_until_the_service_is_resynced() -> None:
+    """The resync comes 12 to 24 hours after the start; own changes of Endpoints queue no key."""
     async with world(LOOPS) as w:
         await start(w, "p1")
         await w.create("services", service())

@@ -1,7 +1,8 @@
-"""Endpoints and slices after drawn changes of pods, nodes and the Service: what all of them as they are would give.
+"""Endpoints and slices after random changes equal those computed from all present objects.
 
-The loops look only at pods that have changed since their last sync, and skip a sync that would find nothing.  Broken by
-a pod taken for what it was, a deleted pod that stays, a revision taken for another.
+The controllers process only pods that have changed since their last sync, and skip a sync that
+would find nothing. These tests fail if a pod is used in an old revision, if a deleted pod remains,
+or if a revision is taken for another one.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ NODES = ("n1", "n2")
 
 
 class Drawn:
-    """Changes of a few pods, drawn."""
+    """Random changes of a few pods."""
 
     def __init__(self, w: World, seed: int) -> None:
         self.w = w
         self.draw = Random(seed)
-        self.pods: dict[str, str] = {}  # name: address
+        self.pods: dict[str, str] = {}  # name -> address
         self.made = 0
 
     async def change(self) -> None:
@@ -56,7 +57,7 @@ class Drawn:
 
 
 async def wanted(w: World) -> tuple[list[Obj], list[tuple[str, bool, str]]]:
-    """Subsets, and of each endpoint of a slice its address, whether it is ready, and its zone."""
+    """(subsets, [(address, True if ready, zone)] of the slices) for the present objects."""
     stored = await w.get("services", "s")
     selector = stored["spec"]["selector"].items()
     chosen = [p for p in await w.stored("pods") if selector <= p["metadata"].get("labels", {}).items()]
@@ -69,7 +70,7 @@ async def wanted(w: World) -> tuple[list[Obj], list[tuple[str, bool, str]]]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_endpoints_and_slices_are_those_of_the_pods_there_are(seed: int) -> None:
+async def test_endpoints_and_slices_match_the_present_pods(seed: int) -> None:
     async with world(LOOPS) as w:
         drawn = Drawn(w, seed)
         for node in NODES:
@@ -78,7 +79,7 @@ async def test_endpoints_and_slices_are_those_of_the_pods_there_are(seed: int) -
         for _ in range(25):
             for _ in range(drawn.draw.randrange(1, 5)):
                 await drawn.change()
-            # a node's zone shows with the next change of a pod, so one comes last
+            # A zone change shows with the next change of a pod, so the last change is one of a pod.
             await w.settle(drawn.draw.choice((1, 3)) * SECOND)
             ready = drawn.draw.random() < 0.5
             for name, ip in drawn.pods.items():

@@ -1,4 +1,4 @@
-"""Endpoints that somebody wrote by hand, and the slices that mirror them, on the real API server."""
+"""Endpoints that a user wrote, and the slices that mirror them, on the real API server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def by_hand(*ips: str, unready: tuple[str, ...] = (), **meta: Any) -> Obj:
 
 
 async def shown(w: World) -> list[tuple[str, list[tuple[str, bool]]]]:
-    """Of each slice its family, and its addresses with whether they are ready."""
+    """(family, [(address, True if ready)]) of each slice."""
     return [
         (
             piece["addressType"],
@@ -33,9 +33,7 @@ async def shown(w: World) -> list[tuple[str, list[tuple[str, bool]]]]:
     ]
 
 
-async def test_hand_written_endpoints_have_a_slice_for_each_family_with_their_labels_and_annotations() -> (
-    None
-):
+async def test_mirrored_endpoints_have_a_slice_per_family_with_labels_and_annotations() -> None:
     async with world(LOOPS) as w:
         names = w.plane.server.scheme.names
         noted = {"n": "o", names.annotation_last_change_trigger_time: "2026-01-01T00:00:00Z"}
@@ -67,7 +65,7 @@ async def test_hand_written_endpoints_have_a_slice_for_each_family_with_their_la
             assert piece["ports"] == [{"name": "x", "port": 1, "protocol": "TCP"}]
 
 
-async def test_endpoints_that_wait_to_be_deleted_get_no_new_slices() -> None:
+async def test_endpoints_being_deleted_get_no_new_slices() -> None:
     async with world(LOOPS) as w:
         await w.create("services", SERVICE)
         await w.create("endpoints", by_hand("10.9.7.1", finalizers=["x.io/hold"]))
@@ -79,7 +77,7 @@ async def test_endpoints_that_wait_to_be_deleted_get_no_new_slices() -> None:
         assert await shown(w) == []
 
 
-async def test_a_change_is_written_into_the_slice_that_is_there_and_nothing_is_written_without_one() -> None:
+async def test_change_updates_the_existing_slice_and_no_change_sends_no_write() -> None:
     async with world(LOOPS) as w:
         await w.create("services", SERVICE)
         await w.create("endpoints", by_hand("10.9.7.1", "10.9.7.2"))
@@ -94,7 +92,8 @@ async def test_a_change_is_written_into_the_slice_that_is_there_and_nothing_is_w
             "endpoints", "m", {"subsets": [{"addresses": [{"ip": "10.9.7.1"}], "ports": [{"port": 2}]}]}
         )
         await w.settle()
-        (third,) = await w.stored("endpointslices")  # other ports: the slice of the old ones becomes theirs
+        # other ports: the slice of the old ones is reused
+        (third,) = await w.stored("endpointslices")
         assert third["metadata"]["uid"] == first["metadata"]["uid"] and third["ports"][0]["port"] == 2
         revision = third["metadata"]["resourceVersion"]
         await w.patch("services", "m", {"metadata": {"labels": {"new": "x"}}})
@@ -111,7 +110,7 @@ async def test_a_change_is_written_into_the_slice_that_is_there_and_nothing_is_w
         ("services", None),
     ],
 )
-async def test_slices_go_when_the_endpoints_are_not_to_be_mirrored_any_more(
+async def test_slices_are_deleted_when_endpoints_are_no_longer_mirrored(
     resource: str, change: Obj | None
 ) -> None:
     async with world(LOOPS) as w:
@@ -135,7 +134,7 @@ async def test_slices_go_when_the_endpoints_are_not_to_be_mirrored_any_more(
         assert await w.stored("endpointslices") == []
 
 
-async def test_what_somebody_else_does_to_a_slice_is_put_right() -> None:
+async def test_foreign_change_of_a_mirrored_slice_is_reverted() -> None:
     async with world(LOOPS) as w:
         await w.create("services", SERVICE)
         await w.create("endpoints", by_hand("10.9.7.1"))
@@ -151,7 +150,7 @@ async def test_what_somebody_else_does_to_a_slice_is_put_right() -> None:
         assert await shown(w) == [("IPv4", [("10.9.7.1", True)])]
 
 
-async def test_more_addresses_than_allowed_are_told_and_left_out_those_not_ready_first() -> None:
+async def test_addresses_beyond_the_limit_are_reported_and_skipped_unready_first() -> None:
     async with world(LOOPS, mirroring_max_endpoints_per_subset=2) as w:
         await w.create("services", SERVICE)
         await w.create("endpoints", by_hand("10.9.7.9", unready=("10.9.7.1", "10.9.7.2")))
@@ -164,9 +163,7 @@ async def test_more_addresses_than_allowed_are_told_and_left_out_those_not_ready
         assert event["source"]["component"] == "endpoint-slice-mirroring-controller"
 
 
-async def test_endpoints_of_a_service_that_comes_later_and_of_an_address_that_is_not_ready_at_one_of_two_places() -> (
-    None
-):
+async def test_endpoints_are_mirrored_when_their_service_is_created_later() -> None:
     async with world(LOOPS) as w:
         ports = [{"name": "x", "port": 1}]
         both = {

@@ -1,4 +1,4 @@
-"""The autoscaler loop against the real API server, with a source of metrics that the tests turn."""
+"""The autoscaler against the real API server, with a metrics source that the tests control."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOOPS = ("horizontalpodautoscaling", "replicaset")
 
 
 class Load(NoMetrics):
-    """So much cpu, in milli units: in all, shared by the pods there are, or each."""
+    """CPU usage in milli units: a total that is shared by the pods, or usage of each pod."""
 
     def __init__(self, total: int = 0, each: int = 0) -> None:
         super().__init__(SCHEME.names)
@@ -50,21 +50,21 @@ def autoscaler(low: int = 1, high: int = 100, **spec: Any) -> Obj:
 
 
 class Sizes:
-    """When the target changed its size, in seconds since the autoscaler was made."""
+    """Sizes of the target with their times, in seconds since the autoscaler was created."""
 
     def __init__(self, w: World) -> None:
         self._from_us = w.kernel.now_us
         self.seen: list[tuple[int, int]] = []
-        w.plane.storage.store.subscribe(SCHEME.prefix("replicasets"), self._see)
+        w.plane.storage.store.subscribe(SCHEME.prefix("replicasets"), self._record)
 
-    def _see(self, change: Change) -> None:
+    def _record(self, change: Change) -> None:
         size = change.item.obj["spec"]["replicas"]
         if change.prev is not None and change.prev.obj["spec"]["replicas"] != size:
             self.seen.append((round((change.at_us - self._from_us) / SECOND), size))
 
 
 async def ready_on(w: World) -> None:
-    """Make new pods ready at once, as if they had long been."""
+    """Make new pods ready at once, with old start times."""
     long_ago = "2020-01-01T00:00:00Z"
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": long_ago}
     status = {"phase": "Running", "conditions": [ready], "startTime": long_ago}
@@ -97,7 +97,7 @@ def condition(hpa: Obj, kind: str) -> tuple[str, str]:
     return found["status"], found["reason"]
 
 
-async def test_a_target_grows_to_at_most_double_each_period_of_fifteen_seconds() -> None:
+async def test_target_at_most_doubles_every_fifteen_seconds() -> None:
     async with world(LOOPS, metrics=Load(each=300)) as w:
         sizes = await begun(w, 1, autoscaler(high=20))
         await settle(w, 70)
@@ -110,7 +110,7 @@ async def test_a_target_grows_to_at_most_double_each_period_of_fifteen_seconds()
         assert ("SuccessfulRescale", f"New size: 4; {reason}") in await w.events("web")
 
 
-async def test_a_share_of_ten_percent_above_or_below_changes_nothing() -> None:
+async def test_deviation_within_ten_percent_changes_nothing() -> None:
     async with world(LOOPS, metrics=Load(each=54)) as w:
         sizes = await begun(w, 5, autoscaler())
         await settle(w, 60)
@@ -121,7 +121,7 @@ async def test_a_share_of_ten_percent_above_or_below_changes_nothing() -> None:
         assert current == {"averageUtilization": 54, "averageValue": "54m"}
 
 
-async def test_a_target_shrinks_five_minutes_after_the_last_higher_recommendation() -> None:
+async def test_target_shrinks_five_minutes_after_the_last_higher_recommendation() -> None:
     load = Load(total=500)
     async with world(LOOPS, metrics=load) as w:
         sizes = await begun(w, 10, autoscaler())
@@ -136,7 +136,7 @@ async def test_a_target_shrinks_five_minutes_after_the_last_higher_recommendatio
 
 
 @pytest.mark.parametrize("offset_s", [600, -600])
-async def test_a_clock_that_is_set_does_not_move_what_was_recommended(offset_s: int) -> None:
+async def test_setting_the_wall_clock_does_not_change_recommendations(offset_s: int) -> None:
     load = Load(total=500)
     async with world(LOOPS, metrics=load) as w:
         sizes = await begun(w, 10, autoscaler())
@@ -148,7 +148,7 @@ async def test_a_clock_that_is_set_does_not_move_what_was_recommended(offset_s: 
         assert size == 4 and 60 + 285 <= at <= 60 + 316
 
 
-async def test_policies_bound_how_fast_a_target_changes() -> None:
+async def test_policies_limit_the_rate_of_scaling() -> None:
     rules = {
         "scaleUp": {"policies": [{"type": "Pods", "value": 3, "periodSeconds": 60}]},
         "scaleDown": {
@@ -168,7 +168,7 @@ async def test_policies_bound_how_fast_a_target_changes() -> None:
         assert [size for _, size in sizes.seen][up:][:3] == [5, 2, 1]
 
 
-async def test_a_window_for_growing_waits_for_the_lowest_recommendation() -> None:
+async def test_scale_up_window_uses_the_lowest_recommendation() -> None:
     rules = {"scaleUp": {"stabilizationWindowSeconds": 60}}
     load = Load(each=50)
     async with world(LOOPS, metrics=load) as w:
@@ -183,7 +183,7 @@ async def test_a_window_for_growing_waits_for_the_lowest_recommendation() -> Non
         assert [size for _, size in sizes.seen][:1] == [4]
 
 
-async def test_a_size_out_of_bounds_is_mended_without_metrics() -> None:
+async def test_size_out_of_bounds_is_corrected_without_metrics() -> None:
     async with world(LOOPS) as w:
         sizes = await begun(w, 9, autoscaler(high=3))
         await settle(w, 20)
@@ -194,13 +194,13 @@ async def test_a_size_out_of_bounds_is_mended_without_metrics() -> None:
         ) in (await w.events("web"))
 
 
-async def test_of_metrics_that_ask_for_nothing_the_last_is_told_of() -> None:
+async def test_last_metric_is_reported_if_all_ask_for_zero_replicas() -> None:
     async with world(LOOPS, metrics=Load()) as w:
         metrics = [
             {"type": "Resource", "resource": {"name": "cpu", "target": target_of}}
             for target_of in (
                 {"type": "AverageValue", "averageValue": "10m"},
-                {"type": "Utilization", "averageUtilization": 50},  # stored last in any case
+                {"type": "Utilization", "averageUtilization": 50},  # stored last in any order
             )
         ]
         await begun(w, 3, autoscaler(metrics=metrics))
@@ -212,7 +212,7 @@ async def test_of_metrics_that_ask_for_nothing_the_last_is_told_of() -> None:
         ]
 
 
-async def test_without_a_source_of_metrics_the_autoscaler_says_so_and_nothing_changes() -> None:
+async def test_missing_metrics_source_is_reported_and_size_is_unchanged() -> None:
     async with world(LOOPS) as w:
         sizes = await begun(w, 2, autoscaler())
         await settle(w, 40)
@@ -223,19 +223,19 @@ async def test_without_a_source_of_metrics_the_autoscaler_says_so_and_nothing_ch
         assert {"FailedGetResourceMetric", "FailedComputeMetricsReplicas"} <= reasons
 
 
-async def test_young_pods_do_not_count_for_cpu_until_they_have_been_ready_for_a_while() -> None:
+async def test_new_pods_do_not_count_for_cpu_until_their_start_is_over() -> None:
     async with world(LOOPS, metrics=Load(each=100)) as w:
         await w.create("replicasets", target(2))
         await w.settle(5 * SECOND)
         sizes = Sizes(w)
         await w.create("horizontalpodautoscalers", autoscaler())
-        await w.settle(40 * SECOND)  # nobody makes the pods ready: Pending
+        await w.settle(40 * SECOND)  # the pods stay Pending
         assert sizes.seen == []
         hpa = await w.get("horizontalpodautoscalers", "web")
         assert "did not receive metrics for any ready pods" in hpa["status"]["conditions"][1]["message"]
 
 
-async def test_metrics_without_a_source_are_told_in_upstreams_words() -> None:
+async def test_missing_metrics_have_upstreams_messages() -> None:
     async with world(LOOPS, metrics=Load(each=50)) as w:
         await w.create("replicasets", target(2))
         about = {"kind": "Service", "name": "s", "apiVersion": "v1"}
@@ -249,21 +249,21 @@ async def test_metrics_without_a_source_are_told_in_upstreams_words() -> None:
         ]
         await w.create("horizontalpodautoscalers", autoscaler(metrics=metrics))
         await settle(w, 20)
-        told = dict(await w.events("web"))
+        messages = dict(await w.events("web"))
         domain = SCHEME.names.group_domain
         problem = (
             "unable to get metric m: Service on default s/unable to fetch metrics from custom metrics API: "
             f"no custom metrics API (custom.metrics.{domain}) registered"
         )
-        assert told["FailedGetObjectMetric"] == problem
-        assert told["FailedGetExternalMetric"].startswith("unable to get external metric default/x/nil: ")
-        assert told["FailedComputeMetricsReplicas"] == (
+        assert messages["FailedGetObjectMetric"] == problem
+        assert messages["FailedGetExternalMetric"].startswith("unable to get external metric default/x/nil: ")
+        assert messages["FailedComputeMetricsReplicas"] == (
             f"invalid metrics (2 invalid out of 2), first error is: failed to get object metric value: {problem}"
         )
 
 
-def told(hpa: Obj) -> list[tuple[str, str, str, str]]:
-    """Its conditions, whole but for their times."""
+def conditions_of(hpa: Obj) -> list[tuple[str, str, str, str]]:
+    """The conditions of an autoscaler without their times."""
     fields = ("type", "status", "reason", "message")
     return [
         (c[fields[0]], c[fields[1]], c[fields[2]], c[fields[3]])
@@ -283,19 +283,19 @@ WITHIN = (
 )  # fmt: skip
 
 
-async def test_an_autoscaler_tells_whether_it_has_a_target_that_may_be_scaled() -> None:
+async def test_autoscaler_condition_shows_if_its_target_can_be_scaled() -> None:
     async with world(LOOPS, metrics=Load(each=50)) as w:
         await w.create("horizontalpodautoscalers", autoscaler())
         await w.settle(16 * SECOND)
         missing = 'replicasets/scale.apps "web" not found'
         lost = [("AbleToScale", "False", "FailedGetScale", f"{CANNOT_GET}: {missing}")]
-        assert told(await w.get("horizontalpodautoscalers", "web")) == lost
+        assert conditions_of(await w.get("horizontalpodautoscalers", "web")) == lost
         assert await w.events("web") == [("FailedGetScale", missing)]
         await w.create("replicasets", target(0))
         await settle(w, 30)
         none = "scaling is disabled since the replica count of the target is zero"
         hpa = await w.get("horizontalpodautoscalers", "web")
-        assert told(hpa) == [
+        assert conditions_of(hpa) == [
             ("AbleToScale", "True", "SucceededGetScale", CAN_GET),
             ("ScalingActive", "False", "ScalingDisabled", none),
         ]
@@ -304,51 +304,51 @@ async def test_an_autoscaler_tells_whether_it_has_a_target_that_may_be_scaled() 
         await settle(w, 30)
         hpa = await w.get("horizontalpodautoscalers", "web")
         fits = "recommended size matches current size"
-        assert told(hpa) == [("AbleToScale", "True", "ReadyForNewScale", fits), ACTIVE, WITHIN]
+        assert conditions_of(hpa) == [("AbleToScale", "True", "ReadyForNewScale", fits), ACTIVE, WITHIN]
         (shown,) = hpa["status"]["currentMetrics"]
         assert shown["resource"]["current"] == {"averageUtilization": 50, "averageValue": "50m"}
         assert (hpa["status"]["currentReplicas"], hpa["status"]["desiredReplicas"]) == (2, 2)
 
 
-async def test_a_refused_scale_is_told_and_asked_for_again_a_period_later() -> None:
+async def test_rejected_scale_is_reported_and_retried_one_period_later() -> None:
     async with world(LOOPS, metrics=Load(each=150)) as w:
-        asked = w.quota.watch("update", "replicasets/scale")
+        request_times = w.quota.watch("update", "replicasets/scale")
         w.quota.refuse_once("update", "replicasets/scale", 403, "Forbidden", "no")
         sizes = await begun(w, 1, autoscaler())
         await settle(w, 20)
         wanted = f"New size: 3; reason: {USE} above target"
         cannot = "the HPA controller was unable to update the target scale: no"
         hpa = await w.get("horizontalpodautoscalers", "web")
-        assert told(hpa)[0] == ("AbleToScale", "False", "FailedUpdateScale", cannot)
+        assert conditions_of(hpa)[0] == ("AbleToScale", "False", "FailedUpdateScale", cannot)
         assert "lastScaleTime" not in hpa["status"] and hpa["status"]["desiredReplicas"] == 0
         assert ("FailedRescale", f"{wanted}; error: no") in await w.events("web") and not sizes.seen
         await settle(w, 10)
         hpa = await w.get("horizontalpodautoscalers", "web")
         can = "the HPA controller was able to update the target scale to 3"
-        assert told(hpa)[0] == ("AbleToScale", "True", "SucceededRescale", can)
+        assert conditions_of(hpa)[0] == ("AbleToScale", "True", "SucceededRescale", can)
         assert hpa["status"]["lastScaleTime"] and ("SuccessfulRescale", wanted) in await w.events("web")
-        assert len(asked) == 2 and round((asked[1] - asked[0]) / SECOND) == 15
+        assert len(request_times) == 2 and round((request_times[1] - request_times[0]) / SECOND) == 15
 
 
-class Told(Load):
-    """What else is measured, in milli units; of pods: of each."""
+class ValueMetrics(Load):
+    """Custom and external metrics with one value, in milli units; for pods, the value of each."""
 
     def __init__(self, value: int) -> None:
         super().__init__(each=50)
         self.value: int | None = value
-        self.asked: list[Metric] = []
+        self.metrics: list[Metric] = []
 
     def of_pods(self, pods: Sequence[Obj], metric: Metric, wall_us: int) -> Mapping[str, Sample] | str:
-        self.asked.append(metric)
+        self.metrics.append(metric)
         known = pods if self.value is not None else ()
         return {pod["metadata"]["name"]: Sample(self.value or 0, wall_us, 15 * SECOND) for pod in known}
 
     def of_object(self, about: Obj, metric: Metric) -> Value | str:
-        self.asked.append(metric)
+        self.metrics.append(metric)
         return none_returned("custom") if self.value is None else Value(self.value)
 
     def external(self, metric: Metric) -> Value | str:
-        self.asked.append(metric)
+        self.metrics.append(metric)
         return none_returned("external") if self.value is None else Value(self.value)
 
 
@@ -379,11 +379,11 @@ NAMED = {"name": "m", "selector": SELECTOR}
         ),
     ],
 )  # fmt: skip
-async def test_what_is_measured_of_other_things_has_targets_too(
+async def test_pods_object_and_external_metrics_have_targets(
     kind: str, source: Obj, called: str, shown: Obj
 ) -> None:
-    told = Told(400_000)
-    async with world(LOOPS, metrics=told) as w:
+    values = ValueMetrics(400_000)
+    async with world(LOOPS, metrics=values) as w:
         metric = {"type": kind.capitalize(), kind: {"metric": NAMED, **source}}
         sizes = await begun(w, 2, autoscaler(metrics=[metric]))
         await settle(w, 18)
@@ -394,10 +394,10 @@ async def test_what_is_measured_of_other_things_has_targets_too(
             {"type": kind.capitalize(), kind: {"metric": NAMED, **shown}}
         ]
         assert ("SuccessfulRescale", f"New size: 4; reason: {called} above target") in await w.events("web")
-        asked = told.asked[0]
-        assert (asked.namespace, asked.name) == ("default", "m")
-        assert asked.series.matches({"queue": "mail"}) and not asked.series.matches({})
-        told.value = None
+        request = values.metrics[0]
+        assert (request.namespace, request.name) == ("default", "m")
+        assert request.series.matches({"queue": "mail"}) and not request.series.matches({})
+        values.value = None
         await settle(w, 15)
         message = (await w.get("horizontalpodautoscalers", "web"))["status"]["conditions"][1]["message"]
         api = "external" if kind == "external" else "custom"

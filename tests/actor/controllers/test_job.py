@@ -1,4 +1,4 @@
-"""The Job loop against the real API server; the tests end the pods."""
+"""The Job controller against the real API server; the tests finish the pods."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def conditions(stored: Obj) -> list[tuple[str, str, str]]:
     return [(c["type"], c["status"], c.get("reason", "")) for c in stored["status"].get("conditions") or ()]
 
 
-async def test_a_job_is_complete_when_its_pods_have_succeeded() -> None:
+async def test_job_is_complete_when_its_pods_have_succeeded() -> None:
     async with world(LOOPS) as w:
         await w.create("jobs", job(completions=3, parallelism=2))
         await w.settle()
@@ -56,7 +56,7 @@ async def test_a_job_is_complete_when_its_pods_have_succeeded() -> None:
         assert (await w.get("jobs", "work"))["status"]["active"] == 2
         await end_all(w, "Succeeded")
         await w.settle()
-        assert len(await running(w)) == 1  # one is left to do
+        assert len(await running(w)) == 1  # one completion is left
         await end_all(w, "Succeeded")
         await w.settle()
         stored = await w.get("jobs", "work")
@@ -67,7 +67,7 @@ async def test_a_job_is_complete_when_its_pods_have_succeeded() -> None:
         assert [r for r, _ in await w.events("work")] == ["SuccessfulCreate"] * 3 + ["Completed"]
 
 
-async def test_replacements_of_failing_pods_wait_ten_seconds_and_twice_as_long_each_time() -> None:
+async def test_replacements_of_failing_pods_wait_ten_seconds_doubling_each_time() -> None:
     async with world(LOOPS) as w:
         made = w.watch_commits("pods")
         await w.create("jobs", job(backoffLimit=5))
@@ -75,7 +75,7 @@ async def test_replacements_of_failing_pods_wait_ten_seconds_and_twice_as_long_e
         gaps = []
         for _ in range(5):
             before = len(made)
-            await w.settle(60 * SECOND)  # longer than what any earlier wake would bring
+            await w.settle(60 * SECOND)  # longer than any earlier delay
             failed_us = w.kernel.now_us
             await end_all(w, "Failed")
             await w.settle(200 * SECOND)
@@ -90,7 +90,7 @@ async def test_replacements_of_failing_pods_wait_ten_seconds_and_twice_as_long_e
 
 
 @pytest.mark.parametrize(("tells_ready", "wait_s"), [(True, 1), (False, 0)])
-async def test_changes_of_pods_are_gathered_for_a_second_where_ready_pods_are_told(
+async def test_pod_changes_are_batched_for_a_second_with_ready_pods_in_the_status(
     tells_ready: bool, wait_s: int
 ) -> None:
     async with world(LOOPS, feature_gates={"JobReadyPods": tells_ready}) as w:
@@ -103,7 +103,7 @@ async def test_changes_of_pods_are_gathered_for_a_second_where_ready_pods_are_to
         assert [(at_us - ended_us) / SECOND for at_us, _ in made] == pytest.approx([wait_s], abs=0.1)
 
 
-async def test_a_success_makes_up_for_earlier_failures() -> None:
+async def test_success_resets_the_backoff() -> None:
     async with world(LOOPS) as w:
         made = w.watch_commits("pods")
         await w.create("jobs", job(completions=9))
@@ -119,7 +119,7 @@ async def test_a_success_makes_up_for_earlier_failures() -> None:
         assert (made[-1][0] - failed_us) / SECOND == pytest.approx(1, abs=0.2)
 
 
-async def test_a_job_runs_no_longer_than_its_deadline() -> None:
+async def test_job_runs_no_longer_than_its_deadline() -> None:
     async with world(LOOPS) as w:
         await w.create("jobs", job(activeDeadlineSeconds=30, parallelism=2, completions=2))
         await w.settle(28 * SECOND)
@@ -128,11 +128,11 @@ async def test_a_job_runs_no_longer_than_its_deadline() -> None:
         assert await running(w) == []
         stored = await w.get("jobs", "work")
         assert conditions(stored) == [("Failed", "True", "DeadlineExceeded")]
-        assert stored["status"]["failed"] == 2  # what is stopped counts as failed
+        assert stored["status"]["failed"] == 2  # stopped pods count as failed
         assert ("DeadlineExceeded", "Job was active longer than specified deadline") in await w.events("work")
 
 
-async def test_each_index_runs_until_it_has_succeeded_once() -> None:
+async def test_each_index_runs_until_it_succeeds_once() -> None:
     async with world(LOOPS) as w:
         await w.create("jobs", job(completions=6, parallelism=6, completionMode="Indexed"))
         await w.settle()
@@ -156,7 +156,7 @@ async def test_each_index_runs_until_it_has_succeeded_once() -> None:
         assert conditions(stored) == [("Complete", "True", "")]
 
 
-async def test_a_suspended_job_has_no_pods_and_none_of_them_counts_as_failed() -> None:
+async def test_suspended_job_has_no_pods_and_counts_none_as_failed() -> None:
     async with world(LOOPS) as w:
         await w.create("jobs", job(parallelism=2, completions=2))
         await w.settle()
@@ -175,7 +175,7 @@ async def test_a_suspended_job_has_no_pods_and_none_of_them_counts_as_failed() -
         assert "Suspended" in reasons and "Resumed" in reasons
 
 
-async def test_a_deleted_pod_counts_as_failed_and_is_replaced() -> None:
+async def test_deleted_pod_counts_as_failed_and_is_replaced() -> None:
     async with world(LOOPS) as w:
         await w.create("jobs", job())
         await w.settle()
@@ -187,7 +187,7 @@ async def test_a_deleted_pod_counts_as_failed_and_is_replaced() -> None:
         assert (await w.get("jobs", "work"))["status"]["failed"] == 1
 
 
-async def test_pods_of_a_job_that_is_gone_lose_their_finalizer() -> None:
+async def test_pods_of_a_deleted_job_lose_their_finalizer() -> None:
     async with world(LOOPS) as w:
         await w.create("jobs", job())
         await w.settle()
@@ -200,7 +200,7 @@ async def test_pods_of_a_job_that_is_gone_lose_their_finalizer() -> None:
         assert "finalizers" not in pod["metadata"]
 
 
-async def test_a_pod_of_a_finished_job_loses_its_finalizer_when_it_is_deleted() -> None:
+async def test_deleted_pod_of_a_finished_job_loses_its_finalizer() -> None:
     async with world(LOOPS) as w:
         await w.create("jobs", job())
         await w.settle()
@@ -216,13 +216,13 @@ async def test_a_pod_of_a_finished_job_loses_its_finalizer_when_it_is_deleted() 
         assert await w.names("pods") == []
 
 
-async def test_a_status_in_conflict_waits_as_long_as_the_failures_so_far_ask_for() -> None:
+async def test_conflicting_status_write_waits_for_the_backoff() -> None:
     async with world(LOOPS) as w:
         await w.create("jobs", job(backoffLimit=6, parallelism=2))
         await w.settle()
         first, _ = await running(w)
         await end(w, first, "Failed")
-        await w.settle(2 * SECOND)  # two seconds after it the pod has been replaced
+        await w.settle(2 * SECOND)  # two seconds later the pod has been replaced
         _, second = await running(w)
         writes = w.quota.watch("update", "jobs/status")
         w.quota.refuse_once("update", "jobs/status", 409, "Conflict", "the object has been modified")
@@ -231,7 +231,7 @@ async def test_a_status_in_conflict_waits_as_long_as_the_failures_so_far_ask_for
         assert writes[1] - writes[0] > 5 * SECOND
 
 
-async def test_restarts_in_place_count_against_the_limit() -> None:
+async def test_container_restarts_count_towards_the_backoff_limit() -> None:
     async with world(LOOPS) as w:
         await w.create("jobs", job(restart="OnFailure", backoffLimit=3))
         await w.settle()
@@ -245,7 +245,7 @@ async def test_restarts_in_place_count_against_the_limit() -> None:
             assert ends == ([] if count == 2 else [("Failed", "True", "BackoffLimitExceeded")])
 
 
-async def test_a_suspension_makes_up_for_earlier_failures() -> None:
+async def test_suspension_resets_the_backoff() -> None:
     async with world(LOOPS) as w:
         made = w.watch_commits("pods")
         await w.create("jobs", job(backoffLimit=9))
@@ -262,8 +262,10 @@ async def test_a_suspension_makes_up_for_earlier_failures() -> None:
         assert (made[-1][0] - failed_us) / SECOND == pytest.approx(1, abs=0.2)
 
 
-async def test_a_job_with_a_deadline_that_is_resumed_after_it_is_over_at_once() -> None:
-    """Quirk: what has begun before counts until the sync that resumes it, and that looks at the deadline first."""
+async def test_job_resumed_after_its_deadline_fails_at_once() -> None:
+    """Quirk: the old start time counts until the sync that resumes the Job, which checks the
+    deadline.
+    """
     async with world(LOOPS) as w:
         await w.create("jobs", job(activeDeadlineSeconds=30))
         await w.settle(20 * SECOND)
@@ -276,7 +278,7 @@ async def test_a_job_with_a_deadline_that_is_resumed_after_it_is_over_at_once() 
         ]
 
 
-async def test_an_orphan_that_succeeded_is_taken_in_and_may_be_one_too_many() -> None:
+async def test_succeeded_orphan_is_adopted_and_can_exceed_the_completions() -> None:
     async with world(LOOPS) as w:
         made = await w.create("jobs", job(completions=1))
         await w.settle()
@@ -286,7 +288,7 @@ async def test_an_orphan_that_succeeded_is_taken_in_and_may_be_one_too_many() ->
         await w.settle()
         orphan = await w.get("pods", "orphan")
         assert [ref["uid"] for ref in orphan["metadata"]["ownerReferences"]] == [made["metadata"]["uid"]]
-        assert "finalizers" not in orphan["metadata"]  # it had one while it was counted
+        assert "finalizers" not in orphan["metadata"]  # it had one until it was counted
         assert (await w.get("jobs", "work"))["status"]["succeeded"] == 2
         assert (await w.events("work"))[1:] == [
             ("TooManySucceededPods", "Too many succeeded pods running after completion count reached"),
@@ -294,7 +296,7 @@ async def test_an_orphan_that_succeeded_is_taken_in_and_may_be_one_too_many() ->
         ]
 
 
-async def test_without_completions_nothing_is_started_after_the_first_success() -> None:
+async def test_job_without_completions_starts_no_pod_after_the_first_success() -> None:
     async with world(LOOPS) as w:
         await w.create("jobs", job(parallelism=3))
         await w.settle()
@@ -317,7 +319,7 @@ DISRUPTED = {"onPodConditions": [{"type": "DisruptionTarget"}]}
 
 
 async def fail_with(w: World, code: int, **condition: str) -> None:
-    """End all pods with such an exit code, or such a condition."""
+    """Finish all pods with an exit code, or with a condition."""
     ended = [{"name": "c", "image": "i:1", "state": {"terminated": {"exitCode": code}}}]
     for pod in await running(w):
         status = {
@@ -329,12 +331,12 @@ async def fail_with(w: World, code: int, **condition: str) -> None:
     await w.settle()
 
 
-async def test_with_its_gate_a_rule_on_exit_codes_ends_a_job_at_once() -> None:
+async def test_exit_code_rule_fails_the_job_at_once_with_its_gate() -> None:
     async with world(LOOPS, **POLICED) as w:
         rules = [{"action": "FailJob", **ON_42}]
         await w.create("jobs", job(parallelism=2, completions=2, podFailurePolicy={"rules": rules}))
         await w.settle()
-        told = w.watch_conditions("jobs")
+        reported = w.watch_conditions("jobs")
         first, _ = sorted(pod["metadata"]["name"] for pod in await running(w))
         ended = [{"name": "c", "image": "i:1", "state": {"terminated": {"exitCode": 42}}}]
         await w.patch("pods", first, {"status": {"phase": "Failed", "containerStatuses": ended}}, "status")
@@ -345,7 +347,7 @@ async def test_with_its_gate_a_rule_on_exit_codes_ends_a_job_at_once() -> None:
         text = (
             f"Container c for pod default/{first} failed with exit code 42 matching FailJob rule at index 0"
         )
-        assert told[0] == (reason, text) and set(told) == {(reason, text)}
+        assert reported[0] == (reason, text) and set(reported) == {(reason, text)}
         assert (reason, text) in await w.events("work")
         assert stored["status"]["failed"] == 2 and await running(w) == []
         assert all("finalizers" not in pod["metadata"] for pod in await w.stored("pods"))
@@ -354,7 +356,7 @@ async def test_with_its_gate_a_rule_on_exit_codes_ends_a_job_at_once() -> None:
 @pytest.mark.parametrize(
     ("action", "failed", "over"), [("Ignore", 0, []), ("Count", 1, ["Failed"]), ("None", 1, ["Failed"])]
 )
-async def test_with_its_gate_a_rule_says_whether_a_failure_counts(
+async def test_failure_policy_rule_decides_if_a_failure_counts(
     action: str, failed: int, over: list[str]
 ) -> None:
     async with world(LOOPS, **POLICED) as w:
@@ -369,7 +371,7 @@ async def test_with_its_gate_a_rule_says_whether_a_failure_counts(
         assert len(await running(w)) == (not over)
 
 
-async def test_without_its_gate_nobody_hears_of_rules_on_failures() -> None:
+async def test_failure_policy_is_ignored_without_its_gate() -> None:
     async with world(LOOPS) as w:
         rules = [{"action": "Ignore", **ON_42}]
         made = await w.create("jobs", job(backoffLimit=0, podFailurePolicy={"rules": rules}))

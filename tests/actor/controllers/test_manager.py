@@ -1,4 +1,4 @@
-"""The controller manager as a process: it leads or waits, exits when it lost its lease, and forgets everything."""
+"""The controller manager process: it leads or waits, exits without its lease, and keeps no memory."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ HOSTS = ("cm-0", "cm-1")
 
 
 class Pair:
-    """Two controller managers whose loops only note when they start."""
+    """Two controller managers with controllers that only record their start."""
 
     def __init__(
         self, control: Plane, given: dict[str, object], loops: dict[str, Start] | None = None
     ) -> None:
         self.plane = control
-        self.started: list[tuple[int, str, str, int]] = []  # (when, process, loop, incarnation)
+        # (time, process, controller, incarnation)
+        self.started: list[tuple[int, str, str, int]] = []
         servers: dict[str, Endpoint] = {control.server.name: control.server}
         main = controller_manager_main(
             SCHEME,
@@ -70,7 +71,7 @@ async def test_only_the_leader_starts_its_loops() -> None:
         assert (await found.holder()).startswith(f"{found.leader}_")
 
 
-async def test_a_killed_leader_is_replaced_after_its_lease_ran_out() -> None:
+async def test_killed_leader_is_replaced_after_its_lease_expires() -> None:
     async with pair() as found:
         first, killed_us = found.leader, found.plane.kernel.now_us
         found.plane.supervisor[first].crash()
@@ -79,7 +80,7 @@ async def test_a_killed_leader_is_replaced_after_its_lease_ran_out() -> None:
         assert 13 * SECOND <= found.started[-1][0] - killed_us <= 23.8 * SECOND
 
 
-async def test_a_leader_cut_off_exits_before_another_leads_and_comes_back_with_nothing() -> None:
+async def test_disconnected_leader_exits_before_another_leads_and_restarts_empty() -> None:
     async with pair() as found:
         first = found.leader
         network = found.plane.kernel.network
@@ -87,7 +88,7 @@ async def test_a_leader_cut_off_exits_before_another_leads_and_comes_back_with_n
         actor = found.plane.supervisor[first]
         while actor.incarnations == 1:
             await found.plane.run(SECOND // 10)
-        assert found.leader == first  # nobody else leads yet
+        assert found.leader == first  # no other process leads yet
         await found.plane.run(15 * SECOND)
         assert found.leader != first
         network.lift("cut")
@@ -96,7 +97,7 @@ async def test_a_leader_cut_off_exits_before_another_leads_and_comes_back_with_n
         assert found.started[-1][1:] == (first, found.started[-1][2], 2)
 
 
-async def test_loops_switched_off_do_not_start_and_the_others_keep_their_interval() -> None:
+async def test_disabled_controllers_do_not_start_and_others_keep_their_interval() -> None:
     async with pair(controllers="*,-podgc", leader_elect=False) as found:
         assert sorted(host for _, host, loop, _ in found.started if loop == "namespace") == list(HOSTS)
         assert not [loop for _, _, loop, _ in found.started if loop == "podgc"]
@@ -108,7 +109,7 @@ async def test_loops_switched_off_do_not_start_and_the_others_keep_their_interva
             assert 10 * SECOND <= second - first <= 20 * SECOND
 
 
-async def test_no_loop_acts_before_all_have_started() -> None:
+async def test_no_controller_acts_before_all_have_started() -> None:
     acted: list[int] = []
 
     async def eager(env: Env) -> None:
@@ -123,13 +124,13 @@ async def test_no_loop_acts_before_all_have_started() -> None:
         assert len(acted) == 4
         for at_us in acted:
             assert at_us >= 20 * SECOND
-        assert len({*acted}) == 2  # the loops of one process at one time
+        assert len({*acted}) == 2  # all controllers of one process at one time
 
 
 @pytest.mark.parametrize(
     ("lock", "kinds"), [("leases", {"Lease"}), ("endpointsleases", {"Endpoints", "Lease"})]
 )
-async def test_who_becomes_leader_is_told_of_each_object_that_says_so(lock: str, kinds: set[str]) -> None:
+async def test_leader_election_event_is_recorded_on_each_lock_object(lock: str, kinds: set[str]) -> None:
     async with pair(leader_elect_resource_lock=lock) as found:
         await found.plane.run(SECOND)
         reply = await found.plane.ask("list", "events", N.system_namespace)

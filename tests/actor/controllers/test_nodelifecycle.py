@@ -1,4 +1,4 @@
-"""The node lifecycle loop against the real API server: what it tells, and what it does when it is refused."""
+"""The node lifecycle controller against the real API server: events, and rejected requests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def condition(obj: Obj, kind: str = "Ready") -> Obj:
     return found
 
 
-async def told(w: World, name: str) -> list[tuple[str, str]]:
+async def events_of(w: World, name: str) -> list[tuple[str, str]]:
     """(reason, message) of events about a node or a pod."""
     events = await w.stored("events")
     found = [e for e in events if e["involvedObject"]["name"] == name]
@@ -41,7 +41,7 @@ async def node_of(w: World) -> Obj:
 
 
 async def begun(w: World, **spec: Any) -> None:
-    """A ready node, and a ready pod on it."""
+    """Create a ready node, and a ready pod on it."""
     await w.create("nodes", {"metadata": {"name": "n"}}, "")
     await report(w)
     pod = {"metadata": {"name": "p"}, "spec": {**POD_SPEC, "nodeName": "n", **spec}}
@@ -63,7 +63,7 @@ async def taint(w: World, *taints: Obj) -> None:
     assert reply.ok, reply.message
 
 
-async def test_a_node_is_told_of_as_it_comes_falls_silent_and_goes() -> None:
+async def test_node_events_are_recorded_on_registration_silence_and_removal() -> None:
     async with world(LOOPS) as w:
         await begun(w)
         await w.settle(50 * SECOND)
@@ -80,47 +80,46 @@ async def test_a_node_is_told_of_as_it_comes_falls_silent_and_goes() -> None:
             ),
         }
         assert condition(await w.get("pods", "p"))["status"] == "False"
-        assert await told(w, "p") == [("NodeNotReady", "Node is not ready")]
+        assert await events_of(w, "p") == [("NodeNotReady", "Node is not ready")]
         await w.plane.ask("delete", "nodes", "", "n")
         await w.settle(2 * PERIOD)
-        assert await told(w, "n") == [
+        assert await events_of(w, "n") == [
             ("RegisteredNode", "Node n event: Registered Node n in Controller"),
             ("NodeNotReady", "Node n status is now: NodeNotReady"),
             ("RemovingNode", "Node n event: Removing Node n from Controller"),
         ]
 
 
-async def test_a_status_that_is_refused_is_tried_six_times_a_pass_on_what_was_read_anew() -> None:
+async def test_rejected_status_is_retried_six_times_a_pass_on_a_fresh_read() -> None:
     async with world(LOOPS) as w:
         await begun(w)
         w.quota.refuse(7, "update", "nodes/status", 409, "Conflict", "the object has been modified")
         wrote = w.quota.watch("update", "nodes/status")
         await w.settle(60 * SECOND)
         assert len(wrote) == 8
-        # the ticks count from what was read upon the first one; the next pass begins a period after the end of this
+        # Ticks count from the first failure; the next pass begins one period after the end of this.
         gaps = [round((b - a) / MS) for a, b in pairwise(wrote)]
         assert all(18 <= gap <= 24 for gap in (*gaps[:5], *gaps[6:])) and 5000 <= gaps[5] <= 5006
         assert condition(await node_of(w))["reason"] == "NodeStatusUnknown"
 
 
-async def test_a_pod_that_is_to_go_is_deleted_up_to_five_times_and_told_of_once() -> None:
+async def test_eviction_sends_up_to_five_deletes_and_one_event() -> None:
     async with world(LOOPS) as w:
         await begun(w)
         w.quota.refuse(9, "delete", "pods", 500, "InternalError", "no")
         deletes = w.quota.watch("delete", "pods")
         await taint(w, {"key": "k", "effect": "NoExecute"})
         await w.settle(60 * SECOND)
-        assert [round((b - a) / MS) for a, b in pairwise(deletes)] == [
-            11
-        ] * 4  # 10, and the way there and back
+        pauses_ms = [round((b - a) / MS) for a, b in pairwise(deletes)]
+        assert pauses_ms == [11] * 4  # 10 ms and two link delays
         marked = ("TaintManagerEviction", "Marking for deletion Pod default/p")
-        assert (await told(w, "p")).count(marked) == 1
+        assert (await events_of(w, "p")).count(marked) == 1
         await taint(w, {"key": "k", "effect": "NoExecute"}, {"key": "k2", "effect": "NoExecute"})
         await w.settle(SECOND)
         assert len(deletes) == 10 and await w.names("pods") == []
 
 
-async def test_a_taint_that_goes_in_time_cancels_what_it_began() -> None:
+async def test_removed_taint_cancels_pending_evictions() -> None:
     async with world(LOOPS) as w:
         await begun(
             w,
@@ -130,29 +129,31 @@ async def test_a_taint_that_goes_in_time_cancels_what_it_began() -> None:
         await w.settle(14 * SECOND)
         await taint(w)
         await w.settle(2 * SECOND)
-        assert await told(w, "p") == [("TaintManagerEviction", "Cancelling deletion of Pod default/p")]
+        assert await events_of(w, "p") == [("TaintManagerEviction", "Cancelling deletion of Pod default/p")]
         await taint(w, {"key": "k", "effect": "NoExecute"})
         await w.settle(16 * SECOND)
-        assert (await told(w, "p"))[1:] == [("TaintManagerEviction", "Marking for deletion Pod default/p")]
+        assert (await events_of(w, "p"))[1:] == [
+            ("TaintManagerEviction", "Marking for deletion Pod default/p")
+        ]
         assert await w.names("pods") == []
 
 
-async def test_a_node_that_comes_anew_without_its_taint_cancels_what_that_began() -> None:
+async def test_recreated_node_without_taint_cancels_pending_evictions() -> None:
     async with world(LOOPS) as w:
         await begun(w, tolerations=[{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}])
         await taint(w, {"key": "k", "effect": "NoExecute"})
         await w.settle(5 * SECOND)
         await w.plane.ask("delete", "nodes", "", "n")
         await w.settle(5 * SECOND)
-        assert await told(w, "p") == []  # nobody has cancelled it yet
+        assert await events_of(w, "p") == []  # not cancelled yet
         await w.create("nodes", {"metadata": {"name": "n"}}, "")
         await w.settle(30 * SECOND)
-        assert await told(w, "p") == [("TaintManagerEviction", "Cancelling deletion of Pod default/p")]
+        assert await events_of(w, "p") == [("TaintManagerEviction", "Cancelling deletion of Pod default/p")]
         assert await w.names("pods") == ["p"]
 
 
-async def test_what_cannot_be_tainted_has_its_old_labels_kept_right_all_the_same() -> None:
-    """The taint waits for the node's next event."""
+async def test_node_labels_are_corrected_even_if_taints_are_rejected() -> None:
+    """The taint is added at the node's next event."""
     async with world(LOOPS) as w:
         w.quota.refuse(1, "get", "nodes", 500, "InternalError", "no")
         made = {"metadata": {"name": "n", "labels": {N.label_os: "linux"}}, "spec": {"unschedulable": True}}

@@ -1,4 +1,4 @@
-"""The ReplicaSet loop against the real API server."""
+"""The ReplicaSet controller against the real API server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.actor.controllers.workload import POD_SPEC, workload, world
 LOOPS = ("replicaset",)
 
 
-async def test_a_set_makes_its_pods_and_says_so() -> None:
+async def test_replica_set_creates_its_pods_and_records_events() -> None:
     async with world(LOOPS) as w:
         await w.create("replicasets", workload("ReplicaSet", "web", replicas=3))
         await w.settle()
@@ -28,13 +28,13 @@ async def test_a_set_makes_its_pods_and_says_so() -> None:
         assert reasons == ["SuccessfulCreate"] * 3
 
 
-async def test_a_hundred_pods_come_in_rounds_of_doubling_size() -> None:
+async def test_hundred_pods_are_created_in_batches_of_doubling_size() -> None:
     async with world(LOOPS) as w:
         made = w.watch_commits("pods")
         await w.create("replicasets", workload("ReplicaSet", "web", replicas=100))
         await w.settle(60 * SECOND)
         assert len(made) == 100
-        # a round is sent at one instant and the next one when its last answer is there
+        # A batch is sent at one instant, the next one when its last reply has arrived.
         first, last = 0, -1
         for size in (1, 2, 4, 8, 16, 32, 37):
             times = [at for at, _ in made[first : first + size]]
@@ -43,12 +43,12 @@ async def test_a_hundred_pods_come_in_rounds_of_doubling_size() -> None:
             first, last = first + size, max(times)
 
 
-async def test_a_quota_of_ten_stops_the_rounds_at_the_first_refusal() -> None:
+async def test_quota_of_ten_stops_the_batches_at_the_first_rejection() -> None:
     async with world(LOOPS, pods_max=10) as w:
         await w.create("replicasets", workload("ReplicaSet", "web", replicas=100))
         await w.settle(1 * SECOND)
         assert len(await w.stored("pods")) == 10
-        # rounds of 1, 2, 4 and 8, of which 5 are refused; then one try at a time
+        # Batches of 1, 2, 4 and 8 creates, of which 5 are rejected; then one attempt at a time.
         tries = w.quota.attempts
         assert max(tries[7:15]) - min(tries[7:15]) < 2 * MS
         assert 15 < len(tries) < 25
@@ -60,7 +60,7 @@ async def test_a_quota_of_ten_stops_the_rounds_at_the_first_refusal() -> None:
         assert [reason for reason, _ in await w.events("web")].count("SuccessfulCreate") == 10
 
 
-async def test_a_deleted_pod_is_replaced_while_it_terminates() -> None:
+async def test_deleted_pod_is_replaced_while_it_terminates() -> None:
     async with world(LOOPS) as w:
         await w.create("replicasets", workload("ReplicaSet", "web", replicas=2))
         await w.settle()
@@ -73,7 +73,7 @@ async def test_a_deleted_pod_is_replaced_while_it_terminates() -> None:
         assert len(names) == 3
 
 
-async def test_a_relabelled_pod_is_released_and_replaced() -> None:
+async def test_relabelled_pod_is_released_and_replaced() -> None:
     async with world(LOOPS) as w:
         await w.create("replicasets", workload("ReplicaSet", "web", replicas=1))
         await w.settle()
@@ -85,7 +85,7 @@ async def test_a_relabelled_pod_is_released_and_replaced() -> None:
         assert len(await w.stored("pods")) == 2
 
 
-async def test_surplus_goes_unready_first() -> None:
+async def test_surplus_pods_are_deleted_unready_first() -> None:
     async with world(LOOPS) as w:
         await w.create("replicasets", workload("ReplicaSet", "web", replicas=3))
         await w.settle()
@@ -98,7 +98,7 @@ async def test_surplus_goes_unready_first() -> None:
         assert ("SuccessfulDelete", f"Deleted pod: {names[1]}") in await w.events("web")
 
 
-async def test_a_pod_is_available_only_after_min_ready_seconds() -> None:
+async def test_pod_is_available_only_after_min_ready_seconds() -> None:
     async with world(LOOPS) as w:
         await w.create("replicasets", workload("ReplicaSet", "web", replicas=1, minReadySeconds=10))
         await w.settle()
@@ -107,7 +107,7 @@ async def test_a_pod_is_available_only_after_min_ready_seconds() -> None:
         assert (await w.get("replicasets", "web"))["status"]["availableReplicas"] == 1
 
 
-async def test_a_refused_delete_is_told_in_a_condition_with_its_prefix() -> None:
+async def test_rejected_delete_is_reported_in_a_condition_with_its_prefix() -> None:
     async with world(LOOPS) as w:
         await w.create("replicasets", workload("ReplicaSet", "web", replicas=1))
         await w.settle()
@@ -120,8 +120,8 @@ async def test_a_refused_delete_is_told_in_a_condition_with_its_prefix() -> None
 
 
 @pytest.mark.parametrize("offset_s", [0, -3600, 3600])
-async def test_what_is_told_of_a_set_does_not_depend_on_who_sets_the_clock(offset_s: int) -> None:
-    """Twenty-five events at once and one each five minutes; the tenth of a kind combines those that follow."""
+async def test_setting_the_wall_clock_does_not_change_the_events_of_a_set(offset_s: int) -> None:
+    """25 events at once and one each five minutes; from the tenth of a kind on they are combined."""
     async with world(LOOPS) as w:
         await w.create("replicasets", workload("ReplicaSet", "web", replicas=20))
         await w.settle()
@@ -132,15 +132,15 @@ async def test_what_is_told_of_a_set_does_not_depend_on_who_sets_the_clock(offse
         assert len(await w.events("web")) == 17
 
 
-async def test_an_orphan_is_taken_in_once_its_new_owner_was_read_live() -> None:
-    """A set that cannot be read neither takes it in nor makes another pod."""
+async def test_orphan_is_adopted_after_a_live_read_of_its_owner() -> None:
+    """If the set cannot be read, it neither adopts the pod nor creates another one."""
     async with world(LOOPS) as w:
         await w.create("pods", orphan("orphan", "n"))
         read = w.quota.watch("get", "replicasets")
         w.quota.refuse(3, "get", "replicasets", 500, "InternalError", "no")
         made = await w.create("replicasets", workload("ReplicaSet", "web", replicas=1))
         await w.settle()
-        # a millisecond is the way there and back
+        # The link delay in both directions is a millisecond.
         assert [round((b - a) / MS) - 1 for a, b in pairwise(read)] == [5, 10, 20]
         (pod,) = await w.stored("pods")
         (ref,) = pod["metadata"]["ownerReferences"]
@@ -152,15 +152,15 @@ async def test_an_orphan_is_taken_in_once_its_new_owner_was_read_live() -> None:
         assert await w.events("web") == []
 
 
-async def test_of_two_pods_one_goes_that_shares_its_node_with_another_that_the_set_selects() -> None:
-    """Though that is somebody else's; and though the pod is the older one and would stay for that."""
+async def test_pod_that_shares_its_node_with_a_related_pod_is_deleted_first() -> None:
+    """The related pod has another owner, and the deleted pod is the older one."""
     async with world(LOOPS) as w:
         set_of = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "u", "controller": True}
         owned = workload("ReplicaSet", "web", replicas=2)
         owned["metadata"]["ownerReferences"] = [set_of]
         for name in ("a", "b"):
             await w.create("pods", orphan(name, name))
-            await w.settle(120 * SECOND)  # so that their ages are of different powers of two
+            await w.settle(120 * SECOND)  # puts their ages into different powers of two
         made = await w.create("replicasets", owned)
         await w.settle()
         other = orphan("other", "a")

@@ -1,4 +1,4 @@
-"""Quotas: charged by the API server, recounted by their loop."""
+"""Resource quotas: charged by the API server, recounted by their controller."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def status(w: World, name: str = "q") -> Any:
     return (await w.get("resourcequotas", name)).get("status")
 
 
-async def test_a_new_quota_is_counted_at_once_and_then_charged_by_each_create() -> None:
+async def test_new_quota_is_counted_at_once_and_charged_by_each_create() -> None:
     async with world(LOOPS) as w:
         await w.create("pods", pod("a", cpu="250m", memory="1Gi"))
         await w.create("resourcequotas", quota(pods="3", requests_cpu="1", requests_memory="4Gi"))
@@ -36,12 +36,12 @@ async def test_a_new_quota_is_counted_at_once_and_then_charged_by_each_create() 
             "used": {"pods": "1", "requests.cpu": "250m", "requests.memory": "1Gi"},
         }
         await w.create("pods", pod("b", cpu="0.75", memory="512Mi"))
-        # the answer to the create comes after the charge
+        # The reply to the create comes after the charge.
         used = {"pods": "2", "requests.cpu": "1", "requests.memory": "1536Mi"}
         assert await status(w) == {"hard": hard, "used": used}
 
 
-async def test_what_would_exceed_a_quota_is_refused_and_changes_nothing() -> None:
+async def test_create_beyond_a_quota_is_rejected_and_changes_nothing() -> None:
     async with world(LOOPS) as w:
         await w.create("resourcequotas", quota(pods="2", requests_cpu="1"))
         await w.settle(SECOND)
@@ -57,7 +57,7 @@ async def test_what_would_exceed_a_quota_is_refused_and_changes_nothing() -> Non
         assert (await status(w))["used"] == {"pods": "1", "requests.cpu": "600m"}
 
 
-async def test_a_pod_that_was_there_before_its_quota_can_be_changed_whatever_it_asks_for() -> None:
+async def test_pod_older_than_its_quota_can_be_changed_despite_its_requests() -> None:
     async with world(LOOPS) as w:
         await w.create("pods", pod("a"))
         await w.create("resourcequotas", quota(pods="0", requests_cpu="1"))
@@ -70,7 +70,7 @@ async def test_a_pod_that_was_there_before_its_quota_can_be_changed_whatever_it_
         assert (await status(w))["used"] == {"pods": "1", "requests.cpu": "0"}
 
 
-async def test_a_deleted_or_finished_pod_frees_its_share() -> None:
+async def test_deleted_or_finished_pod_frees_its_share() -> None:
     async with world(LOOPS) as w:
         await w.create("resourcequotas", quota(pods="2"))
         await w.settle(SECOND)
@@ -84,7 +84,7 @@ async def test_a_deleted_or_finished_pod_frees_its_share() -> None:
         assert (await status(w))["used"] == {"pods": "0"}
 
 
-async def test_a_quota_of_ten_pods_gives_fifteen_calls_and_then_one_by_back_off() -> None:
+async def test_quota_of_ten_pods_causes_fifteen_creates_and_then_one_per_backoff() -> None:
     async with world(LOOPS) as w:
         await w.create("resourcequotas", quota(pods="10"))
         await w.settle(SECOND)
@@ -92,7 +92,7 @@ async def test_a_quota_of_ten_pods_gives_fifteen_calls_and_then_one_by_back_off(
         await w.settle(SECOND)
         calls = w.quota.attempts
         assert len(await w.stored("pods")) == 10 and (await status(w))["used"] == {"pods": "10"}
-        assert max(calls[7:15]) - min(calls[7:15]) < 2 * MS  # the round of eight, of which five are refused
+        assert max(calls[7:15]) - min(calls[7:15]) < 2 * MS  # the batch of eight; five are rejected
         later = calls[14:]
         assert 3 < len(later) < 12
         assert all(b - a > MS // 2 for a, b in pairwise(later))  # one at a time
@@ -120,7 +120,7 @@ async def test_objects_are_counted_by_kind_and_group() -> None:
         assert reply.code == 403 and "exceeded quota: q" in reply.message
 
 
-async def test_a_scope_confines_a_quota_to_some_pods() -> None:
+async def test_scope_limits_a_quota_to_some_pods() -> None:
     async with world(LOOPS) as w:
         spec = {"hard": {"pods": "1"}, "scopes": ["BestEffort"]}
         await w.create("resourcequotas", {"metadata": {"name": "q"}, "spec": spec})
@@ -132,7 +132,7 @@ async def test_a_scope_confines_a_quota_to_some_pods() -> None:
         assert reply.code == 403
 
 
-async def test_ports_that_a_service_gives_back_are_free_at_once_only_if_its_type_changes() -> None:
+async def test_ports_freed_by_a_service_are_counted_at_once_only_if_its_type_changes() -> None:
     async with world(LOOPS) as w:
         await w.create("resourcequotas", quota(**{"services.nodeports": "9"}))
         ports = [{"name": str(port), "port": port} for port in (80, 81, 82)]

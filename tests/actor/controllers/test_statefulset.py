@@ -1,4 +1,4 @@
-"""The StatefulSet loop against the real API server."""
+"""The StatefulSet controller against the real API server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def versions(w: World) -> dict[str, str]:
     return {pod["metadata"]["name"]: pod["metadata"]["labels"]["v"] for pod in await w.stored("pods")}
 
 
-async def test_pods_come_up_one_ready_pod_after_the_other() -> None:
+async def test_ordered_pods_start_one_ready_pod_after_the_other() -> None:
     async with world(LOOPS) as w:
         await w.create("statefulsets", stateful(replicas=3))
         for count in (1, 2, 3):
@@ -39,7 +39,7 @@ async def test_pods_come_up_one_ready_pod_after_the_other() -> None:
         ]
 
 
-async def test_parallel_pods_come_and_go_at_once() -> None:
+async def test_parallel_pods_are_created_and_deleted_at_once() -> None:
     async with world(LOOPS) as w:
         await w.create("statefulsets", stateful(replicas=3, podManagementPolicy="Parallel"))
         await w.settle()
@@ -49,7 +49,7 @@ async def test_parallel_pods_come_and_go_at_once() -> None:
         assert await w.names("pods") == []
 
 
-async def test_a_terminating_pod_is_never_replaced_before_it_is_gone() -> None:
+async def test_terminating_pod_is_not_replaced_before_it_is_gone() -> None:
     async with world(LOOPS) as w:
         await w.create("statefulsets", stateful(replicas=2))
         await w.settle()
@@ -66,7 +66,7 @@ async def test_a_terminating_pod_is_never_replaced_before_it_is_gone() -> None:
         assert (await w.get("pods", "web-1"))["metadata"]["uid"] != uid
 
 
-async def test_an_update_goes_from_the_highest_pod_down_to_the_partition() -> None:
+async def test_update_proceeds_from_the_highest_pod_to_the_partition() -> None:
     async with world(LOOPS) as w:
         strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
         spec = stateful(
@@ -91,7 +91,7 @@ async def test_an_update_goes_from_the_highest_pod_down_to_the_partition() -> No
         assert sorted(revision["revision"] for revision in revisions) == [1, 2]
 
 
-async def test_a_failed_pod_is_deleted_and_made_again() -> None:
+async def test_failed_pod_is_deleted_and_recreated() -> None:
     async with world(LOOPS) as w:
         await w.create("statefulsets", stateful(replicas=1))
         await w.settle()
@@ -103,7 +103,7 @@ async def test_a_failed_pod_is_deleted_and_made_again() -> None:
         assert ("RecreatingFailedPod", text) in await w.events("web")
 
 
-async def test_claims_are_made_before_their_pod_and_stay_when_it_goes() -> None:
+async def test_claims_are_created_before_their_pod_and_outlive_it() -> None:
     async with world(LOOPS) as w:
         claim = {
             "metadata": {"name": "data", "labels": {"l": "m"}},
@@ -129,7 +129,7 @@ RETAINING = {"feature_gates": {"StatefulSetAutoDeletePVC": "true"}}
 
 
 async def updated(w: World, unavailable: object, ready: int = 5) -> list[str]:
-    """Which of five pods an update replaces at first, of which so many are ready."""
+    """Names of the pods that an update of five pods replaces first, with `ready` of them ready."""
     strategy = {"rollingUpdate": {"maxUnavailable": unavailable}}
     spec = stateful(replicas=5, podManagementPolicy="Parallel", updateStrategy=strategy)
     await w.create("statefulsets", {**spec, "spec": {**spec["spec"], "template": template("web", v="1")}})
@@ -146,11 +146,11 @@ async def updated(w: World, unavailable: object, ready: int = 5) -> list[str]:
     ("unavailable", "replaced"),
     [
         (2, ["web-3", "web-4"]),
-        ("50%", ["web-3", "web-4"]),  # two and a half
-        ("10%", ["web-4"]),  # half a pod, but one at least
+        ("50%", ["web-3", "web-4"]),  # 2.5 pods
+        ("10%", ["web-4"]),  # half a pod, but at least one
     ],
 )
-async def test_with_its_gate_as_many_pods_are_replaced_at_once_as_may_be_unavailable(
+async def test_max_unavailable_gate_replaces_several_pods_at_once(
     unavailable: object, replaced: list[str]
 ) -> None:
     async with world(LOOPS, **SEVERAL) as w:
@@ -159,12 +159,12 @@ async def test_with_its_gate_as_many_pods_are_replaced_at_once_as_may_be_unavail
         assert strategy["rollingUpdate"] == {"maxUnavailable": unavailable, "partition": 0}
 
 
-async def test_pods_that_are_not_ready_may_be_all_that_may_be_unavailable() -> None:
+async def test_unready_pods_count_towards_max_unavailable() -> None:
     async with world(LOOPS, **SEVERAL) as w:
         assert await updated(w, 2, ready=3) == []
 
 
-async def test_without_its_gate_nobody_hears_how_many_pods_may_be_unavailable() -> None:
+async def test_max_unavailable_is_ignored_without_its_gate() -> None:
     async with world(LOOPS) as w:
         assert await updated(w, 2) == ["web-4"]
         strategy = (await w.get("statefulsets", "web"))["spec"]["updateStrategy"]
@@ -185,7 +185,7 @@ def claiming(**policy: str) -> Obj:
 
 
 async def owners(w: World) -> dict[str, list[str]]:
-    """The owners of each claim, none of which is a controller."""
+    """The owners of each claim; none of them is a controller."""
     found = await w.stored("persistentvolumeclaims")
     refs = {claim["metadata"]["name"]: claim["metadata"].get("ownerReferences") or [] for claim in found}
     assert all(ref.keys() == {"apiVersion", "kind", "name", "uid"} for each in refs.values() for ref in each)
@@ -204,7 +204,7 @@ SET = ["StatefulSet web"]
         ({"whenDeleted": "Delete", "whenScaled": "Delete"}, SET, ["Pod web-1"]),
     ],
 )
-async def test_with_its_gate_claims_belong_to_whom_they_are_to_go_with(
+async def test_claim_retention_gate_sets_owners_of_claims(
     policy: dict[str, str], before: list[str], after: list[str]
 ) -> None:
     async with world(LOOPS, **RETAINING) as w:
@@ -221,7 +221,7 @@ async def test_with_its_gate_claims_belong_to_whom_they_are_to_go_with(
         assert await owners(w) == {"data-web-0": before, "data-web-1": after}
 
 
-async def test_no_pod_is_made_for_a_claim_that_goes_with_an_older_one() -> None:
+async def test_pod_is_not_created_while_its_claim_belongs_to_an_earlier_pod() -> None:
     async with world(LOOPS, **RETAINING) as w:
         await w.create("statefulsets", claiming(whenScaled="Delete"))
         await w.settle()
@@ -239,7 +239,7 @@ async def test_no_pod_is_made_for_a_claim_that_goes_with_an_older_one() -> None:
         assert await owners(w) == {"data-web-0": [], "data-web-1": []}
 
 
-async def test_claims_go_with_their_set() -> None:
+async def test_claims_are_deleted_with_their_set() -> None:
     async with world((*LOOPS, "garbagecollector"), **RETAINING) as w:
         await w.create("statefulsets", claiming(whenDeleted="Delete"))
         await w.settle()
@@ -250,7 +250,7 @@ async def test_claims_go_with_their_set() -> None:
         assert await w.names("pods") == await w.names("persistentvolumeclaims") == []
 
 
-async def test_a_pod_whose_name_is_not_one_of_the_sets_is_let_go() -> None:
+async def test_pod_with_a_foreign_name_is_released() -> None:
     async with world(LOOPS) as w:
         made = await w.create("statefulsets", stateful(replicas=0))
         ref = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "controller": True}
@@ -261,7 +261,7 @@ async def test_a_pod_whose_name_is_not_one_of_the_sets_is_let_go() -> None:
         assert "ownerReferences" not in (await w.get("pods", "odd"))["metadata"]
 
 
-async def test_a_claim_that_the_cache_does_not_show_yet_holds_its_pod_and_is_told() -> None:
+async def test_claim_missing_in_the_cache_delays_its_pod_and_is_reported() -> None:
     async with world(LOOPS) as w:
         claim = {
             "metadata": {"name": "data"},
@@ -277,7 +277,7 @@ async def test_a_claim_that_the_cache_does_not_show_yet_holds_its_pod_and_is_tol
         assert told[-1] == ("SuccessfulCreate", "create Pod web-0 in StatefulSet web successful")
 
 
-async def test_a_pod_in_conflict_is_repaired_again_within_the_sync() -> None:
+async def test_conflicting_repair_of_a_pod_is_retried_within_the_sync() -> None:
     async with world(LOOPS) as w:
         await w.create("statefulsets", stateful(replicas=1))
         await w.settle()
@@ -293,8 +293,8 @@ async def test_a_pod_in_conflict_is_repaired_again_within_the_sync() -> None:
         ]
 
 
-async def test_an_adopted_pod_keeps_the_order_of_its_volumes() -> None:
-    """It gets the label that it lacks; volumes in another order are another spec, which nobody may write."""
+async def test_adopted_pod_keeps_the_order_of_its_volumes() -> None:
+    """The pod gets its missing label; volumes in another order would be a forbidden change."""
     async with world(LOOPS) as w:
         claim = {
             "metadata": {"name": "data"},
@@ -316,8 +316,8 @@ async def test_an_adopted_pod_keeps_the_order_of_its_volumes() -> None:
         assert [volume["name"] for volume in pod["spec"]["volumes"]] == ["tmp", "data"]
 
 
-async def test_a_revision_has_the_hash_of_what_is_stored_of_its_template() -> None:
-    """Letter by letter as recorded, with an empty name that Go leaves out."""
+async def test_revision_has_the_hash_of_its_stored_template() -> None:
+    """The JSON equals the recorded one, with an empty name that Go leaves out."""
     spec = {
         "containers": [{"image": "i:1", "name": "c"}],
         "dnsConfig": {"nameservers": ["10.0.0.2"], "options": [{"name": "ndots", "value": "2"}]},

@@ -1,4 +1,4 @@
-"""Slices that say which zone each endpoint is meant for, while nodes and pods come and go."""
+"""Topology hints in slices while nodes and pods change."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def endpoint(ip: str, zone: str, ready: bool = True, hint: str = "") -> Obj:
     return {**made, "hints": {"forZones": [{"name": hint}]}} if hint else made
 
 
-def test_shares_are_of_the_processors_of_ready_nodes_that_are_no_control_plane() -> None:
+def test_zone_shares_count_cpu_of_ready_nodes_outside_of_the_control_plane() -> None:
     nodes = [node("a", "a"), node("b", "b", "2"), node("b2", "b", "2000m"), node("c", "c", ready="False")]
     assert shares_of([*nodes, node("m", role="control-plane"), node("n", role="master")], ORCH) == {
         "a": 0.5,
@@ -38,14 +38,14 @@ def test_shares_are_of_the_processors_of_ready_nodes_that_are_no_control_plane()
     }
     assert shares_of(nodes[:1], ORCH) == {}  # one zone
     assert shares_of([*nodes, node("x")], ORCH) == {}  # a node without zone
-    assert shares_of([*nodes, node("x", "a", "0")], ORCH) == {}  # one without processors
+    assert shares_of([*nodes, node("x", "a", "0")], ORCH) == {}  # a node without CPU
 
 
-def test_what_each_zone_may_have() -> None:
-    # 10 endpoints: 5, 3, 2 are wanted; a sixth less will do: 4.17, 2.5, 1.67 rounded up; there is 0 left over
+def test_zone_allocations_follow_the_shares() -> None:
+    # 10 endpoints: 5, 3, 2 desired; minima are a sixth less, rounded up: 4.17, 2.5, 1.67; room 0.
     found = allocations_of({"a": 0.5, "b": 0.3, "c": 0.2}, 10)
     assert {zone: (a.least, a.most) for zone, a in found.items()} == {"a": (5, 5), "b": (3, 3), "c": (2, 2)}
-    found = allocations_of({"a": 0.5, "b": 0.5}, 30)  # 12.5 each at least, so 13; 4 may be anywhere
+    found = allocations_of({"a": 0.5, "b": 0.5}, 30)  # minima 12.5, rounded up to 13; 4 are free
     assert {zone: (a.least, a.most, a.desired) for zone, a in found.items()} == {
         "a": (13, 17, 15.0),
         "b": (13, 17, 15.0),
@@ -53,11 +53,11 @@ def test_what_each_zone_may_have() -> None:
     assert allocations_of({"a": 0.5, "b": 0.5}, 1) == {}  # fewer endpoints than zones
     assert (
         allocations_of({"a": 0.34, "b": 0.33, "c": 0.33}, 4) == {}
-    )  # 2 each at least is more than there are
+    )  # the minima of 2 each exceed the number of endpoints
     assert allocations_of({}, 9) == {}
 
 
-def test_a_zone_with_too_many_gives_to_the_one_that_lacks_most() -> None:
+def test_zone_with_surplus_gives_to_the_zone_with_the_largest_gap() -> None:
     piece: Obj = {"endpoints": [*(endpoint(f"10.0.0.{i}", "a") for i in range(5)), endpoint("10.0.0.9", "b")]}
     found = hinted([piece], [], {"a": 1 / 3, "b": 1 / 3, "c": 1 / 3})
     zones = [e["hints"]["forZones"][0]["name"] for e in found.written[0]["endpoints"]]
@@ -65,7 +65,7 @@ def test_a_zone_with_too_many_gives_to_the_one_that_lacks_most() -> None:
     assert found.counts == {"a": 2, "b": 2, "c": 2} and found.more == []
 
 
-def test_slices_that_are_not_written_keep_their_hints_while_their_zone_may_have_so_many() -> None:
+def test_unchanged_slices_keep_their_hints_within_the_zone_maximum() -> None:
     shares = {"a": 0.5, "b": 0.5}
     old: Obj = {"endpoints": [endpoint(f"10.0.0.{i}", "a", hint="a") for i in range(3)]}
     new: Obj = {"endpoints": [endpoint(f"10.0.1.{i}", "b") for i in range(3)]}
@@ -82,7 +82,7 @@ def test_slices_that_are_not_written_keep_their_hints_while_their_zone_may_have_
     )
 
 
-def test_an_endpoint_without_zone_takes_all_hints_away() -> None:
+def test_endpoint_without_zone_removes_all_hints() -> None:
     old: Obj = {"endpoints": [endpoint("10.0.0.1", "a", hint="a")]}
     found = hinted([{"endpoints": [endpoint("10.0.0.2", "")]}], [old], {"a": 0.5, "b": 0.5})
     assert found.counts == {} and [e for piece in found.more for e in piece["endpoints"]] == [
@@ -90,7 +90,7 @@ def test_an_endpoint_without_zone_takes_all_hints_away() -> None:
     ]
 
 
-def test_a_service_is_overloaded_when_a_zone_has_fewer_than_its_least() -> None:
+def test_service_is_overloaded_if_a_zone_is_below_its_minimum() -> None:
     assert not is_overloaded({"a": 5, "b": 5}, {"a": 0.5, "b": 0.5})
     assert is_overloaded({"a": 5, "b": 5}, {"a": 0.2, "b": 0.8})
     assert is_overloaded({"a": 5}, {"a": 0.5, "b": 0.5}) and is_overloaded({"a": 5}, {})
@@ -98,7 +98,7 @@ def test_a_service_is_overloaded_when_a_zone_has_fewer_than_its_least() -> None:
 
 
 async def hints(w: World) -> dict[str, str]:
-    """Zone for which each address is meant, "" where there is no hint."""
+    """Address -> zone of its hint, "" without a hint."""
     return {
         e["addresses"][0]: "".join(zone["name"] for zone in (e.get("hints") or {}).get("forZones") or ())
         for piece in await w.stored("endpointslices")
@@ -107,7 +107,7 @@ async def hints(w: World) -> dict[str, str]:
 
 
 async def served(w: World, **meta: Any) -> None:
-    """Two zones, a of 6 processors and b of 2; three pods in a, one in b."""
+    """Create zone a with 6 CPUs and three pods, and zone b with 2 CPUs and one pod."""
     for made in (node("n1", "a", "6"), node("n2", "b", "2")):
         await w.create("nodes", made, "")
     for index, where in enumerate(("n1", "n1", "n1", "n2"), 1):
@@ -118,7 +118,7 @@ async def served(w: World, **meta: Any) -> None:
     await w.settle()
 
 
-async def test_endpoints_are_meant_for_their_zone_while_the_annotation_asks_for_it() -> None:
+async def test_endpoints_have_zone_hints_while_the_annotation_is_set() -> None:
     async with world(LOOPS) as w:
         await served(w)
         assert await hints(w) == {"10.9.1.1": "a", "10.9.1.2": "a", "10.9.1.3": "a", "10.9.1.4": "b"}
@@ -135,10 +135,10 @@ async def test_endpoints_are_meant_for_their_zone_while_the_annotation_asks_for_
     ("change", "then"),
     [
         ({"conditions": [{"type": "Ready", "status": "False"}]}, {""}),  # one zone is left
-        (None, {"a", "b"}),  # a third node, of zone b: 6 processors each
+        (None, {"a", "b"}),  # a third node, in zone b: 6 CPUs each
     ],
 )
-async def test_services_whose_zones_have_too_few_after_a_change_of_nodes_are_looked_at_again(
+async def test_services_with_overloaded_zones_are_synced_after_a_node_change(
     change: Obj | None, then: set[str]
 ) -> None:
     async with world(LOOPS) as w:

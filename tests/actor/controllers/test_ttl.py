@@ -1,4 +1,4 @@
-"""The loop that annotates nodes by the size of the cluster."""
+"""The TTL controller, which annotates nodes by the size of the cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ async def values(w: World) -> list[str]:
     return [item.obj["metadata"]["annotations"][ANNOTATION] for item in reply.items or ()]
 
 
-async def test_nodes_learn_of_the_clusters_size_when_something_happens_to_them() -> None:
+async def test_nodes_get_the_ttl_annotation_at_their_next_event() -> None:
     async with world(("ttl",)) as w:
         for index in range(100):
             await w.plane.ask("create", "nodes", body={"metadata": {"name": f"n{index:03}"}})

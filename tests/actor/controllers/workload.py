@@ -1,4 +1,4 @@
-"""A control plane with chosen control loops, no nodes: pods are bound and made ready by the tests."""
+"""A control plane with chosen controllers and no nodes: the tests bind pods and make them ready."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ def template(app: str, **labels: str) -> Obj:
 
 
 def workload(kind: str, name: str, **spec: Any) -> Obj:
-    """A Deployment, ReplicaSet ... that selects app=<name>."""
+    """A workload object that selects app=<name>."""
     base = {"selector": {"matchLabels": {"app": name}}, "template": template(name)}
     return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name}, "spec": {**base, **spec}}
 
 
 class PodQuota:
-    """A server that refuses pods beyond a number, as the quota plugin does, and counts the attempts.
+    """A server that rejects pods beyond a number, as the quota plugin does, and counts the
+    attempts.
 
-    It refuses, once or so many times, what `refuse` says, and notes when it was asked what `watch` says.
+    It also rejects the requests given to `refuse`, and records the times of those given to `watch`.
     """
 
     def __init__(self, server: ApiServer, pods_max: int) -> None:
@@ -51,7 +52,7 @@ class PodQuota:
         self._watched: dict[tuple[str, str], list[int]] = {}
 
     def watch(self, verb: str, resource: str) -> list[int]:
-        """The times of such requests from now on."""
+        """A list to which the times of such requests are appended from now on."""
         return self._watched.setdefault((verb, resource), [])
 
     def refuse_once(self, verb: str, resource: str, code: int, reason: str, message: str) -> None:
@@ -145,13 +146,13 @@ class World:
                 await self.make_ready(pod["metadata"]["name"])
 
     async def events(self, name: str) -> list[tuple[str, str]]:
-        """(reason, message) of the events about an object, in their order."""
+        """(reason, message) of the events about an object, in order."""
         found = [e for e in await self.stored("events") if e["involvedObject"]["name"] == name]
         found.sort(key=lambda e: int(e["metadata"]["resourceVersion"]))
         return [(e["reason"], e["message"]) for e in found]
 
     def watch_commits(self, resource: str) -> list[tuple[int, Obj]]:
-        """(time, object) of what is created from now on."""
+        """A list to which (time, object) of creates is appended from now on."""
         seen: list[tuple[int, Obj]] = []
 
         def committed(change: Change) -> None:
@@ -162,7 +163,7 @@ class World:
         return seen
 
     def watch_conditions(self, resource: str) -> list[tuple[str, str]]:
-        """(reason, message) of the conditions that objects have from now on."""
+        """A list to which (reason, message) of conditions is appended from now on."""
         seen: list[tuple[str, str]] = []
 
         def committed(change: Change) -> None:
@@ -177,7 +178,7 @@ class World:
 async def world(
     loops: Sequence[str], pods_max: int = 100_000, metrics: Metrics | None = None, **options: Any
 ) -> AsyncIterator[World]:
-    # the manager's own buckets are wide, so that a test's instants are those of the loops
+    # The manager's own buckets are wide, so that the controllers alone decide the times.
     flags = ControllerManagerOptions(leader_elect=False, **{"api_qps": 1000.0, "api_burst": 1000, **options})
     gates = tuple(gate for gate in OF_FIELDS if enabled(flags.feature_gates, gate))
     async with plane(

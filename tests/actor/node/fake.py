@@ -16,7 +16,7 @@ from sim.client.fast.lease_renewal import Rhythm
 from sim.ident import NAMES
 from sim.kernel.actor import Context, Supervisor
 from sim.kernel.dice import Dice
-from sim.kernel.kernel import Kernel
+from sim.kernel.kernel import NEVER_US, Kernel
 from sim.options.node_agent import NodeAgentOptions, parse_node_agent
 from sim.units import SECOND, format_time
 
@@ -55,17 +55,20 @@ class FakeBeat:
         self.missed = missed
         self.rhythm = rhythm
         self.dice = Dice(rhythm.seed)
+        self.lot = 0
 
     def taken(self) -> None:
         """No lane has written anything."""
 
-    def schedule(self) -> None:
+    def schedule(self, alone: bool = True) -> None:
         pause_us = self.rhythm.period_us + self.dice.below(self.rhythm.jitter_us + 1)
         self.ctx.call_later_us(pause_us, lambda _: self.missed())
 
 
 class FakeFolded:
-    """A server without short ways."""
+    """A server that serves nothing without requests."""
+
+    read_us = NEVER_US
 
     def send(self, *what: Any, **how: Any) -> bool:
         return False
@@ -260,9 +263,9 @@ class FakeClient:
         self.api.call(request, lambda reply: self.ctx.run(on_reply, reply))
 
     def heartbeat(self, *what: Any) -> FakeBeat:
-        return FakeBeat(self.ctx, *what[-2:])
+        return FakeBeat(self.ctx, *what[-3:-1])
 
-    def folded(self, *what: Any) -> FakeFolded:
+    def folded(self, *what: Any, purpose: int = 0) -> FakeFolded:
         return FakeFolded()
 
     exchanges = folded

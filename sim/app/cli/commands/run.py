@@ -52,6 +52,11 @@ def add(commands: Commands) -> None:
     add_seed(run)
     add_many(run)
     add_outputs(run, "out/<scenario>.html, of many seeds out/<scenario>-seeds.html")
+    run.add_argument(
+        "--plain",
+        action="store_true",
+        help="take no fast path: the result and the trace are the same, and the run is slower",
+    )
     run.set_defaults(call=_run)
 
 
@@ -91,10 +96,13 @@ def _run(arguments: argparse.Namespace) -> int:
     for option in ("jobs", "dask", "resume"):
         if getattr(arguments, option) is not None:
             raise InputError("is for many seeds", f"--{option}", "add --seeds N")
-    return run_once(arguments, plan if arguments.seed is None else replace(plan, seed=arguments.seed))
+    chosen = plan if arguments.seed is None else replace(plan, seed=arguments.seed)
+    return run_once(arguments, chosen, fast=not arguments.plain)
 
 
-def run_once(arguments: argparse.Namespace, plan: Plan, outside: Outside | None = None) -> int:
+def run_once(
+    arguments: argparse.Namespace, plan: Plan, outside: Outside | None = None, fast: bool = True
+) -> int:
     """Run a plan, as `run_plan` does, write what was asked for, and print the result; the exit status."""
     from sim.app.cluster import no_collection
     from sim.app.inspect.run_terminal import print_result, run_shown
@@ -107,7 +115,7 @@ def run_once(arguments: argparse.Namespace, plan: Plan, outside: Outside | None 
     files = Files()
     kept = _trace_file(arguments.trace, report is not None or arguments.perfetto is not None)
     with ends_as_interrupts(by_trio=True), no_collection(), kept as trace:
-        result = run_shown(plan, trace_file=trace, live=live, outside=outside)
+        result = run_shown(plan, trace_file=trace, live=live, outside=outside, fast=fast)
         if trace is not None:
             files.write(arguments.perfetto, partial(write_perfetto, trace))
             if report is not None:
@@ -140,8 +148,8 @@ def _run_many(arguments: argparse.Namespace, plan: Plan) -> int:
     from sim.app.study.summary import jobs_of, study_of
     from sim.app.study.terminal import followed, print_study, progress
 
-    for option in ("trace", "perfetto"):
-        if getattr(arguments, option) is not None:
+    for option in ("trace", "perfetto", "plain"):
+        if getattr(arguments, option):
             raise InputError("is of one run", f"--{option}", "give --seed N without --seeds")
     check_options(plan.cluster)
     study_of(plan, [], 0)  # a bad expectation is told before anything runs

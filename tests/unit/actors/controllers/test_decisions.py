@@ -1,4 +1,4 @@
-"""Taint manager, pod and garbage collection, namespaces: decisions over values."""
+"""Pure decisions of taint manager, collectors, namespaces, shared shell and manager."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def taint(key: str, value: str = "") -> dict[str, str]:
     return {"key": key, "value": value, "effect": "NoExecute"}
 
 
-# --- taint manager ------------------------------------------------------------------------------------------
+# --- taint manager --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -55,11 +55,11 @@ def taint(key: str, value: str = "") -> dict[str, str]:
         ([{"key": "b", "operator": "Exists", "tolerationSeconds": 60}], UNTOLERATED),
     ],
 )
-def test_a_pod_stays_as_long_as_its_tolerations_say(tolerations: list[Any], stay: int | None) -> None:
+def test_pod_stays_as_long_as_its_tolerations_allow(tolerations: list[Any], stay: int | None) -> None:
     assert stay_us([taint("a")], tolerations) == stay
 
 
-def test_of_several_taints_the_shortest_limit_counts_and_one_without_limit_sets_none() -> None:
+def test_shortest_toleration_counts_and_unlimited_toleration_sets_no_limit() -> None:
     tolerations: list[dict[str, Any]] = [
         {"key": "a", "operator": "Exists"},
         {"key": "b", "operator": "Exists", "tolerationSeconds": 9},
@@ -67,12 +67,12 @@ def test_of_several_taints_the_shortest_limit_counts_and_one_without_limit_sets_
     assert stay_us([taint("a"), taint("b")], tolerations) == 9 * S
 
 
-def test_a_toleration_without_an_operator_compares_values() -> None:
+def test_toleration_without_operator_compares_values() -> None:
     assert tolerates({"key": "a", "value": "x"}, taint("a", "x"))
     assert not tolerates({"key": "a", "value": "y"}, taint("a", "x"))
 
 
-# --- pod collection -----------------------------------------------------------------------------------------
+# --- pod collection -------------------------------------------------------------------------------
 
 
 def pod(name: str, phase: str = "Running", created: str = "1", **meta: Any) -> dict[str, Any]:
@@ -83,31 +83,31 @@ def pod(name: str, phase: str = "Running", created: str = "1", **meta: Any) -> d
     }
 
 
-def test_the_oldest_finished_pods_beyond_the_threshold_go() -> None:
+def test_oldest_finished_pods_beyond_the_threshold_are_surplus() -> None:
     pods = [pod("b", created="2"), pod("a", created="2"), pod("c", created="1")]
     assert [p["metadata"]["name"] for p in surplus(pods, 1)] == ["c", "a"]
     assert surplus(pods, 3) == []
     assert surplus(pods, 0) == []
 
 
-def test_a_pod_is_indexed_by_what_could_concern_it() -> None:
+def test_collector_indexes_finished_and_unscheduled_terminating_pods() -> None:
     finished, left, plain = pod("p", "Succeeded"), pod("p", "Pending", deletionTimestamp="t"), pod("p")
     assert [terminated_values(p) for p in (finished, left, plain)] == [("",), (), ()]
     assert [unscheduled_values(p) for p in (finished, left, plain)] == [(), ("",), ()]
 
 
-def test_a_node_must_be_missing_for_forty_seconds() -> None:
+def test_missing_node_is_quarantined_for_forty_seconds() -> None:
     waiting, over = quarantine({}, ["gone", "here"], ["here"], 0)
     assert (waiting, over) == ({"gone": QUARANTINE_US}, [])
     waiting, over = quarantine(waiting, ["gone"], [], QUARANTINE_US - 1)
     assert over == []
-    # and waits as long again: some of its pods may be there still
+    # The node starts another quarantine: some of its pods may still exist.
     assert quarantine(waiting, ["gone"], [], QUARANTINE_US) == ({"gone": 2 * QUARANTINE_US}, ["gone"])
     assert quarantine(waiting, [], [], QUARANTINE_US) == ({}, ["gone"])
     assert quarantine(waiting, ["gone"], ["gone"], QUARANTINE_US) == ({}, [])
 
 
-# --- garbage collection -------------------------------------------------------------------------------------
+# --- garbage collection ---------------------------------------------------------------------------
 
 
 def item(**meta: Any) -> dict[str, Any]:
@@ -136,13 +136,13 @@ def owners(*states: OwnerState) -> list[tuple[dict[str, Any], OwnerState]]:
         ),
     ],
 )
-def test_owners_decide_what_becomes_of_an_object(
+def test_owner_states_decide_the_verdict(
     states: list[OwnerState], meta: dict[str, Any], dependents: list[Any], verdict: Verdict
 ) -> None:
     assert decide(item(**meta), owners(*states), dependents, N) == verdict
 
 
-def test_a_deletion_starts_once() -> None:
+def test_deletion_starts_once() -> None:
     before, marked = item(), item(deletionTimestamp="t", finalizers=["orphan"])
     assert starts_deletion_with(before, marked, "orphan")
     assert starts_deletion_with(None, marked, "orphan")
@@ -150,14 +150,14 @@ def test_a_deletion_starts_once() -> None:
     assert not starts_deletion_with(before, marked, "foregroundDeletion")
 
 
-def test_a_reference_dropped_or_softened_unblocks_its_owner() -> None:
+def test_removed_or_nonblocking_reference_unblocks_its_owner() -> None:
     blocking = [{"uid": "a", "blockOwnerDeletion": True}, {"uid": "b", "blockOwnerDeletion": True}]
     assert unblocked(blocking, [{"uid": "a", "blockOwnerDeletion": True}]) == blocking[1:]
     assert unblocked(blocking[:1], [{"uid": "a", "blockOwnerDeletion": False}]) == blocking[:1]
     assert unblocked([{"uid": "c"}], []) == []
 
 
-def test_the_absent_owners_forget_the_one_asked_for_longest_ago() -> None:
+def test_absent_owners_drop_the_least_recently_used() -> None:
     absent = AbsentOwners(2)
     absent.add(("a",))
     absent.add(("b",))
@@ -166,16 +166,16 @@ def test_the_absent_owners_forget_the_one_asked_for_longest_ago() -> None:
     assert [owner in absent for owner in (("a",), ("b",), ("c",))] == [True, False, True]
 
 
-def test_a_finalizer_goes_from_the_revision_read() -> None:
+def test_finalizer_patch_applies_to_the_revision_read() -> None:
     patch = finalizer_patch(item(resourceVersion="5", finalizers=["a", "b"]), "a")
     assert patch == {"metadata": {"resourceVersion": "5", "finalizers": ["b"]}}
     assert finalizer_patch(item(), "a") is None
 
 
-# --- namespaces ---------------------------------------------------------------------------------------------
+# --- namespaces -----------------------------------------------------------------------------------
 
 
-def test_pods_are_waited_for_as_long_as_their_grace_since_the_deletion() -> None:
+def test_pods_are_awaited_for_their_grace_period_after_the_deletion() -> None:
     pods = [{"spec": {"terminationGracePeriodSeconds": 30}, "status": {"phase": "Running"}}]
     deleted = "1970-01-01T00:00:00Z"
     assert pods_estimate_s(pods, deleted, 30 * S - 1) == 30
@@ -183,7 +183,7 @@ def test_pods_are_waited_for_as_long_as_their_grace_since_the_deletion() -> None
     assert pods_estimate_s([{"spec": pods[0]["spec"], "status": {"phase": "Failed"}}], deleted, 0) == 0
 
 
-def test_what_stays_has_a_reason_or_is_an_error() -> None:
+def test_leftover_without_estimate_or_finalizer_is_an_error() -> None:
     held = item(finalizers=["f"])
     assert leftover("pods.", [held], 0, "n", "gvr") == Leftover("pods.", 1, {"f": 1}, 15)
     assert leftover("pods.", [held], 30, "n", "gvr").estimate_s == 30
@@ -191,7 +191,7 @@ def test_what_stays_has_a_reason_or_is_an_error() -> None:
     assert error == "unexpected items still remain in namespace: n for gvr: gvr"
 
 
-def test_conditions_name_what_is_left_and_change_only_when_they_say_something_new() -> None:
+def test_namespace_conditions_name_leftovers_and_change_only_with_content() -> None:
     left = [Leftover("pods.", 1), Leftover("a.b", 2, {"f": 2}, 15)]
     texts = {kind: (status, message) for kind, status, _, message in conditions_of(left)}
     assert texts["NamespaceContentRemaining"] == (
@@ -212,7 +212,7 @@ def test_conditions_name_what_is_left_and_change_only_when_they_say_something_ne
     fewer = with_conditions(changed, conditions_of([Leftover("pods.", 1)]), "later")
     assert fewer is not None
     times = {c["type"]: (c["message"], c["lastTransitionTime"]) for c in fewer["status"]["conditions"]}
-    # another message of the same status is as old as the status
+    # Another message with the same status keeps the transition time.
     assert times["NamespaceContentRemaining"] == (
         "Some resources are remaining: pods. has 1 resource instances",
         "now",
@@ -220,17 +220,17 @@ def test_conditions_name_what_is_left_and_change_only_when_they_say_something_ne
     assert times["NamespaceFinalizersRemaining"][1] == "later"
 
 
-def test_errors_of_a_deletion_are_counted_and_told_in_order() -> None:
+def test_deletion_errors_are_counted_and_sorted_in_the_condition() -> None:
     left = [Leftover("pods.", 7, error="b"), Leftover("a.b", error="a")]
     texts = {kind: message for kind, _, _, message in conditions_of(left)}
     wanted = "Failed to delete all resource types, 2 remaining: a, b"
     assert texts["NamespaceDeletionContentFailure"] == wanted
 
 
-# --- shell and manager --------------------------------------------------------------------------------------
+# --- shell and manager ----------------------------------------------------------------------------
 
 
-def test_expectations_hold_until_seen_replaced_or_old() -> None:
+def test_expectations_are_pending_until_observed_replaced_or_expired() -> None:
     now = [0]
     expected = Expectations(lambda: now[0])
     assert expected.satisfied("o")
@@ -251,7 +251,7 @@ def test_expectations_hold_until_seen_replaced_or_old() -> None:
     assert expected.satisfied("o")
 
 
-def test_an_owner_keeps_adopts_and_releases_by_selector() -> None:
+def test_owner_keeps_adopts_and_releases_by_selector() -> None:
     owner = item()
 
     def thing(uid: str, holder: str = "", match: bool = True, **meta: Any) -> dict[str, Any]:
@@ -272,7 +272,7 @@ def test_an_owner_keeps_adopts_and_releases_by_selector() -> None:
     assert claim(leaving, things, lambda obj: bool(obj["metadata"]["match"])) == Claims([things[0]], [], [])
 
 
-def test_loops_start_in_an_order_of_the_seed_without_those_switched_off() -> None:
+def test_enabled_controllers_start_in_a_seeded_order() -> None:
     loops = dict.fromkeys(["podgc", "namespace", "garbagecollector", "tokencleaner"])
     options = parse_controller_manager({"controllers": "*,-podgc", "enable-garbage-collector": "false"})
     assert start_order(loops, options, Random(1)) == ["namespace"]
@@ -281,20 +281,20 @@ def test_loops_start_in_an_order_of_the_seed_without_those_switched_off() -> Non
     assert len(orders) == 6
 
 
-def test_an_identity_is_the_host_and_a_version_4_uuid() -> None:
+def test_identity_is_the_host_and_a_version_4_uuid() -> None:
     host, _, uuid = identity("cm-0", Random(3)).partition("_")
     assert host == "cm-0"
     assert uuid[14] == "4"
     assert identity("cm-0", Random(4)) != identity("cm-0", Random(3))
 
 
-def test_conditions_that_somebody_wrote_without_their_words_and_times_get_them() -> None:
+def test_conditions_without_text_and_time_are_completed() -> None:
     bare = {"type": "NamespaceContentRemaining", "status": "True"}
     namespace = {"status": {"phase": "Terminating", "conditions": [bare]}}
     wanted = [("NamespaceContentRemaining", "False", "ContentRemoved", "All content successfully removed")]
-    told = with_conditions(namespace, wanted, "2026-01-01T00:00:00Z")
-    assert told is not None
-    (condition,) = told["status"]["conditions"]
+    changed = with_conditions(namespace, wanted, "2026-01-01T00:00:00Z")
+    assert changed is not None
+    (condition,) = changed["status"]["conditions"]
     assert (condition["status"], condition["reason"]) == ("False", "ContentRemoved")
     assert condition["lastTransitionTime"] == "2026-01-01T00:00:00Z"
     ended = {"metadata": {}, "spec": {"ttlSecondsAfterFinished": 3}}

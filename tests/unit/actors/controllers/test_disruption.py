@@ -1,4 +1,4 @@
-"""When a budget's status says enough."""
+"""When the status of a budget needs a write."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sim.units import parse_time
 NOW_US = parse_time("2026-01-01T00:00:00Z")
 
 
-def test_a_failure_that_is_over_is_taken_back_though_no_number_changes() -> None:
+def test_resolved_failure_is_removed_even_if_no_number_changes() -> None:
     budget: Obj = {"metadata": {"generation": 1}, "spec": {"minAvailable": 1}}
     status = next_status(budget, healthy=1, expected=1, disrupted={}, wall_us=NOW_US)
     stored = {**budget, "status": status}

@@ -1,4 +1,4 @@
-"""Who the clients of a controller manager ask as."""
+"""Users of the controller manager's clients."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from actors.controllers.manager import user_of
 from sim.ident import NAMES
 
 
-def test_a_loop_asks_as_its_own_service_account_only_where_it_is_told_to() -> None:
+def test_controller_uses_its_service_account_only_if_the_option_is_set() -> None:
     names = NAMES["kubernetes"]
     own = user_of(names, "deployment-controller", own_account=True)
     assert own.name == "system:serviceaccount:kube-system:deployment-controller"

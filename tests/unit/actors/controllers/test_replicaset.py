@@ -1,4 +1,4 @@
-"""Decisions of the ReplicaSet loop."""
+"""Decisions of the ReplicaSet controller."""
 
 from __future__ import annotations
 
@@ -45,43 +45,44 @@ def owner(replicas: int, **spec: Any) -> Obj:
         (pod("z", ready_s=10), pod("a", ready_s=1000)),
         (pod("z", restarts=2), pod("a", restarts=1)),
         (pod("z", creationTimestamp="2025-12-31T23:59:00Z"), pod("a")),
-        (pod("a", ready_s=600), pod("z", ready_s=610)),  # one power of two: the smaller uid
+        (pod("a", ready_s=600), pod("z", ready_s=610)),  # within one power of two: the smaller uid
     ],
 )
-def test_the_least_useful_pod_goes_first(loser: Obj, other: Obj) -> None:
+def test_victims_are_chosen_in_the_order_of_deletion(loser: Obj, other: Obj) -> None:
     for pods in ([loser, other], [other, loser]):
         assert choose_victims(pods, 1, {"full": 2, "n": 1}, COST, NOW_US) == [loser]
 
 
-def test_without_their_gates_costs_do_not_count_and_ages_are_compared_as_they_are() -> None:
+def test_deletion_cost_and_age_buckets_follow_their_gates() -> None:
     cheap, dear = (pod(name, annotations={COST: cost}) for name, cost in (("b", "1"), ("a", "2")))
     assert choose_victims([cheap, dear], 1, {}, "", NOW_US) == [dear]  # by uid
     younger, older = pod("z", ready_s=600), pod("a", ready_s=610)
-    assert choose_victims([younger, older], 1, {}, COST, NOW_US) == [older]  # one power of two: by uid
+    # one power of two: by uid
+    assert choose_victims([younger, older], 1, {}, COST, NOW_US) == [older]
     assert choose_victims([younger, older], 1, {}, COST, None) == [younger]
     born = [pod(name, creationTimestamp=f"2025-12-31T00:00:0{n}Z") for n, name in enumerate("ab")]
     assert choose_victims(born, 1, {}, COST, None) == [born[1]]
 
 
 @pytest.mark.parametrize("text", ["+9", "09", "9.0", "9999999999", "nine"])
-def test_a_deletion_cost_of_another_spelling_counts_as_nothing(text: str) -> None:
+def test_deletion_cost_with_other_spelling_counts_as_zero(text: str) -> None:
     odd, dear = (pod(name, annotations={COST: cost}) for name, cost in (("b", text), ("a", "1")))
     assert choose_victims([dear, odd], 1, {}, COST, NOW_US) == [odd]
 
 
-def test_a_sync_creates_or_deletes_at_most_five_hundred() -> None:
+def test_sync_creates_or_deletes_at_most_five_hundred_pods() -> None:
     assert surplus_of(owner(1000), 0) == -500
     assert surplus_of(owner(0), 1000) == 500
     assert surplus_of(owner(3), 3) == 0
 
 
-def test_available_means_ready_strictly_longer_than_min_ready_seconds() -> None:
+def test_pod_is_available_strictly_after_min_ready_seconds() -> None:
     assert not is_available(pod("p", ready_s=10), 10, NOW_US)
     assert is_available(pod("p", ready_s=10), 10, NOW_US + 1)
     assert is_available(pod("p", ready_s=0), 0, NOW_US)
 
 
-def test_a_failure_is_told_once_and_taken_back_on_success() -> None:
+def test_failure_condition_is_set_once_and_removed_on_success() -> None:
     failed = status_of(owner(2), NO_PODS, ("FailedCreate", "first"), NOW_US)
     assert failed["conditions"][0]["message"] == "first"
     told = {**owner(2), "status": failed}
@@ -91,23 +92,23 @@ def test_a_failure_is_told_once_and_taken_back_on_success() -> None:
     assert "conditions" not in status_of(told, NO_PODS, None, NOW_US)
 
 
-def test_counts_that_are_zero_are_left_out_but_replicas() -> None:
+def test_zero_counts_are_left_out_except_replicas() -> None:
     assert status_of(owner(0), NO_PODS, None, NOW_US) == {"replicas": 0, "observedGeneration": 1}
 
 
-def test_a_pod_shares_the_spec_of_its_template() -> None:
+def test_pod_shares_the_spec_of_its_template() -> None:
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": []}}
     made = pod_from_template(template, owner(1), None)
     assert made["spec"] is template["spec"]
     assert made["metadata"] == {"generateName": "web-", "labels": {"a": "b"}}
 
 
-def test_percentages_round_as_asked() -> None:
+def test_percentages_round_as_requested() -> None:
     assert (int_or_percent("25%", 10, True), int_or_percent("25%", 10, False)) == (3, 2)
     assert int_or_percent(4, 10, True) == 4
 
 
-def test_an_update_of_addresses_alone_concerns_no_owner() -> None:
+def test_update_of_addresses_alone_concerns_no_owner() -> None:
     before = pod("p")
     after = {**before, "status": {**before["status"], "podIP": "10.0.0.1"}}
     assert not pod_changed(before, after)

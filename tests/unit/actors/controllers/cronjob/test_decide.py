@@ -1,4 +1,4 @@
-"""Which run of a CronJob is due, and when to look again."""
+"""Which run of a CronJob is due, and when the next sync comes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def cron_job(created: str, last: str = "", **spec: Any) -> Obj:
     return {"metadata": {"name": "c", "creationTimestamp": created}, "spec": spec, "status": status}
 
 
-def test_of_missed_runs_the_most_recent_counts() -> None:
+def test_most_recent_missed_run_is_started() -> None:
     hourly = parse_schedule("0 * * * *")
     start = at("2026-03-02T00:30:00Z")
     assert most_recent(start, (start + 60) * SECOND, hourly) == Missed()
@@ -43,21 +43,21 @@ def test_of_missed_runs_the_most_recent_counts() -> None:
     )
 
 
-def test_uneven_schedules_are_taken_for_even_ones() -> None:
-    # Monday to Friday at nine: from Thursday's and Friday's runs Sunday's is concluded, which is none
+def test_uneven_schedule_is_treated_as_even() -> None:
+    # Monday to Friday at nine: from the runs of Thursday and Friday one on Sunday is computed.
     weekdays = parse_schedule("0 9 * * 1-5")
     found = most_recent(at("2026-03-05T08:00:00Z"), at("2026-03-08T12:00:00Z") * SECOND, weekdays)
     assert found == Missed(at("2026-03-08T09:00:00Z"), 4)
 
 
-def test_a_schedule_that_never_comes_is_an_error_and_wakes_nobody() -> None:
+def test_schedule_that_never_comes_is_an_error_without_next_sync() -> None:
     never = parse_schedule("0 0 31 2 *")
     with pytest.raises(ScheduleError):
         most_recent(0, 10 * DAY * SECOND, never)
     assert wait_us(cron_job("2026-03-02T00:00:00Z"), at("2026-03-03T00:00:00Z") * SECOND, never) is None
 
 
-def test_a_starting_deadline_cuts_the_past_short() -> None:
+def test_starting_deadline_limits_missed_runs() -> None:
     minutely = parse_schedule("* * * * *")
     now_us = at("2026-03-02T10:00:30Z") * SECOND
     assert due(cron_job("2026-03-02T00:00:30Z"), now_us, minutely).count == 600
@@ -67,7 +67,7 @@ def test_a_starting_deadline_cuts_the_past_short() -> None:
     assert not is_too_late(short, now_us // SECOND - 100, now_us)
 
 
-def test_the_next_look_is_a_tenth_of_a_second_after_the_next_run() -> None:
+def test_next_sync_is_a_tenth_of_a_second_after_the_next_run() -> None:
     hourly = parse_schedule("0 * * * *")
     now_us = at("2026-03-02T10:30:00Z") * SECOND
     waiting = cron_job("2026-03-01T00:00:00Z", "2026-03-02T10:00:00Z")
@@ -80,22 +80,20 @@ def test_the_next_look_is_a_tenth_of_a_second_after_the_next_run() -> None:
         (
             "2026-03-03T02:30:00Z",
             "2026-03-03T03:00:00Z",
-        ),  # midnight is taken for the last run: at the next that is due
+        ),  # midnight is computed as the last run: sync at the next due run
         (
             "2026-03-05T13:30:00Z",
             "2026-03-05T15:00:00Z",
-        ),  # the guess moves on by the 21 hours between the first two
+        ),  # the computed run moves by the 21 hours between the first two runs
     ],
 )
-def test_where_the_next_run_is_taken_to_be_over_the_next_look_is_when_that_changes(
-    now: str, looks: str
-) -> None:
+def test_next_sync_is_when_the_computed_run_changes_if_it_is_over(now: str, looks: str) -> None:
     schedule, now_us = parse_schedule("0 0,1,2,3 * * *"), at(now) * SECOND
     held_up = cron_job("2026-03-01T00:00:00Z", "2026-03-02T02:00:00Z", concurrencyPolicy="Forbid")
     assert wait_us(held_up, now_us, schedule) == at(looks) * SECOND - now_us
 
 
-def test_a_zone_of_the_schedules_own_wins() -> None:
+def test_time_zone_in_the_schedule_wins() -> None:
     assert schedule_text(cron_job("", schedule="TZ=UTC * * * * *")) == "TZ=UTC * * * * *"
     assert (
         schedule_text(cron_job("", schedule="* * * * *", timeZone="Asia/Tokyo")) == "TZ=Asia/Tokyo * * * * *"
@@ -103,7 +101,7 @@ def test_a_zone_of_the_schedules_own_wins() -> None:
     assert schedule_text(cron_job("", schedule="* * * * *", timeZone="Nowhere/X")) == "* * * * *"
 
 
-def test_the_oldest_finished_jobs_go_first() -> None:
+def test_oldest_finished_jobs_are_deleted_first() -> None:
     def finished(name: str, start_s: int, kind: str) -> Obj:
         status = {
             "conditions": [{"type": kind, "status": "True"}],
@@ -119,7 +117,7 @@ def test_the_oldest_finished_jobs_go_first() -> None:
 
 @pytest.mark.parametrize("schedule", ["* * * * *", "0 9 * * 1-5", "@every 90s", "TZ=Asia/Tokyo 0 0 1 1 *"])
 @pytest.mark.parametrize("last", ["0001-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "9999-12-31T23:59:59Z"])
-def test_a_last_run_at_an_end_of_the_calendar_makes_the_next_look_wait(schedule: str, last: str) -> None:
+def test_last_run_at_the_end_of_the_calendar_delays_the_next_sync(schedule: str, last: str) -> None:
     now_us, parsed = at("2026-03-02T10:00:30Z") * SECOND, parse_schedule(schedule)
     job = cron_job("2026-03-02T00:00:30Z", last)
     missed, left_us = due(job, now_us, parsed), wait_us(job, now_us, parsed)

@@ -1,4 +1,4 @@
-"""What a DaemonSet rolls at once, and when its status is worth a write."""
+"""How many daemon pods roll at once, and when the status needs a write."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ def rolling(**limits: Any) -> Obj:
         ({"maxUnavailable": "10%"}, 3, (0, 1)),
         ({"maxUnavailable": 0, "maxSurge": "50%"}, 3, (2, 0)),
         ({"maxUnavailable": 0, "maxSurge": 0}, 3, (0, 1)),
-        ({"maxUnavailable": "50%"}, 0, (0, 0)),  # no node wants a pod: none of the others' goes
+        ({"maxUnavailable": "50%"}, 0, (0, 0)),  # no node needs a pod: no pod of other nodes rolls
     ],
 )
-def test_limits_round_up_and_are_not_both_nothing_while_a_node_wants_a_pod(
+def test_rolling_limits_round_up_and_are_not_both_zero(
     limits: Obj, desired: int, wanted: tuple[int, int]
 ) -> None:
     assert rolling_limits(rolling(**limits), desired) == wanted
 
 
 @pytest.mark.parametrize(("text", "number"), [("3", "3"), ("-1", "-1"), ("three", None), ("", None)])
-def test_a_template_generation_that_is_no_number_labels_no_pod(text: str, number: str | None) -> None:
+def test_invalid_template_generation_labels_no_pod(text: str, number: str | None) -> None:
     owner: Obj = {"metadata": {"annotations": {N.annotation_template_generation: text}}}
     assert template_generation(owner, N) == number
 
 
-def test_a_status_is_written_for_other_counts_and_for_a_generation_not_observed() -> None:
+def test_status_is_written_for_changed_counts_or_unobserved_generation() -> None:
     counts = {"currentNumberScheduled": 0, "numberReady": 1, "numberAvailable": 0}
     owner: Obj = {"metadata": {"generation": 2}, "status": {"numberReady": 1, "observedGeneration": 2}}
     assert not is_status_stale(owner, counts)
@@ -51,7 +51,7 @@ def test_a_status_is_written_for_other_counts_and_for_a_generation_not_observed(
     assert is_status_stale({**owner, "metadata": {"generation": 3}}, counts)
 
 
-def test_counts_leave_what_else_a_status_says() -> None:
+def test_counts_keep_other_fields_of_the_status() -> None:
     stored: Obj = {"collisionCount": 2, "numberAvailable": 3, "observedGeneration": 1}
     told = with_counts(stored, {"numberReady": 0, "numberAvailable": 0})
     assert told == {"collisionCount": 2, "observedGeneration": 1, "numberReady": 0}

@@ -30,7 +30,7 @@ def rs(name: str, replicas: int, available: int = 0, max_replicas: int | None = 
 
 
 def rounds(d: Obj, size: int) -> tuple[int, int]:
-    """(old, new) sizes when no new pod ever becomes ready."""
+    """(old, new) sizes of a rollout in which no new pod ever becomes ready."""
     old, new = rs("a", size, size), rs("bb", 0)
     for _ in range(20):
         grown = decide.new_size(d, [old], new["spec"]["replicas"])
@@ -54,30 +54,30 @@ def rounds(d: Obj, size: int) -> tuple[int, int]:
         (5, 3, "34%", (4, 4)),
     ],
 )
-def test_a_rollout_goes_as_far_as_surge_and_unavailable_let_it(
+def test_rollout_proceeds_up_to_max_surge_and_max_unavailable(
     size: int, surge: Any, unavailable: Any, wanted: tuple[int, int]
 ) -> None:
     assert rounds(deployment(size, surge, unavailable), size) == wanted
 
 
-def test_unhealthy_old_pods_go_before_available_ones() -> None:
+def test_unhealthy_old_pods_are_removed_before_available_ones() -> None:
     cuts, behind = decide.unhealthy_cuts([rs("a", 4, 4), rs("bb", 3, 1)], 5)
     assert not behind
     assert [(cut["metadata"]["name"], size) for cut, size in cuts] == [("bb", 1)]
 
 
-def test_nothing_more_goes_while_a_replica_set_counts_more_available_pods_than_it_is_to_have() -> None:
+def test_scale_down_waits_while_a_set_counts_more_available_pods_than_its_size() -> None:
     cuts, behind = decide.unhealthy_cuts([rs("a", 2, 1), rs("bb", 2, 3), rs("ccc", 2, 1)], 5)
     assert ([(decide.replicas_of(cut), size) for cut, size in cuts], behind) == ([(2, 1)], True)
 
 
-def test_scaling_in_a_rollout_is_shared_in_proportion_and_the_rest_goes_to_the_largest() -> None:
+def test_scaling_in_a_rollout_is_proportional_and_the_rest_goes_to_the_largest() -> None:
     d = deployment(15, 3, 2)
     sizes = decide.proportional_sizes(d, [rs("a", 8, 8, 13), rs("bb", 5, 0, 13)], NAMES_ORCH)
     assert {r["metadata"]["name"]: size for r, size in sizes} == {"a": 11, "bb": 7}
 
 
-def test_growing_prefers_the_newer_of_two_equals_and_shrinking_the_older() -> None:
+def test_growing_prefers_the_newer_of_equal_sets_and_shrinking_the_older() -> None:
     pair = [rs("a", 5, 5, 10), rs("bb", 5, 5, 10)]
     grown = decide.proportional_sizes(deployment(11, 0, 1), pair, NAMES_ORCH)
     assert grown[0][0]["metadata"]["name"] == "bb"
@@ -85,7 +85,7 @@ def test_growing_prefers_the_newer_of_two_equals_and_shrinking_the_older() -> No
     assert shrunk[0][0]["metadata"]["name"] == "a"
 
 
-def test_history_keeps_the_replaced_numbers_and_forgets_the_oldest_when_too_long() -> None:
+def test_revision_history_keeps_replaced_numbers_and_drops_the_oldest() -> None:
     names = NAMES_ORCH
     first = decide.wanted_annotations(deployment(1), {names.annotation_revision: "1"}, 3, names)
     assert first[names.annotation_revision_history] == "1"
@@ -97,7 +97,7 @@ def test_history_keeps_the_replaced_numbers_and_forgets_the_oldest_when_too_long
     assert cut.endswith(",77")
 
 
-def test_nothing_is_taken_over_beside_a_revision_that_is_no_number() -> None:
+def test_no_annotation_is_copied_if_the_revision_is_not_a_number() -> None:
     names, noted = NAMES_ORCH, deployment(1)
     noted["metadata"]["annotations"] = {"note": "1"}
     for revision, taken in (("7", True), ("x", False)):
@@ -105,7 +105,7 @@ def test_nothing_is_taken_over_beside_a_revision_that_is_no_number() -> None:
         assert ("note" in decide.wanted_annotations(noted, have, 7, names)) == taken
 
 
-def test_a_condition_of_the_same_status_and_reason_is_not_touched() -> None:
+def test_condition_with_equal_status_and_reason_is_unchanged() -> None:
     old = [decide.make_condition("Available", "True", "R", "old", 0)]
     assert (
         decide.with_condition(old, decide.make_condition("Available", "True", "R", "new", 9_000_000)) == old
@@ -115,12 +115,12 @@ def test_a_condition_of_the_same_status_and_reason_is_not_touched() -> None:
     assert other[0]["lastUpdateTime"] != old[0]["lastUpdateTime"]
 
 
-def test_cleanup_leaves_old_sets_that_still_have_pods() -> None:
+def test_cleanup_keeps_old_sets_with_pods() -> None:
     d = deployment(1, revisionHistoryLimit=0)
     empty, running = rs("a", 0), {**rs("bb", 0), "status": {"replicas": 1}}
     assert decide.cleanup_victims(d, [empty, running], NAMES_ORCH) == [empty]
 
 
-def test_progress_that_somebody_noted_without_a_time_is_long_past_its_deadline() -> None:
+def test_progress_condition_without_time_is_past_its_deadline() -> None:
     noted = {"type": "Progressing", "status": "True", "lastUpdateTime": None}
     assert decide.is_timed_out(deployment(3), noted, 0)

@@ -53,22 +53,22 @@ def test_new_endpoints_fill_new_slices_to_the_limit() -> None:
     assert held(run([], "a", "b", "c", "d").create) == [["a", "b", "c"], ["d"]]
 
 
-def test_what_is_in_a_slice_stays_there_and_nothing_is_written_for_it() -> None:
+def test_endpoints_stay_in_their_slice_without_a_write() -> None:
     changes = run([piece("x", "a", "b"), piece("y", "c")], "a", "b", "c")
     assert changes == Changes()
 
 
-def test_a_slice_that_is_written_anyway_is_filled_first() -> None:
+def test_changed_slices_are_filled_before_unchanged_ones() -> None:
     changes = run([piece("x", "a", "gone"), piece("y", "b", "c")], "a", "b", "c", "d")
     assert (held(changes.update), changes.create) == ([["a", "d"]], [])
 
 
-def test_few_new_endpoints_go_to_the_slice_that_they_fit_best() -> None:
+def test_few_new_endpoints_go_to_the_slice_that_they_fill_best() -> None:
     changes = run([piece("x", "a"), piece("y", "b", "c")], "a", "b", "c", "d")
     assert held(changes.update) == [["b", "c", "d"]]
 
 
-def test_an_emptied_slice_becomes_the_placeholder_and_stays_as_it_is() -> None:
+def test_emptied_slice_becomes_the_placeholder_and_stays_unchanged() -> None:
     changes = run([piece("x", "a")])
     assert [p["metadata"]["name"] for p in changes.update] == ["x"]
     assert held(changes.update) == [[]]
@@ -76,7 +76,7 @@ def test_an_emptied_slice_becomes_the_placeholder_and_stays_as_it_is() -> None:
     assert run([placeholder]) == Changes()
 
 
-def test_a_label_of_the_loops_own_is_not_looked_at_and_another_is_written() -> None:
+def test_reserved_label_is_ignored_and_other_label_is_written() -> None:
     odd, old = piece("x", "a"), piece("x", "a")
     odd["metadata"]["labels"] = {"l": "1"}
     assert run([odd], "a") == Changes()
@@ -84,14 +84,14 @@ def test_a_label_of_the_loops_own_is_not_looked_at_and_another_is_written() -> N
     assert [p["metadata"]["labels"] for p in run([old], "a").update] == [WANTED.labels]
 
 
-def test_a_slice_of_an_older_service_goes_and_is_not_used() -> None:
+def test_slice_of_a_former_service_is_deleted_and_not_reused() -> None:
     foreign = piece("x", "a")
     foreign["metadata"]["ownerReferences"] = [{**REF, "uid": "old"}]
     changes = run([foreign], "a")
     assert (held(changes.create), changes.update, held(changes.delete)) == ([["a"]], [], [["a"]])
 
 
-def test_a_slice_used_again_keeps_its_name_alone() -> None:
+def test_reused_slice_keeps_only_its_name() -> None:
     used = piece("x", "gone")
     used["metadata"] |= {"annotations": {"k": "v"}, "resourceVersion": "7"}
     (written,) = run([used], "a").update
@@ -101,7 +101,7 @@ def test_a_slice_used_again_keeps_its_name_alone() -> None:
     }
 
 
-def test_two_pods_of_one_address_are_one_endpoint() -> None:
+def test_two_pods_with_one_address_are_one_endpoint() -> None:
     service = {**SERVICE, "spec": {"ports": [{"port": 80, "protocol": "TCP"}], "ipFamilies": ["IPv4"]}}
 
     def pod(name: str) -> Obj:
@@ -117,7 +117,7 @@ def test_two_pods_of_one_address_are_one_endpoint() -> None:
     assert [pool for _, pool in groups.values()] == [{}] and len(errors) == 2
 
 
-def test_ports_that_the_same_addresses_offer_share_a_subset() -> None:
+def test_ports_of_equal_addresses_share_a_subset() -> None:
     service: Obj = {
         "metadata": {"name": "s", "namespace": "d"},
         "spec": {
@@ -145,7 +145,7 @@ def test_ports_that_the_same_addresses_offer_share_a_subset() -> None:
     ]
 
 
-def test_the_cache_is_stale_until_it_shows_our_own_writes() -> None:
+def test_cache_is_stale_until_it_shows_own_writes() -> None:
     tracker = SliceTracker()
     written = {"metadata": {"name": "x", "uid": "x", "generation": 2}}
     tracker.written("d/s", written)
@@ -157,7 +157,7 @@ def test_the_cache_is_stale_until_it_shows_our_own_writes() -> None:
     assert not tracker.was_unexpected("d/s", written)
 
 
-def test_endpoints_beyond_a_thousand_drop_the_unready_ones_first() -> None:
+def test_endpoints_beyond_a_thousand_drop_unready_addresses_first() -> None:
     ready = [{"ip": str(n)} for n in range(990)]
     unready = [{"ip": str(n)} for n in range(100)]
     (subset,), cut = truncate([{"addresses": ready, "notReadyAddresses": unready}])

@@ -1,4 +1,4 @@
-"""Node health and taints, as decisions over values."""
+"""Decisions on node health and taints, on plain values."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from actors.controllers.nodelifecycle.decide import (
     ConditionTaints,
     Health,
     label_fixes,
-    listen,
     next_health_try,
     not_ready_pod,
+    observe,
     only_reported,
     silent_status,
     taints_patch,
@@ -26,8 +26,8 @@ from sim.units import MS, SECOND
 N = NAMES["orch"]
 
 
-def ready(status: str = "True", beat: str = "t0") -> dict[str, Any]:
-    return {"type": "Ready", "status": status, "lastHeartbeatTime": beat, "lastTransitionTime": "t0"}
+def ready(status: str = "True", heartbeat: str = "t0") -> dict[str, Any]:
+    return {"type": "Ready", "status": status, "lastHeartbeatTime": heartbeat, "lastTransitionTime": "t0"}
 
 
 def lease(second: int) -> int:
@@ -36,7 +36,7 @@ def lease(second: int) -> int:
 
 def known(at_us: int, condition: dict[str, Any] | None, seen: int | None = None) -> Health:
     health = Health("n", "leases/n")
-    listen(health, condition, seen, at_us, created_us=0)
+    observe(health, condition, seen, at_us, created_us=0)
     return health
 
 
@@ -45,12 +45,12 @@ def known(at_us: int, condition: dict[str, Any] | None, seen: int | None = None)
     [
         (0, [20, 40, 60, 80, 100]),
         (3, [20, 40, 60, 80, 100]),
-        (25, [20, 60, 100]),  # a tick while one is under way is lost
+        (25, [20, 60, 100]),  # a tick during an attempt is lost
         (90, [20, 110]),
         (300, [20, 320]),
     ],
 )
-def test_a_write_that_fails_is_tried_again_at_each_free_tick_and_once_more_at_the_end(
+def test_failed_write_is_retried_at_each_free_tick_and_once_at_the_end(
     took_ms: int, begun_ms: list[int]
 ) -> None:
     found, now_ms, last = list[int](), 0, False
@@ -61,47 +61,47 @@ def test_a_write_that_fails_is_tried_again_at_each_free_tick_and_once_more_at_th
     assert found == begun_ms
 
 
-def test_a_node_first_seen_with_a_status_is_heard_of_now() -> None:
+def test_node_first_observed_with_status_has_a_heartbeat_now() -> None:
     assert known(500, ready()).probe_us == 500
 
 
-def test_a_node_first_seen_without_a_status_counts_from_its_creation() -> None:
+def test_node_first_observed_without_status_counts_from_its_creation() -> None:
     assert known(500, None).probe_us == 0
 
 
-def test_a_changed_heartbeat_or_a_newer_lease_is_a_sign_of_life() -> None:
-    health = known(1, ready(beat="t0"), lease(1))
-    listen(health, ready(beat="t0"), lease(1), 2, 0)
+def test_changed_heartbeat_time_or_newer_lease_is_a_heartbeat() -> None:
+    health = known(1, ready(heartbeat="t0"), lease(1))
+    observe(health, ready(heartbeat="t0"), lease(1), 2, 0)
     assert health.probe_us == 1
-    listen(health, ready(beat="t1"), lease(1), 3, 0)
+    observe(health, ready(heartbeat="t1"), lease(1), 3, 0)
     assert health.probe_us == 3
-    listen(health, ready(beat="t1"), lease(2), 4, 0)
+    observe(health, ready(heartbeat="t1"), lease(2), 4, 0)
     assert health.probe_us == 4
-    listen(health, ready(beat="t1"), lease(1), 5, 0)  # a node clock set back
+    observe(health, ready(heartbeat="t1"), lease(1), 5, 0)  # the node's clock was set back
     assert health.probe_us == 4
 
 
-def test_a_status_heartbeat_makes_the_same_lease_count_again_one_pass_later() -> None:
-    health = known(1, ready(beat="t0"), lease(1))
-    listen(health, ready(beat="t1"), lease(1), 5, 0)
+def test_status_heartbeat_makes_the_same_lease_count_again_in_the_next_pass() -> None:
+    health = known(1, ready(heartbeat="t0"), lease(1))
+    observe(health, ready(heartbeat="t1"), lease(1), 5, 0)
     assert (health.probe_us, health.renewed) == (5, None)
-    listen(health, ready(beat="t1"), lease(1), 10, 0)
+    observe(health, ready(heartbeat="t1"), lease(1), 10, 0)
     assert health.probe_us == 10
-    listen(health, ready(beat="t1"), lease(1), 15, 0)
+    observe(health, ready(heartbeat="t1"), lease(1), 15, 0)
     assert health.probe_us == 10
 
 
-def test_a_status_that_appears_is_a_sign_of_life_and_one_that_vanishes_is_none() -> None:
+def test_new_status_is_a_heartbeat_and_removed_status_is_not() -> None:
     health = known(1, None)
-    listen(health, ready(), None, 7, 0)
+    observe(health, ready(), None, 7, 0)
     assert health.probe_us == 7
-    listen(health, None, None, 9, 0)
+    observe(health, None, None, 9, 0)
     assert health.probe_us == 7
-    listen(health, ready(), None, 12, 0)
+    observe(health, ready(), None, 12, 0)
     assert health.probe_us == 12
 
 
-def test_silence_sets_four_conditions_and_leaves_the_network_alone() -> None:
+def test_silence_sets_four_conditions_and_not_network_unavailable() -> None:
     network = {"type": "NetworkUnavailable", "status": "False"}
     node = {"metadata": {"creationTimestamp": "c"}, "status": {"conditions": [ready(), network]}}
     silent = silent_status(node, "now", "Agent")
@@ -115,7 +115,7 @@ def test_silence_sets_four_conditions_and_leaves_the_network_alone() -> None:
     assert condition_of(node, "Ready") == ready()
 
 
-def test_conditions_and_the_cordon_ask_for_no_schedule_taints() -> None:
+def test_conditions_and_cordon_require_no_schedule_taints() -> None:
     taints = ConditionTaints(N)
     pressure = {"type": "DiskPressure", "status": "True"}
     node: dict[str, Any] = {
@@ -133,7 +133,7 @@ def test_conditions_and_the_cordon_ask_for_no_schedule_taints() -> None:
     assert taints.diff(node) == ([N.taint_unreachable, N.taint_unschedulable], [N.taint_not_ready])
 
 
-def test_a_taint_set_again_takes_the_new_time_and_an_equal_one_changes_nothing() -> None:
+def test_repeated_taint_takes_the_new_time_and_equal_taint_changes_nothing() -> None:
     old = [{"key": "a", "effect": "NoExecute", "timeAdded": "1"}, {"key": "b", "effect": "NoExecute"}]
     assert with_taints(old, [{"key": "b", "effect": "NoExecute"}]) is None
     new = with_taints(old, [{"key": "a", "effect": "NoExecute", "timeAdded": "2"}])
@@ -145,7 +145,7 @@ def test_a_taint_set_again_takes_the_new_time_and_an_equal_one_changes_nothing()
     assert taints_patch(node, []) == {"metadata": {"resourceVersion": "7"}, "spec": {"taints": None}}
 
 
-def test_a_pod_is_marked_once() -> None:
+def test_pod_is_marked_not_ready_once() -> None:
     pod = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True", "reason": "r"}]}}
     marked = not_ready_pod(pod, "now")
     assert marked is not None
@@ -161,13 +161,18 @@ def test_beta_labels_follow_the_stable_ones() -> None:
     assert label_fixes({N.label_os: "linux", N.label_beta_os: "linux"}, N) == {}
 
 
-def test_a_node_that_rests_in_bytes_is_known_again_by_its_revision() -> None:
-    def node(revision: str, beat: str) -> dict[str, Any]:
+def test_compact_node_is_recognized_by_its_revision() -> None:
+    def node(revision: str, heartbeat: str) -> dict[str, Any]:
         metadata = {"name": "n", "resourceVersion": revision}
-        return {"metadata": metadata, "status": {"conditions": [ready(beat=beat)]}}
+        return {"metadata": metadata, "status": {"conditions": [ready(heartbeat=heartbeat)]}}
 
     health = known(1, ready())
-    health.row, health.quiet, health.node, health.beaten = 0, True, node("1", "t0"), node("2", "t1")
+    health.row, health.lease_only, health.node, health.heartbeat_node = (
+        0,
+        True,
+        node("1", "t0"),
+        node("2", "t1"),
+    )
     health.timed = False
     assert only_reported(health, node("1", "t0")) and only_reported(health, node("2", "t1"))
     assert not only_reported(health, node("3", "t2"))  # more may have changed

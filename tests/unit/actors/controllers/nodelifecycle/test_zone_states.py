@@ -1,4 +1,4 @@
-"""Zones: states by counts, queues by tokens, what a pass does about them."""
+"""Zones: states by counts, queues by tokens, and the decisions of a pass."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ S = 1_000_000
 @pytest.mark.parametrize(
     ("size", "edge"), [(4, 3), (5, 3), (6, 4), (7, 4), (8, 5), (9, 5), (10, 6), (11, 7), (20, 11), (100, 55)]
 )
-def test_a_zone_is_partly_disrupted_from_a_count_that_depends_on_its_size(size: int, edge: int) -> None:
+def test_zone_is_partially_disrupted_from_three_not_ready_nodes_and_a_share(size: int, edge: int) -> None:
     assert zone_state(size - edge, edge, 0.55) is ZoneState.PARTIAL
     assert zone_state(size - edge + 1, edge - 1, 0.55) is ZoneState.NORMAL
 
 
-def test_a_zone_without_a_ready_node_is_fully_disrupted_and_an_empty_one_is_normal() -> None:
+def test_zone_without_ready_node_is_fully_disrupted_and_empty_zone_is_normal() -> None:
     assert zone_state(0, 1, 0.55) is ZoneState.FULL
     assert zone_state(0, 0, 0.55) is ZoneState.NORMAL
     assert zone_state(1, 2, 0.55) is ZoneState.NORMAL
 
 
-def test_only_a_large_zone_is_tainted_while_partly_disrupted() -> None:
+def test_only_large_zone_is_tainted_while_partially_disrupted() -> None:
     assert taint_rate(ZoneState.PARTIAL, 50, OPTIONS) == 0
     assert taint_rate(ZoneState.PARTIAL, 51, OPTIONS) == 0.01
     assert taint_rate(ZoneState.FULL, 10, OPTIONS) == taint_rate(ZoneState.NORMAL, 10, OPTIONS) == 0.1
 
 
-def test_a_token_comes_each_ten_seconds_and_none_is_saved_up() -> None:
+def test_limiter_gives_one_token_per_ten_seconds_and_saves_none() -> None:
     limiter = Limiter(0.1)
     assert limiter.accept(0)
     assert not limiter.accept(10 * S - 1)
@@ -49,7 +49,7 @@ def test_a_token_comes_each_ten_seconds_and_none_is_saved_up() -> None:
     assert not limiter.accept(109 * S)
 
 
-def test_a_new_limiter_starts_empty_where_the_old_one_was() -> None:
+def test_new_limiter_is_empty_if_the_old_one_was() -> None:
     queue = TaintQueue(0.1)
     queue.add("n")
     assert queue.swap(0.01, 0)  # the old bucket had its token
@@ -57,12 +57,12 @@ def test_a_new_limiter_starts_empty_where_the_old_one_was() -> None:
     queue.done("n")
     queue.remove("n")
     queue.add("n")
-    assert queue.swap(0.1, 5 * S)  # had none
+    assert queue.swap(0.1, 5 * S)  # the old bucket was empty
     assert queue.head(14 * S) is None
     assert queue.head(15 * S) == "n"
 
 
-def test_after_a_full_stop_the_first_token_comes_ten_seconds_later() -> None:
+def test_limiter_gives_its_first_token_ten_seconds_after_a_full_stop() -> None:
     queue = TaintQueue(0.1)
     queue.add("n")
     assert queue.swap(0, 0)
@@ -72,7 +72,7 @@ def test_after_a_full_stop_the_first_token_comes_ten_seconds_later() -> None:
     assert queue.due_us() == 110 * S
 
 
-def test_an_eviction_rate_of_one_stays_stuck_after_a_full_stop() -> None:
+def test_eviction_rate_of_one_stays_stopped_after_a_full_stop() -> None:
     queue = TaintQueue(1.0)
     queue.swap(0, 0)
     assert not queue.swap(1.0, 10 * S)
@@ -80,7 +80,7 @@ def test_an_eviction_rate_of_one_stays_stuck_after_a_full_stop() -> None:
     assert queue.head(99 * S) is None
 
 
-def test_a_node_that_is_done_is_not_queued_again_until_it_was_removed() -> None:
+def test_finished_node_is_not_queued_again_until_it_is_removed() -> None:
     queue = TaintQueue(1.0)
     assert queue.add("n")
     assert not queue.add("n")
@@ -92,7 +92,7 @@ def test_a_node_that_is_done_is_not_queued_again_until_it_was_removed() -> None:
     assert queue.add("n")
 
 
-def test_a_node_that_is_queued_anew_while_it_is_tainted_takes_no_second_token() -> None:
+def test_node_requeued_while_it_is_tainted_takes_no_second_token() -> None:
     queue = TaintQueue(1.0)
     queue.add("a")
     queue.add("b")
@@ -104,7 +104,7 @@ def test_a_node_that_is_queued_anew_while_it_is_tainted_takes_no_second_token() 
     assert len(queue) == 1
 
 
-def test_a_node_that_failed_waits_behind_the_others() -> None:
+def test_failed_node_moves_to_the_end_of_the_queue() -> None:
     queue = TaintQueue(1.0)
     queue.add("a")
     queue.add("b")
@@ -122,7 +122,7 @@ def zone(state: ZoneState, ready: int, not_ready: int) -> Zone:
     return Zone(TaintQueue(0.1), state, ready, not_ready)
 
 
-def test_one_full_zone_among_others_is_tainted_at_the_full_rate() -> None:
+def test_single_fully_disrupted_zone_is_tainted_at_the_full_rate() -> None:
     zones = {"a": zone(ZoneState.NORMAL, 0, 5), "b": zone(ZoneState.NORMAL, 5, 0)}
     found = decide_disruption(zones, OPTIONS)
     assert (found.states, found.rates) == ({"a": ZoneState.FULL}, {"a": 0.1})
@@ -130,7 +130,7 @@ def test_one_full_zone_among_others_is_tainted_at_the_full_rate() -> None:
     assert not found.fresh
 
 
-def test_when_all_zones_go_dark_all_stop_and_every_node_is_absolved() -> None:
+def test_tainting_stops_and_taints_are_removed_when_all_zones_go_dark() -> None:
     zones = {"a": zone(ZoneState.FULL, 0, 5), "b": zone(ZoneState.NORMAL, 0, 1)}
     found = decide_disruption(zones, OPTIONS)
     assert found.absolve
@@ -139,7 +139,7 @@ def test_when_all_zones_go_dark_all_stop_and_every_node_is_absolved() -> None:
     assert not decide_disruption(again, OPTIONS).absolve
 
 
-def test_when_light_comes_back_every_zone_is_set_and_every_node_starts_fresh() -> None:
+def test_recovery_sets_every_zone_and_gives_every_node_a_new_grace_period() -> None:
     zones = {"a": zone(ZoneState.FULL, 0, 5), "b": zone(ZoneState.FULL, 1, 0)}
     found = decide_disruption(zones, OPTIONS)
     assert found.fresh
@@ -147,7 +147,7 @@ def test_when_light_comes_back_every_zone_is_set_and_every_node_starts_fresh() -
     assert found.rates == {"a": 0.1, "b": 0.1}
 
 
-def test_the_threshold_is_an_option() -> None:
+def test_disruption_threshold_follows_the_option() -> None:
     options = parse_controller_manager({"unhealthy-zone-threshold": 0.3})
     zones = {"a": zone(ZoneState.NORMAL, 7, 3)}
     assert decide_disruption(zones, options).states == {"a": ZoneState.PARTIAL}

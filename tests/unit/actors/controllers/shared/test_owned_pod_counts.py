@@ -1,4 +1,4 @@
-"""Counts kept pod by pod equal a recount."""
+"""Counts that are updated pod by pod equal a recount."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ PODS = st.tuples(
 
 
 @given(st.lists(st.tuples(st.booleans(), PODS), max_size=30))
-def test_counts_equal_a_recount_after_any_events(
+def test_tally_equals_a_recount_after_any_events(
     events: list[tuple[bool, tuple[str, str, str, bool, str]]],
 ) -> None:
     informer, now = FakeInformer(), dict[str, Any]()
@@ -80,13 +80,13 @@ def owner(replicas: int, **spec: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("replicas", [1, 2, 3])
-def test_a_sets_totals_as_counted_are_those_of_its_pods(replicas: int) -> None:
+def test_totals_from_the_tally_equal_those_of_the_pods(replicas: int) -> None:
     pods = [pod("a", "u1", "Running", True, "web"), pod("b", "u1", "Running", False, "web")]
     counts = Counts(2, 1, {(("app", "web"),): 2})
     assert counted_totals(owner(replicas), counts) == totals_of(owner(replicas), pods, 0)
 
 
-def test_a_set_that_must_look_at_its_pods_is_not_counted() -> None:
+def test_totals_are_not_counted_if_the_pods_must_be_listed() -> None:
     counts = Counts(2, 1, {(("app", "web"),): 2})
     assert counted_totals(owner(2, minReadySeconds=5), counts) is None
     assert counted_totals(owner(2), Counts(2, 1, {(("app", "db"),): 2})) is None

@@ -1,4 +1,4 @@
-"""Hashes of revisions, letter by letter as a v1.25 control plane made them."""
+"""Hashes of revisions, as recorded from a v1.25 control plane."""
 
 from __future__ import annotations
 
@@ -88,23 +88,23 @@ ENV = {
         (template("env", None, ENV), "7c986bd899"),
     ],
 )
-def test_a_template_has_the_hash_that_upstream_gives_it(stored: dict[str, Any], wanted: str) -> None:
+def test_pod_template_hash_equals_upstream(stored: dict[str, Any], wanted: str) -> None:
     assert pod_template_hash(stored, None) == wanted
 
 
-def test_a_collision_changes_the_hash_of_a_template() -> None:
+def test_collision_count_changes_the_template_hash() -> None:
     stored = template("least")
     assert len({pod_template_hash(stored, n) for n in (None, 0, 1)}) == 3
 
 
-def test_a_probe_port_is_dumped_as_number_or_name() -> None:
+def test_probe_port_is_dumped_as_number_or_name() -> None:
     number = template("p", None, {"livenessProbe": {"tcpSocket": {"port": 80}}})
     name = template("p", None, {"livenessProbe": {"tcpSocket": {"port": "m"}}})
     assert "IntVal:(int32)80 StrVal:(string)}" in dump_pod_template(number)
     assert "Type:(intstr.Type)1 IntVal:(int32)0 StrVal:(string)m}" in dump_pod_template(name)
 
 
-def test_a_statefulset_revision_has_the_hash_of_its_json() -> None:
+def test_statefulset_revision_has_the_hash_of_its_json() -> None:
     pod = {"automountServiceAccountToken": False, "schedulerName": "none", "terminationGracePeriodSeconds": 0}
     stored = template("web", pod)
     stored["metadata"]["labels"] = {"version": "v1", "app": "web"}

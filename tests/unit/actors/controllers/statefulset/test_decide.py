@@ -59,29 +59,29 @@ PARALLEL = {"podManagementPolicy": "Parallel"}
 GOING: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 
-def test_ordered_makes_one_pod_and_waits_for_it() -> None:
+def test_ordered_set_creates_one_pod_and_waits_for_it() -> None:
     assert run(stateful(3), [])[0] == ["create web-0"]
     assert run(stateful(3), [pod(0, ready=False)])[0] == []
     assert run(stateful(3), [pod(0)])[0] == ["create web-1"]
 
 
-def test_parallel_makes_all_at_once() -> None:
+def test_parallel_set_creates_all_pods_at_once() -> None:
     assert run(stateful(3, **PARALLEL), [pod(1, ready=False)])[0] == ["create web-0", "create web-2"]
 
 
-def test_ordered_scales_down_one_from_the_top_and_waits_for_terminating_pods() -> None:
+def test_ordered_set_scales_down_from_the_top_and_waits_for_terminating_pods() -> None:
     pods = [pod(0), pod(1), pod(2)]
     assert run(stateful(1), pods)[0] == ["delete web-2"]
     assert run(stateful(1), [pod(0), pod(1), pod(2, **GOING)])[0] == []
     assert run(stateful(1, **PARALLEL), pods)[0] == ["delete web-2", "delete web-1"]
 
 
-def test_an_unready_condemned_pod_goes_only_if_it_is_the_first_unhealthy_one() -> None:
+def test_unready_surplus_pod_is_deleted_only_if_it_is_the_first_unhealthy_one() -> None:
     assert run(stateful(1), [pod(0), pod(1), pod(2, ready=False)])[0] == ["delete web-2"]
     assert run(stateful(1), [pod(0), pod(1, ready=False), pod(2, ready=False)])[0] == []
 
 
-def test_an_update_replaces_one_pod_from_the_top_even_with_parallel() -> None:
+def test_update_replaces_one_pod_from_the_top_even_in_parallel_set() -> None:
     pods = [pod(0), pod(1), pod(2)]
     assert run(stateful(3, **PARALLEL), pods, update="r2")[0] == ["delete web-2"]
     newest = [pod(0), pod(1), pod(2, ready=False, revision="r2")]
@@ -90,18 +90,18 @@ def test_an_update_replaces_one_pod_from_the_top_even_with_parallel() -> None:
     assert run(on_delete, pods, update="r2")[0] == []
 
 
-def test_a_deleting_set_does_nothing() -> None:
+def test_set_being_deleted_does_nothing() -> None:
     owner = stateful(3)
     owner["metadata"].update(GOING)
     assert run(owner, [])[0] == []
 
 
-def test_a_failed_pod_is_deleted_and_made_in_one_sync() -> None:
+def test_failed_pod_is_deleted_and_recreated_in_one_sync() -> None:
     failed = {**pod(0), "status": {"phase": "Failed"}}
     assert run(stateful(1), [failed])[0] == ["recreate web-0", "delete web-0", "create web-0"]
 
 
-def test_the_status_counts_only_what_was_done() -> None:
+def test_status_counts_only_acts_that_succeeded() -> None:
     _, plan = run(stateful(1), [], fail=True)
     assert status_of(plan, 0)["replicas"] == 0
     _, plan = run(stateful(1), [])
@@ -110,18 +110,18 @@ def test_the_status_counts_only_what_was_done() -> None:
     assert status["availableReplicas"] == 0
 
 
-def test_the_update_revision_becomes_current_when_all_pods_have_it_and_are_ready() -> None:
+def test_update_revision_becomes_current_when_all_pods_have_it_and_are_ready() -> None:
     _, plan = run(stateful(1), [pod(0, revision="r2")], update="r2")
     assert status_of(plan, 0)["currentRevision"] == "r2"
 
 
-def test_only_names_with_a_number_after_the_sets_name_are_members() -> None:
+def test_only_set_name_with_a_number_makes_a_pod_a_member() -> None:
     assert ordinal_of(stateful(1), pod(12)) == 12
     assert ordinal_of(stateful(1), pod(0, name="other-0")) == -1
     assert ordinal_of(stateful(1), pod(0, name="web-x")) == -1
 
 
-def test_ordered_waits_for_a_surplus_pod_to_be_available_unless_it_is_the_first_unhealthy_one() -> None:
+def test_ordered_set_waits_for_surplus_pod_unless_it_is_the_first_unhealthy() -> None:
     owner = stateful(1, minReadySeconds=10)
     fresh = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     old = {**fresh, "lastTransitionTime": "2020-01-01T00:00:00Z"}
@@ -137,14 +137,14 @@ def test_ordered_waits_for_a_surplus_pod_to_be_available_unless_it_is_the_first_
     assert [act.pod["metadata"]["name"] for act in steps(plan)] == ["web-1"]
 
 
-def test_a_name_of_another_spelling_is_repaired() -> None:
+def test_name_with_leading_zeros_is_repaired() -> None:
     padded = {**pod(0), "metadata": {**pod(0)["metadata"], "name": "web-00"}}
     assert ordinal_of(stateful(1), padded) == 0
     assert run(stateful(1), [padded])[0] == ["update web-00"]
     assert ordinal_of(stateful(1), {"metadata": {"name": "web-2147483648"}}) == -1
 
 
-def test_a_collision_alone_is_not_worth_a_status_write() -> None:
+def test_collision_count_alone_causes_no_status_write() -> None:
     status = status_of(run(stateful(1), [pod(0)])[1], 0)
     assert not is_inconsistent(status, {**status, "collisionCount": 3})
     assert is_inconsistent(status, {**status, "readyReplicas": 0})

@@ -17,9 +17,37 @@ def test_a_token_that_would_have_to_be_waited_for_is_not_taken():
     assert bucket.limits and not TokenBucket(qps=0, burst=0).limits
 
 
-def test_two_tokens_are_taken_together_or_not_at_all():
-    bucket = TokenBucket(qps=20, burst=3)
-    assert [bucket.take(0, 2), bucket.take(0, 2), bucket.take(0)] == [True, False, True]
+class Planned:
+    """Counts how often it is told to go on step by step."""
+
+    def __init__(self) -> None:
+        self.told = 0
+
+    def plan(self) -> None:
+        self.told += 1
+
+
+def test_both_tokens_of_a_pair_are_taken_or_none():
+    bucket = TokenBucket(qps=20, burst=1)
+    assert not bucket.take_both(0, 10_000, Planned())
+    assert bucket.take(0)
+
+
+def test_a_pair_of_tokens_counts_as_two_calls_at_their_instants():
+    pair, single = TokenBucket(qps=20, burst=3), TokenBucket(qps=20, burst=3)
+    planned = Planned()
+    assert pair.take_both(0, 10_000, planned)
+    assert single.take(0)
+    assert single.take(10_000)
+    assert [pair.reserve(20_000) for _ in range(4)] == [single.reserve(20_000) for _ in range(4)]
+    assert not planned.told
+
+
+def test_a_call_between_a_pair_of_tokens_gets_the_second_one():
+    bucket, planned = TokenBucket(qps=20, burst=2), Planned()
+    assert bucket.take_both(0, 10_000, planned)
+    assert bucket.reserve(5_000) == 0
+    assert planned.told == 1
 
 
 def test_a_failing_key_waits_twice_as_long_each_time_up_to_the_limit():

@@ -1,0 +1,44 @@
+"""What the kernel keeps of a task, and how one is cancelled."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import trio
+
+
+class KernelTask:
+    """One Trio task under the kernel's order.  `owner` decides whether it may run now (see `Context`)."""
+
+    __slots__ = ("cause", "gen", "ident", "name", "owner", "scope", "trio_task", "why")
+
+    def __init__(self, ident: int, name: str, owner: Any) -> None:
+        self.ident = ident
+        self.name = name
+        self.owner = owner
+        self.scope = trio.CancelScope()
+        self.trio_task: trio.lowlevel.Task | None = None
+        self.gen = 0
+        self.cause = 0
+        self.why: str = "start"
+
+
+Ticket = tuple[KernelTask, int]
+Entry = tuple[KernelTask, Any]  # a task's turn, and what it is released with
+
+
+class Cancelled:
+    """Released with this, a task asks Trio for the cancellation."""
+
+
+CANCELLED: Final = Cancelled()
+
+
+class Passes(trio.abc.Instrument):
+    """Sees at each pass of Trio's loop how many tasks beside the driver go on."""
+
+    def __init__(self) -> None:
+        self.others = 0
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.others = trio.lowlevel.current_statistics().tasks_runnable - 1
