@@ -21,7 +21,7 @@ from sim.api.types import Obj
 from sim.ident import NAMES, Names
 from tests.unit.sim.api.golden_api import Api
 
-# --- the module of the kind ----------------------------------------------------------------------
+# --- the module of the kind ----------
 
 
 def _fill_defaults(obj: Obj) -> Obj:
@@ -64,11 +64,11 @@ KIND = Kind(
     cells=_cells,
 )
 
-# --- the line in the registry --------------------------------------------------------------------
+# --- the line in the registry ----------
 
 EXTENDED = (*KINDS, KIND)
 
-# --- what these two places give ------------------------------------------------------------------
+# --- what these two places give ----------
 
 KUBERNETES = NAMES["kubernetes"]
 GROUP = "networking.k8s.io"

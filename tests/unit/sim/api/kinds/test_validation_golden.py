@@ -1,4 +1,6 @@
-"""Recorded answers as oracles: refusals of POST, PUT and PATCH by code, reason, message and causes, and what is applied."""
+"""Recorded answers as oracles: refusals of POST, PUT and PATCH by code, reason, message and causes,
+and what is applied.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ AGREED = {
     # a clock that stands still here; a uid worded by the recorder
     "41-apply.json": (214, 216),
     "20-validation-types.json": (106, 107),
-    # reviews and evictions, which the server answers before the verbs; two 500s worded otherwise, a patched revision
+    # reviews and evictions, which the server answers before the verbs; two 500s worded otherwise, a
+    # patched revision
     "20-validation-rare.json": (296, 306),
     "60-crd.json": (213, 218),  # lists; what waits for a definition to be established, or to be gone
 }

@@ -1,4 +1,6 @@
-"""FlowSchemas and PriorityLevelConfigurations as objects: what is filled in, refused, counted and shown."""
+"""FlowSchemas and PriorityLevelConfigurations as objects: what is filled in, refused, counted and
+shown.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Schemas inside of definitions: each keyword that may not be used so is refused once, and defaults are held to them."""
+"""Schemas inside of definitions: each keyword that may not be used so is refused once, and defaults
+are held to them.
+"""
 
 from __future__ import annotations
 
@@ -208,7 +210,7 @@ def test_a_pattern_that_is_none_is_refused() -> None:
     )
 
 
-# --- defaults inside of schemas ----------------------------------------------------------------------------
+# --- defaults inside of schemas ----------
 
 
 FREE = {
@@ -277,10 +279,10 @@ def test_a_default_that_fits_is_taken(schema: Obj) -> None:
     assert refusals(of_spec(schema)) == []
 
 
-# --- bounds ------------------------------------------------------------------------------------------------
+# --- bounds ----------
 
 
-def test_a_schema_of_many_errors_tells_so_many() -> None:
+def test_schema_of_many_errors_reports_a_bounded_number() -> None:
     properties = {f"{'n' * 1000}{i}": {} for i in range(3 * ERRORS_MAX)}
     wrong = refusals(definition(version(schema={"type": "object", "properties": properties})))
     assert len(wrong) <= ERRORS_MAX + 1
@@ -298,7 +300,7 @@ def test_a_deep_schema_is_judged(step: str) -> None:
 
 
 @pytest.mark.parametrize("keys", [["k"] * 100_000, [f"k{i}" for i in range(100_000)]])
-def test_many_keys_of_a_list_are_told_briefly(keys: list[str]) -> None:
+def test_errors_of_many_list_keys_are_short(keys: list[str]) -> None:
     items = {"type": "object", "properties": {"k": STRING}, "required": ["k"]}
     listed = {
         "type": "array",
@@ -328,7 +330,7 @@ def many_names(count: int) -> list[str]:
         ),
     ],
 )
-def test_a_default_of_many_wrong_items_is_refused_without_telling_all(items: Obj, value: Any) -> None:
+def test_default_of_many_wrong_items_gets_a_bounded_error(items: Obj, value: Any) -> None:
     schema = {"type": "array", "items": items, "default": [value] * 20_000}
     wrong = refusals(of_spec(schema))
     assert 0 < len(wrong) <= ERRORS_MAX

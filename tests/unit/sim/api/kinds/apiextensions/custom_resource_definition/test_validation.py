@@ -1,5 +1,6 @@
-"""CustomResourceDefinitions as objects: what is filled in, left out and refused; recorded answers are in
-test_validation_golden, schemas in test_definition_schemas."""
+"""CustomResourceDefinitions as objects: what is filled in, left out and refused; recorded answers
+are in test_validation_golden, schemas in test_definition_schemas.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from tests.unit.sim.api.definitions import (
 )
 from tests.unit.sim.api.golden_api import Api
 
-# --- what people write -------------------------------------------------------------------------------------
+# --- what people write ----------
 
 
 CRON_TAB = of_spec(
@@ -97,7 +98,7 @@ def test_what_people_write_is_taken(body: Obj) -> None:
     assert refusals(body) == []
 
 
-# --- the form ----------------------------------------------------------------------------------------------
+# --- the form ----------
 
 
 def test_names_follow_from_the_kind_and_versions_are_not_converted() -> None:
@@ -136,7 +137,7 @@ def test_a_schema_loses_what_says_nothing_and_whole_numbers_their_point() -> Non
     assert reply.warnings == ()  # what decodes itself drops what it does not know without a word
 
 
-def test_an_unknown_keyword_of_a_property_is_told() -> None:
+def test_unknown_keyword_of_a_property_gives_a_warning() -> None:
     reply = Api().ask("POST", DEFINITIONS, of_spec({"type": "string", "nulable": True}))
     assert reply.warnings == (
         'unknown field "spec.versions[0].schema.openAPIV3Schema.properties.spec.nulable"',
@@ -176,7 +177,7 @@ def test_a_version_that_objects_were_stored_in_is_remembered() -> None:
     assert api.ask("PATCH", NAME, {"spec": {"versions": both[:1]}}, MERGE).code == 200
 
 
-# --- refusals, one of each kind ----------------------------------------------------------------------------
+# --- refusals, one of each kind ----------
 
 
 @pytest.mark.parametrize(
@@ -255,7 +256,7 @@ def test_versions_are_shown_as_the_hub_holds_them() -> None:
     assert wrong == [f"spec.versions: {said}: must contain unique version names"]
 
 
-def test_one_error_of_several_versions_is_told_at_the_hub_where_they_are_alike() -> None:
+def test_error_that_all_versions_share_is_reported_once_at_the_hub() -> None:
     bad = {"type": "object", "properties": {"a": {}}}
     text = "type: Required value: must not be empty for specified object fields"
     same = definition(version("v1", schema=bad), version("v2", storage=False, schema=bad))
@@ -275,7 +276,7 @@ def test_versions_that_differ_by_true_and_one_are_not_alike() -> None:
     assert [text.partition("].schema")[0] for text in wrong] == ["spec.versions[0", "spec.versions[1"]
 
 
-# --- changes -----------------------------------------------------------------------------------------------
+# --- changes ----------
 
 
 def established(api: Api) -> None:
@@ -321,7 +322,7 @@ def test_only_status_is_written_to_status() -> None:
     assert made["spec"]["scope"] == "Namespaced"
 
 
-# --- groups of the community -------------------------------------------------------------------------------
+# --- groups of the community ----------
 
 
 @pytest.mark.parametrize(
@@ -343,7 +344,7 @@ def test_groups_of_the_community_need_its_approval(said: str | None, problem: st
     assert not problem or problem in wrong[0]
 
 
-# --- conversion --------------------------------------------------------------------------------------------
+# --- conversion ----------
 
 
 SERVICE = {"service": {"name": "s", "namespace": "n"}}
@@ -415,7 +416,7 @@ def webhook(client: Any, versions: Any = ("v1",)) -> Obj:
         ),
     ],
 )
-def test_a_conversion_that_nobody_could_make_is_refused(body: Obj, says: str) -> None:
+def test_conversion_that_cannot_be_carried_out_is_refused(body: Obj, says: str) -> None:
     assert says in refusals(body)
 
 

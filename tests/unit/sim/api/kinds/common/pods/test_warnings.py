@@ -1,4 +1,6 @@
-"""Warnings about pods and templates, on plain values; the recorded ones are in test_validation_golden."""
+"""Warnings about pods and templates, on plain values; the recorded ones are in
+test_validation_golden.
+"""
 
 from sim.api.kinds.strategies import warnings_of
 from sim.api.schema.scheme import Scheme
@@ -16,11 +18,11 @@ def pod(annotations=None, **spec):
     return {"metadata": {"name": "p", "annotations": annotations or {}}, "spec": spec}
 
 
-def test_a_plain_pod_has_none():
+def test_plain_pod_gives_no_warning():
     assert pod_warnings("pods", pod(containers=[{"name": "c", "image": "i"}]), None, N) == []
 
 
-def test_what_has_been_replaced_is_told_in_order():
+def test_deprecated_fields_give_warnings_in_the_order_of_upstream():
     expression = {"key": "beta.kubernetes.io/arch", "operator": "Exists"}
     terms = [{"matchExpressions": [{"key": "x"}, expression]}]
     found = pod_warnings(
@@ -52,7 +54,7 @@ def test_what_has_been_replaced_is_told_in_order():
     ]
 
 
-def test_what_stands_there_twice_or_in_parts_of_a_byte_is_told():
+def test_duplicates_and_fractional_bytes_give_warnings():
     env = [{"name": "A"}, {"name": "A"}]
     resources = {"requests": {"memory": "100m"}}
     found = pod_warnings(
@@ -74,7 +76,7 @@ def test_what_stands_there_twice_or_in_parts_of_a_byte_is_told():
     ]
 
 
-def test_an_update_is_warned_of_when_what_is_wanted_changed():
+def test_update_gives_warnings_if_the_generation_changes():
     template = {"spec": {"nodeSelector": {"beta.kubernetes.io/os": "linux"}}}
 
     def at(generation):
@@ -89,7 +91,7 @@ def test_an_update_is_warned_of_when_what_is_wanted_changed():
     assert pod_warnings("replicationcontrollers", at(2), at(1), N)[0].startswith("spec.template.spec.node")
 
 
-def test_a_claim_of_a_part_of_a_byte_is_told():
+def test_claim_of_a_fractional_byte_gives_a_warning():
     claim = {"metadata": {}, "spec": {"resources": {"requests": {"storage": "1m"}}}}
     text = 'spec.resources.requests[storage]: fractional byte value "1m" is invalid, must be an integer'
     assert pod_warnings("persistentvolumeclaims", claim, None, N) == [text]

@@ -1,4 +1,4 @@
-"""What a Service is given, keeps and loses with its type."""
+"""Addresses and ports of Services."""
 
 from __future__ import annotations
 
