@@ -23,12 +23,15 @@ class InputError(Exception):
         return f"{text} ({self.remedy})" if self.remedy else text
 
 
-def suggestion(word: str, known: Iterable[str], otherwise: str = "", likeness: float = 0.6) -> str:
-    """The remedy for a word that is not among those known: the one that is meant, perhaps.  likeness: from 0 to 1."""
-    near = get_close_matches(word, [*known], n=1, cutoff=likeness)
+def suggestion(word: str, known: Iterable[str], otherwise: str = "", similarity_min: float = 0.6) -> str:
+    """The remedy for an unknown word: the most similar known one, if any.
+
+    similarity_min: minimal similarity, from 0 to 1
+    """
+    near = get_close_matches(word, [*known], n=1, cutoff=similarity_min)
     return f"did you mean {near[0]!r}?" if near else otherwise
 
 
 def suggestion_or_all(word: str, known: Collection[str]) -> str:
-    """As `suggestion`; else all those known."""
+    """As `suggestion`; without a similar word, all known ones."""
     return suggestion(word, known, f"known are: {', '.join(known)}")

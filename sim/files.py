@@ -1,15 +1,20 @@
 """Files that users name: read within bounds, written whole or not at all.
 
-Turns a path into bytes, or bytes into a file at a path.  Every output of every command goes through here.
+Turns a path into bytes, or bytes into a file at a path.  Every output of every command goes through
+here.
 
-- `replaced` is for what can be made again (reports, tables, client configurations): it is written beside its place
-  and moved there when it is complete, so that a full disk or a kill leaves the earlier file whole.
-- `growing` is for a file that is read while it is written (traces): it takes its place as soon as its head is written.
-- `new_private` is for what cannot be made again (journals): it replaces nothing unless it is told to, and has one writer.
+- `replaced` is for what can be made again (reports, tables, client configurations): it is written
+  beside its place and moved there when it is complete, so that a full disk or a kill leaves the
+  earlier file whole.
+- `growing` is for a file that is read while it is written (traces): it takes its place as soon as
+  its head is written.
+- `new_private` is for what cannot be made again (journals): it replaces nothing without `force`,
+  and has one writer.
 
-Holds: a file is created exclusively, under a name that cannot be guessed; no link is followed at its last component; the
-mode is set on the open file.  A file that replaces another keeps the permissions of that one, a private one has 0600.
-A device or a pipe is written to directly, where the content is not private.
+Holds: a file is created exclusively, under a name that cannot be guessed; no link is followed at
+its last component; the mode is set on the open file.  A file that replaces another keeps the
+permissions of that one, a private one has 0600. A device or a pipe is written to directly, where
+the content is not private.
 """
 
 from __future__ import annotations
@@ -35,11 +40,12 @@ _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_LINK
 
 
-# --- reading ----------------------------------------------------------------------------------------------
+# --- reading --------------------------------------------------------------------------------------
 
 
 def read_bounded(path: Path, size_max: int, shown: str = "") -> bytes:
-    """The content of a file, a device or a pipe.  Raises InputError, also if it is larger than this many bytes.
+    """The content of a file, a device or a pipe.  Raises InputError, also if it is larger than this
+    many bytes.
 
     shown: how errors name it
     """
@@ -71,7 +77,9 @@ def read_bounded(path: Path, size_max: int, shown: str = "") -> bytes:
 
 
 def _first_of_pipe(descriptor: int, shown: str) -> bytes:
-    """What a pipe holds now; empty if it has a writer that has written nothing yet.  Raises InputError if it has none."""
+    """The present content of a pipe; empty if its writer has written nothing. Raises InputError
+    without a writer.
+    """
     for wait_ms in (WRITER_WAIT_MS, 0):
         try:
             data = os.read(descriptor, CHUNK)
@@ -85,13 +93,14 @@ def _first_of_pipe(descriptor: int, shown: str) -> bytes:
     raise InputError("is a pipe that nothing writes to", shown)
 
 
-# --- writing ----------------------------------------------------------------------------------------------
+# --- writing --------------------------------------------------------------------------------------
 
 
 def check_output(path: Path, private: bool = False) -> None:
-    """Refuse a place where a file cannot or must not be written, before the work whose result it is.
+    """Refuses a place where a file cannot or must not be written, before the work for its content
+    begins.
 
-    private: its content is for its owner only.  Raises InputError.
+    private: its content is for its owner only. Raises InputError.
     """
     try:
         found = path.lstat()
@@ -127,9 +136,11 @@ def write_text(path: Path, text: str, *, private: bool = False) -> None:
 
 @contextmanager
 def replaced(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
-    """A file that takes the place of `path` at the end of the block; an exception leaves what was there.
+    """A file that takes the place of `path` at the end of the block; an exception leaves what was
+    there.
 
-    Raises InputError where there must not be one, OSError with the name of the file where it cannot be written.
+    Raises InputError where there must not be one, OSError with the name of the file where it cannot
+    be written.
     """
     check_output(path, private)
     with _named(path):
@@ -173,9 +184,11 @@ def growing(path: Path, head: bytes) -> IO[bytes]:
 
 
 def new_private(path: Path, head: bytes, *, force: bool) -> int:
-    """The descriptor of a new file for its owner only, with this beginning, which this process alone may write.
+    """The descriptor of a new file for its owner only, with this beginning; only this process may
+    write it.
 
-    An existing file is refused; `force` replaces it, unless another process is writing it.  Raises InputError, OSError.
+    An existing file is refused; `force` replaces it, unless another process is writing it. Raises
+    InputError, OSError.
     """
     check_output(path, private=True)
     with _named(path):
@@ -203,7 +216,9 @@ def new_private(path: Path, head: bytes, *, force: bool) -> int:
 
 
 def _claimed(path: Path, force: bool) -> int | None:
-    """The descriptor of the file that is to be replaced, locked; None if there is none.  Raises InputError."""
+    """The descriptor of the file that is to be replaced, locked; None if there is none.  Raises
+    InputError.
+    """
     while True:
         try:
             descriptor = os.open(path, os.O_RDONLY | _NO_LINK | _NO_WAIT)
@@ -224,9 +239,10 @@ def _claimed(path: Path, force: bool) -> int | None:
 
 
 def claim(descriptor: int) -> bool:
-    """Lock an open file against other processes that ask as well; False if one of them has it.
+    """Locks an open file against other processes that lock it; False if one of them holds the lock.
 
-    True without a lock on systems and network file systems that have none.  The lock ends with the descriptor.
+    True without a lock on systems and network file systems that have none. The lock ends with the
+    descriptor.
     """
     if util.find_spec("fcntl") is None:
         return True

@@ -1,16 +1,20 @@
 """Every identifier that carries the product's name, once, in two naming sets.
 
-Turns the name of a naming set (`orch`, the default, or `kubernetes`, as upstream) into `Names`: the labels,
-annotations, taints, finalizers, groups, users, namespaces, leases and media types of a cluster.  No other
-module spells such an identifier, so that unmodified clients work as soon as a cluster uses `kubernetes`.
+Turns the name of a naming set (`orch`, the default, or `kubernetes`, as upstream) into `Names`: the
+labels, annotations, taints, finalizers, groups, users, namespaces, leases and media types of a
+cluster.  No other module spells such an identifier, so that unmodified clients work as soon as a
+cluster uses `kubernetes`.
 
-Holds: attributes are set once, at import; nobody assigns one later.  Prefixes tell what a name is
+Holds: attributes are set once, at import, and never later.  Prefixes show the kind of a name
 (`label_`, `annotation_`, `taint_`, `finalizer_`, `user_`, `group_`, `media_`, `lease_`).
 
-Mirrors  kubernetes v1.25 staging/src/k8s.io/api/core/v1/{well_known_labels,well_known_taints,annotation_key_constants}.go,
-         apps/v1, discovery/v1 and batch/v1 well-known labels, apiserver pkg/authentication/user/user.go.
-Differs  from upstream only in naming `orch`: `kubernetes.io` and `k8s.io` read `orch.io`, `kube-` reads `orch-`,
-         `kubelet` reads `orchlet`; identifiers without the product's name are the same in both sets.
+Mirrors  kubernetes v1.25
+         k8s.io/api core/v1/{well_known_labels,well_known_taints,annotation_key_constants}.go,
+         apps/v1, discovery/v1 and batch/v1 well-known labels, apiserver
+         pkg/authentication/user/user.go.
+Differs  from upstream only in naming `orch`: `kubernetes.io` and `k8s.io` read `orch.io`, `kube-`
+         reads `orch-`, `kubelet` reads `orchlet`; identifiers without the product's name are the
+         same in both sets.
 """
 
 from __future__ import annotations
@@ -18,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-# Spelled as upstream in every naming set: the domain of groups in schemas made from upstream's data, and the
-# version inside continue tokens, which are opaque to clients.
+# Spelled as upstream in every naming set: the domain of groups in schemas made from upstream's
+# data, and the version inside continue tokens, which are opaque to clients.
 UPSTREAM_GROUP_DOMAIN = "k8s.io"
 CONTINUE_TOKEN_VERSION = "meta.k8s.io/v1"
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -49,10 +53,12 @@ class Names:
     def __repr__(self) -> str:
         return f"Names({self.naming!r})"
 
-    # --- functions of a part ------------------------------------------------------------------------------
+    # --- functions of a part ----------------------------------------------------------------------
 
     def group(self, short: str) -> str:
-        """Full name of an API group: "apps" -> "apps", "discovery" -> "discovery.k8s.io", "core" -> ""."""
+        """Full name of an API group: "apps" -> "apps", "discovery" -> "discovery.k8s.io", "core" ->
+        "".
+        """
         if short == "core":
             return ""
         if short in _BARE_GROUPS or short.endswith("." + self.group_domain):
@@ -60,11 +66,13 @@ class Names:
         return f"{_LONG_GROUPS.get(short, short)}.{self.group_domain}"
 
     def short_group(self, group: str) -> str:
-        """A group without its domain, the same in every naming set: "rbac.authorization", "apps", ""."""
+        """A group without its domain, the same in every naming set: "rbac.authorization", "apps",
+        "".
+        """
         return group.removesuffix("." + self.group_domain)
 
     def upstream_group(self, group: str) -> str:
-        """A group as upstream spells it, for what is named by upstream (schemas, hashes, recordings)."""
+        """A group in upstream's naming, for schemas, hashes and recordings."""
         suffix = "." + self.group_domain
         return group.removesuffix(suffix) + ".k8s.io" if group.endswith(suffix) else group
 
@@ -78,19 +86,22 @@ class Names:
         return f"{self.short}-{name}"
 
     def node_user(self, node: str) -> str:
+        """The user of a node agent."""
         return self.user_node_prefix + node
 
     def service_account_user(self, namespace: str, name: str) -> str:
+        """The user of a service account."""
         return f"system:serviceaccount:{namespace}:{name}"
 
     def service_account_groups(self, namespace: str) -> tuple[str, ...]:
+        """The groups of a service account."""
         return (
             self.group_service_accounts,
             f"{self.group_service_accounts}:{namespace}",
             self.group_authenticated,
         )
 
-    # --- the sets -----------------------------------------------------------------------------------------
+    # --- the sets ---------------------------------------------------------------------------------
 
     def _set_labels(self, d: str) -> None:
         self.label_hostname = f"{d}/hostname"

@@ -1,7 +1,7 @@
-"""How deep a YAML text nests, told before what reads it recursively does.
+"""The nesting depth of a YAML text, checked before recursive code reads it.
 
-libyaml's composer calls itself level by level, in C: some 30,000 open brackets end the process, and no exception tells
-of it.  Its parser, which is asked here, keeps a stack of its own.
+libyaml's composer calls itself level by level, in C: some 30,000 open brackets end the process
+without an exception. Its parser, which this check uses, has a stack of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def bounds_exceeded(text: bytes, depth_max: int, nodes_max: int) -> Literal["", "depth", "nodes"]:
-    """Which bound a YAML document exceeds first, up to where the text stops being YAML; "" if none.
+    """The bound that a YAML document exceeds first, up to where the text stops being YAML; "" if
+    none.
 
     nodes_max: of scalars (keys among them), collections and aliases
     """
@@ -41,7 +42,7 @@ def bounds_exceeded(text: bytes, depth_max: int, nodes_max: int) -> Literal["", 
 
 
 def nests_too_deep(text: str | bytes) -> bool:
-    """Whether collections lie within each other deeper than `DEPTH_MAX`, up to where the text stops being YAML."""
+    """True if collections nest deeper than `DEPTH_MAX`, up to where the text stops being YAML."""
     if isinstance(text, str):
         opened = sum(text.count(mark) for mark in _OPENING)
     else:
@@ -58,5 +59,5 @@ def nests_too_deep(text: str | bytes) -> bool:
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
     except yaml.YAMLError:
-        pass  # which whoever reads it tells
+        pass  # its reader raises the error
     return False

@@ -1,9 +1,12 @@
-"""Samples to what is told of them: quantiles, a mean with its confidence, histograms, a two-sample test.  Pure.
+"""Statistics of samples: quantiles, a mean with its confidence, histograms, a two-sample test.
+Pure.
 
-A sample comes in groups, one a run: values of one run (the nodes of one outage) are not independent of each other,
-so confidence comes from how the runs differ, not from how the values do.
+A sample consists of groups, one per run: values of one run (the nodes of one outage) are not
+independent of each other, so confidence follows from the differences between runs, not between
+values.
 
-Holds: everything is a function of the values and their groups only; the order of values within a group is no matter.
+Holds: results depend on the values and their groups only; the order of values within a group does
+not matter.
 """
 
 from __future__ import annotations
@@ -19,9 +22,13 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What is told of a sample.  `half_width` of the mean's confidence interval is None with less than two runs,
-    `deviation` with less than two values;
-    `missing`: how often there was nothing to measure (never happened), which quantiles count as beyond every value."""
+    """The statistics of a sample.
+
+    half_width: of the mean's confidence interval, None with less than two runs
+    deviation: None with less than two values
+    missing: number of times without a value (it never happened); quantiles rank these beyond every
+        value
+    """
 
     count: int
     runs: int
@@ -34,6 +41,7 @@ class Summary:
     deviation: float | None
 
     def to_json(self) -> dict[str, float | int | list[float] | None]:
+        """The summary as JSON values."""
         shown: dict[str, float | int | list[float] | None] = {
             "n": self.count,
             "runs": self.runs,
@@ -47,24 +55,24 @@ class Summary:
 
 
 def finite(value: float) -> float | None:
-    """JSON has no infinity: a quantile that falls on what never happened is null."""
+    """None for infinity, which JSON lacks: a quantile that falls on a missing value is null."""
     return None if value == inf else value
 
 
 def number(value: float) -> str:
-    """As people read it, to the hundredth."""
+    """A number for people, to the hundredth."""
     return "never" if value == inf else f"{value:.2f}"
 
 
 def plain(value: float) -> str:
-    """As it stands beside an axis: no more digits than it has, but all of them."""
+    """A number for an axis: all its digits, and no more."""
     return f"{value:.12g}"  # of 3 * 0.1, which is a little more than 0.3, as of 30.000001
 
 
 def summarize(
     groups: Sequence[Sequence[float]], missing: int = 0, shares: Iterable[float] = QUANTILES
 ) -> Summary | None:
-    """Sum a sample up, a group a run; None if it holds no value."""
+    """The summary of a sample, one group per run; None if it holds no value."""
     values = sorted(value for group in groups for value in group)
     if not values:
         return None
@@ -78,16 +86,19 @@ def summarize(
 
 
 def quantile(ordered: Sequence[float], share: float, missing: int = 0) -> float:
-    """Nearest rank, of a sorted sample and `missing` values beyond its end: the least value that at least so great a
-    share of the sample does not exceed (numpy's `inverted_cdf`)."""
+    """Nearest rank, of a sorted sample with `missing` values beyond its end: the least value that
+    at least that share of the sample does not exceed (numpy's `inverted_cdf`).
+    """
     # 0.07 * 100 is a little more than 7
     rank = max(0, ceil(share * (len(ordered) + missing) - 1e-9) - 1)
     return ordered[rank] if rank < len(ordered) else inf
 
 
 def half_width(groups: Sequence[Sequence[float]], confidence: float = CONFIDENCE) -> float | None:
-    """Half of the mean's confidence interval, from the differences between runs (the ratio estimator of cluster
-    samples: Cochran, Sampling Techniques, 1977, 9A.2); None with less than two runs."""
+    """Half of the mean's confidence interval, from the differences between runs (the ratio
+    estimator of cluster
+    samples: Cochran, Sampling Techniques, 1977, 9A.2); None with less than two runs.
+    """
     filled = [group for group in groups if group]
     runs, count = len(filled), sum(map(len, filled))
     if runs < 2:
@@ -98,8 +109,9 @@ def half_width(groups: Sequence[Sequence[float]], confidence: float = CONFIDENCE
 
 
 def student(share: float, freedom: int) -> float:
-    """Quantile of Student's t: exact for one and two degrees of freedom, else Abramowitz and Stegun 26.7.5 (within
-    0.2 % of three, 0.03 % of more)."""
+    """Quantile of Student's t: exact for one and two degrees of freedom, else Abramowitz and Stegun
+    26.7.5 (within 0.2 % of three, 0.03 % of more).
+    """
     if freedom == 1:
         return tan(pi * (share - 0.5))
     if freedom == 2:
@@ -114,7 +126,7 @@ def student(share: float, freedom: int) -> float:
     return z + sum(term / float(freedom) ** (power + 1) for power, term in enumerate(terms))
 
 
-# --- histograms -----------------------------------------------------------------------------------------------
+# --- histograms -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +139,7 @@ class Histogram:
 
     @property
     def end(self) -> float:
+        """The upper edge of the last bin."""
         return self.start + self.width * len(self.counts)
 
 
@@ -137,9 +150,10 @@ def histogram(
     high: float | None = None,
     whole: bool = False,
 ) -> Histogram:
-    """At most about `bins` bins of a round width (1, 2, 2.5 or 5 of a power of ten) over the values, or a wider range.
+    """At most about `bins` bins of a round width (1, 2, 2.5 or 5 of a power of ten) over the values
+    or a wider range.
 
-    whole: the values are whole numbers, and so is the width, for each bin to stand for as many of them
+    whole: True if the values, and so the width, are integers, so that each bin covers equally many
     """
     low = min(values) if low is None else low
     high = max(values) if high is None else high
@@ -168,7 +182,7 @@ def ticks(low: float, high: float, about: int = 6, whole: bool = False) -> list[
     return [number * step for number in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
 
 
-# --- two samples ----------------------------------------------------------------------------------------------
+# --- two samples ----------------------------------------------------------------------------------
 
 
 def ks_distance(one: Sequence[float], other: Sequence[float]) -> float:
@@ -190,16 +204,20 @@ EXACT_MAX = 400_000  # pairs of values, up to which the exact test takes less th
 
 
 def ks_test(one: Sequence[float], other: Sequence[float]) -> tuple[float, float]:
-    """The largest gap between two samples, and how likely one at least so large is if all values come from one distribution: exact
-    for few, ties included (of all ways to deal these values to two samples of these sizes, the share that parts them so far;
-    Schroeer and Trenkler 1995), asymptotic where there are more than `EXACT_MAX` pairs."""
+    """The largest gap between two samples, and the probability of one at least so large for one
+    distribution.
+
+    The probability is exact for small samples, ties included (of all ways to distribute these
+    values over two samples of these sizes, the share with at least this gap; Schroeer and Trenkler
+    1995), and asymptotic for more than `EXACT_MAX` pairs.
+    """
     if len(one) * len(other) > EXACT_MAX:
         gap = ks_distance(one, other)
         return gap, ks_p_value(gap, len(one), len(other))
     small, large = sorted((one, other), key=len)
     pooled = sorted([(value, 1) for value in small] + [(value, 0) for value in large])
     m, n, before = len(small), len(large), 0
-    ends: list[bool] = []  # whether values end there that are equal; in between a gap is none that is seen
+    ends: list[bool] = []  # True after the last of equal values
     widest = 0  # gaps times m n, which are whole
     for drawn, (value, of_small) in enumerate(pooled, 1):
         before += of_small
@@ -210,7 +228,11 @@ def ks_test(one: Sequence[float], other: Sequence[float]) -> tuple[float, float]
 
 
 def _parted(m: int, n: int, ends: Sequence[bool], gap: int) -> float:
-    """The share of all ways to deal m + n values whose gap (times m n) somewhere is at least that.  ends: where one counts"""
+    """The share of all ways to distribute m + n values that have a gap (times m n) of at least this
+    size.
+
+    ends: True at positions where a gap counts
+    """
     if gap == 0:
         return 1.0
     beyond, ways = 0.0, {0: 1.0}  # by how many of the first so many values are of the first sample
@@ -231,7 +253,9 @@ def _parted(m: int, n: int, ends: Sequence[bool], gap: int) -> float:
 
 
 def ks_p_value(gap: float, one: int, other: int) -> float:
-    """How likely a gap at least so large is between samples of one distribution (asymptotic, Stephens 1970)."""
+    """How likely a gap at least so large is between samples of one distribution (asymptotic,
+    Stephens 1970).
+    """
     root = sqrt(one * other / (one + other))
     scaled = (root + 0.12 + 0.11 / root) * gap
     if scaled < 0.2:

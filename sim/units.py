@@ -1,14 +1,15 @@
 """Text to integers and back: whole numbers, durations, times, quantities.
 
-Time is an integer of microseconds (suffix _us); points in time are microseconds since 1970 UTC.  Quantities
-are exact integers: nothing passes through a float.
+Time is an integer of microseconds (suffix _us); points in time are microseconds since 1970 UTC.
+Quantities are exact integers: nothing passes through a float.
 
 Holds: a number's text may have any length; what is too large for its type is never made a number.
 
-Mirrors  Go strconv.ParseInt and ParseUint, time.ParseDuration and Duration.String; apimachinery v1.25 pkg/api/resource/quantity.go,
-         pkg/apis/meta/v1/{time,micro_time}.go, pkg/util/duration/duration.go.
-Differs  a duration keeps whole microseconds (the rest is cut): virtual time has none smaller; a point in time beyond
-         the years 1 to 9999 is written with their first or last hour.
+Mirrors  Go strconv.ParseInt and ParseUint, time.ParseDuration and Duration.String; apimachinery
+         v1.25 pkg/api/resource/quantity.go, pkg/apis/meta/v1/{time,micro_time}.go,
+         pkg/util/duration/duration.go.
+Differs  a duration keeps whole microseconds (the rest is cut): virtual time has none smaller; a
+         point in time beyond the years 1 to 9999 is written with their first or last hour.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ SECOND = 1_000_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 
-# --- whole numbers ----------------------------------------------------------------------------------------
+# --- whole numbers --------------------------------------------------------------------------------
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _UNSIGNED = re.compile(r"[0-9]+")
@@ -68,7 +69,7 @@ def not_unsigned(text: str, by: str = "ParseUint") -> str:
     return f'strconv.{by}: parsing "{text}": {unsigned_problem(text)}'
 
 
-# --- durations --------------------------------------------------------------------------------------------
+# --- durations ------------------------------------------------------------------------------------
 
 _UNIT_NS = {
     "ns": 1,
@@ -192,7 +193,7 @@ def human_duration(us: int) -> str:
     return f"{years}y"
 
 
-# --- points in time ---------------------------------------------------------------------------------------
+# --- points in time -------------------------------------------------------------------------------
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)", re.ASCII)
@@ -205,7 +206,8 @@ _LAST_H = (datetime(9999, 12, 31, 23, tzinfo=UTC) - _EPOCH) // timedelta(hours=1
 @lru_cache(maxsize=64)
 def _hour_text(unix_h: int) -> str:
     unix_h = min(max(unix_h, _FIRST_H), _LAST_H)
-    return (_EPOCH + timedelta(hours=unix_h)).isoformat()[:13]  # strftime would cut the year 1 to one digit
+    # Strftime would shorten the year 1 to one digit.
+    return (_EPOCH + timedelta(hours=unix_h)).isoformat()[:13]
 
 
 @lru_cache(maxsize=4096)
@@ -233,7 +235,9 @@ def format_micro_time(unix_us: int) -> str:
 
 @lru_cache(maxsize=8192)
 def parse_time(text: str) -> int:
-    """Microseconds since 1970 of an RFC 3339 time, any offset, any number of digits; ValueError otherwise."""
+    """Microseconds since 1970 of an RFC 3339 time, any offset, any number of digits; ValueError
+    otherwise.
+    """
     match = _TIME.fullmatch(text)
     if match is None:
         raise ValueError(f'parsing time "{text}": not RFC 3339')
@@ -244,9 +248,9 @@ def parse_time(text: str) -> int:
     return (second - _EPOCH) // _MICROSECOND + int((match[2] or "0")[:6].ljust(6, "0"))
 
 
-# --- quantities -------------------------------------------------------------------------------------------
+# --- quantities -----------------------------------------------------------------------------------
 
-JSON_WHOLE_MAX = (1 << 53) - 1  # the largest whole number up to which every reader of JSON tells all apart
+JSON_WHOLE_MAX = (1 << 53) - 1  # up to this, every JSON reader distinguishes all integers
 NANO_PER_MILLI = 1_000_000
 NANO = 1_000_000_000
 DECIMAL_SI = "DecimalSI"
@@ -258,11 +262,12 @@ _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _DECIMAL_SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}
 _MAX_NANO = (2**63 - 1) * NANO  # maxAllowed: larger amounts are capped
-_LONG = 60  # digits before or after the point: more change only how it is rounded, or that it is capped
+# Digits before or after the point: more change only how it is rounded, or that it is capped.
+_LONG = 60
 _MAX_DIGITS = 18  # maxInt64Factors: up to here upstream keeps the text as written
 
-# quantity.go: ErrSuffix, of what looks like a quantity and ends in no known unit.
-# The digits before the unit are never given back: texts come from outside, and are as long as they like.
+# quantity.go: ErrSuffix, of what looks like a quantity and ends in no known unit. The digits before
+# the unit are never given back: texts come from outside, and are as long as they like.
 _SUFFIXED = re.compile(r"[+-]?\d*+(?:\.\d*+)?[eEinumkKMGTP]*+[-+]?\d*", re.ASCII)
 QUANTITY_SUFFIX = "unable to parse quantity's suffix"
 QUANTITY_SYNTAX = (
@@ -326,7 +331,9 @@ def quantity_style(text: str | int | float) -> str:
 
 
 def quantity_text(text: str | int | float) -> str:
-    """What upstream answers for a quantity it was sent: the text itself unless that is too long or too fine."""
+    """What upstream answers for a quantity it was sent: the text itself unless that is too long or
+    too fine.
+    """
     nano, style, kept = _parse_quantity(str(text))
     return str(text).strip() if kept else format_quantity_nano(nano, style)
 

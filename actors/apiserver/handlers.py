@@ -19,12 +19,12 @@ from actors.apiserver.caches.watch_caches import CachedRead, Caches
 from actors.apiserver.ports import LocalStore
 from sim.api import status
 from sim.api.crd import objects as custom_objects
-from sim.api.crd import verbs as verbs_custom
 from sim.api.crd.served import CustomResource
 from sim.api.kinds import conversion as forms
 from sim.api.store import Page
 from sim.api.types import Reply, Request, UserInfo
 from sim.api.verbs import apply as verbs_apply
+from sim.api.verbs import custom as verbs_custom
 from sim.api.verbs import delete as verbs_delete
 from sim.api.verbs import list as verbs_list
 from sim.api.verbs import single as verbs

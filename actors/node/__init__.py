@@ -1,1 +1,1 @@
-"""The node agent: one callback actor per node over a runtime model that outlives it."""
+"""The node agent: one callback actor per node over a model of the machine that outlives it."""

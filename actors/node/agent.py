@@ -1,55 +1,60 @@
 """One node agent: sources, workers, heartbeats and the machine under them, put together.
 
-Turns a `Machine` and clients into `main(ctx)`, a plain function that sets up callbacks and returns: thousands of
-agents cost no task.  What an incarnation keeps is lost with it; what must survive (containers, images) is the
-machine's.
+Turns a `Machine` and clients into `main(ctx)`, a plain function that sets up callbacks and returns,
+so that thousands of agents cost no task.  The state of an incarnation is lost with it; what must
+survive (containers, images) belongs to the machine.
 
-Holds: a steady node runs one event per lease renewal and one status pass per five minutes; a steady pod none.
+The parts of the agent know it by narrow protocols, which are defined beside each part; only this
+module knows all of them.
 
-Mirrors  pkg/kubelet/kubelet.go: Run, syncLoopIteration, HandlePodAdditions/Updates/Removes/Reconcile,
-         HandlePodCleanups (v1.25).
-Differs  tickers (relist, sync, housekeeping) are points in time computed when needed, and keep the kernel's time however
-         the agent's clock drifts; back-offs, grace periods and heartbeats go by that clock.
+Holds: a steady node runs one event per lease renewal and one status pass per five minutes; a steady
+pod none.
+
+Mirrors  pkg/kubelet/kubelet.go: Run, syncLoopIteration,
+         HandlePodAdditions/Updates/Removes/Reconcile (v1.25).
+Differs  tickers (relist, sync, housekeeping) are instants that are computed when needed, and follow
+         the kernel's time even if the agent's clock drifts; back-offs, grace periods and heartbeats
+         follow that clock.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from sys import intern
-from typing import Any, Protocol
 
+from actors.node.backoff import Backoff
 from actors.node.causes import caused
 from actors.node.heartbeat.leases import Leases
 from actors.node.heartbeat.node_loop import NodeLoop
-from actors.node.heartbeat.node_status import WELL, Health, host_address
+from actors.node.heartbeat.node_status import HEALTHY, Health, host_address
 from actors.node.heartbeat.runtime_health import RuntimeHealth
 from actors.node.heartbeat.shutdown import NOT_READY, REFUSAL, Shutdown
+from actors.node.pod_spec import Requests, is_critical, requests_of
+from actors.node.pod_work import FINISHED, Obj
 from actors.node.pods.admit import (
-    Requests,
     Used,
-    is_critical,
     refuse,
     refuse_os,
     refuse_otherwise,
     refuse_sysctls,
     refuse_under_pressure,
-    requests_of,
 )
-from actors.node.pods.backoff import Backoff
+from actors.node.pods.housekeeping import Housekeeping
 from actors.node.pods.kill_waits import Kills
 from actors.node.pods.pod_objects import age, only_status_differs, reference
 from actors.node.pods.preemption import Preemption
+from actors.node.pods.sandboxes import apply_behaviour
 from actors.node.pods.status_manager import StatusManager
-from actors.node.pods.worker import FINISHED, Worker
+from actors.node.pods.worker import Worker
 from actors.node.pressure.eviction import Evictor
-from actors.node.requests import Api, Caller, HeartbeatCaller, user_of
+from actors.node.requests import Api, Clients, user_of
 from actors.node.runtime.container_gc import ContainerGC
+from actors.node.runtime.containers import PodRuntime
 from actors.node.runtime.image_gc import ImageGC
 from actors.node.runtime.images import Images
 from actors.node.runtime.log_rotation import LogRotation
 from actors.node.runtime.logs import container_log
-from actors.node.runtime.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME, Machine, PodRuntime
-from actors.node.runtime.sandboxes import behave
+from actors.node.runtime.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME, Machine
 from actors.node.sources.api_source import Source
 from actors.node.sources.manifests import Manifests
 from actors.node.sources.mirrors import Mirrors
@@ -63,43 +68,17 @@ from sim.kernel.dice import Dice
 from sim.options.node_agent import NodeAgentOptions
 from sim.units import SECOND
 
-Obj = dict[str, Any]
-
 TICK_US = 1 * SECOND  # kubelet.go: syncLoop's syncTicker
-RESYNC_JITTER_PERCENT = 50  # pod_workers.go: workerResyncIntervalJitterFactor and that of the back-off
-HOUSEKEEPING_US = 2 * SECOND  # kubelet.go: housekeepingPeriod
+RESYNC_JITTER_PERCENT = 50  # pod_workers.go: workerResyncIntervalJitterFactor
 SYNCED_POLL_US = 1 * SECOND  # config/apiserver.go: WaitForAPIServerSyncPeriod
-ORPHAN_GRACE_US = 1 * SECOND  # kubelet_pods.go: HandlePodCleanups
 DEFAULT_CIDR = "10.200.0.0/24"
-NOBODY: tuple[tuple[str, str, str], Obj] = ("", "", ""), {}
-
-
-class Recorder(Protocol):
-    def event(
-        self,
-        obj: Obj,
-        event_type: str,
-        reason: str,
-        message: str,
-        *,
-        annotations: Mapping[str, str] | None = None,
-    ) -> None: ...
-
-    def tidy(self) -> None: ...
-
-
-class Clients(Protocol):
-    """What the composition root gives agents: API clients and event recorder, made per incarnation."""
-
-    def main(self, ctx: Context, node: str, qps: int, burst: int) -> Caller: ...
-    def heartbeat(self, ctx: Context, node: str, timeout_us: int) -> HeartbeatCaller: ...
-    def recorder(self, ctx: Context, node: str, qps: int, burst: int) -> Recorder: ...
+NO_REFERENCE: tuple[tuple[str, str, str], Obj] = ("", "", ""), {}
 
 
 def node_agent_main(
     machine: Machine, clients: Clients, options: NodeAgentOptions, names: Names
 ) -> Callable[[Context], None]:
-    """The agent's `main`: add it to the supervisor under the node's name."""
+    """The agent's `main`, which the supervisor runs under the node's name."""
 
     def main(ctx: Context) -> None:
         NodeAgent(ctx, machine, clients, options, names).start()
@@ -108,12 +87,17 @@ def node_agent_main(
 
 
 class NodeAgent:
-    """One incarnation of a node's agent."""
+    """One incarnation of a node's agent.
+
+    sources_ready: True once the API has listed the node's pods
+    used: what the admitted pods take up of the node
+    """
 
     __slots__ = (
-        "_began_us", "_housekept", "_nodes", "_pods", "_pods_started", "_recorder", "_tick_phase_us", "_told",
-        "api", "container_gc", "ctx", "dice", "evictor", "heartbeats", "host_ip", "image_gc", "images", "kills", "leases", "log_rotation", "loop", "machine", "manifests", "mirrors",
-        "names", "node_loop", "options", "preemption", "references", "restarts", "runtime", "shutdown", "sources_ready", "spec", "statuses", "used",
+        "_began_us", "_nodes", "_pods", "_pods_started", "_recorder", "_reference", "_tick_phase_us",
+        "api", "container_gc", "ctx", "dice", "evictor", "heartbeats", "host_ip", "housekeeping", "image_gc", "images",
+        "kills", "leases", "log_rotation", "loop", "machine", "manifests", "mirrors", "names", "node_loop", "options",
+        "preemption", "references", "restarts", "runtime", "shutdown", "sources_ready", "spec", "statuses", "used",
         "workers",
     )  # fmt: skip
 
@@ -130,9 +114,8 @@ class NodeAgent:
         # server.go: buildKubeletClientConfig
         timeout_us = min(options.node_status_update_frequency_us, options.node_lease_duration_s * SECOND)
         heartbeat = clients.heartbeat(ctx, name, timeout_us)
-        self.api = Api(
-            ctx, clients.main(ctx, name, options.api_qps or 5, options.api_burst or 10), user, names
-        )
+        main = clients.main(ctx, name, options.api_qps or 5, options.api_burst or 10)
+        self.api = Api(ctx, main, user, names)
         self.heartbeats = Api(ctx, heartbeat, user, names)
         self._recorder = clients.recorder(ctx, name, options.event_qps or 5, options.event_burst or 10)
         self.host_ip = host_address(machine, options)
@@ -147,38 +130,29 @@ class NodeAgent:
         self.container_gc = ContainerGC(self)
         self.image_gc, self.log_rotation = ImageGC(self), LogRotation(self)
         self.evictor = Evictor(self)
-        self.statuses = StatusManager(ctx, self.api, self._gone)
+        self.statuses = StatusManager(ctx, self.api)
         self.mirrors, self.manifests = Mirrors(self), Manifests(self)
         self.sources_ready = False
-        self._housekept = False
         self._pods_started = False
-        self._told = NOBODY  # what the last event of a pod was about
+        self._reference = (
+            NO_REFERENCE  # the pod and container of the last event, which often is that of the next
+        )
         self.loop = SyncLoop(self)
         self.runtime = RuntimeHealth(self)
         self.shutdown = Shutdown(self)
         self.preemption = Preemption(self)
         self.kills = Kills(self)
+        self.housekeeping = Housekeeping(self)
         self.node_loop = NodeLoop(self, heartbeat)
         clients_of_lease = (self.heartbeats, heartbeat)
         self.leases = Leases(ctx, clients_of_lease, name, options, self, self.spec.lease_jitter)
-        self._nodes = Source(
-            ctx,
-            self.api,
-            "nodes",
-            f"metadata.name={name}",
-            self.dice,
-            (self._nodes_set, self._node_event, self.troubled),
-        )
-        self._pods = Source(
-            ctx,
-            self.api,
-            "pods",
-            f"spec.nodeName={name}",
-            self.dice,
-            (self._pods_set, self._pod_event, self.troubled),
-        )
+        node_handlers = (self._nodes_set, self._node_event, self.node_unknown)
+        self._nodes = Source(ctx, self.api, "nodes", f"metadata.name={name}", self.dice, node_handlers)
+        pod_handlers = (self._pods_set, self._pod_event, self.node_unknown)
+        self._pods = Source(ctx, self.api, "pods", f"spec.nodeName={name}", self.dice, pod_handlers)
 
     def start(self) -> None:
+        """Begin to run on the machine, as it was left by earlier incarnations and by faults."""
         machine = self.machine
         machine.agent = self
         machine.changed = self._machine_changed
@@ -188,8 +162,8 @@ class NodeAgent:
         self.container_gc.start()
         self.image_gc.start()
         if not self.runtime.well:
-            with caused(self.ctx.kernel, machine.blamed(BAD_RUNTIME, SLOW_RUNTIME, BAD_NETWORK)):
-                self.runtime_looked()
+            with caused(self.ctx.kernel, machine.fault_record(BAD_RUNTIME, SLOW_RUNTIME, BAD_NETWORK)):
+                self.runtime_checked()
         if self.runtime.up:
             self.runtime_up()
         self.node_loop.start()
@@ -197,85 +171,94 @@ class NodeAgent:
         self.manifests.start()
         self._nodes.start()
         if machine.outside or machine.images or machine.pods:
-            with caused(self.ctx.kernel, machine.blamed(*machine.outside)):
+            with caused(self.ctx.kernel, machine.fault_record(*machine.outside)):
                 self.consider_pressure()
 
-    # --- time ---------------------------------------------------------------------------------------------
+    # --- time -------------------------------------------------------------------------------------
 
     @property
     def now_us(self) -> int:
-        """The machine's time: the kernel's."""
+        """The machine's time, which is the kernel's."""
         return self.ctx.kernel.now_us
 
     def relist_after(self, at_us: int) -> int:
-        """When the first relist of the runtime that begins strictly after that instant has ended."""
+        """When the first relist of the runtime that begins strictly after an instant has ended."""
         return self.runtime.relists.end_after(at_us)
 
     def tick_after(self, at_us: int) -> int:
-        """The first tick of the sync loop strictly after that instant."""
+        """The first tick of the sync loop strictly after an instant."""
         return at_us + TICK_US - (at_us - self._began_us - self._tick_phase_us) % TICK_US
 
     def resync_after(self, base_us: int) -> int:
-        """When a pod is looked at again for no other reason than that so much time, and a drawn share of it, has passed."""
+        """The tick at which a pod is synced again after `base_us` and a random share of it."""
         wait_us = self.ctx.clock.real_us(self.dice.jitter_us(base_us, RESYNC_JITTER_PERCENT))
         return self.tick_after(self.now_us + wait_us)
 
     def first_probe_wait_us(self, period_s: int) -> int:
-        """A restarted agent spreads the first probes of pods that it finds running."""
+        """How long a probe waits before its first tick.
+
+        A restarted agent spreads the first probes of the pods that it finds running.
+        """
         period_us = period_s * SECOND
         return self.dice.below(period_us) if self.now_us - self._began_us < period_us else 0
 
-    # --- the node -----------------------------------------------------------------------------------------
+    # --- the node ---------------------------------------------------------------------------------
 
     @property
     def node(self) -> Obj:
+        """The newest Node object; empty before the first."""
         return self.node_loop.node
 
     def node_uid(self) -> str:
+        """The Node's uid; "" before the first Node object."""
         return str(self.node["metadata"]["uid"]) if self.node else ""
 
     @property
     def pod_cidr(self) -> str:
+        """The range of the node's pod addresses."""
         return str((self.node.get("spec") or {}).get("podCIDR") or self.spec.pod_cidr or DEFAULT_CIDR)
 
     def node_registered(self) -> None:
+        """The API holds the Node object now."""
         self.mirrors_due()
 
     def node_changed(self) -> None:
-        """Something that the node's status shows of its health has changed."""
+        """The health that the node's status shows has changed."""
         self.node_loop.health_changed()
 
-    def informed(self) -> bool:
-        """Whether what the API holds of this node is known without asking."""
+    def knows_node(self) -> bool:
+        """True if the agent knows what the API holds of the node without a read."""
         return self._nodes.live and self.leases.healthy
 
-    def troubled(self) -> None:
-        """A renewal failed or the node's watch broke: status passes ask the API again."""
-        self.node_loop.ask_again()
+    def node_unknown(self) -> None:
+        """A renewal failed or the node's watch broke: status passes read the node again."""
+        self.node_loop.check_again()
 
     def health(self) -> Health:
-        pressures, going, runtime = self.evictor.past.conditions, self.shutdown.going, self.runtime
-        if not pressures and not going and runtime.well:
-            return WELL  # nearly always
+        """What the node's conditions are computed from."""
+        pressures, shuts_down, runtime = self.evictor.past.conditions, self.shutdown.active, self.runtime
+        if not pressures and not shuts_down and runtime.well:
+            return HEALTHY  # the usual case
         errors = runtime.errors()
-        if going:
+        if shuts_down:
             errors.append(NOT_READY)
-        return Health(tuple(errors), pressures) if errors or pressures else WELL
+        return Health(tuple(errors), pressures) if errors or pressures else HEALTHY
 
     def consider_pressure(self) -> None:
-        """What uses the machine's memory, disks and process numbers has changed."""
+        """The use of the machine's memory, disks or process numbers has changed."""
         self.log_rotation.consider()
         self.evictor.consider()
         self.image_gc.consider()
 
     def node_event(self, reason: str, text: str = "", type_: str = "Normal") -> None:
+        """Record an event about the node; the text follows from the reason if none is given."""
         name = self.spec.name
         text = text or f"Node {name} status is now: {reason}"
         if reason == "Starting":
             text = f"Starting {self.names.node_agent}."
         elif reason == "Rebooted":
             type_, text = "Warning", f"Node {name} has been rebooted, boot id: {self.machine.boot_id}"
-        # Quirk: node events carry the node's name as uid.
+        # Quirk: events of the node carry the node's name as uid.
         reference = {"kind": "Node", "name": name, "uid": name}
         self._recorder.event(reference, type_, reason, text)
 
@@ -286,8 +269,8 @@ class NodeAgent:
             self.node_loop.lost()
         if not self._pods_started:
             self._pods_started = True
-            now_us = self.now_us  # whether the node's own list is there the source of pods asks each second
-            wait_us = SYNCED_POLL_US - (now_us - self._began_us) % SYNCED_POLL_US
+            # The source of pods polls each second whether the node's own list is there.
+            wait_us = SYNCED_POLL_US - (self.now_us - self._began_us) % SYNCED_POLL_US
             self.ctx.call_later_us(wait_us, lambda _: self._pods.start())
 
     def _node_event(self, type_: str, node: Item) -> None:
@@ -296,7 +279,7 @@ class NodeAgent:
         else:
             self.node_loop.observed(node.obj)
 
-    # --- the runtime --------------------------------------------------------------------------------------
+    # --- the runtime ------------------------------------------------------------------------------
 
     def _machine_changed(self, runtime: PodRuntime | None) -> None:
         self.runtime.changed()
@@ -305,23 +288,37 @@ class NodeAgent:
         for uid in list(self.workers) if runtime is None else [runtime.uid]:
             worker = self.workers.get(uid)
             if worker is not None:
-                worker.look()
+                worker.replan()
 
     def runtime_up(self) -> None:
-        """The runtime is ready for the first time: what depends on it starts."""
+        """The runtime is ready for the first time: start what depends on it."""
         self.node_event("NodeAllocatableEnforced", "Updated Node Allocatable limit across pods")
         self.evictor.start()
         self.log_rotation.start()
 
-    def runtime_looked(self) -> None:
-        """What is known of the runtime may have changed."""
+    def runtime_checked(self) -> None:
+        """The errors of the runtime may have changed."""
         self.node_loop.health_changed()
-        self.loop.looked()
+        self.loop.runtime_checked()
 
-    # --- pods ---------------------------------------------------------------------------------------------
+    def runtime_silent(self) -> None:
+        """Calls that change nothing get no answer from the runtime from now on."""
+        self.evictor.unanswered()
+        self.image_gc.unanswered()
+        self.container_gc.consider()
 
-    def is_static(self, worker: Worker) -> bool:
-        return worker.uid in self.mirrors.uids
+    def runtime_answered(self) -> None:
+        """Calls that change nothing are answered by the runtime again."""
+        self.ctx.call_at_us(self.now_us, lambda _: self.loop.answered())
+        self.evictor.answered()
+        self.container_gc.answered()
+        self.image_gc.answered()
+
+    # --- pods -------------------------------------------------------------------------------------
+
+    def is_static(self, uid: str) -> bool:
+        """True if the pod comes from the manifest directory."""
+        return uid in self.mirrors.uids
 
     def mirrors_due(self) -> None:
         """The Node or the API's pods are known now: static pods can get their mirrors."""
@@ -339,22 +336,22 @@ class NodeAgent:
         first = not self.sources_ready
         self.sources_ready = True
         static = self.mirrors.uids
-        if known := [(uid, worker) for uid, worker in self.workers.items() if uid not in static]:
-            here = {item.peek("metadata", "uid"): None for item in items}
-            self.preemption.keep(here)
-            for uid, worker in known:
-                if uid not in here:
-                    self.pod_removed(worker)
+        if known := [uid for uid in self.workers if uid not in static]:
+            listed = {item.peek("metadata", "uid"): None for item in items}
+            self.preemption.keep(listed)
+            for uid in known:
+                if uid not in listed:
+                    self.pod_removed(uid)
         if not first:
             self.mirrors.keep(items)
         kernel = self.ctx.kernel
         cause = kernel.cause
         for item in sorted(items, key=age):
             pod = item.obj
-            # What no agent has begun is begun because it was sent here, and what changed changes by who changed it, as if
-            # it had been watched; the rest is taken up again because the agent starts.
-            news = not first or "startTime" not in (pod.get("status") or ())
-            kernel.cause = (item.cause or cause) if news else cause
+            # A pod that no agent has begun, and a pod that changed, are caused by their writes, as
+            # if a watch had shown them.  The others are taken up because the agent starts.
+            is_news = not first or "startTime" not in (pod.get("status") or ())
+            kernel.cause = (item.cause or cause) if is_news else cause
             self._observed(item, pod)
         kernel.cause = cause
         if first:
@@ -374,9 +371,8 @@ class NodeAgent:
             self.mirrors.observed(None, (meta["namespace"], meta["name"]))
             return
         self.preemption.drop(meta["uid"])
-        worker = self.workers.get(meta["uid"])
-        if worker is not None:
-            self.pod_removed(worker)
+        if meta["uid"] in self.workers:
+            self.pod_removed(meta["uid"])
 
     def _observed(self, item: Item, pod: Obj) -> None:
         meta = pod["metadata"]
@@ -398,18 +394,19 @@ class NodeAgent:
             worker.wake()
 
     def pod_added(self, item: Item, pod: Obj) -> None:
-        """A pod that is new to this incarnation: admit it and start its worker."""
+        """Admit a pod that is new to this incarnation and start its worker."""
         meta, status = pod["metadata"], pod.get("status") or {}
         uid = meta["uid"]
         if self.preemption.holds(uid, item):
             return
         worker = self.workers[uid] = Worker(self, uid, item)
-        behave(worker, pod)  # what an agent before it started may behave otherwise by now
+        # The behaviour may have changed since an earlier agent started the containers.
+        apply_behaviour(worker, pod)
         entry, static = self.statuses.track(uid, item), uid in self.mirrors.uids
         if static:
             entry.target = ""  # until its mirror exists
         requests = requests_of(pod)
-        # Quirk: also of those that have ended, or are to go.
+        # Quirk: pods that have ended, or are to end, pass admission too.
         refusal = self._refusal(worker, requests, static)
         if self.preemption.holds(uid):
             del self.workers[uid]
@@ -428,43 +425,44 @@ class NodeAgent:
         worker.update(item)
 
     def _refusal(self, worker: Worker, requests: Requests, static: bool) -> tuple[str, str] | None:
-        """Why the pod may not run here; a critical one may have to wait for room (see `preemption`)."""
+        """Why the pod may not run here; a critical pod may have to wait for room."""
         pod, refusal = worker.pod, None
         if pressures := self.evictor.past.conditions:
             refusal = refuse_under_pressure(pod, pressures, static, self.names.taint_memory_pressure)
         refusal = refusal or refuse_sysctls(pod, self.options.allowed_unsafe_sysctls)
         if refusal is not None:
             return refusal
-        # who is not registered yet goes by what it is about to register
+        # Before the registration, the node that is about to be registered counts.
         node = self.node or self.node_loop.initial()[0]
         critical = is_critical(pod, static)
         judge = refuse_otherwise if critical else refuse
         refusal = judge(pod, requests, self.used, node, static)
         if refusal is None and critical:
-            # Quirk: others go for it though it may be refused then by what is asked last.
+            # Quirk: pods are preempted although the checks below may still refuse this one.
             if failure := self.preemption.make_room(worker, requests, node):
                 return "UnexpectedAdmissionError", failure
             if self.preemption.holds(worker.uid):
                 return None
         refusal = refusal or refuse_os(pod, node, self.names.label_os)
-        return refusal or (REFUSAL if self.shutdown.going else None)
+        return refusal or (REFUSAL if self.shutdown.active else None)
 
     def _reject(self, worker: Worker, reason: str, message: str) -> None:
         self.event(worker.pod, "Warning", reason, message)
-        status = {  # and nothing else
+        status = {  # without any other field
             "phase": "Failed",
             "reason": reason,
             "message": "Pod " + message,
             "startTime": worker.status.get("startTime") or self.node_loop.now(),
         }
-        self._end_at_once(worker, status, unsure=not self._housekept)
-        if worker.runtime is not None:  # it ran under an agent before
+        self._end_at_once(worker, status, unsure=not self.housekeeping.done)
+        if worker.runtime is not None:  # it ran under an earlier agent
             self.housekeep_later()
 
     def _end_at_once(self, worker: Worker, status: Obj, *, unsure: bool = False) -> None:
-        """A pod of which nothing runs here: only its status, and its deletion, are left to do.
+        """End a pod of which nothing runs here: only its status, and its deletion, are written.
 
-        unsure: not before the first housekeeping.  Quirk: what has no worker may run for all that is known until then
+        unsure: True to delete it only after the first housekeeping.  Quirk: until then the agent
+            takes a pod without a worker for one that may run
         """
         worker.state = FINISHED
         worker.status = status
@@ -473,93 +471,63 @@ class NodeAgent:
         entry.reclaimed = not unsure
         self.statuses.set(worker.uid, {"conditions": [], **status})
 
-    def pod_removed(self, worker: Worker) -> None:
-        """Its source no longer has the pod: what runs of it is killed.
+    def pod_removed(self, uid: str) -> None:
+        """Kill what runs of a pod that its source no longer has.
 
-        Quirk: what it holds of the node counts no more from now on, though it may run for its whole grace period.
+        Quirk: its requests count no more from now on, though it may run for its whole grace period.
         """
+        worker = self.workers[uid]
         worker.removed = True
         self._release(worker)
         if worker.state == FINISHED:
-            self._forget(worker)
+            self._forget(uid)
         else:
-            self.statuses.forget(worker.uid)
+            self.statuses.forget(uid)
             worker.kill()
 
-    def worker_stopped(self, worker: Worker) -> None:
+    def worker_stopped(self, uid: str) -> None:
         """Nothing of the pod runs any more."""
+        worker = self.workers[uid]
         self._release(worker)
         self.mirrors.stopped(worker)
         self.kills.stopped(worker)
 
     def _release(self, worker: Worker) -> None:
-        """What the pod held of the node is there for others."""
+        """Give what the pod took up of the node to others."""
         if worker.requests is not None:
             self.used.remove(worker.requests)
             worker.requests = None
 
-    def worker_finished(self, worker: Worker) -> None:
+    def worker_finished(self, uid: str) -> None:
+        """The pod's worker has done all of its work."""
+        worker = self.workers[uid]
         self.mirrors.finished(worker)
-        override = worker.asked.override
-        asked = "" if override is None else override[1]
+        override = worker.requested_end.override
+        requested_reason = "" if override is None else override[1]
         deleted = worker.removed or "deletionTimestamp" in worker.pod["metadata"]
-        if deleted or "Evicted" in (asked, worker.status.get("reason")):
-            self.image_gc.remove(worker.uid)  # its dead containers go at once
+        if deleted or "Evicted" in (requested_reason, worker.status.get("reason")):
+            self.image_gc.remove(uid)  # its dead containers are removed at once
         if worker.removed:
-            self._forget(worker)
+            self._forget(uid)
 
-    def _forget(self, worker: Worker) -> None:
-        uid = worker.uid
+    def _forget(self, uid: str) -> None:
         self.workers.pop(uid, None)
         self.statuses.forget(uid)
         self.restarts.forget(uid)
         self.images.forget(uid)
         self.references.forget(uid)
-        if uid in self.machine.pods:  # it had ended before it was deleted
+        if uid in self.machine.pods:  # the pod had ended before it was deleted
             self.container_gc.consider()
 
-    def _gone(self, uid: str) -> None:
-        """Our DELETE was answered; the source will show it."""
-
-    def _housekeep(self, _: object) -> None:
-        """What is known of pods from the first time on: which may have containers, and which containers nobody knows."""
-        if not self.sources_ready:
-            return  # who is not known yet may be known to them
-        if self.loop.stalled():
-            self.housekeep_later()
-            return
-        self._housekept = True
-        for worker in [worker for worker in self.workers.values() if worker.state == FINISHED]:
-            self.statuses.stopped(worker.uid)
-        self._kill_orphans()
-        self.mirrors.remove_orphans()
-        self.manifests.restart()
-
-    def _kill_orphans(self) -> None:
-        """Those of pods that no source knows, as after a deletion while we were away, and of pods that ran and are
-        refused now."""
-        machine, now_us = self.machine, self.now_us
-        for uid, runtime in list(machine.pods.items()):
-            worker = self.workers.get(uid)
-            if (worker is not None and worker.state != FINISHED) or self.preemption.holds(uid):
-                continue
-            running = runtime.running(now_us)
-            for container in running:
-                machine.stop(container, ORPHAN_GRACE_US, now_us)
-            machine.stop_sandbox(runtime)
-            if running:
-                self.image_gc.remove(uid)
-            elif worker is None:
-                self.container_gc.consider()
-
     def housekeep_later(self) -> None:
-        self.ctx.call_later_us(self.housekeeping_after_us(), self._housekeep)
+        """Run the next housekeeping, which is left out otherwise."""
+        self.housekeeping.later()
 
     def housekeeping_after_us(self) -> int:
-        """How long it is until the next one."""
-        return HOUSEKEEPING_US - (self.now_us - self._began_us) % HOUSEKEEPING_US
+        """How long it is until the next housekeeping."""
+        return self.housekeeping.after_us()
 
-    # --- for the workers ----------------------------------------------------------------------------------
+    # --- events and logs --------------------------------------------------------------------------
 
     def event(
         self,
@@ -570,26 +538,28 @@ class NodeAgent:
         container: str = "",
         annotations: Mapping[str, str] | None = None,
     ) -> None:
+        """Record an event about a pod or one of its containers."""
         meta = pod["metadata"]
         about = meta["uid"], meta.get("resourceVersion", ""), container
-        if self._told[0] != about:
-            self._told = about, reference(pod, container)
-        # Very many events say the same of their pods: one text serves them all.
-        self._recorder.event(self._told[1], type_, reason, intern(message), annotations=annotations)
+        if self._reference[0] != about:
+            self._reference = about, reference(pod, container)
+        # Very many events have the same message: one string serves them all.
+        self._recorder.event(self._reference[1], type_, reason, intern(message), annotations=annotations)
 
     def tidy(self) -> None:
-        self._told = NOBODY
+        """Release memory that is no longer used."""
+        self._reference = NO_REFERENCE
         self._recorder.tidy()
         self.statuses.tidy()
 
     def log(self, namespace: str, name: str, container: str, *, previous: bool = False) -> tuple[int, str]:
-        """What the node's log endpoint answers: HTTP code and text."""
+        """The answer of the node's log endpoint: HTTP code and text."""
         found = [
             worker
             for worker in self.workers.values()
             if worker.pod["metadata"]["name"] == name and worker.pod["metadata"]["namespace"] == namespace
         ]
-        asked, clock, machine = (name, container, previous), (self.now_us, self.ctx.said_us), self.machine
+        wanted, clock, machine = (name, container, previous), (self.now_us, self.ctx.said_us), self.machine
         if not found:
-            return container_log(None, machine, asked, {}, clock)
-        return container_log(found[0].pod, machine, asked, found[0].status, clock)
+            return container_log(None, machine, wanted, {}, clock)
+        return container_log(found[0].pod, machine, wanted, found[0].status, clock)

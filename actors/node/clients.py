@@ -1,7 +1,8 @@
 """The API clients of one node agent.
 
-Turns a way to the API servers into the three clients an agent has: pods and what registers the node (rate limited), heartbeats (not limited,
-with a time-out and a lane), events (a rate of their own).
+Turns connections to the API servers into the three clients of an agent: one for pods and the
+registration of the node (rate limited), one for heartbeats (not rate limited, with a timeout and
+fast paths), one for events (with a rate limit of its own).
 
 Mirrors  cmd/kubelet/app/server.go: kubeClient, heartbeatClient, eventClient (v1.25).
 """
@@ -19,8 +20,8 @@ from sim.ident import Names
 from sim.kernel.actor import Context
 
 
-class NoNormal:
-    """A recorder that keeps warnings only: for clusters so large that each pod's start must not leave events."""
+class WarningRecorder:
+    """Records warnings only, for clusters so large that starts of pods must not leave events."""
 
     def __init__(self, recorder: EventRecorder) -> None:
         self._recorder = recorder
@@ -34,15 +35,21 @@ class NoNormal:
         *,
         annotations: Mapping[str, str] | None = None,
     ) -> None:
+        """Record the event unless it is of type Normal."""
         if event_type != "Normal":
             self._recorder.event(obj, event_type, reason, message, annotations=annotations)
 
     def tidy(self) -> None:
+        """Release memory that is no longer used."""
         self._recorder.tidy()
 
 
 class NodeClients:
-    """`Clients` of the agent on real clients.  transports: of a process on the host that `ctx` is named after."""
+    """The `Clients` of an agent, made of real clients.
+
+    transports: connects a process to the API servers from the host of its context
+    normal_events: False drops all events of type Normal
+    """
 
     def __init__(
         self,
@@ -59,7 +66,7 @@ class NodeClients:
         self._connections: tuple[Context, Sequence[Transport], UserInfo] | None = None
 
     def _client(self, ctx: Context, node: str, qps: float, burst: int, timeout_us: int = 0) -> Client:
-        # One connection to each server for all clients of an incarnation, as HTTP/2 shares them.
+        # All clients of an incarnation share one connection to each server, as over HTTP/2.
         if self._connections is None or self._connections[0] is not ctx:
             self._connections = ctx, self._transports(ctx), user_of(self._names, node)
         _, transports, user = self._connections
@@ -69,12 +76,15 @@ class NodeClients:
         )  # fmt: skip
 
     def main(self, ctx: Context, node: str, qps: int, burst: int) -> Client:
+        """The rate-limited client for pods and for the registration of the node."""
         return self._client(ctx, node, qps, burst)
 
     def heartbeat(self, ctx: Context, node: str, timeout_us: int) -> Client:
+        """The client of heartbeats, which is not rate limited."""
         return self._client(ctx, node, 0, 0, timeout_us)
 
-    def recorder(self, ctx: Context, node: str, qps: int, burst: int) -> EventRecorder | NoNormal:
+    def recorder(self, ctx: Context, node: str, qps: int, burst: int) -> EventRecorder | WarningRecorder:
+        """The recorder of events, which has a rate limit of its own."""
         client = self._client(ctx, node, qps, burst)
         recorder = EventRecorder(ctx, client, self._names.node_agent, node)
-        return recorder if self._normal_events else NoNormal(recorder)
+        return recorder if self._normal_events else WarningRecorder(recorder)

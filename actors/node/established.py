@@ -1,17 +1,19 @@
-"""What an agent has made of its machine by the time that all is quiet: a node that is registered and Ready, pods that run.
+"""What an agent has made of its machine in the steady state: a node that is registered and Ready,
+and pods that run.
 
-Turns a machine into the node that its agent registers, and a bound pod into one whose containers run on the machine,
-with the status that the agent tells.
+Turns a machine into the Node object that its agent registers, and a bound pod into containers that
+run on the machine and the status that the agent reports of them.
 
-Holds: the agent that starts later finds nothing to change: what is stored is what it would generate from the machine.
-Differs  a pod that would wait for something on its way (`settles` says for what) is left to the agent.
+Holds: the agent that starts later finds nothing to change, because the stored objects are those
+that it generates from the machine.
+Differs  a pod that waits for more than its containers (see `is_settled`) is left to the agent.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from actors.node.heartbeat.node_status import WELL, fixed_status, host_address, new_node, status_of
+from actors.node.heartbeat.node_status import HEALTHY, fixed_status, host_address, new_node, status_of
 from actors.node.pods.pod_status import View, generate
 from actors.node.pods.prober import probe_specs
 from actors.node.pods.status_manager import outgoing
@@ -26,15 +28,18 @@ CLAIMS = ("persistentVolumeClaim", "ephemeral")
 
 
 def registered(machine: Machine, options: NodeAgentOptions, names: Names, wall_us: int) -> Obj:
-    """The node as it registers itself on a machine that is well."""
+    """The Node object that the agent of a healthy machine registers."""
     fixed = fixed_status(machine, options, host_address(machine, options))
-    status, _ = status_of(machine, options, fixed, {}, WELL, format_time(wall_us))
+    status, _ = status_of(machine, options, fixed, {}, HEALTHY, format_time(wall_us))
     return new_node(machine, options, names, status)
 
 
-def settles(pod: Obj) -> bool:
-    """Whether nothing but its containers has to start: no init containers, hooks, claims, objects to mount, or probes
-    that say when it is ready."""
+def is_settled(pod: Obj) -> bool:
+    """True if only the pod's containers have to start.
+
+    Pods with init containers, hooks, claims, mounted objects, or probes that decide about readiness
+    take longer.
+    """
     spec = pod["spec"]
     if spec.get("initContainers") or volumes_of(spec):
         return False
@@ -46,7 +51,10 @@ def settles(pod: Obj) -> bool:
 
 
 def run(machine: Machine, options: NodeAgentOptions, pod: Obj, now_us: int, wall_us: int) -> Obj:
-    """Have its containers run since now; its status as the agent tells it.  wall_us: what the clocks are ahead of `now_us`."""
+    """Start the pod's containers on the machine now; returns the status that the agent reports.
+
+    wall_us: the offset of the wall clock from `now_us`
+    """
     meta, spec, profile = pod["metadata"], pod["spec"], machine.spec.profile
     address = host_address(machine, options)
     runtime = machine.run_sandbox(

@@ -1,7 +1,7 @@
-"""A node as a scenario handles it: its machine, its actor and the faults that can befall them.
+"""A node as a scenario handles it: its machine, its process and the faults of both.
 
-Turns "power loss", "shutdown", "hang", "reboot" into what happens to the machine and to the agent's process.  The network's
-faults are the network's.
+Turns "power loss", "shutdown", "hang", "reboot" into what happens to the machine and to the agent's
+process. Faults of the network belong to `sim.kernel.network`.
 """
 
 from __future__ import annotations
@@ -10,154 +10,172 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from actors.node.pressure.forecast import Ramp, pressed, shared
+from actors.node.pods.sandboxes import apply_behaviour
+from actors.node.runtime.forecast import pressed
 from actors.node.runtime.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME, Machine
 from actors.node.runtime.profile import Override
-from actors.node.runtime.sandboxes import behave
+from actors.node.runtime.ramps import Ramp
 from sim.kernel.actor import Actor
 from sim.kernel.kernel import Kernel
 
 
 class Node:
-    """One node.  `actor` runs `node_agent_main(machine, …)`."""
+    """One node.  actor: the process that runs `node_agent_main` over the machine.
 
-    __slots__ = ("_going_down", "_kernel", "_profile", "_usage", "actor", "machine")
+    _closing_boot: the number of the boot that a shutdown is to end; 0 without a shutdown
+    _usage_overrides: the active faults that change how much programs use
+    """
+
+    __slots__ = ("_closing_boot", "_kernel", "_profile", "_usage_overrides", "actor", "machine")
 
     def __init__(self, kernel: Kernel, machine: Machine, actor: Actor) -> None:
         self._kernel = kernel
         self.machine = machine
         self._profile = machine.spec.profile
-        self._usage: Sequence[Override] = ()  # what changes how much programs use
+        self._usage_overrides: Sequence[Override] = ()
         self.actor = actor
-        self._going_down = 0  # the boot that is to end; 0: none
+        self._closing_boot = 0
 
     @property
     def name(self) -> str:
+        """The node's name."""
         return self.machine.spec.name
 
     def power_loss(self) -> None:
         """Everything that runs is gone at once; the disk stays."""
-        self._going_down = 0
+        self._closing_boot = 0
         self.actor.crash("power loss")
         self.machine.power_loss(self._kernel.now_us)
 
     def power_on(self) -> None:
-        """Boot (again): a new boot id, the agent starts, pods are restarted in new sandboxes."""
+        """Boot with a new boot id: the agent starts and restarts pods in new sandboxes."""
         self.machine.power_on()
         self.actor.start()
 
     def shutdown(self) -> None:
-        """Ask the operating system to shut down: the agent may hold that up for its pods, then the power goes."""
+        """Ask the operating system to shut down: the agent may delay it for its pods, then the
+        power goes off.
+        """
         boot, agent = self.machine.boots, self.machine.agent
-        if not self.machine.powered or self._going_down == boot:
+        if not self.machine.powered or self._closing_boot == boot:
             return
-        self._going_down = boot
+        self._closing_boot = boot
         if agent is None:
-            self._go_down(boot)
+            self._power_off_later(boot)
         else:
-            agent.ctx.on_stop(lambda: self._go_down(boot))  # an agent that ends holds nothing up
-            agent.shutdown.begin(lambda: self._go_down(boot))
+            # An agent that ends no longer delays the shutdown.
+            agent.ctx.on_stop(lambda: self._power_off_later(boot))
+            agent.shutdown.begin(lambda: self._power_off_later(boot))
 
-    def _go_down(self, boot: int) -> None:
-        if self._going_down == boot and self.machine.powered:
+    def _power_off_later(self, boot: int) -> None:
+        if self._closing_boot == boot and self.machine.powered:
             self._kernel.call_later(self.machine.spec.profile.shutdown_us, self._power_off, boot)
 
     def _power_off(self, boot: int) -> None:
-        if self._going_down == boot:
+        if self._closing_boot == boot:
             self.power_loss()
 
     def cancel_shutdown(self) -> None:
-        """It stays up after all (no effect once the power is off)."""
-        if self._going_down and self.machine.powered:
-            self._going_down = 0
+        """Keep the machine up after all; without effect once the power is off."""
+        if self._closing_boot and self.machine.powered:
+            self._closing_boot = 0
             if self.machine.agent is not None:
                 self.machine.agent.shutdown.cancel()
 
     def reboot(self, down_us: int) -> None:
+        """Lose the power, and boot after a while."""
         self.power_loss()
         self._kernel.call_later(down_us, lambda _: self.power_on())
 
     def hang(self) -> None:
-        """The agent stands still; containers go on."""
+        """Pause the agent; containers continue."""
         self.actor.pause()
 
     def resume(self) -> None:
+        """Let a paused agent continue."""
         self.actor.resume()
 
     def crash_agent(self) -> None:
-        """The agent's process ends; containers go on."""
+        """End the agent's process; containers continue."""
         self.actor.crash("agent crashed")
 
     def start_agent(self) -> None:
+        """Start the agent's process if the machine has power."""
         if self.machine.powered:
             self.actor.start()
 
     def fail_runtime(self, message: str) -> None:
-        """The container runtime stops answering well (RuntimeReady false)."""
+        """The container runtime reports that it is not ready; "" ends that."""
         self.machine.runtime_error = message
-        self._trouble(BAD_RUNTIME, bool(message))
+        self._note_fault(BAD_RUNTIME, bool(message))
         self.machine.changed(None)
 
     def slow_runtime(self, by_us: int) -> None:
-        """A slow disk: each thing that the runtime does, a relist too, takes this much longer."""
+        """A slow disk: each call of the runtime, and each relist, takes this much longer."""
         self.machine.runtime_delay_us = by_us
-        self._trouble(SLOW_RUNTIME, by_us > 0)
+        self._note_fault(SLOW_RUNTIME, by_us > 0)
         self.machine.changed(None)
 
     def hang_runtime(self) -> None:
-        """The container runtime does not answer at all; containers go on."""
+        """The container runtime answers no call; containers continue."""
         self.machine.runtime_delay_us = None
-        self._trouble(SLOW_RUNTIME, True)
+        self._note_fault(SLOW_RUNTIME, True)
         self.machine.changed(None)
 
     def heal_runtime(self) -> None:
+        """The container runtime works again."""
         self.machine.runtime_delay_us = 0
-        self._trouble(SLOW_RUNTIME, False)
+        self._note_fault(SLOW_RUNTIME, False)
         self.fail_runtime("")
 
     def fail_pod_network(self, message: str) -> None:
-        """The network plug-in is not ready."""
+        """The network plug-in reports that it is not ready; "" ends that."""
         self.machine.network_error = message
-        self._trouble(BAD_NETWORK, bool(message))
+        self._note_fault(BAD_NETWORK, bool(message))
         self.machine.changed(None)
 
     def heal_pod_network(self) -> None:
+        """The network plug-in works again."""
         self.fail_pod_network("")
 
     def set_pressure(self, resource: str, available: int, ramp_us: int = 0) -> None:
-        """Only so much of memory, nodefs, imagefs, nodefs-inodes, imagefs-inodes or pid stays available."""
+        """Leave only so much of memory, nodefs, imagefs, nodefs-inodes, imagefs-inodes or pid
+        available.
+        """
         self.press(resource, [self.pressure(resource, available, ramp_us)])
 
     def pressure(self, resource: str, available: int, ramp_us: int = 0) -> Ramp:
-        """What has to be used of it from now on for so much to stay available, given what is used now."""
+        """The use from outside of the pods that leaves this much available, given what is used now."""
         machine = self.machine
-        return pressed(machine, shared(machine, resource), available, self._kernel.now_us, ramp_us)
+        return pressed(machine, machine.shared(resource), available, self._kernel.now_us, ramp_us)
 
     def press(self, resource: str, uses: Sequence[Ramp]) -> None:
-        """These use the resource beside the pods, one at least."""
-        self._trouble(shared(self.machine, resource), True)
+        """These uses, at least one, take up the resource besides the pods."""
+        self._note_fault(self.machine.shared(resource), True)
         self.machine.press(resource, uses)
 
     def end_pressure(self, resource: str) -> None:
-        """What is no pod gives the resource back."""
-        self.machine.eased = self._kernel.cause
-        self._trouble(shared(self.machine, resource), False)
+        """Only pods use the resource from now on."""
+        self.machine.relief_record = self._kernel.cause
+        self._note_fault(self.machine.shared(resource), False)
         self.machine.end_pressure(resource)
 
-    def _trouble(self, what: str, there: bool) -> None:
-        """It is so from now on, unless it was before, or no longer."""
-        if not there or what not in self.machine.troubles:
-            self.machine.trouble(what, self._kernel.cause if there else 0)
+    def _note_fault(self, aspect: str, active: bool) -> None:
+        """Keep the record of a fault that begins, or drop that of a fault that ends."""
+        if not active or aspect not in self.machine.fault_records:
+            self.machine.note_fault(aspect, self._kernel.cause if active else 0)
 
     def behave(self, overrides: Sequence[Override]) -> None:
-        """Containers behave so from now on, those that run too; an end that was already planned stays planned.
+        """Containers behave according to these faults from now on, also those that run; an end that
+        is already planned stays.
 
-        Whose pod a container is only an agent knows: where none runs, containers that do follow when one comes.
+        Only an agent knows the pods of containers: where none runs, containers follow the faults
+        when one starts.
         """
         machine = self.machine
         usage = tuple(override for override in overrides if override.usage)
-        if usage != self._usage:
-            self._usage, machine.usage_fault = usage, self._kernel.cause
+        if usage != self._usage_overrides:
+            self._usage_overrides, machine.usage_fault = usage, self._kernel.cause
         machine.pull_faults = {one.image: one.record for one in overrides if one.pull_error}
         machine.spec = replace(machine.spec, profile=self._profile.overridden(overrides))
         agent = machine.agent
@@ -167,21 +185,22 @@ class Node:
         for uid in machine.pods:
             worker = agent.workers.get(uid)
             if worker is not None:
-                behave(worker, worker.pod)
+                apply_behaviour(worker, worker.pod)
         machine.changed(None)
 
     def set_clock(self, *, offset_us: int, drift_ppm: int) -> None:
-        """The machine's clock goes so from now on; what it said before is not forgotten."""
+        """Set the machine's clock; what it showed before stays known."""
         self.actor.clock.set(self._kernel.now_us, offset_us=offset_us, drift_ppm=drift_ppm)
         if self.machine.agent is not None:
             self.machine.agent.loop.clock_set()
 
     def write_manifest(self, file: str, manifest: dict[str, Any] | None) -> None:
-        """A file of the manifest directory, new or anew; None: with something in it that is no pod."""
+        """Write a file of the manifest directory; None writes a file that holds no pod."""
         self.machine.manifests = {**self.machine.manifests, file: manifest}
         self._manifest_changed(file)
 
     def remove_manifest(self, file: str) -> None:
+        """Remove a file of the manifest directory."""
         self.machine.manifests = {name: held for name, held in self.machine.manifests.items() if name != file}
         self._manifest_changed(file)
 
@@ -190,7 +209,11 @@ class Node:
             self.machine.agent.manifests.changed(file)
 
     def set_health(self, namespace: str, pod: str, container: str, healthy: bool | None) -> bool:
-        """Wedge or cure a running container ("" for all of the pod's); None: as its behaviour says."""
+        """Let the probes of a running container ("" for all of the pod) fail or succeed; None
+        follows its behaviour.
+
+        Returns True if there was such a container.
+        """
         found = False
         for runtime in self.machine.pods.values():
             if runtime.key == f"{namespace}/{pod}":
@@ -201,7 +224,7 @@ class Node:
         return found
 
     def end_container(self, namespace: str, pod: str, container: str, code: int, reason: str = "") -> bool:
-        """A container's program ends now."""
+        """End a container's program now.  Returns True if the container ran."""
         for runtime in self.machine.pods.values():
             if runtime.key == f"{namespace}/{pod}":
                 newest = runtime.newest(container)

@@ -1,114 +1,171 @@
-"""The agent's sync loop as far as it matters when it stands still, for it handles nothing while a runtime error stands,
-and when the clock is set, at which it looks each second.
+"""The agent's sync loop, as far as it matters: when it handles nothing, and when the clock is set.
 
-Turns errors that come and go into the instants at which the loop looks again; what comes for it meanwhile (pods from the
-API, workers that want to begin something) waits for that.
+While the runtime has an error, upstream's loop sleeps and handles nothing.  This module turns
+errors that come and go into the instants at which the loop handles events again; pods from the API
+and workers that want to begin something wait until then.  When the clock is set, the loop plans
+again what it polls each second.
 
-Holds: a loop that is awake keeps nothing; what waited is handled in the order in which it came.
+Holds: a loop that is awake keeps nothing; a backlog is handled in the order in which it arrived.
 
 Mirrors  pkg/kubelet/kubelet.go: syncLoop (v1.25).
-Differs  of what waits nothing is lost, however much it is; upstream's channels fill up and their senders wait.
+Differs  the backlog is unbounded and loses nothing; upstream's channels fill up and their senders
+         block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
+from actors.node.pods.ports import SleepingPod
+from sim.kernel.actor import Context
 from sim.units import MS, SECOND
-
-if TYPE_CHECKING:
-    from actors.node.agent import NodeAgent
-    from actors.node.pods.worker import Worker
 
 SLEEP_US = 100 * MS  # kubelet.go: syncLoop, base, factor 2, max
 SLEEP_MAX_US = 5 * SECOND
 
 
-def turn_at(since_us: int, at_us: int) -> int:
-    """When a loop that has found errors since then looks again for the first time at that instant or after it."""
-    turn_us, sleep_us = since_us, SLEEP_US
-    while turn_us < at_us:
-        turn_us += sleep_us
+def retry_at(since_us: int, at_us: int) -> int:
+    """When a loop that has had errors since `since_us` checks for the first time at or after an
+    instant.
+
+    Each sleep is twice as long as the one before, up to the maximum.
+    """
+    retry_us, sleep_us = since_us, SLEEP_US
+    while retry_us < at_us:
+        retry_us += sleep_us
         sleep_us = min(2 * sleep_us, SLEEP_MAX_US)
-    return turn_us
+    return retry_us
+
+
+class RuntimeState(Protocol):
+    """The container runtime as its last checks showed it."""
+
+    @property
+    def silent(self) -> bool:
+        """True while calls that change nothing get no answer."""
+        ...
+
+    def failed(self) -> bool:
+        """True while the runtime has an error other than that of the network."""
+        ...
+
+
+class Owner(Protocol):
+    """What the sync loop uses of the node agent."""
+
+    ctx: Context
+
+    @property
+    def now_us(self) -> int:
+        """The kernel's time."""
+        ...
+
+    @property
+    def runtime(self) -> RuntimeState:
+        """The container runtime."""
+        ...
+
+    @property
+    def workers(self) -> Mapping[str, SleepingPod]:
+        """The workers of all pods, by uid."""
+        ...
+
+    def tick_after(self, at_us: int) -> int:
+        """The first tick of the sync loop strictly after an instant."""
+        ...
 
 
 class SyncLoop:
-    """One agent incarnation's.  _since_us: of the turn at which it found errors first, -1 while it is awake."""
+    """The sync loop of one agent incarnation.
 
-    __slots__ = ("_agent", "_asking", "_backlog", "_due_us", "_since_us", "_waiting")
+    _since_us: when the loop found the first of the present errors; -1 while it is awake
+    _due_us: when the loop wakes, once the error is gone; -1 while there is one
+    _backlog: the cause, the handler and the arguments of each event that waits
+    _sleeping: workers that wait to begin their next piece of work
+    _unanswered: workers that wait for an answer of the runtime
+    """
 
-    def __init__(self, agent: NodeAgent) -> None:
+    __slots__ = ("_agent", "_backlog", "_due_us", "_since_us", "_sleeping", "_unanswered")
+
+    def __init__(self, agent: Owner) -> None:
         self._agent = agent
         self._since_us = -1
-        self._due_us = -1  # of the turn at which it is to go on
-        # What led to it, who handles it, and what it is.
+        self._due_us = -1
         self._backlog: list[tuple[int, Callable[..., None], tuple[Any, ...]]] = []
-        self._waiting: dict[str, Worker] = {}
-        self._asking: dict[str, Worker] = {}  # those whose calls have no answer
+        self._sleeping: dict[str, SleepingPod] = {}
+        self._unanswered: dict[str, SleepingPod] = {}
 
     @property
     def asleep(self) -> bool:
+        """True while the loop handles nothing."""
         return self._since_us >= 0
 
     def stalled(self) -> bool:
-        """Whether a worker has to wait that wants to begin something: also for a runtime that does not answer."""
+        """True while no worker may begin anything, also because the runtime does not answer."""
         return self.asleep or self._agent.runtime.silent
 
-    def resume_later(self, worker: Worker) -> None:
-        self._waiting[worker.uid] = worker
+    def resume_later(self, worker: SleepingPod) -> None:
+        """Wake the worker when the loop continues."""
+        self._sleeping[worker.uid] = worker
 
-    def answer_later(self, worker: Worker) -> None:
-        self._asking[worker.uid] = worker
+    def answer_later(self, worker: SleepingPod) -> None:
+        """Call `answered` of the worker when the runtime answers."""
+        self._unanswered[worker.uid] = worker
 
     def handle_later(self, handler: Callable[..., None], *what: Any) -> None:
+        """Call a handler when the loop continues."""
         self._backlog.append((self._agent.ctx.kernel.cause, handler, what))
 
-    def looked(self) -> None:
-        """What is known of the runtime may have changed."""
+    def runtime_checked(self) -> None:
+        """The errors of the runtime may have changed."""
         agent = self._agent
         if agent.runtime.failed():
             self._due_us = -1
             if not self.asleep:
-                self._since_us = agent.tick_after(agent.now_us)  # its next turn at the latest
+                # The loop's next iteration finds the error.
+                self._since_us = agent.tick_after(agent.now_us)
         elif self.asleep:
             if self._due_us < 0:
-                self._due_us = turn_at(self._since_us, agent.now_us)
+                self._due_us = retry_at(self._since_us, agent.now_us)
                 agent.ctx.call_at_us(self._due_us, self._wake, self._due_us)
         elif not self.stalled():
             self._resume()
 
     def _wake(self, planned_us: int) -> None:
         if planned_us != self._due_us:
-            return  # an error has come meanwhile
+            return  # another error came in between
         self._since_us = self._due_us = -1
         kernel, (backlog, self._backlog) = self._agent.ctx.kernel, (self._backlog, [])
         cause = kernel.cause
-        for led, handler, what in backlog:
-            kernel.cause = led or cause
+        for cause_of_entry, handler, what in backlog:
+            kernel.cause = cause_of_entry or cause
             handler(*what)
         kernel.cause = cause
         self._resume()
 
     def clock_set(self) -> None:
-        """Probes ask for the age of containers at each tick of theirs, the loop at its own for pods that are late."""
+        """The clock was set: plan probes and workers again.
+
+        Probes compare the age of containers at each of their ticks, the loop the deadlines of pods
+        at its own.
+        """
         for worker in self._agent.workers.values():
             for probe in worker.probes:
-                probe.look()
-        self._agent.ctx.call_at_us(self._agent.tick_after(self._agent.now_us), self._look)
+                probe.replan()
+        self._agent.ctx.call_at_us(self._agent.tick_after(self._agent.now_us), self._replan_workers)
 
-    def _look(self, _: object) -> None:
+    def _replan_workers(self, _: object) -> None:
         for worker in list(self._agent.workers.values()):
-            worker.look()
+            worker.replan()
 
     def answered(self) -> None:
-        """The runtime answers: what has been asked of it goes on, however the loop sleeps."""
-        asking, self._asking = self._asking, {}
-        for worker in asking.values():
+        """The runtime answers: its callers continue, even while the loop sleeps."""
+        unanswered, self._unanswered = self._unanswered, {}
+        for worker in unanswered.values():
             worker.answered()
 
     def _resume(self) -> None:
-        waiting, self._waiting = self._waiting, {}
-        for worker in waiting.values():
+        sleeping, self._sleeping = self._sleeping, {}
+        for worker in sleeping.values():
             worker.wake()

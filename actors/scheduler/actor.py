@@ -1,17 +1,19 @@
-"""The scheduler process: informers feed the queue and the cluster view, cycles try pods, binds go out.
+"""The scheduler process: informers feed the queue and the cluster view, and cycles place pods.
 
-Turns events of informers into changes of `Cluster` and `SchedulingQueue`, and the answers of `Attempts` into
+Turns events of informers into changes of `Cluster` and `SchedulingQueue`, and the results of
+`Attempts` into
 requests: Bindings, deletes of victims, status patches, events.
 
-Holds: informers run before leadership is won, cycles only while it is held; one cycle at a time, which deletes
-its victims one after the other and lasts until the status of a pod that has no node is written, binds overlap them; a
-pod is in the queue until it has a node in the informer's view or is gone; what a failed bind assumed is forgotten.
+Holds: informers run before leadership is won, cycles only while it is held; one cycle runs at a
+time, deletes its victims one after the other, and lasts until the status of a pod without a node is
+written; binds overlap cycles; a pod is in the queue until it has a node in the informer's view or
+is gone; a failed bind removes the assumed pod.
 
 Mirrors  kubernetes v1.25 cmd/kube-scheduler/app/server.go, pkg/scheduler/{scheduler,schedule_one,
          eventhandlers}.go.
-Differs  a cycle takes a fixed time, besides what it waits for; a pod that a list shows under the name of another is that
-         one's deletion and a new pod (upstream keeps the other's back-off, and exits where both have nodes, and not the
-         same: cache.go UpdatePod).
+Differs  a cycle takes a fixed time in addition to its waits; if a list shows a pod with the name of
+         another pod, it counts as that pod's deletion and a new pod (upstream keeps the other's
+         back-off, and exits if both have nodes and not the same one: cache.go UpdatePod).
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ from actors.scheduler.attempt import ERROR, Attempts, Failed, Placed
 from actors.scheduler.cluster import Cluster
 from actors.scheduler.events import EventSeries
 from actors.scheduler.match import from_label_selector
-from actors.scheduler.plugins.node_filters import admits
-from actors.scheduler.pods import OWNERS, PodInfo, Template, binding, is_dying
+from actors.scheduler.plugins.base import ClusterEvent, SchedulerPlugin
+from actors.scheduler.pods import OWNERS, PodInfo, Template, binding, is_terminating
 from actors.scheduler.preempt import Budget
 from actors.scheduler.queue import FLUSH_BACKOFF_US, FLUSH_LEFTOVER_US, QueuedPod, SchedulingQueue
 from actors.scheduler.status import assigned, condition_patch, node_event, waits
@@ -41,22 +43,32 @@ from sim.options.gates import OF_SPREAD, POD_DISRUPTION, enabled
 from sim.options.scheduler import SchedulerOptions
 from sim.units import format_time
 
-# Upstream's scheduler_perf reaches some hundred pods a second to a thousand on large clusters: about a
-# millisecond from one pod to the next.
+# Upstream's scheduler_perf places some hundred to a thousand pods a second on large clusters, which
+# is about a millisecond for each pod.
 CYCLE_US = 1_000
-# Between the tries of a status patch that no server takes (client-go util/retry DefaultBackoff, without its jitter).
+# Pauses between attempts of a status patch that no server accepts (client-go util/retry
+# DefaultBackoff, without its jitter).
 PATCH_PAUSES_US = (10_000, 50_000, 250_000)
 Connect = Callable[[Context], Sequence[Transport]]
 
 
 def user_of(names: Names) -> UserInfo:
+    """Return the user that sends the scheduler's requests."""
     return UserInfo(names.user_scheduler, (names.group_authenticated,))
 
 
 def scheduler_main(
-    options: SchedulerOptions, scheme: Scheme, names: Names, connect: Connect
+    options: SchedulerOptions,
+    scheme: Scheme,
+    names: Names,
+    connect: Connect,
+    plugins: Sequence[SchedulerPlugin] = (),
 ) -> Callable[[Context], Any]:
-    """The `main` of a scheduler actor; `connect` gives the ways to the API servers."""
+    """Return the `main` of a scheduler actor.
+
+    connect: returns the channels to the API servers
+    plugins: added by library users; they apply after the default plugins
+    """
 
     async def main(ctx: Context) -> None:
         user = user_of(names)
@@ -78,7 +90,7 @@ def scheduler_main(
         informers = Informers(ctx, main_client)
         event_client = client("events")
         recorder = EventSeries(ctx, event_client, options.scheduler_name)
-        scheduler = Scheduler(ctx, options, names, (main_client, informers, recorder))
+        scheduler = Scheduler(ctx, options, names, (main_client, informers, recorder), plugins)
         await informers.start_and_sync()
         if not options.leader_elect:
             await scheduler.lead()
@@ -91,7 +103,7 @@ def scheduler_main(
             release_on_cancel=True,
             resource_lock=options.leader_elect_resource_lock,
         )
-        # Upstream's identity is the host's name and a fresh uuid for each process.
+        # Upstream's identity is the host's name and a new uuid for each process.
         identity = f"{ctx.name}_{ctx.incarnation}"
         elector = candidate(ctx, client("leader-election"), lease, identity, election)
         ctx.on_terminate(elector.stop)
@@ -107,7 +119,7 @@ def scheduler_main(
 
 
 class Scheduler:
-    """One scheduler's memory and its reactions."""
+    """One scheduler: its queue, its view of the cluster, and its reactions to events."""
 
     def __init__(
         self,
@@ -115,33 +127,39 @@ class Scheduler:
         options: SchedulerOptions,
         names: Names,
         clients: tuple[Client, Informers, EventSeries],
+        plugins: Sequence[SchedulerPlugin] = (),
     ) -> None:
         self.ctx = ctx
-        self.cluster = Cluster(names, [gate for gate in OF_SPREAD if enabled(options.feature_gates, gate)])
+        gates = [gate for gate in OF_SPREAD if enabled(options.feature_gates, gate)]
+        self.cluster = Cluster(names, gates, whole_objects=bool(plugins))
+        self.attempts = Attempts(self.cluster, options.percentage_of_nodes_to_score, plugins)
         self.queue = SchedulingQueue(
-            options.pod_initial_backoff_us, options.pod_max_backoff_us, options.pod_max_unschedulable_us
+            self.attempts.profile.events,
+            options.pod_initial_backoff_us,
+            options.pod_max_backoff_us,
+            options.pod_max_unschedulable_us,
         )
-        self.attempts = Attempts(self.cluster, options.percentage_of_nodes_to_score)
         self._name = options.scheduler_name
-        self._tells_why = enabled(options.feature_gates, POD_DISRUPTION)
+        self._sets_disruption_condition = enabled(options.feature_gates, POD_DISRUPTION)
         self._client, self._informers, self._events = clients
         self._pods = self._informers["pods"]
         self._budgets_informer = self._informers["poddisruptionbudgets"]
         self._nodes = self._informers["nodes"]
         self._random = ctx.stream("scheduler").random
         self._kind: Kind = ctx.kernel.kind("schedule", "pod", "node", "message")
-        self._opened: dict[str, int] = {}  # node -> the record by which there was last more room on it
+        # The trace record of the last change that made room on a node, by node.
+        self._room_causes: dict[str, int] = {}
         self._leading = False
-        self._due = False
+        self._due = False  # a cycle is scheduled
         self._busy = False  # a cycle is under way
-        self._going = ""  # the last victim, while it is not known that it ends
+        self._deleting = ""  # key of the last victim while its delete is under way
         self._watch()
 
     def _watch(self) -> None:
         informers, cluster = self._informers, self.cluster
         self._pods.on(add=self._pod_added, update=self._pod_updated, delete=self._pod_deleted)
         self._nodes.on(
-            self._node_added, self._node_updated, self._node_deleted, beat=self._node_beaten, urged=True
+            self._node_added, self._node_updated, self._node_deleted, beat=self._node_reported, urged=True
         )
         for resource, (_, kind) in OWNERS.items():
             if self._client.scheme.find(*resource):
@@ -179,10 +197,10 @@ class Scheduler:
             delete=lambda obj: cluster.set_owner(kind, obj, deleted=True),
         )
 
-    # --- leading --------------------------------------------------------------------------------------------
+    # --- leading ----------------------------------------------------------------------------------
 
     async def lead(self) -> None:
-        """Schedule until the lease is lost or given up."""
+        """Schedule pods until the lease is lost or released."""
         self._leading = True
         self.ctx.call_later_us(FLUSH_BACKOFF_US, self._flush_backoff)
         self.ctx.call_later_us(FLUSH_LEFTOVER_US, self._flush_leftover)
@@ -203,24 +221,25 @@ class Scheduler:
         self._wake()
 
     def _wake(self) -> None:
-        """See to it that a cycle comes if a pod can be tried."""
+        """Schedule a cycle if a pod can be tried."""
         if self._leading and not self._due and not self._busy and len(self.queue):
             self._due = True
             self.ctx.call_later_us(CYCLE_US, self._cycle)
 
-    # --- nodes ----------------------------------------------------------------------------------------------
+    # --- nodes ------------------------------------------------------------------------------------
 
     def _set_node(self, node: Obj) -> None:
         self.cluster.set_node(node)
         self._nodes.urge("scheduler", not self.cluster.images.settled)
 
-    def _node_beaten(self, old: Obj, _: Obj) -> None:
-        self.cluster.hear_of(old["metadata"]["name"])
+    def _node_reported(self, old: Obj, _: Obj) -> None:
+        """Handle a heartbeat that changed nothing else."""
+        self.cluster.observe(old["metadata"]["name"])
         self._nodes.urge("scheduler", not self.cluster.images.settled)
 
     def _node_added(self, node: Obj) -> None:
         self._set_node(node)
-        self._node_event(node, "NodeAdd")
+        self._node_event(node, ClusterEvent.NODE_ADD)
 
     def _node_updated(self, old: Obj, new: Obj) -> None:
         self._set_node(new)
@@ -232,23 +251,23 @@ class Scheduler:
         name = node["metadata"]["name"]
         self.cluster.delete_node(name)
         self._nodes.urge("scheduler", not self.cluster.images.settled)
-        self._opened.pop(name, None)
+        self._room_causes.pop(name, None)
 
-    def _node_event(self, node: Obj, event: str) -> None:
+    def _node_event(self, node: Obj, event: ClusterEvent) -> None:
         info = self.cluster.nodes[node["metadata"]["name"]]
         known: dict[Template, bool] = {}
 
         def may_help(pod: PodInfo) -> bool:
-            answer = known.get(pod.template)
-            if answer is None:
-                answer = known[pod.template] = admits(pod.template, info)
-            return answer
+            found = known.get(pod.template)
+            if found is None:
+                found = known[pod.template] = self.attempts.profile.may_help(pod.template, info)
+            return found
 
-        self._opened[node["metadata"]["name"]] = self.ctx.kernel.cause
+        self._room_causes[node["metadata"]["name"]] = self.ctx.kernel.cause
         self.queue.move(event, self.ctx.now_us(), may_help)
         self._wake()
 
-    # --- pods -----------------------------------------------------------------------------------------------
+    # --- pods -------------------------------------------------------------------------------------
 
     def _pod_added(self, pod: Obj) -> None:
         if assigned(pod):
@@ -258,7 +277,7 @@ class Scheduler:
 
     def _pod_updated(self, old: Obj, new: Obj) -> None:
         if old["metadata"].get("uid") != new["metadata"].get("uid"):
-            self._pod_deleted(old)  # its deletion was missed
+            self._pod_deleted(old)  # the watch did not show its deletion
             self._pod_added(new)
         elif assigned(new):
             self._set_assigned(new)
@@ -272,9 +291,9 @@ class Scheduler:
         self._leave_queue(key)
         known = self.cluster.pods.get(key)
         if known is not None:
-            self._opened[known.node_name] = self.ctx.kernel.cause
+            self._room_causes[known.node_name] = self.ctx.kernel.cause
             self.cluster.remove_pod(key)
-            self.queue.move("AssignedPodDelete", self.ctx.now_us())
+            self.queue.move(ClusterEvent.POD_DELETE, self.ctx.now_us())
             self._wake()
 
     def _set_assigned(self, pod: Obj) -> None:
@@ -282,17 +301,24 @@ class Scheduler:
         key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         known = cluster.pods.get(key)
         fresh = known is None or key in cluster.assumed
-        if known is not None and not fresh and known.asks_as(pod) and known.dying == is_dying(pod):
+        if (
+            known is not None
+            and not fresh
+            and known.has_same_demands(pod)
+            and known.terminating == is_terminating(pod)
+        ):
             info = known
         else:
             info = cluster.templates.info(pod, known)
             cluster.set_pod(info)
         info.held = self._pods.item(key) or pod
+        cluster.note_update(info)
         if fresh:
             self._leave_queue(key)
-        event = "AssignedPodAdd" if fresh else "AssignedPodUpdate"
-        # What is answered is mostly seen a little later, and the try is over by then: here the watch may be the first.
-        late = key == self._going
+        event = ClusterEvent.POD_ADD if fresh else ClusterEvent.POD_UPDATE
+        # The watch may show the victim's last change before the reply to its delete ends the
+        # attempt.
+        late = key == self._deleting
         if self.queue.assigned_pod(info, event, cluster.namespaces, self.ctx.now_us(), late=late):
             self._wake()
 
@@ -300,17 +326,21 @@ class Scheduler:
         cluster, queue = self.cluster, self.queue
         key = f"{new['metadata']['namespace']}/{new['metadata']['name']}"
         queued = queue.pods.get(key)
-        kept = queued is not None and _owners(queued.pod.obj) == _owners(new)  # by which its kind is spread
+        kept = queued is not None and _owners(queued.pod.obj) == _owners(
+            new
+        )  # the owner decides the spreading
         info = cluster.templates.info(new, queued.pod if queued is not None and kept else None)
         if queued is None or (queued.place == "flight" and key not in cluster.assumed):
-            # Quirk: one that is being tried is in none of the queue's places, and is taken for a new one.
+            # Quirk: a pod in flight is in no place of the queue, and so counts as a new one.
             queue.add(info, self.ctx.now_us())
             queue.pods[key].cause = self.ctx.kernel.cause
             cluster.nominate(info, info.nominated)
         elif key in cluster.assumed:
-            queued.pod = info  # about to be bound, it waits for no room, though its status may come to say so
+            # It is about to be bound, so that a nomination in its status no longer counts.
+            queued.pod = info
         else:
-            # A nomination made here may not have come back with the status yet: keep it until there is one.
+            # The informer may not show a nomination made here yet: keep it until the status has
+            # one.
             held = "" if queued.pod.nominated else cluster.nominations.get(key, "")
             queue.update(info, old is None or _changed(old, new), self.ctx.now_us())
             cluster.nominate(info, info.nominated or held)
@@ -318,16 +348,16 @@ class Scheduler:
 
     def _leave_queue(self, key: str) -> None:
         self.queue.delete(key)
-        self.cluster.forget_nomination(key)  # also of one that had left before, since it is being deleted
+        self.cluster.forget_nomination(key)  # also that of a pod that left the queue before
 
-    # --- a cycle ----------------------------------------------------------------------------------------------
+    # --- a cycle ----------------------------------------------------------------------------------
 
     def _cycle(self, _: Any) -> None:
         self._due = False
         queued = self.queue.pop() if self._leading else None
         if queued is None:
             return
-        if queued.pod.dying:
+        if queued.pod.terminating:
             self.queue.delete(queued.pod.key)
             text = f"skip schedule deleting pod: {queued.pod.key}"
             self._events.event(queued.pod.obj, "Warning", ("FailedScheduling", "Scheduling"), text)
@@ -337,7 +367,7 @@ class Scheduler:
             self._try(queued)
 
     def _over(self) -> None:
-        """The cycle under way has ended."""
+        """End the cycle under way."""
         self._busy = False
         self._wake()
 
@@ -346,23 +376,23 @@ class Scheduler:
 
     def _try(self, queued: QueuedPod) -> None:
         pod, cycle = queued.pod, self.queue.cycle
-        answer = self.attempts.place(pod, self._budgets, self._draw)
+        result = self.attempts.place(pod, self._budgets, self._draw)
         kernel = self.ctx.kernel
         kernel.cause = queued.cause
-        if isinstance(answer, Placed):
-            if queued.unplaced:  # it fits now because of what happened to that node since it did not
+        if isinstance(result, Placed):
+            if queued.unplaced:  # a change of that node after the last attempt made room
                 queued.unplaced = False
-                queued.cause = kernel.cause = max(queued.cause, self._opened.get(answer.node, 0))
-            kernel.cause = self.ctx.record(self._kind, (pod.key, answer.node, ""))
-            self._bind(queued, answer.node, cycle)
+                queued.cause = kernel.cause = max(queued.cause, self._room_causes.get(result.node, 0))
+            kernel.cause = self.ctx.record(self._kind, (pod.key, result.node, ""))
+            self._bind(queued, result.node, cycle)
             self._over()
             return
-        kernel.cause = queued.cause = self.ctx.record(self._kind, (pod.key, "", answer.message))
+        kernel.cause = queued.cause = self.ctx.record(self._kind, (pod.key, "", result.message))
         queued.unplaced = True
-        if answer.candidate is None:
-            self._fail(queued, answer, cycle, self._over)
+        if result.candidate is None:
+            self._fail(queued, result, cycle, self._over)
         else:
-            self._make_room(queued, answer, list(answer.candidate.victims), cycle)
+            self._make_room(queued, result, list(result.candidate.victims), cycle)
 
     def _budgets(self) -> list[Budget]:
         budgets = []
@@ -391,11 +421,12 @@ class Scheduler:
                 self._events.event(pod.obj, "Normal", ("Scheduled", "Binding"), text)
                 return
             if pod.key in self.cluster.assumed and self.cluster.pods[pod.key] is taken:
-                self.cluster.remove_pod(pod.key)  # not what a pod made anew under its name has taken since
-                # As if the pod had been deleted from its node: others may use the room.
-                self.queue.move("AssignedPodDelete", self.ctx.now_us())
+                # A new pod of the same name would be another object.
+                self.cluster.remove_pod(pod.key)
+                # Equivalent to a delete of the pod: other pods may use the room.
+                self.queue.move(ClusterEvent.POD_DELETE, self.ctx.now_us())
             text = f'binding rejected: running Bind plugin "DefaultBinder": {reply.message}'
-            # Quirk: by which plugins it was refused earlier is forgotten (QueuedPodInfo.DeepCopy).
+            # Quirk: the plugins that refused it earlier are forgotten (QueuedPodInfo.DeepCopy).
             self._fail(queued, Failed(text, ERROR, ()), cycle, self._wake)
 
         request = self._client.request(
@@ -404,16 +435,18 @@ class Scheduler:
         self._client.call(request, bound)
 
     def _make_room(self, queued: QueuedPod, failed: Failed, victims: list[PodInfo], cycle: int) -> None:
-        """Delete the victims one after the other; then the try is over, or when one of them could not be."""
+        """Delete the victims one after the other; the attempt ends after the last one or the first
+        failure.
+        """
         assert failed.candidate is not None
         node, preemptor = failed.candidate.node, queued.pod.obj
-        self._going = victims[0].key if len(victims) == 1 else ""
+        self._deleting = victims[0].key if len(victims) == 1 else ""
         if not victims:
             lower = self._lower_nominated(queued.pod, node)
             self._yield_to(lower, partial(self._fail, queued, failed, cycle, self._over))
             return
         victim, *others = victims
-        chosen = victim.obj  # as it was then
+        chosen = victim.obj  # its state at the choice
 
         def deleted(reply: Reply) -> None:
             if reply.ok:
@@ -421,44 +454,48 @@ class Scheduler:
                 self._events.event(chosen, "Normal", ("Preempted", "Preempting"), text, preemptor)
                 self._make_room(queued, failed, others, cycle)
             else:
-                self._going = ""
+                self._deleting = ""
                 self._fail(queued, failed._replace(nominate=None), cycle, self._over)
 
         meta = chosen["metadata"]
         request = self._client.request("delete", "pods", meta["namespace"], meta["name"])
-        told = None
-        if self._tells_why:
+        patch = None
+        if self._sets_disruption_condition:
             wanted = disrupted(chosen, Disruption.PREEMPTION, format_time(self.ctx.wall_us()))
-            told = status_patch(chosen, wanted)
-        if told is None:
+            patch = status_patch(chosen, wanted)
+        if patch is None:
             self._client.call(request, deleted)
         else:
             self._client.call(
-                status_request(self._client, chosen, told),
+                status_request(self._client, chosen, patch),
                 lambda reply: self._client.call(request, deleted) if reply.ok else deleted(reply),
             )
 
     def _lower_nominated(self, pod: PodInfo, node: str) -> list[Obj]:
-        """Pods of lower priority that wait for room on that node and say so in their status."""
+        """Return the pods of lower priority with that node as nominatedNodeName in their status."""
         waiting = self.cluster.nominated.get(node, {}).values()
         return [w.obj for w in waiting if w.template.priority < pod.template.priority and w.nominated]
 
     def _yield_to(self, lower: list[Obj], then: Callable[[], None]) -> None:
-        """Let these, one after the other, wait for room no longer: they do until their status is seen to say so."""
+        """Clear the nominations in the statuses of these pods, one after the other, then call
+        `then`.
+        """
         if not lower:
             then()
             return
         self._patch_status(lower[0], {"nominatedNodeName": None}, partial(self._yield_to, lower[1:], then))
 
-    # --- failure ------------------------------------------------------------------------------------------------
+    # --- failure ----------------------------------------------------------------------------------
 
     def _fail(self, queued: QueuedPod, failed: Failed, cycle: int, then: Callable[[], None]) -> None:
-        """Queue the pod again if it still waits, and tell why it has no node, even if it is gone; `then` go on."""
+        """Queue the pod again if it still waits, report the failure even if it is gone, and call
+        `then`.
+        """
         pod = queued.pod
         latest, known = self._pods.get(pod.key), self.queue.pods.get(pod.key)
         if latest is None or not waits(latest, self._name):
             self._leave_queue(pod.key)
-        elif known is not None and known.pod.uid == pod.uid:  # none that was made anew under its name
+        elif known is not None and known.pod.uid == pod.uid:  # not a new pod of the same name
             self.queue.put_back(queued, failed.plugins, cycle, self.ctx.now_us())
             nominate = known.pod.nominated if failed.nominate is None else failed.nominate
             self.cluster.nominate(known.pod, nominate)
@@ -480,7 +517,9 @@ class Scheduler:
         request, pauses_us, then = patch
 
         def answered(reply: Reply) -> None:
-            """What fails otherwise is given up: the next try of the pod writes again."""
+            """Send it again if no server accepted it; the pod's next attempt repeats other failed
+            patches.
+            """
             if reply.lost == REFUSED and pauses_us:
                 self.ctx.call_later_us(pauses_us[0], self._send_patch, (request, pauses_us[1:], then))
             else:
@@ -494,7 +533,7 @@ def _owners(pod: Obj) -> Any:
 
 
 def _changed(old: Obj, new: Obj) -> bool:
-    """Whether the pod differs in more than its status, finalizers and bookkeeping (isPodUpdated)."""
+    """Return True if more differs than status, finalizers and bookkeeping (isPodUpdated)."""
     if old["spec"] is not new["spec"] and old["spec"] != new["spec"]:
         return True
     was, now = old["metadata"], new["metadata"]

@@ -1,8 +1,9 @@
-"""One try to place one pod: find the nodes, choose one, or say why not and whom to preempt.
+"""One attempt to place a pod: find the feasible nodes, choose one, or report why not and preempt.
 
-Holds: the place in the node list where the next search starts; one `ClassState` per class of equal pods
-among those tried lately, where pods are equal that have one shape and the same of those labels that some selector
-asks for.  Nothing is sent and nothing waits here.
+Holds: the place in the node list where the next search starts; one `ClassState` for each class of
+equal pods among those tried most recently. Pods are equal if they have the same shape, the same
+values of all labels that a selector reads, and equal keys of the added plugins. Nothing is sent and
+nothing waits here.
 
 Mirrors  kubernetes v1.25 pkg/scheduler/schedule_one.go: schedulePod, numFeasibleNodesToFind,
          evaluateNominatedNode, and the decisions of handleSchedulingFailure.
@@ -10,13 +11,15 @@ Mirrors  kubernetes v1.25 pkg/scheduler/schedule_one.go: schedulePod, numFeasibl
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import is_not
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from actors.scheduler.cluster import Cluster
 from actors.scheduler.messages import NO_NODES, fit_error
-from actors.scheduler.plugins.node_filters import AFFINITY_CONFLICT, Status
+from actors.scheduler.plugins.base import SchedulerPlugin, Status
+from actors.scheduler.plugins.node_affinity import AFFINITY_CONFLICT
+from actors.scheduler.plugins.registry import Profile
 from actors.scheduler.pods import PodInfo, Template
 from actors.scheduler.preempt import Budget, Candidate, fits, preempt, waiting_for
 from actors.scheduler.search.classes import ClassState
@@ -24,23 +27,29 @@ from actors.scheduler.search.signature import NOT_ASKED, Signature
 
 FEASIBLE_MIN = 100  # minFeasibleNodesToFind
 PERCENT_MIN = 5  # minFeasibleNodesPercentageToFind
-STATES_MAX = 512  # classes kept up to date; the one used longest ago goes first
+STATES_MAX = 512  # classes kept up to date; the least recently used one is removed first
 
 UNSCHEDULABLE, ERROR = "Unschedulable", "SchedulerError"
 Draw = Callable[[int], int]
-ClassKey = tuple[object, tuple[tuple[str, str], ...]]
-# What a class was told of a node, and what that hangs on: what the node has, what is on it, and who waits for it.
+ClassKey = tuple[Any, ...]
+# The status of a node for a class, and what it depends on: the node's facts, its pods, the pods
+# nominated to it.
 Beside = tuple[tuple[ClassState, object, object, list[PodInfo]] | None, Status | None]
 
 
 class Placed(NamedTuple):
+    """The pod fits on this node."""
+
     node: str
 
 
 class Failed(NamedTuple):
-    """nominate: the node on which to wait for room, "" to wait for none any more, None to leave it as it is.
+    """The pod has no node.
 
-    plugins: those that refused nodes; None: it was not for plugins that it failed
+    plugins: names of the plugins that refused nodes; None if the failure has another reason
+    candidate: the node and the pods to preempt there
+    nominate: the node on which the pod waits for room, "" for none, None to leave the nomination
+        unchanged
     """
 
     message: str
@@ -51,7 +60,7 @@ class Failed(NamedTuple):
 
 
 def nodes_wanted(count: int, percentage: int) -> int:
-    """How many feasible nodes are enough."""
+    """Return how many feasible nodes are enough (numFeasibleNodesToFind)."""
     if count < FEASIBLE_MIN or percentage >= 100:
         return count
     share = percentage or max(50 - count // 125, PERCENT_MIN)
@@ -59,28 +68,37 @@ def nodes_wanted(count: int, percentage: int) -> int:
 
 
 class Attempts:
-    """Tries pods one after the other on a cluster."""
+    """Tries pods one after the other on a cluster.
 
-    def __init__(self, cluster: Cluster, percentage: int) -> None:
+    percentage: share of the nodes that must be found feasible, 0 for upstream's adaptive share
+    added: plugins of library users
+    """
+
+    def __init__(self, cluster: Cluster, percentage: int, added: Sequence[SchedulerPlugin] = ()) -> None:
         self.cluster = cluster
+        self.profile = Profile(cluster, added)
         self.start = 0
         self._percentage = percentage
         self._states: dict[ClassKey, ClassState] = {}
         self._refusals: dict[ClassState, tuple[int, Failed]] = {}
         self._beside: dict[str, Beside] = {}
-        self._keys: dict[Template, ClassKey] = {}  # of the labels asked for at `_asked_version`
-        self._asked_version = -1
+        self._keys: dict[Template, ClassKey] = {}  # for the selectors at `_selected_version`
+        self._selected_version = -1
 
-    def state(self, template: Template) -> ClassState:
-        """The class's state, up to date."""
-        key = self._key(template)
+    def state(self, pod: PodInfo) -> ClassState:
+        """Return the state of the pod's class, up to date."""
+        template = pod.template
+        key = shared = self._key(template)
+        added = self.profile.added
+        if added:
+            key = (*shared, *[plugin.pod_key(pod) for plugin in added])
         state = self._states.pop(key, None)
-        if state is not None and self._key(state.template) != key:
-            # It is of a pod with labels that nobody asked for then, and somebody does now.
+        if state is not None and self._key(state.template) != shared:
+            # The class was made when no selector read a label that one reads now.
             self._refusals.pop(state, None)
             state = None
         if state is None:
-            state = ClassState(self.cluster, template)
+            state = ClassState(self.profile, pod)
             if len(self._states) >= STATES_MAX:
                 oldest = next(iter(self._states))
                 self._refusals.pop(self._states.pop(oldest), None)
@@ -91,20 +109,23 @@ class Attempts:
 
     def _key(self, template: Template) -> ClassKey:
         cluster = self.cluster
-        if self._asked_version != cluster.asked_version:
-            self._asked_version = cluster.asked_version
+        if self._selected_version != cluster.selected_version:
+            self._selected_version = cluster.selected_version
             self._keys.clear()
         key = self._keys.get(template)
         if key is None:
             if len(self._keys) >= STATES_MAX:
                 self._keys.clear()
-            asked, own = cluster.asked, template.own_keys
-            told = [pair for pair in template.labels.items() if pair[0] in asked or pair[0] in own]
-            key = self._keys[template] = (template.shape, tuple(told))
+            selected, own = cluster.selected_labels, template.own_keys
+            labels = [pair for pair in template.labels.items() if pair[0] in selected or pair[0] in own]
+            key = self._keys[template] = (template.shape, tuple(labels))
         return key
 
     def place(self, pod: PodInfo, budgets: Callable[[], list[Budget]], draw: Draw) -> Placed | Failed:
-        """Try the pod.  budgets: asked for only when preemption is considered."""
+        """Try the pod.
+
+        budgets: returns the PodDisruptionBudgets; called only if preemption is considered
+        """
         cluster = self.cluster
         everyone = cluster.list_nodes()
         if not everyone:
@@ -112,7 +133,7 @@ class Attempts:
         for name in pod.template.node_names or ():
             if name not in cluster.position:
                 return Failed(f'nodeinfo not found for node name "{name}"', ERROR)
-        state = self.state(pod.template)
+        state = self.state(pod)
         excluded = self._kept_for_others(state, pod)
         if pod.template.node_names == ():
             failures = {node.name: AFFINITY_CONFLICT for node in everyone}
@@ -124,7 +145,7 @@ class Attempts:
         refusal = self._refusals.get(state)
         if alone and refusal is not None and refusal[0] == state.version:
             self.start %= count  # all nodes would be looked at
-            return refusal[1]  # an equal pod was refused, and nothing has changed since
+            return refusal[1]  # an equal pod was refused, and nothing has changed after that
         if self._passes(state, pod.nominated, excluded):
             return Placed(pod.nominated)
         found = state.choose(self.start, nodes_wanted(count, self._percentage), draw, excluded)
@@ -135,7 +156,7 @@ class Attempts:
         failures = state.failures(self._beside_others(state, pod))
         waited = cluster.nodes.get(pod.nominated)
         if waited is not None and waited.obj is not None and waited.name not in failures:
-            # The node that its status names is asked first, also where the pod's affinity leaves it out.
+            # The node in the pod's status is tried first, even if the pod's affinity leaves it out.
             status = fits(state, pod, waited)
             if status is not None:
                 failures[waited.name] = status
@@ -145,7 +166,7 @@ class Attempts:
         return failed
 
     def _kept_for_others(self, state: ClassState, pod: PodInfo) -> dict[int, Status]:
-        """Nodes that would do, were it not for pods that wait for room there."""
+        """Return the nodes that are feasible only without the pods that are nominated to them."""
         excluded: dict[int, Status] = {}
         for name in self.cluster.nominated:
             position = state.position.get(name)
@@ -158,8 +179,10 @@ class Attempts:
         return excluded
 
     def _beside_others(self, state: ClassState, pod: PodInfo) -> dict[int, Status]:
-        """Why nodes do not do when the pods that wait for room there have taken it: this is what is told of them."""
-        told: dict[int, Status] = {}
+        """Return the statuses of nodes with the pods that are nominated to them; the message
+        reports these.
+        """
+        statuses: dict[int, Status] = {}
         for name in self.cluster.nominated:
             position = state.position.get(name)
             row = NOT_ASKED if position is None else state.rows[position]
@@ -167,17 +190,17 @@ class Attempts:
             if position is None or row is NOT_ASKED or not waiting:
                 continue
             if not isinstance(row, Signature) and row.unresolvable:
-                continue  # whatever is on the node
+                continue  # the pods on the node do not matter
             node = state.nodes[position]
             now = (state, node.facts, node.rooms, waiting)
             known, status = self._beside.get(name, (None, None))
             if known is None or known[3] != waiting or any(map(is_not, known[:3], now)):
                 status = fits(state, pod, node)
                 if not state.wide and not any(other.template.anti_affinity for other in waiting):
-                    self._beside[name] = (now, status)  # it hangs on nothing else
+                    self._beside[name] = (now, status)  # it depends on nothing else
             if status is not None:
-                told[position] = status
-        return told
+                statuses[position] = status
+        return statuses
 
     @staticmethod
     def _passes(state: ClassState, name: str, excluded: dict[int, Status]) -> bool:

@@ -1,13 +1,15 @@
-"""What the scheduler knows of nodes and the pods on them, with a log of what changed.
+"""The scheduler's view of nodes and the pods on them, with a log of changes.
 
-Nodes and pods come from informers; pods the scheduler has just placed are *assumed* until an informer shows
-them.  Every change that can alter a filter's or score's answer for a node is noted in `log`, so that classes
-of equal pods (`classes`) look again at those nodes only.
+Nodes and pods come from informers; pods that the scheduler has just placed are *assumed* until an
+informer shows them. Every change that can alter the result of a filter or score for a node is noted
+in `log`, so that classes of equal pods (`actors.scheduler.search`) evaluate only those nodes again.
 
-Holds: `order` interleaves the zones, first seen first; sums on a node equal those over its pods; a node's
-heartbeat, or a pod's status, changes nothing here; `layout` rises when positions or labels change.
+Holds: `order` interleaves the zones, first seen first; sums on a node equal those over its pods; a
+node's heartbeat changes nothing here, and a pod's status only if `whole_objects` is set; `layout`
+rises when positions or labels change.
 
-Mirrors  kubernetes v1.25 pkg/scheduler/internal/cache/{cache,node_tree}.go, framework/types.go: NodeInfo.
+Mirrors  kubernetes v1.25 pkg/scheduler/internal/cache/{cache,node_tree}.go, framework/types.go:
+         NodeInfo.
 Differs  there is no snapshot: cycles do not overlap, so the live state is read.
 """
 
@@ -20,7 +22,7 @@ from actors.scheduler.images import Counted, Images
 from actors.scheduler.match import Requirements, from_label_selector, from_labels, holds
 from actors.scheduler.pods import (
     Amounts,
-    Asks,
+    Demand,
     Group,
     PodInfo,
     PodTerm,
@@ -36,12 +38,18 @@ from sim.ident import Names
 from sim.units import quantity_value
 
 Taint = tuple[str, str, str]  # key, value, effect
-LOG_MAX = 8_192  # changes kept, at least half as many; a class that lags further looks at every node
+# Changes kept, at least half as many; a class that is further behind evaluates every node.
+LOG_MAX = 8_192
 ANTI, SCORE = 0, 1
 
 
 class NodeInfo:
-    """A node and what is on it.  `obj` is None while only pods are known of it."""
+    """A node and the pods on it.
+
+    obj: the Node object, or None while only pods of the node are known
+    facts: a token that is replaced when the node's own properties change
+    rooms: results that depend on the node's properties and pods, by demand of a pod
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -52,16 +60,17 @@ class NodeInfo:
         self.allocatable = Amounts()
         self.pods_max = 0
         self.images: dict[str, Counted] = {}
-        self.facts = object()  # replaced when anything above changes
+        self.facts = object()
         self.requested = Amounts()
         self.scoring = Amounts()
         self.pods: dict[str, PodInfo] = {}
         self.ports: dict[Port, int] = {}
         self.groups: dict[Group, int] = {}
         self.priorities: dict[int, int] = {}
-        self.rooms: dict[Asks, Any] = {}  # what classes have found that depends on the facts and the pods
+        self.rooms: dict[Demand, Any] = {}
 
     def add(self, pod: PodInfo, sign: int = 1) -> None:
+        """Add the pod to the node (sign 1) or remove it (sign -1)."""
         template = pod.template
         self.rooms = {}
         if sign > 0:
@@ -76,7 +85,7 @@ class NodeInfo:
         _count(self.priorities, template.priority, sign)
 
     def copy(self) -> NodeInfo:
-        """A copy to try additions and removals on."""
+        """Return a copy to which pods can be added, or from which they can be removed."""
         made = NodeInfo.__new__(NodeInfo)
         made.__dict__.update(self.__dict__)
         made.requested, made.scoring = self.requested.copy(), self.scoring.copy()
@@ -94,7 +103,7 @@ def _count(counts: dict[Any, int], key: Any, by: int) -> None:
 
 
 def _move(groups: dict[str, dict[str, None]], name: str, was: str | None, now: str | None) -> None:
-    """Take the name out of one group and put it at the end of another (None: of no group)."""
+    """Move the name from one group to the end of another; None stands for no group."""
     if was is not None:
         del groups[was][name]
         if not groups[was]:
@@ -104,7 +113,7 @@ def _move(groups: dict[str, dict[str, None]], name: str, was: str | None, now: s
 
 
 class Entry:
-    """One (anti-)affinity term that existing pods bear: the sum of its weight by topology value."""
+    """One (anti-)affinity term of existing pods: the sum of its weight by topology value."""
 
     __slots__ = ("kind", "term", "values", "weight")
 
@@ -116,10 +125,20 @@ class Entry:
 
 
 class Cluster:
-    """All nodes, the pods on them, and indexes over both."""
+    """All nodes, the pods on them, and indexes over both.
 
-    def __init__(self, names: Names, gates: Collection[str] = ()) -> None:
+    gates: the feature gates of pod fields that are on
+    whole_objects: True if a plugin may read any part of the objects, so that every change is noted
+    order: the nodes, one of each zone in turn
+    assumed: keys of pods that were placed and that the informer does not show yet
+    nominated: pods that wait for room, by node; `nominations` holds the node by pod
+    selected_labels: number of selectors by label key; other labels do not distinguish pods of one
+        shape
+    """
+
+    def __init__(self, names: Names, gates: Collection[str] = (), *, whole_objects: bool = False) -> None:
         self.names = names
+        self.whole_objects = whole_objects
         self.templates = Templates(gates)
         self.nodes: dict[str, NodeInfo] = {}
         self.order: list[NodeInfo] = []
@@ -138,16 +157,15 @@ class Cluster:
         self.services: dict[str, dict[str, Requirements]] = {}
         self.owners: dict[tuple[str, str, str], Requirements | None] = {}
         self.owners_version = 0
-        # Labels that selectors here ask for: no others tell two pods of one shape apart.
-        self.asked: dict[str, int] = {}
-        self.asked_version = 0
+        self.selected_labels: dict[str, int] = {}
+        self.selected_version = 0
         self._zones: dict[str, dict[str, None]] = {}
         self._zone_of: dict[str, str] = {}
         self._hosts: dict[str, dict[str, None]] = {}
         self.images = Images()
         self._listed = True
 
-    # --- nodes ----------------------------------------------------------------------------------------------
+    # --- nodes ------------------------------------------------------------------------------------
 
     def set_node(self, obj: Obj) -> None:
         """Add or update a node."""
@@ -156,24 +174,24 @@ class Cluster:
         if node is None:
             node = self.nodes[name] = NodeInfo(name)
         old = node.obj
-        if old is not None and self._same(old, obj):
+        if old is not None and not self.whole_objects and self._is_same(old, obj):
             node.obj = obj
-            self.hear_of(name)
+            self.observe(name)
             return
         labels = obj["metadata"].get("labels") or {}
         if old is None or labels != node.labels:
             for pod in node.pods.values():
-                self._bear(pod, node, -1)
+                self._count_terms(pod, node, -1)
             self._place(node, labels)
             node.obj = obj
             for pod in node.pods.values():
-                self._bear(pod, node, 1)
+                self._count_terms(pod, node, 1)
         self._read(node, obj)
         self.touch(name)
 
     @staticmethod
-    def _same(old: Obj, new: Obj) -> bool:
-        """Whether nothing that plugins look at has changed."""
+    def _is_same(old: Obj, new: Obj) -> bool:
+        """Return True if no field that the default plugins read has changed."""
         was, now = old.get("status") or {}, new.get("status") or {}
         return (
             old["metadata"].get("labels") == new["metadata"].get("labels")
@@ -198,8 +216,8 @@ class Cluster:
         }
         node.images = self.images.hold(node.name, sizes, node.images)
 
-    def hear_of(self, name: str) -> None:
-        """The node is heard of, and nothing else about it is new."""
+    def observe(self, name: str) -> None:
+        """Note that the node was reported without other changes: its images are counted again."""
         node = self.nodes[name]
         images = self.images.count_again(name, node.images)
         if images is not node.images:
@@ -207,11 +225,12 @@ class Cluster:
             self.touch(name)
 
     def delete_node(self, name: str) -> None:
+        """Remove a node; the pods on it stay until they are removed."""
         node = self.nodes.get(name)
         if node is None or node.obj is None:
             return
         for pod in node.pods.values():
-            self._bear(pod, node, -1)
+            self._count_terms(pod, node, -1)
         self._place(node, {}, there=False)
         self.images.drop(name, node.images)
         node.images = {}
@@ -220,7 +239,9 @@ class Cluster:
             del self.nodes[name]
 
     def _place(self, node: NodeInfo, labels: Mapping[str, str], there: bool = True) -> None:
-        """Put the node where these labels say, or nowhere; in a zone that it is in already it stays where it is."""
+        """Move the node to the zone and host of these labels, or out of all; within a zone it keeps
+        its place.
+        """
         was, now = self._zone_of.pop(node.name, None), zone_key(labels, self.names) if there else None
         if was != now:
             _move(self._zones, node.name, was, now)
@@ -233,7 +254,7 @@ class Cluster:
         self.layout += 1
 
     def list_nodes(self) -> list[NodeInfo]:
-        """All nodes, one of each zone in turn."""
+        """Return all nodes, one of each zone in turn."""
         if not self._listed:
             columns = [list(zone) for zone in self._zones.values()]
             deepest = max((len(column) for column in columns), default=0)
@@ -244,14 +265,15 @@ class Cluster:
             self._listed = True
         return self.order
 
-    # --- pods -----------------------------------------------------------------------------------------------
+    # --- pods -------------------------------------------------------------------------------------
 
     def set_pod(self, pod: PodInfo) -> None:
-        """Add or update a pod that has a node (an assumed one becomes known)."""
+        """Add or update a pod that has a node; an assumed pod is then no longer only assumed."""
         self.assumed.pop(pod.key, None)
         self._set(pod)
 
     def assume(self, pod: PodInfo) -> None:
+        """Add a pod to the node that was chosen for it."""
         self.assumed[pod.key] = None
         self._set(pod)
 
@@ -261,16 +283,25 @@ class Cluster:
         if old is not None:
             if old.node_name == pod.node_name and old.group is pod.group and old.template is pod.template:
                 self.nodes[pod.node_name].pods[pod.key] = pod
+                self.note_update(pod)
                 return
             self._take(old)
         node = self.nodes.get(pod.node_name)
         if node is None:
             node = self.nodes[pod.node_name] = NodeInfo(pod.node_name)
         node.add(pod)
-        self._bear(pod, node, 1)
+        self._count_terms(pod, node, 1)
         self.touch(node.name, pod.group)
 
+    def note_update(self, pod: PodInfo) -> None:
+        """Note that the object of a pod with a node changed in parts that the default plugins do
+        not read.
+        """
+        if self.whole_objects:
+            self.touch(pod.node_name)
+
     def remove_pod(self, key: str) -> None:
+        """Remove a pod, if it is there."""
         pod = self.pods.pop(key, None)
         self.assumed.pop(key, None)
         if pod is not None:
@@ -279,22 +310,22 @@ class Cluster:
     def _take(self, pod: PodInfo) -> None:
         node = self.nodes[pod.node_name]
         node.add(pod, -1)
-        self._bear(pod, node, -1)
+        self._count_terms(pod, node, -1)
         self.touch(node.name, pod.group)
         if node.obj is None and not node.pods:
             del self.nodes[node.name]
 
-    def _bear(self, pod: PodInfo, node: NodeInfo, sign: int) -> None:
-        """Count the terms that the pod bears at its node's topology values."""
+    def _count_terms(self, pod: PodInfo, node: NodeInfo, sign: int) -> None:
+        """Count the pod's terms at its node's topology values."""
         template = pod.template
         for term in template.anti_affinity:
-            self._bear_term(ANTI, term, 1, node, sign)
+            self._count_term(ANTI, term, 1, node, sign)
         for term in template.affinity:  # hardPodAffinityWeight 1
-            self._bear_term(SCORE, term, 1, node, sign)
+            self._count_term(SCORE, term, 1, node, sign)
         for weight, term in template.preferred_pods:
-            self._bear_term(SCORE, term, weight, node, sign)
+            self._count_term(SCORE, term, weight, node, sign)
 
-    def _bear_term(self, kind: int, term: PodTerm, weight: int, node: NodeInfo, sign: int) -> None:
+    def _count_term(self, kind: int, term: PodTerm, weight: int, node: NodeInfo, sign: int) -> None:
         value = node.labels.get(term.topology_key)
         if value is None:
             return
@@ -303,20 +334,20 @@ class Cluster:
         if entry is None:
             entry = self.entries[key] = Entry(kind, term, weight)
             self.entries_version += 1
-            self._ask(term.selector, 1)
+            self._select(term.selector, 1)
         _count(entry.values, value, sign * weight)
         if not entry.values:
             del self.entries[key]
             self.entries_version += 1
-            self._ask(term.selector, -1)
+            self._select(term.selector, -1)
 
-    def _ask(self, selector: Requirements | None, sign: int) -> None:
+    def _select(self, selector: Requirements | None, sign: int) -> None:
         for label, _, _ in selector or ():
-            _count(self.asked, label, sign)
-            self.asked_version += 1
+            _count(self.selected_labels, label, sign)
+            self.selected_version += 1
 
     def concerning(self, template: Template) -> list[Entry]:
-        """The terms of existing pods that speak of such pods."""
+        """Return the terms of existing pods that match such pods."""
         return [
             entry
             for entry in self.entries.values()
@@ -324,9 +355,9 @@ class Cluster:
         ]
 
     def touch(self, name: str, group: Group | None = None) -> None:
-        """Note that answers for this node, and for others of its hostname, may have changed.
+        """Note that results for this node, and for others with its hostname, may have changed.
 
-        group: of the pod that came or went (None: something else has changed)
+        group: the group of the pod that was added or removed; None if something else has changed
         """
         log = self.log
         log.append((name, group))
@@ -336,39 +367,41 @@ class Cluster:
             if sharing is not None and len(sharing) > 1:
                 log.extend([(other, None) for other in sharing])
         if len(log) > LOG_MAX:
-            # The older half: who keeps up with what comes need not look at every node anew.
+            # Only the older half, so that classes that follow closely need not evaluate every node.
             gone = len(log) // 2
             self.log_base += gone
             del log[:gone]
 
     @property
     def log_end(self) -> int:
+        """The position after the last change."""
         return self.log_base + len(self.log)
 
-    # --- nominations ----------------------------------------------------------------------------------------
+    # --- nominations ------------------------------------------------------------------------------
 
     def nominate(self, pod: PodInfo, node_name: str) -> None:
-        """Note that the pod waits for room on this node ("": no longer on any)."""
+        """Note that the pod waits for room on this node; "" if it waits on none."""
         self.forget_nomination(pod.key)
         if node_name:
             self.nominations[pod.key] = node_name
             self.nominated.setdefault(node_name, {})[pod.key] = pod
             for term in pod.template.anti_affinity:
-                self._ask(term.selector, 1)
+                self._select(term.selector, 1)
 
     def forget_nomination(self, key: str) -> None:
-        """The pod, if it is known at all, waits for room on no node."""
+        """Note that the pod waits for room on no node."""
         before = self.nominations.pop(key, None)
         if before is not None:
             held = self.nominated[before]
             for term in held.pop(key).template.anti_affinity:
-                self._ask(term.selector, -1)
+                self._select(term.selector, -1)
             if not held:
                 del self.nominated[before]
 
-    # --- what else matters ----------------------------------------------------------------------------------
+    # --- namespaces, services and owners ----------------------------------------------------------
 
     def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
+        """Set the labels of a namespace; None if it was deleted."""
         if labels is None:
             self.namespaces.pop(name, None)
         elif self.namespaces.get(name) != labels:
@@ -376,36 +409,39 @@ class Cluster:
             self.namespaces_version += 1
 
     def set_service(self, namespace: str, name: str, obj: Obj | None) -> None:
+        """Set a service; pods are spread by its selector. None if it was deleted."""
         selector = from_labels((obj or {}).get("spec", {}).get("selector") or {})
         held = self.services.setdefault(namespace, {})
         if held.get(name, ()) != selector:
-            self._ask(held.get(name), -1)
-            self._ask(selector, 1)
+            self._select(held.get(name), -1)
+            self._select(selector, 1)
             held[name] = selector
             self.owners_version += 1
             if not selector:
                 del held[name]
 
     def set_owner(self, kind: str, obj: Obj, deleted: bool = False) -> None:
-        """A ReplicaSet, StatefulSet or ReplicationController: its selector spreads its pods."""
+        """Set a ReplicaSet, StatefulSet or ReplicationController; its selector spreads its pods."""
         meta, selector = obj["metadata"], obj["spec"].get("selector")
         key = (kind, meta["namespace"], meta["name"])
         if deleted:
-            self._ask(self.owners.pop(key, None), -1)
+            self._select(self.owners.pop(key, None), -1)
             self.owners_version += 1
             return
         plain = kind == "ReplicationController"
         made = from_labels(selector or {}) if plain else from_label_selector(selector)
         if self.owners.get(key, ()) != made:
-            self._ask(self.owners.get(key), -1)
-            self._ask(made, 1)
+            self._select(self.owners.get(key), -1)
+            self._select(made, 1)
             self.owners[key] = made
             self.owners_version += 1
 
     def default_selector(
         self, namespace: str, labels: Mapping[str, str], owner: tuple[str, str]
     ) -> Requirements:
-        """Of the services that select the pod and of its controller; empty: spread by nothing."""
+        """Return the selectors of the pod's services and of its controller, joined; empty if there
+        are none.
+        """
         found: list[Any] = []
         services: Iterable[Requirements] = self.services.get(namespace, {}).values()
         for selector in services:

@@ -1,12 +1,15 @@
-"""Turns what the scheduler tells about pods into events of the newer kind, repeats into a series.
+"""Turns the scheduler's messages about pods into events of the newer kind, and repeats into a
+series.
 
-Holds: an event like one that is remembered (same pod at the same revision, same other pod, reason and action) makes
-no new object: its first repeat writes a series into it, further ones are only counted.  Each 6 minutes those are
-forgotten that are older than that, so each is known for 6 to 12.  What finds no server is sent again; a repeat of an
-event that is not there (it never reached a server, or was deleted) makes it, with its series.
+Holds: an event equal to a remembered one (same pod at the same revision, same other pod, reason and
+action) makes no new object: the first repeat writes a series into it, and further ones are only
+counted. Every 6 minutes the events older than that are forgotten, so each is remembered for 6 to 12
+minutes. A request that reaches no server is sent again; the repeat of an event that does not exist
+(it never reached a server, or was deleted) creates it with its series.
 
 Mirrors  client-go v1.25 tools/events/{event_broadcaster,event_recorder}.go.
-Differs  they are written as core/v1, the form in which both groups' events are stored; a series' count is written once, not again every 30 minutes and at its end.
+Differs  the events are written as core/v1, the form in which events of both groups are stored; the
+         count of a series is written once, not again every 30 minutes and at its end.
 """
 
 from __future__ import annotations
@@ -26,13 +29,14 @@ from sim.units import MINUTE, format_micro_time
 
 FINISH_US = 6 * MINUTE  # finishTime
 JITTER_US = RETRY_US // 4  # at most, on top of it
-WAITING_MAX = 1_000  # maxQueuedEvents; what comes beyond is dropped and counted
+WAITING_MAX = 1_000  # maxQueuedEvents; further events are dropped and counted
 _NO_SOURCE: Obj = {}
-SERIES_MAX = 4_096  # events remembered; the oldest is forgotten first, its repeat then makes a new object
+# Remembered events; beyond it the oldest is forgotten, and its repeat is a new object.
+SERIES_MAX = 4_096
 
 
 class Telling:
-    """One new event on its way, by a server's short way if it has one."""
+    """One new event that is being sent, by a server's fast path if it has one."""
 
     __slots__ = ("_body", "_client", "_on_reply", "_shape", "calls", "tries")
 
@@ -45,9 +49,9 @@ class Telling:
         self._shape: tuple[str | int, ...] = ()
 
     def send(self, body: Obj, on_reply: Callable[[Telling, Reply], None]) -> None:
-        """`on_reply`: called unless nothing but that it was written is to be said (see `FoldedCalls.over`)."""
+        """Send an event; `on_reply` is not called for a plain success (see `FoldedCalls.over`)."""
         self._body, self._on_reply, self.tries = body, on_reply, 0
-        # Those with an instant are looked at: by these words, and by how long the message is.
+        # The request shape: these words, and the length of the message.
         self._shape = (
             body["type"], body["reason"], body["action"], body["reportingComponent"], body["reportingInstance"],
             len(body["message"]),
@@ -55,6 +59,7 @@ class Telling:
         self.send_again(None)
 
     def send_again(self, _: Any) -> None:
+        """Send the event, for the first time or again."""
         self.tries += 1
         body, told = self._body, partial(self._on_reply, self)
         short = body["message"] and "related" not in body and all(body["involvedObject"].values())
@@ -70,7 +75,10 @@ class Telling:
 
 
 class EventSeries:
-    """The recorder of one scheduler.  _under_way: new events; _patches: how many series"""
+    """The event recorder of one scheduler.
+
+    dropped: number of events that were not sent because too many were under way
+    """
 
     def __init__(self, ctx: Context, client: Client, component: str) -> None:
         self._ctx = ctx
@@ -79,7 +87,7 @@ class EventSeries:
         self._began_us = ctx.wall_us()
         self._component = component
         self._instance = f"{component}-{ctx.name}"
-        # When an event was said first and last, its name, its text, how often.
+        # For each event: the times of its first and last occurrence, its name, its text, its count.
         self._recent: dict[tuple[str, ...], tuple[int, int, str, str, int]] = {}
         self._made = 0
         self._under_way: dict[Telling, None] = {}
@@ -90,14 +98,20 @@ class EventSeries:
     def event(
         self, pod: Obj, kind: str, what: tuple[str, str], text: str, related: Obj | None = None
     ) -> None:
-        """kind: Normal or Warning; what: reason and action."""
+        """Record an event.
+
+        kind: Normal or Warning
+        what: reason and action
+        """
         now_us = self._ctx.wall_us()
         meta = pod["metadata"]
         key: tuple[str, ...] = (kind, *what, meta["namespace"], meta["name"], meta.get("resourceVersion", ""))
         if related is not None:
             key += tuple(_reference(related).values())
         first_us, last_us, name, said, count = self._recent.pop(key, (0, 0, "", "", 0))
-        looked_us = now_us - (now_us - self._began_us) % FINISH_US  # when it was last seen to what is old
+        looked_us = (
+            now_us - (now_us - self._began_us) % FINISH_US
+        )  # the last time at which old events were forgotten
         if name and last_us >= looked_us - FINISH_US:
             self._recent[key] = (first_us, now_us, name, said, count + 1)
             if count == 1:
@@ -114,7 +128,7 @@ class EventSeries:
     def _body(
         self, pod: Obj, kind: str, what: tuple[str, str], said: tuple[str, int, str], related: Obj | None
     ) -> Obj:
-        """The new event.  said: its name, when, and what."""
+        """Return the object of a new event; `said` is its name, time and text."""
         name, at_us, text = said
         body: Obj = {
             "apiVersion": "v1",
@@ -137,7 +151,7 @@ class EventSeries:
         return body
 
     def _full(self) -> bool:
-        """Whether no more can be sent now: then what comes is dropped."""
+        """Return True if no more events can be sent now; the caller then drops the event."""
         for telling in [telling for telling in self._under_way if telling.calls.over()]:
             self._end(telling)
         full = len(self._under_way) + self._patches >= WAITING_MAX
@@ -151,7 +165,7 @@ class EventSeries:
             telling.send(body, self._written)
 
     def _written(self, telling: Telling, reply: Reply) -> None:
-        """An event that a server refused is given up."""
+        """Send the event again if the reply was lost; do not repeat one that a server refused."""
         if reply.lost and telling.tries < TRIES_MAX:
             self._ctx.call_later_us(self._pause_us(), telling.send_again)
         else:
@@ -165,7 +179,7 @@ class EventSeries:
         self._idle.append(telling)
 
     def _patch(self, body: Obj) -> None:
-        """Write the series of an event into it."""
+        """Write the series of an event into its object."""
         if not self._full():
             self._patches += 1
             self._send_series((body, 1))

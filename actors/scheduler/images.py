@@ -1,50 +1,54 @@
-"""Which nodes hold which images, and how many did when each node was last heard of.
+"""Which nodes hold which images, and how many nodes did when each node last reported.
 
-A node's score for an image falls with the nodes that lack it (`filters.image_score`).  How many hold it is counted anew
-for a node when the node is heard of, by a heartbeat too, and not before: for some minutes the first that pulled an image
-is taken for the only one that holds it.
+A node's score for an image falls with the number of nodes that lack it (`plugins.image_locality`).
+That number is counted again for a node when the node reports, by a heartbeat too, and not earlier:
+for some minutes the first node that pulled an image counts as the only one that holds it.
 
-Holds: `settled` says whether a heartbeat of any node could still change what is written at it.
+Holds: `settled` is False if a heartbeat of a node could still change the numbers recorded for it.
 
-Mirrors  kubernetes v1.25 pkg/scheduler/internal/cache/cache.go: addNodeImageStates, removeNodeImageStates.
-Differs  an image is as large as the node itself says; upstream's is as large as the first node said.
+Mirrors  kubernetes v1.25 pkg/scheduler/internal/cache/cache.go: addNodeImageStates,
+         removeNodeImageStates.
+Differs  an image is as large as the node itself says; upstream's is as large as the first node
+         said.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-Counted = tuple[int, int]  # size in bytes, nodes that held it when this was written
+Counted = tuple[int, int]  # size in bytes, number of nodes that held it at the last report
 
 
 class Images:
-    """All images of all nodes.  What a node's own mapping says is handed out, and changed by none but this."""
+    """All images of all nodes. Only this class changes the mappings that it returns."""
 
     def __init__(self) -> None:
         self._holders: dict[str, dict[str, None]] = {}
-        # Counts the changes of what any node holds, and the nodes that were counted after the last of them.
+        # The number of changes of the held images, and the nodes that were counted after the last
+        # change.
         self._change = 0
         self._counted_at: dict[str, int] = {}
         self._up_to_date = 0
 
     @property
     def settled(self) -> bool:
+        """True if a heartbeat cannot change any number."""
         return self._up_to_date == len(self._counted_at)
 
     def hold(self, node: str, sizes: Mapping[str, int], before: Mapping[str, Counted]) -> dict[str, Counted]:
-        """The node holds these now."""
+        """Note that the node holds these images now."""
         if sizes.keys() != before.keys():
-            self._let_go(node, before)
+            self._remove(node, before)
             for name in sizes:
                 self._holders.setdefault(name, {})[node] = None
         return self._count(node, sizes)
 
     def drop(self, node: str, before: Mapping[str, Counted]) -> None:
-        """The node is gone."""
+        """Note that the node is gone."""
         if before:
-            self._let_go(node, before)
+            self._remove(node, before)
 
-    def _let_go(self, node: str, before: Mapping[str, Counted]) -> None:
+    def _remove(self, node: str, before: Mapping[str, Counted]) -> None:
         for name in before:
             holders = self._holders[name]
             del holders[node]
@@ -55,7 +59,9 @@ class Images:
         self._up_to_date = 0
 
     def count_again(self, node: str, before: dict[str, Counted]) -> dict[str, Counted]:
-        """What the node has when it is heard of, `before` itself where nothing is new."""
+        """Return the node's images at a report without changes; `before` itself if no number
+        changed.
+        """
         if self._counted_at.get(node, self._change) == self._change:
             return before
         found = self._count(node, {name: size for name, (size, _) in before.items()})

@@ -1,4 +1,4 @@
-"""Turns why nodes do not do into upstream's sentences.
+"""Turns the statuses of nodes into upstream's sentences.
 
 Mirrors  kubernetes v1.25 pkg/scheduler/framework/types.go: FitError.Error.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.scheduler.plugins.node_filters import Status
+from actors.scheduler.plugins.base import Status
 
 NO_NODES = "no nodes available to schedule pods"
 NOTE_MAX = 1024  # an event's note
@@ -15,7 +15,7 @@ PREEMPTION = "preemption: "
 
 
 def fit_error(nodes_count: int, statuses: Iterable[Status], preemption: str = "") -> str:
-    """`0/N nodes are available: 2 reason, 1 other.`, and what preemption says."""
+    """Return `0/N nodes are available: 2 reason, 1 other.` and the message of preemption."""
     counts: dict[str, int] = {}
     for status in statuses:
         for reason in status.reasons:
@@ -28,5 +28,5 @@ def fit_error(nodes_count: int, statuses: Iterable[Status], preemption: str = ""
 
 
 def note(text: str) -> str:
-    """The text as an event takes it."""
+    """Return the text at the length that an event accepts."""
     return text if len(text) <= NOTE_MAX else text[: NOTE_MAX - 4] + " ..."

@@ -1,16 +1,17 @@
-"""Turns a pod object into what scheduling needs, shared by all pods that ask for the same.
+"""Turns a pod object into what scheduling needs, shared by all pods with the same demands.
 
-A `Template` is everything about a pod that filters and scores look at, parsed once per class of equal pods;
-a `PodInfo` is one pod of it.  The class is found by the bytes of the parts that count, so that names, mounts
-and environments (which differ per pod) do not split a class.
+A `Template` is everything about a pod that the default plugins read, parsed once per class of equal
+pods; a `PodInfo` is one pod of it. The class is found by the bytes of these parts, so that names,
+mounts and environments (which differ per pod) do not split a class.
 
-A `shape` is all of a template but its labels: those differ from pod to pod of a StatefulSet, though hardly any
-selector asks for them.
+A `shape` is all of a template except its labels: these differ from pod to pod of a StatefulSet,
+although hardly any selector reads them.
 
-Holds: two pods share a Template if and only if no plugin can tell them apart; a Template never changes.
+Holds: two pods share a Template if and only if no default plugin can distinguish them; a Template
+never changes.
 
-Mirrors  kubernetes v1.25 pkg/scheduler/framework/types.go: PodInfo, calculateResource, AffinityTerm;
-         pkg/scheduler/util/pod_resources.go: non-zero defaults.
+Mirrors  kubernetes v1.25 pkg/scheduler/framework/types.go: PodInfo, calculateResource,
+         AffinityTerm; pkg/scheduler/util/pod_resources.go: non-zero defaults.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ from sim.api.types import Obj
 from sim.options.gates import MATCH_LABEL_KEYS, MIN_DOMAINS, NODE_INCLUSION
 from sim.units import quantity_milli, quantity_value
 
-# Counted for scoring where a container asks for nothing (pkg/scheduler/util/pod_resources.go).
+# Counted for scoring if a container requests nothing (pkg/scheduler/util/pod_resources.go).
 DEFAULT_MILLI_CPU = 100
 DEFAULT_MEMORY = 200 << 20
-# Parts of a spec that count as they are.
+# Parts of a spec that belong to a class without changes.
 _PLAIN_PARTS = (
     "overhead",
     "nodeSelector",
@@ -50,14 +51,15 @@ _PLAIN_PARTS = (
     "priority",
     "preemptionPolicy",
 )
-# The owners whose selectors spread their pods (plugins/helper/spread.go: DefaultSelector): their resources, and how pods
-# name them.
+# The owners with selectors that spread their pods (plugins/helper/spread.go: DefaultSelector):
+# their resources, and their names in owner references.
 OWNERS = {
     ("apps", "v1", "replicasets"): ("apps/v1", "ReplicaSet"),
     ("apps", "v1", "statefulsets"): ("apps/v1", "StatefulSet"),
     ("", "v1", "replicationcontrollers"): ("v1", "ReplicationController"),
 }
-TEMPLATES_MAX = 20_000  # parsed classes kept; beyond it the cache starts anew, which costs time only
+# Parsed classes; beyond it the cache starts again empty, which costs only time.
+TEMPLATES_MAX = 20_000
 
 Port = tuple[str, str, int]
 Toleration = tuple[str, str, str, str]  # key, operator, value, effect
@@ -66,14 +68,17 @@ _NO_LABELS: Mapping[str, str] = {}
 
 
 class Group:
-    """The pods that no selector can tell apart: namespace, labels, and whether they are being deleted."""
+    """Pods that no selector can distinguish.
 
-    __slots__ = ("dying", "labels", "namespace")
+    terminating: True if the pods are being deleted
+    """
 
-    def __init__(self, namespace: str, labels: Mapping[str, str], dying: bool) -> None:
+    __slots__ = ("labels", "namespace", "terminating")
+
+    def __init__(self, namespace: str, labels: Mapping[str, str], terminating: bool) -> None:
         self.namespace = namespace
         self.labels = labels
-        self.dying = dying
+        self.terminating = terminating
 
 
 class PodTerm(NamedTuple):
@@ -85,6 +90,7 @@ class PodTerm(NamedTuple):
     namespace_selector: Requirements | None
 
     def matches(self, namespace: str, labels: Mapping[str, str], of_namespaces: NamespaceLabels) -> bool:
+        """Return True if the term selects a pod of this namespace with these labels."""
         if namespace not in self.namespaces and not (
             self.namespace_selector is not None
             and holds(self.namespace_selector, of_namespaces.get(namespace, _NO_LABELS))
@@ -96,7 +102,8 @@ class PodTerm(NamedTuple):
 class Spread(NamedTuple):
     """A topology spread constraint.
 
-    any_node: also nodes that the pod's affinity leaves out are domains; tolerated: only nodes are whose taints the pod tolerates
+    any_node: True if nodes that the pod's affinity leaves out are domains too
+    tolerated: True if only nodes with taints that the pod tolerates are domains
     """
 
     topology_key: str
@@ -111,9 +118,10 @@ NO_SCALARS: Mapping[str, int] = {}
 
 
 class Amounts:
-    """Requested or available amounts.  cpu in milli, the others in whole units.
+    """Requested or available amounts; CPU in thousandths of a core, the others in whole units.
 
-    scalars: changed by another mapping in its place, so that copies share it; mostly there are none
+    scalars: other resources, mostly none; a change replaces the mapping, so that copies can share
+        it
     """
 
     __slots__ = ("cpu", "ephemeral", "memory", "scalars")
@@ -128,12 +136,15 @@ class Amounts:
 
     @property
     def nothing(self) -> bool:
+        """True if all amounts are 0."""
         return not (self.cpu or self.memory or self.ephemeral or self.scalars)
 
     def copy(self) -> Amounts:
+        """Return a copy that can be changed."""
         return Amounts(self.cpu, self.memory, self.ephemeral, self.scalars)
 
     def add(self, other: Amounts, sign: int = 1) -> None:
+        """Add the other amounts (sign 1) or subtract them (sign -1)."""
         self.cpu += sign * other.cpu
         self.memory += sign * other.memory
         self.ephemeral += sign * other.ephemeral
@@ -141,6 +152,7 @@ class Amounts:
             self.scalars = {**self.scalars, name: self.scalars.get(name, 0) + sign * amount}
 
     def at_least(self, other: Amounts) -> None:
+        """Raise each amount to the other one if that is greater."""
         self.cpu = max(self.cpu, other.cpu)
         self.memory = max(self.memory, other.memory)
         self.ephemeral = max(self.ephemeral, other.ephemeral)
@@ -149,7 +161,9 @@ class Amounts:
 
 
 def amounts(resources: Mapping[str, Any]) -> Amounts:
-    """A resource list.  Counts other than cpu, memory, ephemeral-storage and pods are scalars."""
+    """Parse a resource list; resources other than cpu, memory, ephemeral-storage and pods are
+    scalars.
+    """
     result = Amounts()
     for name, text in resources.items():
         if name == "cpu":
@@ -163,10 +177,10 @@ def amounts(resources: Mapping[str, Any]) -> Amounts:
     return result
 
 
-class Asks:
-    """What a pod wants of a node's room, by identity: `Templates` has one object for all that want the same.
+class Demand:
+    """The room that a pod demands on a node; `Templates` keeps one object for each demand.
 
-    scores: of nodes, by their load (see `filters.known_score`)
+    scores: remembered scores of nodes by load (see `search.room.room_score`)
     """
 
     __slots__ = ("key", "scores")
@@ -183,10 +197,11 @@ class Asks:
 
 
 class Template:
-    """What the plugins see of a pod.  See the fields' upstream names in the pod's spec.
+    """The parts of a pod that the default plugins read, under the names in the pod's spec.
 
-    shape: the same object for all templates that differ in their labels only
-    own_keys: the labels that the pod's own terms and constraints ask for
+    shape: one object for all templates that differ only in their labels
+    own_keys: the labels that the pod's own terms and constraints read
+    unscored_cpu: CPU overhead that does not count for scores, in thousandths of a core
     """
 
     def __init__(self, pod: Obj, gates: Collection[str] = ()) -> None:
@@ -202,7 +217,7 @@ class Template:
             for t in spec.get("tolerations") or ()
         )
         self._requests(spec)
-        self.asks = Asks(self.ports, self.request, self.scoring, self.unscored_cpu)
+        self.demand = Demand(self.ports, self.request, self.scoring, self.unscored_cpu)
         self._affinities(spec.get("affinity") or {}, spec.get("nodeSelector") or {})
         constraints = spec.get("topologySpreadConstraints") or ()
         self.own_spread = bool(constraints)
@@ -211,19 +226,19 @@ class Template:
             for action in ("DoNotSchedule", "ScheduleAnyway")
         )
         self.hard, self.soft = hard, soft
-        asking = (
+        selectors = (
             *(spread.selector for spread in (*self.hard, *self.soft)),
             *(term.selector for term in (*self.affinity, *self.anti_affinity)),
             *(term.selector for _, term in self.preferred_pods),
         )
-        self.own_keys = frozenset(need[0] for selector in asking for need in selector or ())
+        self.own_keys = frozenset(need[0] for selector in selectors for need in selector or ())
 
     def _label(self, labels: Mapping[str, str]) -> None:
         self.labels = labels
         self.groups = (Group(self.namespace, labels, False), Group(self.namespace, labels, True))
 
     def labelled(self, labels: Mapping[str, str]) -> Template:
-        """The template of the same shape with these labels."""
+        """Return the template of the same shape with these labels."""
         made = Template.__new__(Template)
         made.__dict__.update(self.__dict__)
         made._label(labels)
@@ -233,17 +248,17 @@ class Template:
         containers = spec.get("containers") or ()
         self.request, self.scoring = Amounts(), Amounts()
         for container in containers:
-            asked = amounts((container.get("resources") or {}).get("requests") or {})
-            self.request.add(asked)
-            self.scoring.add(_for_scoring(container, asked))
+            requested = amounts((container.get("resources") or {}).get("requests") or {})
+            self.request.add(requested)
+            self.scoring.add(_for_scoring(container, requested))
         for container in spec.get("initContainers") or ():
-            asked = amounts((container.get("resources") or {}).get("requests") or {})
-            self.request.at_least(asked)
-            self.scoring.at_least(_for_scoring(container, asked))
+            requested = amounts((container.get("resources") or {}).get("requests") or {})
+            self.request.at_least(requested)
+            self.scoring.at_least(_for_scoring(container, requested))
         overhead = amounts(spec.get("overhead") or {})
         self.request.add(overhead)
         self.scoring.add(overhead)
-        # Quirk: of the overhead of a pod that has no node yet, scores take each whole core for a thousandth.
+        # Quirk: for a pod without a node, scores count each whole core of overhead as a thousandth.
         self.unscored_cpu = overhead.cpu - -(-overhead.cpu // 1000)
         self.ports: tuple[Port, ...] = tuple(
             (port.get("hostIP") or "0.0.0.0", port.get("protocol") or "TCP", port["hostPort"])
@@ -261,7 +276,8 @@ class Template:
             None if required is None else tuple(map(node_term, required["nodeSelectorTerms"]))
         )
         self.node_names = named_nodes(self.required)
-        # An empty preference is for no node: for all alike it would only make what others are for count less.
+        # An empty preference matches no node; if it matched all, the other preferences would count
+        # less.
         self.preferred: tuple[tuple[int, NodeTerm], ...] = tuple(
             (item["weight"], term)
             for item in node.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
@@ -292,11 +308,11 @@ class Template:
         )
 
 
-def _for_scoring(container: Mapping[str, Any], asked: Amounts) -> Amounts:
+def _for_scoring(container: Mapping[str, Any], requested: Amounts) -> Amounts:
     requests = (container.get("resources") or {}).get("requests") or {}
     return Amounts(
-        asked.cpu if "cpu" in requests else DEFAULT_MILLI_CPU,
-        asked.memory if "memory" in requests else DEFAULT_MEMORY,
+        requested.cpu if "cpu" in requests else DEFAULT_MILLI_CPU,
+        requested.memory if "memory" in requests else DEFAULT_MEMORY,
     )
 
 
@@ -316,15 +332,15 @@ def _spread(constraint: Mapping[str, Any], labels: Mapping[str, str], gates: Col
     )
 
 
-def _looked_at(pod: Obj) -> list[str | None]:
-    """The labels that the pod's own spread constraints take their values from."""
+def _match_label_values(pod: Obj) -> list[str | None]:
+    """Return the label values that the pod's own spread constraints read (matchLabelKeys)."""
     labels = pod["metadata"].get("labels") or {}
     constraints = pod["spec"].get("topologySpreadConstraints") or ()
     return [labels.get(key) for each in constraints for key in each.get("matchLabelKeys") or ()]
 
 
 def _controller(pod: Obj) -> tuple[str, str]:
-    """(kind, name) of the controlling owner if its selector spreads its pods, or two empty strings."""
+    """Return (kind, name) of the controller if its selector spreads its pods, or two empty strings."""
     owner = controller_of(pod)
     if owner is None or (owner["apiVersion"], owner["kind"]) not in OWNERS.values():
         return "", ""
@@ -332,18 +348,22 @@ def _controller(pod: Obj) -> tuple[str, str]:
 
 
 def image_name(image: str) -> str:
-    """The image with its tag spelled out (ImageLocality: normalizedImageName)."""
+    """Return the image name with an explicit tag (ImageLocality: normalizedImageName)."""
     return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
 
 
-def is_dying(pod: Obj) -> bool:
+def is_terminating(pod: Obj) -> bool:
+    """Return True if the pod is being deleted."""
     return "deletionTimestamp" in pod["metadata"]
 
 
 class PodInfo:
-    """One pod as the scheduler knows it; `held` is its latest state, or the item that holds it."""
+    """One pod in the scheduler's view.
 
-    __slots__ = ("dying", "held", "key", "node_name", "template")
+    held: its latest object, or the store item of that object
+    """
+
+    __slots__ = ("held", "key", "node_name", "template", "terminating")
 
     def __init__(self, obj: Obj, template: Template, node_name: str = "") -> None:
         meta = obj["metadata"]
@@ -351,38 +371,42 @@ class PodInfo:
         self.template = template
         self.key: str = intern(f"{meta['namespace']}/{meta['name']}")  # the informer's own
         self.node_name: str = node_name or obj["spec"].get("nodeName") or ""
-        self.dying = is_dying(obj)
+        self.terminating = is_terminating(obj)
 
     @property
     def obj(self) -> Obj:
+        """The pod object."""
         held = self.held
         return held if isinstance(held, dict) else held.obj
 
-    def asks_as(self, pod: Obj) -> bool:
-        """Whether this later state of the pod asks for nothing else: its spec and labels are the same objects."""
+    def has_same_demands(self, pod: Obj) -> bool:
+        """Return True if the spec and labels of this later state of the pod are the same objects."""
         old = self.obj
         return old["spec"] is pod["spec"] and old["metadata"].get("labels") is pod["metadata"].get("labels")
 
     @property
     def group(self) -> Group:
-        return self.template.groups[self.dying]
+        """The pods that selectors cannot distinguish from this one."""
+        return self.template.groups[self.terminating]
 
     @property
     def uid(self) -> str:
+        """The pod's uid, "" if it has none."""
         return str(self.obj["metadata"].get("uid", ""))
 
     @property
     def nominated(self) -> str:
+        """The nominated node in the pod's status, "" if there is none."""
         return str((self.obj.get("status") or {}).get("nominatedNodeName") or "")
 
     @property
     def start_time(self) -> str:
-        """Start of the pod as comparable text; one that has not started counts as latest."""
+        """The start of the pod as comparable text; a pod that has not started counts as the latest."""
         return str((self.obj.get("status") or {}).get("startTime") or "~")
 
 
 def binding(pod: PodInfo, node: str) -> Obj:
-    """What sends a pod to a node."""
+    """Return the Binding that assigns the pod to the node."""
     meta = pod.obj["metadata"]
     return {
         "apiVersion": "v1",
@@ -393,22 +417,26 @@ def binding(pod: PodInfo, node: str) -> Obj:
 
 
 class Templates:
-    """The classes of equal pods met so far.  gates: of fields, as far as they are on."""
+    """The classes of equal pods that have occurred.
+
+    gates: the feature gates of pod fields that are on
+    """
 
     def __init__(self, gates: Collection[str] = ()) -> None:
         self._gates = gates
         self._known: dict[tuple[bytes, bytes], Template] = {}
         self._shapes: dict[bytes, Template] = {}
-        self._asks: dict[tuple[Any, ...], Asks] = {}
+        self._demands: dict[tuple[Any, ...], Demand] = {}
         self._seen: IdentityMemo[Template] = IdentityMemo()
         self._encode = msgspec.json.Encoder().encode
 
     def info(self, pod: Obj, before: PodInfo | None = None) -> PodInfo:
-        """The pod's info; `before`, what was known of it, saves the look-up where nothing changed."""
-        same = before is not None and before.asks_as(pod)
+        """Return the pod's info; `before`, its earlier info, saves the look-up if nothing changed."""
+        same = before is not None and before.has_same_demands(pod)
         return PodInfo(pod, before.template if before is not None and same else self.template(pod))
 
     def template(self, pod: Obj) -> Template:
+        """Return the template of the pod's class."""
         meta, get = pod["metadata"], pod["spec"].get
         parts = (
             meta["namespace"],
@@ -421,7 +449,7 @@ class Templates:
         return self._seen.get(*parts) or self._seen.put(self._find(pod), *parts)
 
     def _find(self, pod: Obj) -> Template:
-        """By content: pods whose parts are not the same objects may ask for the same all the same."""
+        """Find the template by content, since equal parts need not be the same objects."""
         meta, get = pod["metadata"], pod["spec"].get
         labels = meta.get("labels") or {}
         shape = self._encode(
@@ -431,7 +459,7 @@ class Templates:
                 [(c.get("image"), c.get("resources"), c.get("ports")) for c in get("containers") or ()],
                 [c.get("resources") for c in get("initContainers") or ()],
                 [get(part) for part in _PLAIN_PARTS],
-                _looked_at(pod),
+                _match_label_values(pod),
             )
         )
         key = (shape, self._encode(labels))
@@ -440,12 +468,12 @@ class Templates:
             if len(self._known) >= TEMPLATES_MAX:
                 self._known.clear()
                 self._shapes.clear()
-                self._asks.clear()
+                self._demands.clear()
                 self._seen = IdentityMemo()
             like = self._shapes.get(shape)
             if like is None:
                 known = self._shapes[shape] = Template(pod, self._gates)
-                known.asks = self._asks.setdefault(known.asks.key, known.asks)
+                known.demand = self._demands.setdefault(known.demand.key, known.demand)
             else:
                 known = like.labelled(labels)
             self._known[key] = known

@@ -1,12 +1,13 @@
-"""Decides which pods of lower priority must go so that a pod fits.
+"""Decides which pods of lower priority must be deleted so that a pod fits.
 
-Holds: a victim has a lower priority than the pod; without the victims of the answer the pod passes all
-filters on that node, with any one of them it does not (as far as trying them in order of importance tells).
+Holds: a victim has a lower priority than the pod; without the victims of the result the pod passes
+all filters on that node, and with any one of them it does not (as far as trials in order of
+importance show).
 
 Mirrors  kubernetes v1.25 pkg/scheduler/framework/preemption/preemption.go and
          framework/plugins/defaultpreemption/default_preemption.go.
-Differs  nodes are tried one by one, and of candidates equal in every respect the first tried wins (upstream:
-         the order of a map).
+Differs  nodes are tried one by one, and of candidates equal in every respect the first tried wins
+         (upstream: the order of a map).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import NamedTuple
 from actors.scheduler.cluster import Cluster, NodeInfo
 from actors.scheduler.match import Requirements, holds
 from actors.scheduler.messages import PREEMPTION, fit_error
-from actors.scheduler.plugins.node_filters import Status
+from actors.scheduler.plugins.base import Status
 from actors.scheduler.pods import PodInfo
 from actors.scheduler.search.classes import ClassState
 
@@ -32,7 +33,11 @@ TERMINATING = f"{PREEMPTION}not eligible due to a terminating pod on the nominat
 
 
 class Budget(NamedTuple):
-    """A PodDisruptionBudget."""
+    """A PodDisruptionBudget.
+
+    allowed: number of pods that may still be disrupted
+    disrupted: names of pods with a disruption that is counted already
+    """
 
     namespace: str
     selector: Requirements | None
@@ -40,7 +45,9 @@ class Budget(NamedTuple):
     disrupted: frozenset[str]
 
     def covers(self, pod: PodInfo) -> bool:
-        # An empty selector covers nothing here, and none a pod without labels, as upstream.
+        """Return True if the deletion of the pod counts against the budget."""
+        # As upstream, an empty selector covers no pod here, and no selector covers a pod without
+        # labels.
         return (
             pod.template.namespace == self.namespace
             and bool(self.selector and pod.template.labels)
@@ -50,7 +57,11 @@ class Budget(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """victims: those that violate a budget first, and the more important first of either."""
+    """A node on which preemption makes room.
+
+    victims: those that violate a budget first, and the more important first in either part
+    violations: number of victims that violate a budget
+    """
 
     node: str
     victims: tuple[PodInfo, ...]
@@ -58,7 +69,11 @@ class Candidate(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of it.  keep: the pod's earlier nomination stays; message: for the FailedScheduling text."""
+    """The result of preemption.
+
+    message: part of the FailedScheduling text
+    keep: True if the pod's earlier nomination stays
+    """
 
     candidate: Candidate | None
     message: str
@@ -72,13 +87,16 @@ def preempt(
     budgets: list[Budget],
     draw: Callable[[int], int],
 ) -> Outcome:
-    """Find the node where making room hurts least.  `failures`: why each node does not do now."""
+    """Find the node on which the least important pods must be deleted.
+
+    failures: why each node is not feasible now
+    """
     cluster = state.cluster
     refusal = _not_eligible(cluster, pod, failures)
     if refusal:
         return Outcome(None, refusal, keep=True)
     statuses = {name: NO_HELP for name, status in failures.items() if status.unresolvable}
-    # Quirk: a node that the pod's affinity left out has no status, and is tried like those that might do.
+    # Quirk: a node that the pod's affinity left out has no status, and is tried like the others.
     hopeful = [node for node in cluster.list_nodes() if node.name not in statuses]
     candidates: list[Candidate] = []
     enough = min(max(len(hopeful) * CANDIDATES_PERCENT // 100, CANDIDATES_MIN), len(hopeful))
@@ -93,24 +111,24 @@ def preempt(
             break
     if not candidates:
         return Outcome(None, PREEMPTION + fit_error(len(statuses), statuses.values()))
-    return Outcome(min(candidates, key=_hurt), "")
+    return Outcome(min(candidates, key=_cost), "")
 
 
 def _not_eligible(cluster: Cluster, pod: PodInfo, failures: Mapping[str, Status]) -> str:
     if pod.template.never_preempts:
         return NEVER
     node = cluster.nodes.get(pod.nominated)
-    if node is None or node.obj is None:  # it is gone, though pods on it are still known
+    if node is None or node.obj is None:  # the node is gone; pods on it may still be known
         return ""
     if pod.nominated in failures and failures[pod.nominated].unresolvable:
         return ""
-    if any(p.dying and p.template.priority < pod.template.priority for p in node.pods.values()):
+    if any(p.terminating and p.template.priority < pod.template.priority for p in node.pods.values()):
         return TERMINATING
     return ""
 
 
 def importance(pod: PodInfo) -> tuple[int, str]:
-    """Most important first: higher priority, then longer running."""
+    """Sort key of pods: higher priority first, then earlier start."""
     return -pod.template.priority, pod.start_time
 
 
@@ -139,14 +157,15 @@ def _victims_on(state: ClassState, pod: PodInfo, node: NodeInfo, budgets: list[B
             gone[victim.key] = victim
             victims.append(victim)
             violations += victim in violating
-    # Where it does as it is, after all, upstream says so, and goes on to the next (DryRunPreemption).
+    # If the pod fits without a victim after all, upstream reports that and tries the next node
+    # (DryRunPreemption).
     if not victims:
         return Status("", (f'expected at least one victim pod on node "{node.name}"',))
     return Candidate(node.name, tuple(victims), violations)
 
 
 def fits(state: ClassState, pod: PodInfo, node: NodeInfo, gone: Iterable[PodInfo] = ()) -> Status | None:
-    """All filters on a node, also with the pods of no lower priority that wait for room on it."""
+    """Apply all filters to a node, also with the nominated pods of no lower priority on it."""
     changes = [(victim, -1) for victim in gone]
     waiting = waiting_for(state.cluster, pod, node.name)
     if waiting:
@@ -160,7 +179,7 @@ def fits(state: ClassState, pod: PodInfo, node: NodeInfo, gone: Iterable[PodInfo
 
 
 def waiting_for(cluster: Cluster, pod: PodInfo, node_name: str) -> list[PodInfo]:
-    """Other pods nominated to this node that are of no lower priority."""
+    """Return the other pods nominated to this node that have no lower priority."""
     return [
         other
         for key, other in cluster.nominated.get(node_name, {}).items()
@@ -192,13 +211,13 @@ class _Later(NamedTuple):
         return self.text > other.text
 
 
-def _hurt(candidate: Candidate) -> tuple[int, int, int, int, _Later]:
-    """What preempting there costs; the least is chosen."""
+def _cost(candidate: Candidate) -> tuple[int, int, int, int, _Later]:
+    """The sort key of candidates; the least is chosen."""
     victims = candidate.victims
     highest = max(victim.template.priority for victim in victims)
     return (
         candidate.violations,
-        # Quirk: of the first victim, which is of less than the highest priority where it violates a budget.
+        # Quirk: that of the first victim, which need not be the highest if it violates a budget.
         victims[0].template.priority,
         sum(victim.template.priority + PRIORITY_OFFSET for victim in victims),
         len(victims),

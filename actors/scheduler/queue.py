@@ -1,44 +1,39 @@
-"""Which pod is tried next, and when a pod that did not fit is tried again.
+"""Decides which pod is tried next, and when a pod that did not fit is tried again.
 
-Three places: active (by priority, then by the time of queueing), backoff (until its back-off is over) and
-unschedulable (until an event that may help, or `leftover_us`).  Time is an argument.
+A pod waits in one of three places: active (ordered by priority, then by the time of queueing),
+backoff (until its back-off ends) and unschedulable (until an event that may help, or for
+`leftover_us`). Time is an argument.
 
-Holds: a pod is in one place, or in flight after `pop` until it is added again or deleted; a pod whose try
-overlapped an event goes to backoff, since the event may have come too late for that try to see.
+Holds: a pod is in one place, or in flight after `pop` until it is added again or deleted; if an
+event occurs during the attempt of a pod, the pod goes to backoff, since the attempt may have missed
+it.
 
-Mirrors  kubernetes v1.25 pkg/scheduler/internal/queue/{scheduling_queue,events}.go, eventhandlers.go.
+Mirrors  kubernetes v1.25 pkg/scheduler/internal/queue/{scheduling_queue,events}.go,
+         eventhandlers.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from heapq import heapify, heappop, heappush
 
+from actors.scheduler.plugins.base import ClusterEvent
 from actors.scheduler.pods import NamespaceLabels, PodInfo
 from sim.units import SECOND
 
 FLUSH_BACKOFF_US = SECOND
 FLUSH_LEFTOVER_US = 30 * SECOND
-STALE_MAX = 64  # heap entries of pods that are gone, kept beside as many live ones before a clean-up
-
-# Events by upstream name; what each may help (EventsToRegister of each plugin).
-_NODE_PLUGINS = ("NodeResourcesFit", "NodePorts", "NodeName", "NodeAffinity", "TaintToleration")
-_WAKES: dict[str, tuple[str, ...]] = {
-    "NodeSpecUnschedulableChange": (*_NODE_PLUGINS, "NodeUnschedulable"),
-    "NodeAllocatableChange": _NODE_PLUGINS,
-    "NodeLabelChange": (*_NODE_PLUGINS, "InterPodAffinity", "PodTopologySpread"),
-    "NodeTaintChange": (*_NODE_PLUGINS, "NodeUnschedulable"),
-    "NodeConditionChange": _NODE_PLUGINS,
-    "AssignedPodAdd": ("InterPodAffinity", "PodTopologySpread"),
-    "AssignedPodUpdate": ("InterPodAffinity", "PodTopologySpread"),
-    "AssignedPodDelete": ("NodeResourcesFit", "NodePorts", "InterPodAffinity", "PodTopologySpread"),
-}
-WAKES_ALL = ("NodeAdd", "UnschedulableTimeout")
+STALE_MAX = 64  # a heap is cleaned up at as many outdated entries as live ones, and so many more
 
 
 class QueuedPod:
-    """A pod waiting to be scheduled.  `cause`: the trace record to which its next try goes back; `unplaced`: its last try found
-    no node."""
+    """A pod that waits for a node.
+
+    cause: the trace record that leads to its next attempt
+    unplaced: True if its last attempt found no node
+    place: "active", "backoff", "unschedulable" or "flight"
+    ticket: number of the heap entry that is valid
+    """
 
     __slots__ = ("attempts", "cause", "failed_plugins", "place", "pod", "since_us", "ticket", "unplaced")
 
@@ -49,17 +44,31 @@ class QueuedPod:
         self.cause = 0
         self.unplaced = False
         self.failed_plugins: frozenset[str] = frozenset()
-        self.place = ""  # "active", "backoff", "unschedulable", "flight"
-        self.ticket = 0  # the heap entry that counts
+        self.place = ""
+        self.ticket = 0
 
 
 class SchedulingQueue:
-    """All pods that wait for a node."""
+    """All pods that wait for a node.
 
-    def __init__(self, initial_backoff_us: int, max_backoff_us: int, leftover_us: int) -> None:
+    events: the events that wake a pod, by name of the plugin that refused it
+    leftover_us: time in the unschedulable place after which a pod is tried again without an event
+    """
+
+    def __init__(
+        self,
+        events: Mapping[str, ClusterEvent],
+        initial_backoff_us: int,
+        max_backoff_us: int,
+        leftover_us: int,
+    ) -> None:
+        self._helped = {
+            event: frozenset(name for name, wanted in events.items() if event in wanted)
+            for event in ClusterEvent
+        }
         self.pods: dict[str, QueuedPod] = {}
         self.unschedulable: dict[str, QueuedPod] = {}
-        self._sociable: dict[str, QueuedPod] = {}  # those of them that want to be near others
+        self._with_affinity: dict[str, QueuedPod] = {}  # those of them with required pod affinity
         self.cycle = 0
         self._initial_us = initial_backoff_us
         self._max_us = max_backoff_us
@@ -71,17 +80,17 @@ class SchedulingQueue:
         self._moved_at_cycle = -1
 
     def __len__(self) -> int:
-        """How many pods can be tried now."""
+        """Return the number of pods that can be tried now."""
         return self._active_count
 
-    # --- places -----------------------------------------------------------------------------------------------
+    # --- places -----------------------------------------------------------------------------------
 
     def _leave(self, queued: QueuedPod) -> None:
         if queued.place == "active":
             self._active_count -= 1
         elif queued.place == "unschedulable":
             del self.unschedulable[queued.pod.key]
-            self._sociable.pop(queued.pod.key, None)
+            self._with_affinity.pop(queued.pod.key, None)
         queued.ticket = 0
 
     def _enter(self, queued: QueuedPod, place: str) -> None:
@@ -90,7 +99,7 @@ class SchedulingQueue:
         if place == "unschedulable":
             self.unschedulable[queued.pod.key] = queued
             if queued.pod.template.affinity:
-                self._sociable[queued.pod.key] = queued
+                self._with_affinity[queued.pod.key] = queued
             return
         self._tickets += 1
         queued.ticket = self._tickets
@@ -111,6 +120,9 @@ class SchedulingQueue:
         return queued is not None and queued.ticket == ticket
 
     def backoff_until_us(self, queued: QueuedPod) -> int:
+        """Return when the pod's back-off ends: the time doubles with each attempt, up to the
+        maximum.
+        """
         duration_us = self._initial_us
         for _ in range(1, queued.attempts):
             if duration_us > self._max_us - duration_us:
@@ -119,10 +131,10 @@ class SchedulingQueue:
             duration_us += duration_us
         return queued.since_us + duration_us
 
-    # --- pods -------------------------------------------------------------------------------------------------
+    # --- pods -------------------------------------------------------------------------------------
 
     def add(self, pod: PodInfo, now_us: int) -> None:
-        """A pod without a node was created, or changed while it was being tried."""
+        """Add a pod without a node that was created, or that changed during its attempt."""
         known = self.pods.get(pod.key)
         if known is not None and known.place != "flight":
             self.update(pod, True, now_us)
@@ -131,7 +143,10 @@ class SchedulingQueue:
         self._enter(queued, "active")
 
     def update(self, pod: PodInfo, changed: bool, now_us: int) -> None:
-        """A pod without a node was updated.  changed: in more than its status."""
+        """Apply an update of a pod without a node.
+
+        changed: True if more than its status is different
+        """
         queued = self.pods.get(pod.key)
         if queued is None:
             self.add(pod, now_us)
@@ -145,12 +160,13 @@ class SchedulingQueue:
             self._enter(queued, "active")
 
     def delete(self, key: str) -> None:
+        """Remove a pod."""
         queued = self.pods.pop(key, None)
         if queued is not None:
             self._leave(queued)
 
     def pop(self) -> QueuedPod | None:
-        """The next pod to try, now in flight."""
+        """Return the next pod to try, which is in flight from now on."""
         while self._active:
             _, _, ticket, key = heappop(self._active)
             if self._counts(key, ticket):
@@ -163,43 +179,59 @@ class SchedulingQueue:
         return None
 
     def put_back(self, queued: QueuedPod, plugins: Iterable[str] | None, cycle: int, now_us: int) -> None:
-        """A try of the cycle `cycle` failed, for these plugins (None: for what is said of none of them)."""
+        """Queue a pod again after its attempt failed.
+
+        plugins: names of those that refused nodes; None if the failure has another reason
+        cycle: the value of `cycle` during the attempt
+        """
         if self.pods.get(queued.pod.key) is not queued:
-            return  # deleted meanwhile, or added again
+            return  # the pod was deleted during the attempt, or added again
         queued.since_us = now_us
-        if plugins is not None:  # else those of the last time go on to say which events may help
+        if plugins is not None:
+            # Otherwise the plugins of the attempt before still decide which events help.
             queued.failed_plugins = frozenset(plugins)
         self._enter(queued, "backoff" if self._moved_at_cycle >= cycle else "unschedulable")
 
-    # --- time and events ----------------------------------------------------------------------------------------
+    # --- time and events --------------------------------------------------------------------------
 
     def flush_backoff(self, now_us: int) -> None:
+        """Move the pods with an ended back-off to the active place."""
         while self._backoff and self._backoff[0][0] <= now_us:
             _, ticket, key = heappop(self._backoff)
             if self._counts(key, ticket):
                 self._enter(self.pods[key], "active")
 
     def flush_leftover(self, now_us: int) -> None:
+        """Try the pods again that have been unschedulable for longer than `leftover_us`."""
         old = [q for q in self.unschedulable.values() if now_us - q.since_us > self._leftover_us]
         if old:
-            self._move(old, "UnschedulableTimeout", now_us)
+            self._move(old, None, now_us)
 
-    def move(self, event: str, now_us: int, may_help: Callable[[PodInfo], bool] | None = None) -> None:
-        """An event came: try again what it may help."""
+    def move(
+        self, event: ClusterEvent, now_us: int, may_help: Callable[[PodInfo], bool] | None = None
+    ) -> None:
+        """Try the pods again that the event may help."""
         chosen = [q for q in self.unschedulable.values() if may_help is None or may_help(q.pod)]
         self._move(chosen, event, now_us)
 
     def assigned_pod(
-        self, pod: PodInfo, event: str, namespaces: NamespaceLabels, now_us: int, *, late: bool = False
+        self,
+        pod: PodInfo,
+        event: ClusterEvent,
+        namespaces: NamespaceLabels,
+        now_us: int,
+        *,
+        late: bool = False,
     ) -> bool:
-        """A pod got (or changed on) its node: pods that want to be near it may fit now.
+        """Try pods again with a required pod affinity term that this pod matches, which has a node.
 
-        late: it counts as having come after the try under way.  Answers whether any is tried again.
+        late: True if the event counts as later than the attempt under way
+        Returns True if a pod is tried again.
         """
         moved_at = self._moved_at_cycle if late else self.cycle
         chosen = [
             q
-            for q in self._sociable.values()
+            for q in self._with_affinity.values()
             if any(
                 term.matches(pod.template.namespace, pod.template.labels, namespaces)
                 for term in q.pod.template.affinity
@@ -210,14 +242,15 @@ class SchedulingQueue:
         self._moved_at_cycle = moved_at
         return bool(chosen)
 
-    def _move(self, chosen: Iterable[QueuedPod], event: str, now_us: int) -> None:
+    def _move(self, chosen: Iterable[QueuedPod], event: ClusterEvent | None, now_us: int) -> None:
+        """Move pods out of the unschedulable place; event None (upstream's wild card) helps all of
+        them.
+        """
+        helped = None if event is None else self._helped[event]
         for queued in chosen:
-            if not _helps(event, queued.failed_plugins):
+            failed = queued.failed_plugins
+            if helped is not None and failed and helped.isdisjoint(failed):
                 continue
             backing_off = self.backoff_until_us(queued) > now_us
             self._enter(queued, "backoff" if backing_off else "active")
         self._moved_at_cycle = self.cycle
-
-
-def _helps(event: str, plugins: frozenset[str]) -> bool:
-    return not plugins or event in WAKES_ALL or any(plugin in plugins for plugin in _WAKES[event])

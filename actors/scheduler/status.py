@@ -1,4 +1,5 @@
-"""Small decisions about single objects: whose pod it is, what changed on a node, what status to write.
+"""Small decisions about single objects: the state of a pod, the change of a node, the status to
+write.
 
 Mirrors  kubernetes v1.25 pkg/scheduler/eventhandlers.go: assignedPod, responsibleForPod,
          nodeSchedulingPropertiesChange; pkg/api/v1/pod: UpdatePodCondition.
@@ -8,36 +9,37 @@ from __future__ import annotations
 
 from typing import Any
 
+from actors.scheduler.plugins.base import NO_EVENT, ClusterEvent
 from sim.api.objects import is_terminal
 from sim.api.types import Obj
 
 
 def assigned(pod: Obj) -> bool:
-    """A pod that takes room on a node."""
+    """Return True if the pod takes room on a node."""
     return bool(pod["spec"].get("nodeName")) and not is_terminal(pod)
 
 
 def waits(pod: Obj, scheduler_name: str) -> bool:
-    """A pod that this scheduler has to find a node for."""
+    """Return True if this scheduler must find a node for the pod."""
     spec = pod["spec"]
     return not spec.get("nodeName") and spec.get("schedulerName") == scheduler_name and not is_terminal(pod)
 
 
-def node_event(old: Obj, new: Obj) -> str:
-    """The first kind of change that may make room for a pod; "" if none."""
+def node_event(old: Obj, new: Obj) -> ClusterEvent:
+    """Return the first kind of change that may make room for a pod, or NO_EVENT."""
     was, now = old.get("spec") or {}, new.get("spec") or {}
     if was.get("unschedulable") and not now.get("unschedulable"):
-        return "NodeSpecUnschedulableChange"
+        return ClusterEvent.NODE_TAINT  # NodeSpecUnschedulableChange has the same action
     before, after = old.get("status") or {}, new.get("status") or {}
     if before.get("allocatable") != after.get("allocatable"):
-        return "NodeAllocatableChange"
+        return ClusterEvent.NODE_ALLOCATABLE
     if old["metadata"].get("labels") != new["metadata"].get("labels"):
-        return "NodeLabelChange"
+        return ClusterEvent.NODE_LABEL
     if was.get("taints") != now.get("taints"):
-        return "NodeTaintChange"
+        return ClusterEvent.NODE_TAINT
     if before is not after and _conditions(before) != _conditions(after):
-        return "NodeConditionChange"
-    return ""
+        return ClusterEvent.NODE_CONDITION
+    return NO_EVENT
 
 
 def _conditions(status: Obj) -> dict[str, Any]:
@@ -45,7 +47,9 @@ def _conditions(status: Obj) -> dict[str, Any]:
 
 
 def condition_patch(pod: Obj, reason: str, message: str, now: str) -> Obj | None:
-    """The patch of the status that makes PodScheduled False for this reason; None if it is so already."""
+    """Return the status patch that makes PodScheduled False for this reason; None if nothing
+    changes.
+    """
     wanted = {"status": "False", "reason": reason, "message": message}
     for have in (pod.get("status") or {}).get("conditions") or ():
         if have["type"] == "PodScheduled":

@@ -1,14 +1,17 @@
-"""Schedules in cron's five fields: text in, the instants at which they fall due out.
+"""Cron schedules in five fields: a text becomes a schedule, and a schedule gives the instants at
+which it is due.
 
-Turns `*/5 9-17 * * mon-fri`, `@hourly`, `@every 1h30m`, each perhaps after `TZ=<zone> `, into a `Schedule`; its
-`next_s` answers the first Unix second after a given one at which it is due.
+`*/5 9-17 * * mon-fri`, `@hourly`, `@every 1h30m`, each with an optional prefix `TZ=<zone> `,
+becomes a `Schedule`; its `next_s` returns the first Unix second after a given one at which it is
+due.
 
 Holds: an error is a value (`ScheduleError.args[0]`) in the words of upstream's parser.
-Quirk: where both the day of the month and that of the week are restricted, either is enough.
+Quirk: if both the day of the month and the day of the week are restricted, either is enough.
 
-Mirrors  github.com/robfig/cron v3.0.1 parser.go, spec.go, constantdelay.go (as kubernetes v1.25 vendors it).
-Differs  zones are Python's `zoneinfo`, whose tables come from the machine; without a zone times are UTC; nothing is
-         due in the year 1, nor from the year 9990 on.
+Mirrors  github.com/robfig/cron v3.0.1 parser.go, spec.go, constantdelay.go (as kubernetes v1.25
+         vendors it).
+Differs  zones are Python's `zoneinfo`, with the tables of the machine; without a zone times are
+         UTC; nothing is due in the year 1, nor from the year 9990 on.
 """
 
 from __future__ import annotations
@@ -21,15 +24,15 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from sim.units import SECOND, not_whole, parse_duration_us, parse_whole
 
-YEARS_MAX = 5  # spec.go: a schedule with no time in five years has none
+YEARS_MAX = 5  # spec.go: a schedule that is not due within five years is never due
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# Between these the years looked at, and their zones, are those of the calendar.
+# Within these bounds the calendar and its zones exist for every year that a search reads.
 _FIRST_S = (datetime(2, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(seconds=1)
 _LAST_S = (datetime(9990, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(seconds=1)
 
 
 class ScheduleError(ValueError):
-    """A schedule, or a zone, that is none."""
+    """The text is not a valid schedule or zone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,11 @@ _DESCRIPTORS = {
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """values: those due, ascending; any: it was given as `*`"""
+    """One of the five fields.
+
+    values: the values at which it is due, ascending
+    any: True if it was given as `*`
+    """
 
     values: tuple[int, ...]
     any: bool
@@ -68,14 +75,17 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """every_s: of `@every`, else 0 and the five fields count."""
+    """A parsed schedule.
+
+    every_s: the interval of `@every`, otherwise 0 and the five fields count
+    """
 
     fields: tuple[Field, ...]
     zone: tzinfo
     every_s: int = 0
 
     def next_s(self, after_s: int) -> int | None:
-        """The first second after `after_s` at which this is due; None if there is none in five years."""
+        """The first second after `after_s` at which it is due; None if there is none in five years."""
         if self.every_s:
             return after_s + self.every_s
         minutes, hours, _, months, _ = (field.values for field in self.fields)
@@ -90,34 +100,36 @@ class Schedule:
 
 
 class _Search:
-    """The moment looked at while a `Schedule` looks for the next one that is due.
+    """The moment that a search for the next due time has reached.
 
-    Each `finds_` moves it on to what its field asks for; False: a larger field has turned, so all is looked at again.
-    Quirk: a day without a midnight begins unseen, so a run of the day before may come on it, and east of Greenwich its own
-    do not come if the days before it have none.
+    Each `finds_` method advances it to a match of its field, and returns False if a larger field
+    has changed, so that the search starts over.
+    Quirk: a day without a midnight begins unnoticed, so a run of the day before may fall on it, and
+    east of Greenwich its own runs are missing if the days before it have none.
     """
 
     __slots__ = ("_moved", "_schedule", "at", "unix_s")
 
     def __init__(self, schedule: Schedule, unix_s: int) -> None:
         self._schedule = schedule
-        self._moved = False  # since the start: what is smaller than the field that moves counts no more
-        self._stand_at(unix_s)
+        self._moved = False  # True after the first advance: smaller fields have been reset
+        self._move_to(unix_s)
 
-    def _stand_at(self, unix_s: int) -> None:
+    def _move_to(self, unix_s: int) -> None:
         self.unix_s = unix_s
         self.at = (_EPOCH + timedelta(seconds=unix_s)).astimezone(self._schedule.zone)
 
-    def _stand_on(self, month: int, days: int, hour: int = 0, minute: int = 0, second: int = 0) -> None:
-        """A time of this year's clock; months and days beyond its end are those of the next.
+    def _move_to_local(self, month: int, days: int, hour: int = 0, minute: int = 0, second: int = 0) -> None:
+        """Moves to a local time of this year; months and days beyond its end are those of the next.
 
-        Quirk: its offset is guessed as if the time were UTC and put right once, as Go does: a time that the clock leaves out
-        lies before the gap west of Greenwich, and behind it east of it.
+        Quirk: the offset is guessed as if the time were UTC and corrected once, as Go does: a local
+        time that does not exist lies before the gap west of Greenwich, and after it east of
+        Greenwich.
         """
         more, month = divmod(month - 1, 12)
         day = datetime(self.at.year + more, month + 1, 1, tzinfo=UTC) + timedelta(days=days - 1)
         wall_s = (day - _EPOCH) // timedelta(seconds=1) + hour * 3600 + minute * 60 + second
-        self._stand_at(wall_s - self._offset_s(wall_s - self._offset_s(wall_s)))
+        self._move_to(wall_s - self._offset_s(wall_s - self._offset_s(wall_s)))
 
     def _offset_s(self, unix_s: int) -> int:
         offset = (_EPOCH + timedelta(seconds=unix_s)).astimezone(self._schedule.zone).utcoffset()
@@ -125,26 +137,28 @@ class _Search:
         return offset // timedelta(seconds=1)
 
     def finds_month(self) -> bool:
+        """Advances to a matching month."""
         while self.at.month not in self._schedule.fields[3].values:
             if not self._moved:
                 self._moved = True
-                self._stand_on(self.at.month, 1)
+                self._move_to_local(self.at.month, 1)
             at = self.at
-            self._stand_on(at.month + 1, at.day, at.hour, at.minute, at.second)
+            self._move_to_local(at.month + 1, at.day, at.hour, at.minute, at.second)
             if self.at.month == 1:
                 return False
         return True
 
     def finds_day(self) -> bool:
+        """Advances to a matching day."""
         while not self._day_matches():
             if not self._moved:
                 self._moved = True
-                self._stand_on(self.at.month, self.at.day)
+                self._move_to_local(self.at.month, self.at.day)
             at = self.at
-            self._stand_on(at.month, at.day + 1, at.hour, at.minute, at.second)
+            self._move_to_local(at.month, at.day + 1, at.hour, at.minute, at.second)
             hour = self.at.hour
-            if hour:  # there is no midnight
-                self._stand_at(self.unix_s + (24 - hour if hour > 12 else -hour) * 3600)
+            if hour:  # the day has no midnight
+                self._move_to(self.unix_s + (24 - hour if hour > 12 else -hour) * 3600)
             if self.at.day == 1:
                 return False
         return True
@@ -155,24 +169,24 @@ class _Search:
         return of_month and of_week if days.any or weekdays.any else of_month or of_week
 
     def finds_time(self) -> bool:
-        """Hour, minute and second."""
+        """Advances to a matching hour, minute and second."""
         minutes, hours = self._schedule.fields[0].values, self._schedule.fields[1].values
         while self.at.hour not in hours:
             if not self._moved:
                 self._moved = True
-                self._stand_on(self.at.month, self.at.day, self.at.hour)
-            self._stand_at(self.unix_s + 3600)
+                self._move_to_local(self.at.month, self.at.day, self.at.hour)
+            self._move_to(self.unix_s + 3600)
             if not self.at.hour:
                 return False
         while self.at.minute not in minutes:
             at_s = self.unix_s if self._moved else self.unix_s // 60 * 60
             self._moved = True
-            self._stand_at(at_s + 60)
+            self._move_to(at_s + 60)
             if not self.at.minute:
                 return False
         if self.at.second:
             self._moved = True
-            self._stand_at(self.unix_s + 60 - self.at.second)
+            self._move_to(self.unix_s + 60 - self.at.second)
             return False
         return True
 
@@ -189,7 +203,7 @@ def zone_of(name: str) -> tzinfo:
 
 @lru_cache(maxsize=1024)
 def parse_schedule(text: str) -> Schedule:
-    """The schedule that a text says; ScheduleError otherwise."""
+    """The schedule of a text; raises ScheduleError if it is invalid."""
     if not text:
         raise ScheduleError("empty spec string")
     zone: tzinfo = UTC

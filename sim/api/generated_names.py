@@ -1,6 +1,7 @@
 """Generated names and uids from a seeded stream.
 
-Mirrors  kubernetes v1.25 apiserver pkg/storage/names/generate.go, apimachinery pkg/util/{rand,uuid}.
+Mirrors  kubernetes v1.25 apiserver pkg/storage/names/generate.go, apimachinery
+         pkg/util/{rand,uuid}.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from collections.abc import Callable
 
 # rand.go: no vowels, so that no word appears.
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-_PAIRS = [a + b for b in ALPHABET for a in ALPHABET]  # two of the suffix's five characters at a time
+# Two of the suffix's five characters at a time.
+_PAIRS = [a + b for b in ALPHABET for a in ALPHABET]
 _PAIR = len(_PAIRS)
 BASE_MAX = 58  # generate.go: maxNameLength 63 - 5
 

@@ -1,10 +1,10 @@
-"""Results remembered by the identity of the values they came from.
+"""Results remembered by the identity of the values that they were computed from.
 
-Objects are immutable and share their subtrees, so what was worked out for one pod of a template holds for all
-of them, without comparing anything.
+Objects are immutable and share their subtrees, so a result for one pod of a template holds for all
+of them, without a comparison.
 
-Holds: the remembered values are kept alive, so an identity is never used again while it counts; the table is
-emptied when it reaches its bound, which costs time and changes no result.
+Holds: the memo keeps the values alive, so that no identity is reused while its entry exists; the
+table is emptied when it reaches its bound, which costs time and changes no result.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ class IdentityMemo(Generic[T]):
         self._entries: dict[tuple[int, ...], tuple[tuple[Any, ...], T]] = {}
 
     def get(self, *objects: Any) -> T | None:
+        """The result remembered for these objects; None if there is none."""
         entry = self._entries.get(tuple(map(id, objects)))
         return None if entry is None else entry[1]
 
     def put(self, result: T, *objects: Any) -> T:
+        """Remembers and returns a result."""
         if len(self._entries) >= ENTRIES_MAX:
             self._entries.clear()
         self._entries[tuple(map(id, objects))] = (objects, result)

@@ -1,13 +1,14 @@
-"""Accessors and path copies over plain JSON objects, and the few things everybody asks of a pod or node.
+"""Accessors and path copies over plain JSON objects, and common predicates of pods and nodes.
 
-Turns an object into what it says (name, labels, owner, a condition), or into a changed object that shares
-every untouched part with the old one.
+An accessor reads a name, a label, an owner or a condition of an object. A path copy is a changed
+object that shares every unchanged part with the old one.
 
-Holds: nothing here changes an argument.  A change that changes nothing returns the object itself, so callers can
-ask `new is old`.  What an object of the API always has is taken to be there; what it may lack reads as "" or empty.
+Holds: no function changes an argument. A change without an effect returns the object itself, so
+callers can test `new is old`. Fields that an API object always has are read without a check; an
+optional one that is absent reads as "" or empty.
 
-Mirrors  apimachinery v1.25 pkg/apis/meta/v1/{controller_ref,helpers}.go,
-         kubernetes pkg/api/v1/pod/util.go, pkg/controller/controller_utils.go (IsPodActive).
+Mirrors  apimachinery v1.25 pkg/apis/meta/v1/{controller_ref,helpers}.go, kubernetes
+         pkg/api/v1/pod/util.go, pkg/controller/controller_utils.go (IsPodActive).
 """
 
 from __future__ import annotations
@@ -25,23 +26,26 @@ TERMINAL = ("Succeeded", "Failed")  # phases that a pod never leaves
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-# --- metadata ---------------------------------------------------------------------------------------------
+# --- metadata -------------------------------------------------------------------------------------
 
 
 def metadata_of(obj: Obj) -> Mapping[str, Any]:
+    """The metadata."""
     return obj.get("metadata") or _NOTHING
 
 
 def name_of(obj: Obj) -> str:
+    """The name."""
     return str(metadata_of(obj).get("name") or "")
 
 
 def uid_of(obj: Obj) -> str:
+    """The UID."""
     return str(obj["metadata"]["uid"])
 
 
 def key_of(obj: Obj) -> str:
-    """ "namespace/name", or "name" where there is no namespace: the key of informers and work queues."""
+    """The key of informers and work queues: namespace/name, or the name without a namespace."""
     meta = obj["metadata"]
     namespace = meta.get("namespace")
     return f"{namespace}/{meta['name']}" if namespace else str(meta["name"])
@@ -54,58 +58,64 @@ def split_key(key: str) -> tuple[str, str]:
 
 
 def labels_of(obj: Obj) -> Mapping[str, str]:
+    """The labels."""
     return metadata_of(obj).get("labels") or _NOTHING
 
 
 def zone_key(labels: Mapping[str, str], names: Names) -> str:
-    """Region and zone of a node as one key; no labels, no zone: "".
+    """Region and zone of a node as one key, "" without such labels.
 
-    A beta label that is there wins, were it empty (component-helpers node/topology GetZoneKey).
+    A beta label takes precedence, even an empty one (component-helpers node/topology GetZoneKey).
     """
     region = labels.get(names.label_beta_region, labels.get(names.label_region, ""))
     zone = labels.get(names.label_beta_zone, labels.get(names.label_zone, ""))
-    # the zero byte keeps ("a:", "b") apart from ("a", ":b"), as upstream
+    # The zero byte separates ("a:", "b") from ("a", ":b"), as upstream.
     return f"{region}:\0:{zone}" if region or zone else ""
 
 
 def annotations_of(obj: Obj) -> Mapping[str, str]:
+    """The annotations."""
     return metadata_of(obj).get("annotations") or _NOTHING
 
 
 def revision_of(obj: Obj) -> str:
+    """The resourceVersion."""
     return str(obj["metadata"]["resourceVersion"])
 
 
 def is_deleting(obj: Obj) -> bool:
+    """True if the object has a deletion timestamp."""
     return "deletionTimestamp" in obj["metadata"]
 
 
 def controller_of(obj: Obj) -> Obj | None:
-    """The one owner reference that controls the object."""
+    """The owner reference that controls the object; None if there is none."""
     for owner in obj["metadata"].get("ownerReferences") or ():
         if owner.get("controller"):
             return owner  # type: ignore[no-any-return]
     return None
 
 
-# --- reading below a path ---------------------------------------------------------------------------------
+# --- reading below a path -------------------------------------------------------------------------
 
 
 def spec_of(obj: Obj) -> Mapping[str, Any]:
+    """The spec."""
     return obj.get("spec") or _NOTHING
 
 
 def status_of(obj: Obj) -> Mapping[str, Any]:
+    """The status."""
     return obj.get("status") or _NOTHING
 
 
 def replicas_of(owner: Obj) -> int:
-    """How many pods a workload asks for."""
+    """The number of pods that a workload wants."""
     return int(owner["spec"].get("replicas", 1))
 
 
 def get_in(obj: Any, path: Sequence[str], default: Any = None) -> Any:
-    """The value below map keys; the default where one of them is missing or null."""
+    """The value below map keys; the default if one of them is absent or null."""
     for field in path:
         if not isinstance(obj, dict):
             return default
@@ -115,11 +125,11 @@ def get_in(obj: Any, path: Sequence[str], default: Any = None) -> Any:
     return obj
 
 
-# --- path copies ------------------------------------------------------------------------------------------
+# --- path copies ----------------------------------------------------------------------------------
 
 
 def replace_in(obj: Obj, path: Sequence[str], value: Any) -> Obj:
-    """The object with `value` at the path; maps on the way are made where missing."""
+    """The object with `value` at the path; absent maps on the path are created."""
     field, rest = path[0], path[1:]
     if not rest:
         return obj if field in obj and obj[field] is value else {**obj, field: value}
@@ -129,7 +139,7 @@ def replace_in(obj: Obj, path: Sequence[str], value: Any) -> Obj:
 
 
 def remove_in(obj: Obj, path: Sequence[str]) -> Obj:
-    """The object without what is at the path; maps on the way stay, empty or not."""
+    """The object without the field at the path; maps on the path stay, even if empty."""
     field, rest = path[0], path[1:]
     if field not in obj:
         return obj
@@ -162,7 +172,7 @@ def with_metadata(obj: Obj, **fields: Any) -> Obj:
 
 
 def condition_of(obj: Obj, type: str) -> Obj | None:
-    """The status condition of that type."""
+    """The status condition of a type; None if there is none."""
     for found in (obj.get("status") or _NOTHING).get("conditions") or ():
         if found["type"] == type:
             return found  # type: ignore[no-any-return]
@@ -170,7 +180,7 @@ def condition_of(obj: Obj, type: str) -> Obj | None:
 
 
 def condition_status(obj: Obj, type: str) -> str:
-    """ "True", "False" or "Unknown"; "" where there is no such condition."""
+    """The status of a condition: True, False or Unknown; "" if there is no such condition."""
     found = condition_of(obj, type)
     return str(found["status"]) if found is not None else ""
 
@@ -178,7 +188,8 @@ def condition_status(obj: Obj, type: str) -> str:
 def with_condition(obj: Obj, new: Mapping[str, Any]) -> Obj:
     """The object with the condition in place of the one of its type, or appended.
 
-    `lastTransitionTime` of the old one is kept while the status is the same, as every upstream helper does.
+    `lastTransitionTime` of the old one is kept while the status is the same, as in every upstream
+    helper.
     """
     conditions = (obj.get("status") or _NOTHING).get("conditions") or []
     for i, old in enumerate(conditions):
@@ -193,23 +204,26 @@ def with_condition(obj: Obj, new: Mapping[str, Any]) -> Obj:
     return replace_in(obj, ("status", "conditions"), [*conditions, dict(new)])
 
 
-# --- pods and nodes ---------------------------------------------------------------------------------------
+# --- pods and nodes -------------------------------------------------------------------------------
 
 
 def is_ready(pod: Obj) -> bool:
-    """The Ready condition is True (of a pod or a node)."""
+    """True if the Ready condition of a pod or a node is True."""
     return condition_status(pod, "Ready") == "True"
 
 
 def phase_of(obj: Obj) -> str:
+    """The phase in the status."""
     return str((obj.get("status") or _NOTHING).get("phase") or "")
 
 
 def is_terminal(pod: Obj) -> bool:
-    """Its containers have ended for good."""
+    """True if the pod's containers have ended for good."""
     return phase_of(pod) in TERMINAL
 
 
 def is_active(pod: Obj) -> bool:
-    """Neither ended nor being deleted: what a workload controller counts (IsPodActive)."""
+    """True if the pod has not ended and is not being deleted: a workload controller counts it
+    (IsPodActive).
+    """
     return "deletionTimestamp" not in pod["metadata"] and not is_terminal(pod)

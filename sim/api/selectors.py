@@ -1,12 +1,14 @@
-"""Label and field selectors: text or object in, a value that matches out.
+"""Label and field selectors: a text or an object becomes a value that matches objects.
 
-Turns `app=x,tier in (a,b)` or a LabelSelector object into a `LabelSelector`, and `spec.nodeName=n1` into a
-`FieldSelector` of one resource.
+`app=x,tier in (a,b)` or a LabelSelector object becomes a `LabelSelector`, and `spec.nodeName=n1`
+becomes a `FieldSelector` of one resource.
 
-Holds: an empty selector matches everything, a missing one (None) nothing; equal texts give the same object.
+Holds: an empty selector matches everything, an absent one (None) nothing; equal texts give the same
+object.
 
-Mirrors  apimachinery v1.25 pkg/labels/selector.go, pkg/fields/selector.go, pkg/apis/meta/v1/helpers.go;
-         kubernetes pkg/apis/*/v1/conversion.go (field labels), pkg/registry/core/*/strategy.go (selectable fields).
+Mirrors  apimachinery v1.25 pkg/labels/selector.go, pkg/fields/selector.go,
+         pkg/apis/meta/v1/helpers.go; kubernetes pkg/apis/*/v1/conversion.go (field labels),
+         pkg/registry/core/*/strategy.go (selectable fields).
 """
 
 from __future__ import annotations
@@ -27,13 +29,15 @@ GREATER, LESS = "Gt", "Lt"
 
 
 class SelectorError(ValueError):
-    """A selector that upstream refuses, in its words; the API answers 400."""
+    """A selector that upstream refuses, with upstream's message; the API answers 400."""
 
 
 def meets(operator: str, have: str | None, values: Sequence[str]) -> bool:
-    """Whether a label's or a field's value (None: there is none) is as a requirement wants it.
+    """True if the value of a label or field meets a requirement.
 
-    Nothing is greater or less where either text is no decimal integer of 64 bits.
+    have: the value, None if absent
+
+    Gt and Lt match nothing unless both texts are decimal integers of 64 bits.
     """
     if operator == IN:
         return have in values
@@ -52,41 +56,46 @@ def meets(operator: str, have: str | None, values: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One condition on one label.  `values` are sorted, as upstream keeps them."""
+    """One condition on one label. `values` are sorted, as upstream keeps them."""
 
     key: str
     operator: str
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
+        """True if the labels meet the requirement."""
         return meets(self.operator, labels.get(self.key), self.values)
 
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """All requirements must hold.  `equal` is the part of plain equalities, the quick way to say no."""
+    """A conjunction of requirements.
+
+    nothing: True if it matches no object
+    """
 
     requirements: tuple[Requirement, ...] = ()
     nothing: bool = False
 
     def matches(self, labels: Mapping[str, str] | None) -> bool:
+        """True if the labels meet all requirements."""
         if self.nothing:
             return False
         given: Mapping[str, str] = labels or {}
-        for requirement in self.requirements:  # noqa: SIM110  (hot: a generator costs twice as much)
+        for requirement in self.requirements:  # noqa: SIM110  (a generator takes twice as long)
             if not requirement.matches(given):
                 return False
         return True
 
     @property
     def empty(self) -> bool:
-        """Matches everything."""
+        """True if it matches everything."""
         return not self.requirements and not self.nothing
 
 
 NOTHING = LabelSelector(nothing=True)
 
-# --- label selectors from objects -------------------------------------------------------------------------
+# --- label selectors from objects -----------------------------------------------------------------
 
 
 def from_selector(obj: Mapping[str, Any] | None) -> LabelSelector:
@@ -111,12 +120,12 @@ def _equalities(labels: tuple[tuple[str, str], ...]) -> LabelSelector:
 
 
 def format_labels(labels: Mapping[str, str] | None) -> str:
-    """labels.FormatLabels: "a=b,c=d"; "<none>" where there are none."""
+    """labels.FormatLabels: "a=b,c=d"; "<none>" without labels."""
     return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or "<none>"
 
 
 def format_selector(obj: Mapping[str, Any] | None) -> str:
-    """metav1.FormatLabelSelector: "a=b,c in (d,e),!f"; "<none>" where it selects by nothing."""
+    """metav1.FormatLabelSelector: "a=b,c in (d,e),!f"; "<none>" for an empty selector."""
     if obj is None:
         return "<none>"
     parts = [_format(r) for r in sorted(from_selector(obj).requirements, key=lambda r: r.key)]
@@ -140,7 +149,7 @@ def _format(requirement: Requirement) -> str:
             return f"{key}{'>' if operator == GREATER else '<'}{values[0]}"
 
 
-# --- label selectors from text ----------------------------------------------------------------------------
+# --- label selectors from text --------------------------------------------------------------------
 
 _TOKEN = re.compile(r"[ \t\r\n]*(==|!=|[=!(),<>]|[^=!(),<> \t\r\n]+|$)")
 _SPECIAL = frozenset(("==", "!=", "=", "!", "(", ")", ",", "<", ">", ""))
@@ -238,7 +247,7 @@ class _Parser:
         if self.peek() in _SPECIAL and self.peek() != ",":
             raise SelectorError(f"found '{self.peek()}', expected: ',', ')' or identifier")
         values: list[str] = []
-        wanted = True  # a value may come, or is the empty one
+        wanted = True  # a value may follow; a missing one is empty
         while True:
             token = self.next()
             if token not in _SPECIAL and wanted:
@@ -263,7 +272,7 @@ def _check_key(key: str) -> None:
 
 
 def qualified_name_problems(key: str) -> list[str]:
-    """What is wrong with a label key (validation.IsQualifiedName)."""
+    """The errors in a label key (validation.IsQualifiedName)."""
     parts = key.split("/")
     if len(parts) > 2:
         return [
@@ -311,7 +320,7 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-# --- field selectors --------------------------------------------------------------------------------------
+# --- field selectors ------------------------------------------------------------------------------
 
 Getter = Callable[[Obj], str]
 
@@ -376,6 +385,8 @@ _FIELDS: dict[tuple[str, str], dict[str, Getter]] = {
 
 @dataclass(frozen=True, slots=True)
 class FieldRequirement:
+    """One condition on one field: its value equals `value`, or differs from it."""
+
     field: str
     value: str
     equal: bool
@@ -384,22 +395,24 @@ class FieldRequirement:
 
 @dataclass(frozen=True, slots=True)
 class FieldSelector:
-    """All requirements must hold."""
+    """A conjunction of field requirements."""
 
     requirements: tuple[FieldRequirement, ...] = ()
 
     def matches(self, obj: Obj) -> bool:
+        """True if the object meets all requirements."""
         for r in self.requirements:  # noqa: SIM110
             if (r.get(obj) == r.value) != r.equal:
                 return False
         return True
 
     def exact(self, field: str) -> str | None:
-        """The value a field is required to have: what lets a reader use an index or a single key."""
+        """The value that a field must equal, None if any: it allows the use of an index or a key."""
         return next((r.value for r in self.requirements if r.field == field and r.equal), None)
 
     @property
     def empty(self) -> bool:
+        """True if it matches everything."""
         return not self.requirements
 
 
@@ -408,7 +421,7 @@ _PLAIN_TERM = re.compile(r"([A-Za-z.]+)=([A-Za-z0-9.-]*)")
 
 @lru_cache(maxsize=1024)
 def parse_fields(resource: Resource, text: str) -> FieldSelector:
-    """A field selector of a resource; SelectorError in upstream's words."""
+    """A field selector of a resource; raises SelectorError with upstream's message."""
     own = _FIELDS.get((resource.short_group, resource.kind))
     requirements = []
     for field, equal, value in _terms(text):
@@ -425,11 +438,11 @@ def parse_fields(resource: Resource, text: str) -> FieldSelector:
 
 def _terms(text: str) -> Iterable[tuple[str, bool, str]]:
     plain = _PLAIN_TERM.fullmatch(text)
-    if plain is not None:  # as each node agent asks
+    if plain is not None:  # as in the requests of each node agent
         return [(plain[1], True, plain[2])]
     terms = re.findall(r"(?:\\.|[^,\\]|\\$)+", text, re.DOTALL)
     parsed = []
-    for term in sorted(terms):  # upstream sorts, so the first bad one in the alphabet is named
+    for term in sorted(terms):  # upstream sorts, so its error names the first bad term
         match = re.match(r"((?:[^!=]|!(?!=))*)(!=|==|=)(.*)", term, re.DOTALL)
         if match is None:
             raise SelectorError(f"invalid selector: '{text}'; can't understand '{term}'")

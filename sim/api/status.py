@@ -1,11 +1,11 @@
-"""Status bodies: every refusal of the API with upstream's exact words.
+"""Status bodies: every refusal of the API in upstream's exact words.
 
-Turns what went wrong into the JSON body of the answer; its `code` is the HTTP status.
+Each function makes the JSON body of one kind of failure; its `code` is the HTTP status.
 
 Mirrors  apimachinery v1.25 pkg/api/errors/errors.go, apiserver pkg/storage/errors/storage.go,
          pkg/endpoints/handlers/{responsewriters/errors,negotiation/errors}.go.
-Differs  an answer holds the first `CAUSES_MAX` errors, or as many as `CAUSES_LETTERS_MAX` has room for; upstream's holds all,
-         which for a body of 1 MB with 60,000 bad labels are 59 MB.
+Differs  a body holds the first `CAUSES_MAX` errors, or as many as fit in `CAUSES_LETTERS_MAX`;
+         upstream's holds all, which for a request of 1 MB with 60,000 invalid labels are 59 MB.
 """
 
 from __future__ import annotations
@@ -23,18 +23,23 @@ PANIC = "This request caused apiserver to panic. Look in the logs for details.\n
 
 
 class Cause(Protocol):
-    """One field error.  `message` is without the field: 'Invalid value: "x": must be y'."""
+    """One field error. `message` omits the field: 'Invalid value: "x": must be y'."""
 
     @property
-    def field(self) -> str: ...
+    def field(self) -> str:
+        """The path of the field."""
+
     @property
-    def reason(self) -> str: ...
+    def reason(self) -> str:
+        """The machine-readable reason."""
+
     @property
-    def message(self) -> str: ...
+    def message(self) -> str:
+        """The text after the field."""
 
 
 def status(code: int, reason: str, message: str, details: Body | None = None) -> Body:
-    """A failure.  Where upstream has no details (None) the member is missing; {} is answered as {}."""
+    """A failure. `details` None: the member is absent, as in some of upstream's bodies; {} is kept."""
     body: Body = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -66,16 +71,17 @@ def _qualified(resource: Resource, subresource: str = "") -> str:
     return f"{plural}.{resource.group}" if resource.group else plural
 
 
-# --- about one object -------------------------------------------------------------------------------------
+# --- about one object -----------------------------------------------------------------------------
 
 
 def not_found(resource: Resource, name: str, subresource: str = "") -> Body:
+    """404 for an object or subresource."""
     message = f"{_qualified(resource, subresource)} {go_quote(name)} not found"
     return status(404, "NotFound", message, _details(resource, name, subresource))
 
 
 def apply_conflict(conflicts: Sequence[tuple[str, str]], message: str) -> Body:
-    """Server-side apply against other managers: (field, conflict text) each, and the summary."""
+    """409 of a server-side apply: (field, text) of each conflict, and the summary."""
     causes = [
         {"reason": "FieldManagerConflict", "message": text, "field": field} for field, text in conflicts
     ]
@@ -83,7 +89,7 @@ def apply_conflict(conflicts: Sequence[tuple[str, str]], message: str) -> Body:
 
 
 def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Body:
-    """422.  Quirk: the message merges equal errors, the list of causes keeps them."""
+    """422. Quirk: the message merges equal errors, the list of causes keeps them."""
     causes = _first(causes)
     qualified = f"{kind}.{group}" if group else kind
     texts = list(dict.fromkeys(_cause_text(cause) for cause in causes))
@@ -102,7 +108,7 @@ def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Body:
 
 
 def _first(causes: Sequence[Cause]) -> list[Cause]:
-    """The causes that an answer has room for; one at least."""
+    """The causes that fit in one body; at least one."""
     found: list[Cause] = []
     letters = 0
     for cause in causes[:CAUSES_MAX]:
@@ -122,8 +128,11 @@ def _cause_body(cause: Cause) -> Body:
 
 
 def invalid_object(resource: Resource, name: str, causes: Sequence[Cause]) -> Body:
-    # Quirk: an Event is of the core group there, through whichever group it came.
-    # Quirk: Ingresses and NetworkPolicies are of the group there that they began in.
+    """422 for an object of a resource.
+
+    Quirk: an Event belongs to the core group here, also if it was sent to the other one; Ingresses
+    and NetworkPolicies belong to the group in which they were introduced.
+    """
     group = "" if resource.short_group == "events" else resource.group
     if resource.rule in ("ingresses", "networkpolicies"):
         group = "extensions"
@@ -133,7 +142,7 @@ def invalid_object(resource: Resource, name: str, causes: Sequence[Cause]) -> Bo
 def forbidden(
     resource: Resource, name: str, why: str, causes: Sequence[Body] = (), subresource: str = ""
 ) -> Body:
-    """403; without a name the message names the resource only, and without a resource nothing."""
+    """403; without a name the message names the resource only."""
     qualified = _qualified(resource, subresource)
     named = (
         f"{qualified} {go_quote(name)} is forbidden: {why}" if name else f"{qualified} is forbidden: {why}"
@@ -145,18 +154,20 @@ def forbidden(
 
 
 def forbidden_path(message: str) -> Body:
-    """403 on a URL that is no resource, or on an unknown one."""
+    """403 for a URL that is not a resource, or for an unknown one."""
     return status(403, "Forbidden", f"forbidden: {message}", {})
 
 
-# --- about a request --------------------------------------------------------------------------------------
+# --- about a request ------------------------------------------------------------------------------
 
 
 def bad_request(message: str) -> Body:
+    """400."""
     return status(400, "BadRequest", message)
 
 
 def unauthorized() -> Body:
+    """401."""
     return status(401, "Unauthorized", "Unauthorized")
 
 
@@ -166,40 +177,43 @@ def unknown_resource() -> Body:
 
 
 def method_not_allowed() -> Body:
+    """405 for a URL that does not support the method."""
     return status(
         405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {}
     )
 
 
 def not_supported(resource: Resource, verb: str) -> Body:
-    """405 of a kind that knows the URL, but not the verb."""
+    """405 for a kind that does not support the verb."""
     message = f'{verb} is not supported on resources of kind "{resource.group_resource}"'
     return status(405, "MethodNotAllowed", message, _details(resource, ""))
 
 
 def not_acceptable(accepted: Sequence[str]) -> Body:
+    """406 with the media types that the server can send."""
     message = f"only the following media types are accepted: {', '.join(accepted)}"
     return status(406, "NotAcceptable", message)
 
 
 def unsupported_media_type(accepted: Sequence[str]) -> Body:
-    """A body in a form the server cannot read."""
+    """415 for a body that the server cannot read."""
     listed = ", ".join(accepted)
     message = f"the body of the request was in an unknown format - accepted media types include: {listed}"
     return status(415, "UnsupportedMediaType", message)
 
 
 def unsupported_patch() -> Body:
-    """A patch of an unknown content type, refused before the resource sees it."""
+    """415 for a patch of unknown content type, refused before the resource handles it."""
     return status(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
 
 
 def too_large(message: str = "Request entity too large: limit is 3145728") -> Body:
+    """413."""
     return status(413, "RequestEntityTooLarge", message)
 
 
 def expired(message: str, more: str = "") -> Body:
-    """410.  `more`: the token to go on with, inconsistently, after an expired continue token."""
+    """410. `more`: the token of an inconsistent continuation, after an expired continue token."""
     body = status(410, "Expired", message)
     if more:
         body["metadata"] = {"continue": more}
@@ -207,12 +221,12 @@ def expired(message: str, more: str = "") -> Body:
 
 
 def too_old(wanted: int, floor: int) -> Body:
-    """A watch or list at a revision the cache no longer has."""
+    """410 for a watch or list at a revision that the cache no longer has."""
     return expired(f"too old resource version: {wanted} ({floor})")
 
 
 def compacted(verb: str) -> Body:
-    """A list or watch at a revision the store has compacted away."""
+    """410 for a list or watch at a revision that the store has compacted."""
     return expired(f"The resourceVersion for the provided {verb} is too old.")
 
 
@@ -225,16 +239,21 @@ CONTINUE_EXPIRED = (
 
 
 def continue_expired(more: str) -> Body:
+    """410 for an expired continue token."""
     return expired(CONTINUE_EXPIRED, more)
 
 
 def timeout(message: str, retry_after_s: int = 0) -> Body:
+    """504."""
     details: Body = {"retryAfterSeconds": retry_after_s} if retry_after_s else {}
     return status(504, "Timeout", f"Timeout: {message}", details)
 
 
 def revision_too_large(wanted: int, current: int, retry_after_s: int = 1) -> Body:
-    """504: the replica has not seen that revision yet.  The store itself gives no time to come back after."""
+    """504 for a revision that the server has not seen yet.
+
+    retry_after_s: 0 in answers of the store itself, which give no time
+    """
     details: Body = {
         "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
     }
@@ -246,6 +265,7 @@ def revision_too_large(wanted: int, current: int, retry_after_s: int = 1) -> Bod
 
 
 def too_many_requests(message: str, retry_after_s: int = 0, causes: Sequence[Body] = ()) -> Body:
+    """429."""
     details: Body = {"causes": list(causes)} if causes else {}
     if retry_after_s:
         details["retryAfterSeconds"] = retry_after_s
@@ -253,14 +273,16 @@ def too_many_requests(message: str, retry_after_s: int = 0, causes: Sequence[Bod
 
 
 def internal_error(message: str) -> Body:
+    """500 with the reason InternalError."""
     text = f"Internal error occurred: {message}"
     return status(500, "InternalError", text, {"causes": [{"message": message}]})
 
 
 def plain_error(message: str) -> Body:
-    """500 without reason: an error upstream does not know as an API error (garbage versions, broken bodies)."""
+    """500 without a reason: an error that upstream does not treat as an API error."""
     return status(500, "", message)
 
 
 def service_unavailable(message: str) -> Body:
+    """503."""
     return status(503, "ServiceUnavailable", message)

@@ -1,16 +1,19 @@
 """The store contract: one cluster-wide revision, compare-and-swap, history, compaction, watch.
 
-What every store promises (`tests/contract` holds them to it):
-- A successful write raises the cluster-wide revision by exactly one and stamps it into the object as
-  `metadata.resourceVersion` (decimal text).  Handing an object to `put` gives it away: nobody changes it later.
-- `expect`: 0 means "must not exist"; n > 0 means "its last write has revision n"; None means unconditional.
+What every store promises (`tests/contract` checks it):
+- A successful write raises the cluster-wide revision by exactly one and stamps it into the object
+  as `metadata.resourceVersion` (decimal text). An object passed to `put` belongs to the store: the
+  caller must not change it later.
+- `expect`: 0 means "must not exist"; n > 0 means "its last write has revision n"; None means
+  unconditional.
 - Reads at a revision answer exactly that revision's state, `Compacted` below the compaction floor,
   `FutureRevision` above the current one.
-- `events(after, prefix)` yields every change after a revision in revision order; `Compacted` if some are gone.
+- `events(after, prefix)` yields every change after a revision in revision order; `Compacted` if
+  some are gone.
 - A failed operation changes nothing.
 
-Operations are values (`Op`), so that a verb, written as a generator, runs straight through on a store in
-memory and step by step over one that is slow, failing or elsewhere.
+Operations are values (`Op`), so that a verb, written as a generator, runs straight through on a
+store in memory and step by step over one that is slow, failing or remote.
 """
 
 from __future__ import annotations
@@ -31,7 +34,9 @@ class Planned(Protocol):
 
 
 class Managed(msgspec.Struct, frozen=True, gc=False):
-    """One managedFields entry, compact.  `fields` is an interned FieldsV1 tree; `time_s` Unix seconds."""
+    """One managedFields entry. `fields` is an interned FieldsV1 tree; `time_s` is Unix time in
+    seconds.
+    """
 
     manager: str
     operation: str  # Apply, Update
@@ -42,7 +47,7 @@ class Managed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Item:
-    """One revision of one stored object.  Immutable, except for `raw`: encodings made so far, by media type.
+    """One revision of one stored object; immutable, except for `raw`, its encodings by media type.
 
     key: "/<group>/<resource>/<namespace>/<name>", namespace empty for cluster-scoped kinds
          (e.g. "//pods/default/web-1", "//nodes//node-1", "/apps/replicasets/default/web")
@@ -66,16 +71,18 @@ class Item:
         self.raw: dict[str, bytes] | None = None
 
     def peek(self, section: str, field: str) -> Any:
-        """One field of a section of the object (None: not there), without building an object that is not there yet."""
+        """One field of a section of the object (None if absent), read without building a lazy
+        object.
+        """
         return (self.obj.get(section) or {}).get(field)
 
     def peek_us(self, section: str, field: str) -> int:
-        """As `peek`, of a time: microseconds since 1970, NO_TIME if there is none."""
+        """As `peek`, for a time: microseconds since 1970, NO_TIME if absent."""
         text = self.peek(section, field)
         return parse_time(text) if text else NO_TIME
 
     def restamped(self, rev: int) -> Item:
-        """The same state as of another revision: the last one, as of its deletion."""
+        """The same state with another revision: the last state, as of its deletion."""
         metadata = {**self.obj["metadata"], "resourceVersion": str(rev)}
         return Item(self.key, {**self.obj, "metadata": metadata}, rev, self.created, self.managed)
 
@@ -87,10 +94,12 @@ HEARTBEAT = "lastHeartbeatTime"
 
 
 class Beaten(Item):
-    """A revision of which only times are new at which its object was heard of.
+    """A revision that changed nothing but heartbeat timestamps.
 
-    base: the last revision that changed more; like: its object; the cause too is that one's
-    Once another has taken its place it keeps the times alone.
+    base: the last revision that changed more
+    like: the object of that revision; the cause too is that revision's
+
+    Once superseded, it keeps the timestamps alone.
     """
 
     __slots__ = ("base", "like")
@@ -100,12 +109,13 @@ class Beaten(Item):
     _kept: Any = vars(Item)["obj"]
 
     def pass_on(self) -> None:
-        """Another takes its place."""
+        """Called when another revision supersedes this one."""
         conditions = (self.obj.get("status") or {}).get("conditions") or ()
         self.obj = tuple([condition.get(HEARTBEAT) for condition in conditions])
 
     @property
     def obj(self) -> Any:
+        """The object as of this revision."""
         kept, like = self._kept, self.like
         if isinstance(kept, dict):
             return kept
@@ -125,7 +135,7 @@ class Beaten(Item):
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):
-    """One committed write, as the history keeps it (a `Renewal` is its own).
+    """One committed write, as the history keeps it (a `Renewal` is its own change).
 
     item: the new state, or for a deletion the last state restamped with the deletion's revision
     prev: the state before (None: created)
@@ -142,7 +152,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
 
 class Gone(msgspec.Struct, gc=False):
-    """As a `Change`, of a state whose time was over: its last state is made when somebody reads it."""
+    """The deletion of an expired object, as a `Change`; makes the last state when it is read."""
 
     rev: int
     prev: Item
@@ -152,27 +162,31 @@ class Gone(msgspec.Struct, gc=False):
 
     @property
     def deleted(self) -> bool:
+        """True: the change is a deletion."""
         return True
 
     @property
     def item(self) -> Item:
+        """The last state, restamped with the deletion's revision."""
         if self.made is None:
             self.made = self.prev.restamped(self.rev)
             self.made.cause = self.cause
         return self.made
 
 
-# --- operations -------------------------------------------------------------------------------------------
+# --- operations -----------------------------------------------------------------------------------
 
 
 class Get(msgspec.Struct, frozen=True):
-    """Answers Item | None."""
+    """Reads one key. Answers Item | None."""
 
     key: str
 
 
 class Range(msgspec.Struct, frozen=True):
-    """Keys in [start, prefix end) in key order, at `rev` (0: now).  Answers Page | Compacted | FutureRevision."""
+    """Reads the keys in [start, prefix end) in key order, at `rev` (0: now). Answers Page |
+    Compacted | FutureRevision.
+    """
 
     prefix: str
     start: str = ""
@@ -181,7 +195,9 @@ class Range(msgspec.Struct, frozen=True):
 
 
 class Put(msgspec.Struct, frozen=True):
-    """Answers Item (the one written) | Mismatch | Unavailable.  `cause`: the trace record that led to it."""
+    """Writes one key. Answers Item (the one written) | Mismatch | Unavailable. `cause`: the trace
+    record that led to it.
+    """
 
     key: str
     obj: dict[str, Any]
@@ -191,7 +207,9 @@ class Put(msgspec.Struct, frozen=True):
 
 
 class Delete(msgspec.Struct, frozen=True):
-    """Answers Item (last state, restamped with the deletion's revision) | Mismatch | Unavailable."""
+    """Deletes one key. Answers Item (last state, restamped with the deletion's revision) | Mismatch
+    | Unavailable.
+    """
 
     key: str
     expect: int | None
@@ -199,7 +217,7 @@ class Delete(msgspec.Struct, frozen=True):
 
 
 class Pause(msgspec.Struct, frozen=True):
-    """Nothing is asked of a store for so long.  Answers None."""
+    """A pause in a verb, without an operation of the store. Answers None."""
 
     us: int
 
@@ -208,7 +226,9 @@ Op = Get | Range | Put | Delete | Pause
 
 
 class Page(msgspec.Struct, frozen=True):
-    """items in key order; rev: revision of the read; more: there were further keys; remaining: how many."""
+    """A range of items in key order. rev: revision of the read; more: True if further keys exist;
+    remaining: their number.
+    """
 
     items: list[Item]
     rev: int
@@ -224,15 +244,19 @@ class Mismatch(msgspec.Struct, frozen=True):
 
 
 class Compacted(msgspec.Struct, frozen=True):
+    """The revision is compacted; `floor` is the oldest one that can be read."""
+
     floor: int
 
 
 class FutureRevision(msgspec.Struct, frozen=True):
+    """The revision is above the current one."""
+
     current: int
 
 
 class Unavailable(msgspec.Struct, frozen=True):
-    """The store did not answer in time or refused; whether a write landed is unknown."""
+    """The store did not answer in time, or refused; whether a write was committed is unknown."""
 
     message: str
 

@@ -1,13 +1,13 @@
 """The API as values: a `Request` goes in, a `Reply` (or a `Watch`) comes out.
 
-Every client (in-process actor, socket peer, kubectl over HTTP) is served by an `Endpoint`.  Nothing here
-waits, sends or knows the time.
+An `Endpoint` serves every client: an actor in the same process, a peer on a socket, kubectl over
+HTTP. Nothing here waits, sends or reads a clock.
 
-Objects (`Json` mappings) are immutable by rule from the moment they are handed to a request or come out of
-a reply: change them by path copy (`{**obj, "spec": {**obj["spec"], "replicas": 3}}`).  Objects delivered to
-in-process clients carry no `metadata.managedFields` (ownership is kept beside the object in its `Item` and
-rendered on outside reads only); a client that sends an object back without that field changes no ownership,
-as upstream.
+Objects (`Json` mappings) are immutable by rule from the moment they are passed to a request or come
+out of a reply: change them by path copy (`{**obj, "spec": {**obj["spec"], "replicas": 3}}`).
+Objects delivered to in-process clients carry no `metadata.managedFields` (an `Item` keeps ownership
+beside the object, and only reads from outside render it); a client that sends an object back
+without that field changes no ownership, as upstream.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NO_EXTRA: Mapping[str, tuple[str, ...]] = {}
 
 
 class UserInfo(msgspec.Struct, frozen=True):
-    """Who asks.  `groups` holds e.g. system:authenticated already."""
+    """The user that sends a request; `groups` holds e.g. system:authenticated already."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class Request(msgspec.Struct, kw_only=True):
 
     verb: get list watch create update patch delete deletecollection (connect for log and proxies)
     group, version, resource: as in the URL ("" is the core group); `resource` is the plural
-    options: query parameters by upstream name, text as in the URL (`resourceVersion`, `limit`, `dryRun` ...)
+    options: query parameters by upstream name, text as in the URL (`resourceVersion`, `limit`, ...)
     body: decoded JSON value from in-process and msgpack clients, or the raw bytes of an HTTP body
     content_type: of the body; decides the kind of patch
     manager: field manager when options name none (user agent up to the first "/")
@@ -66,8 +66,8 @@ class Request(msgspec.Struct, kw_only=True):
     lot: int = 0
 
 
-# The codes of HTTP that replies are asked for.  Plain numbers: each look at `http.HTTPStatus` takes some 0.3 us, and agents
-# ask at each write of a pod's status.
+# HTTP codes that callers compare replies with. They are plain numbers because each access to
+# `http.HTTPStatus` takes some 0.3 us, and node agents need one for each write of a pod's status.
 BAD_REQUEST, NOT_FOUND, CONFLICT = 400, 404, 409
 TOO_MANY_REQUESTS, INTERNAL_SERVER_ERROR, GATEWAY_TIMEOUT = 429, 500, 504
 
@@ -75,11 +75,11 @@ TOO_MANY_REQUESTS, INTERNAL_SERVER_ERROR, GATEWAY_TIMEOUT = 429, 500, 504
 class Reply(msgspec.Struct):
     """The answer to a request.
 
-    code: HTTP status; 0 means that no answer came and `lost` says why
-    item: the stored object answered (get, create, update, patch; delete where an object is returned)
-    items, revision, more, remaining: a list answer (`items` in key order, `more` the continue token)
+    code: HTTP status; 0 means that no answer came and `lost` gives the reason
+    item: the stored object (get, create, update, patch; delete if it returns an object)
+    items, revision, more, remaining: a list (`items` in key order, `more` the continue token)
     body: any other JSON body: a Status, a Scale, log text (str), ...
-    watch: the open watch, when the request was one and code is 200
+    watch: the open watch, for a watch request with code 200
     """
 
     code: int
@@ -96,11 +96,12 @@ class Reply(msgspec.Struct):
 
     @property
     def ok(self) -> bool:
+        """True for a 2xx code."""
         return 200 <= self.code < 300
 
     @property
     def obj(self) -> Obj:
-        """The object answered; valid only where `ok` and the verb answers one."""
+        """The object in the reply; valid only if `ok` and the verb returns an object."""
         if self.item is not None:
             return self.item.obj
         assert isinstance(self.body, dict)
@@ -108,25 +109,27 @@ class Reply(msgspec.Struct):
 
     @property
     def reason(self) -> str:
-        """The Status reason of a refusal ("NotFound", "Conflict", ...), or what was `lost`."""
+        """The Status reason of a refusal ("NotFound", "Conflict", ...), or `lost`."""
         if self.lost:
             return self.lost
         return str(self.body.get("reason", "")) if isinstance(self.body, dict) and not self.ok else ""
 
     @property
     def message(self) -> str:
+        """The Status message of a refusal, or `lost`."""
         if self.lost:
             return self.lost
         return str(self.body.get("message", "")) if isinstance(self.body, dict) and not self.ok else ""
 
 
 class WatchEvent(msgspec.Struct, frozen=True, gc=False):
-    """type: ADDED MODIFIED DELETED BOOKMARK ERROR.
+    """One event of a watch.
 
+    type: ADDED MODIFIED DELETED BOOKMARK ERROR
     item: the object (for DELETED its last state, with the revision of the deletion)
     revision: of the event; for BOOKMARK the revision reached
     status: the Status object of an ERROR
-    cause: trace record of the write behind it, or of what an ERROR is for
+    cause: trace record of the write behind it, or of the reason of an ERROR
     """
 
     type: str
@@ -139,36 +142,43 @@ class WatchEvent(msgspec.Struct, frozen=True, gc=False):
 class Watch(Protocol):
     """Server side of an open watch.
 
-    The owner calls `attach` once; afterwards `notify` is called whenever events may be waiting or the watch
-    has ended, and the owner drains them by `take`.  Events not yet visible to this watch (its watch cache
-    lags) are not returned; `notify` is called again when they become so.  Fewer events than the limit mean that
-    there are no more for now.
+    The owner calls `attach` once; afterwards `notify` is called whenever events may be pending or
+    the watch has ended, and the owner reads them with `take`. Events that are not visible to this
+    watch yet, because its watch cache lags, are not returned; `notify` is called again when they
+    become visible.
     """
 
-    def attach(self, notify: Callable[[], None]) -> None: ...
-    def take(self, limit: int = 1000) -> Sequence[WatchEvent]: ...
+    def attach(self, notify: Callable[[], None]) -> None:
+        """Starts notifications."""
+
+    def take(self, limit: int = 1000) -> Sequence[WatchEvent]:
+        """The visible events, at most `limit`; fewer mean that no more are visible."""
+
     @property
-    def ended(self) -> bool: ...
-    def stop(self) -> None: ...
+    def ended(self) -> bool:
+        """True once the watch has ended."""
+
+    def stop(self) -> None:
+        """Ends the watch, because its owner needs no more events."""
 
 
 class Endpoint(Protocol):
-    """Something that answers requests: one API server replica."""
+    """A component that answers requests: one API server."""
 
     name: str
 
     def handle(self, request: Request, respond: Callable[[Reply], None]) -> None:
-        """Take a request in; `respond` is called exactly once, now or at a later virtual time."""
+        """Takes a request; calls `respond` exactly once, now or at a later virtual time."""
         ...
 
 
 class Transport(Protocol):
-    """A client's way to one API server: in-process channel or socket."""
+    """A client's connection to one API server: in-process channel or socket."""
 
     def send(self, request: Request, on_reply: Callable[[Reply], None]) -> None:
-        """Send a request; `on_reply` is called exactly once, at a later instant, in kernel order.
+        """Sends a request; calls `on_reply` exactly once, at a later instant, in kernel order.
 
-        For a watch the reply carries a `Watch` whose events arrive with this transport's delay.
-        Connection failures are replies with code 0 and `lost` set.
+        For a watch the reply carries a `Watch`, and its events arrive with the delay of this
+        transport. Connection failures are replies with code 0 and `lost` set.
         """
         ...

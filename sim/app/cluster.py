@@ -37,6 +37,8 @@ from actors.node.node import Node
 from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
 from actors.scheduler.actor import scheduler_main
+from actors.scheduler.plugins import SchedulerPlugin
+from actors.scheduler.plugins.registry import check_added
 from actors.storage import Storage
 from actors.users import Admin, ApplyAll
 from sim.api.crd.served import Latest
@@ -80,6 +82,7 @@ class Cluster:
     start at random instants within this time, as a scenario's do; at once, their loops have the same phases under every seed.
     trace: of a file, it is whole when the cluster has ended.  fast: take the fast paths (`FastPaths`); without them the run is
     the same, and slower.
+    scheduler_plugins: rules of your own for the choice of nodes (see `actors.scheduler.plugins`).
     """
 
     def __init__(
@@ -95,8 +98,10 @@ class Cluster:
         epoch_us: int = DEFAULT_EPOCH_US,
         replay: list[Operation] | None = None,
         fast: bool | FastPaths = True,
+        scheduler_plugins: Sequence[SchedulerPlugin] = (),
     ) -> None:
         seed = _seed(seed)
+        self.scheduler_plugins = check_added(scheduler_plugins)
         if plan is None:
             plan = _plain_plan(nodes, naming, boot, established)
         self.plan = plan
@@ -242,7 +247,9 @@ class Cluster:
         )
 
     def _scheduler_main(self) -> Callable[[Context], Any]:
-        return scheduler_main(self.options.scheduler, self.scheme, self.names, self.connect)
+        return scheduler_main(
+            self.options.scheduler, self.scheme, self.names, self.connect, self.scheduler_plugins
+        )
 
     def node_spec(self, plan: NodePlan) -> NodeSpec:
         """The machine that a plan describes."""

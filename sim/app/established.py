@@ -68,8 +68,10 @@ class Established:
         self._names, self._kernel = cluster.names, cluster.kernel
         self._server = next(iter(cluster.api_servers.values()))
         self._store = cluster.storage.store
-        self._view = View(self._names)
-        self._attempts = Attempts(self._view, cluster.options.scheduler.percentage_of_nodes_to_score)
+        self._view = View(self._names, whole_objects=bool(cluster.scheduler_plugins))
+        self._attempts = Attempts(
+            self._view, cluster.options.scheduler.percentage_of_nodes_to_score, cluster.scheduler_plugins
+        )
         stream = self._kernel.stream("established")
         self._bits = stream.getrandbits
         self._draw: Callable[[int], int] = lambda count: int(stream.random() * count)
@@ -253,7 +255,7 @@ class Established:
     def _start(self, pod: Obj) -> Like | None:
         """Have a pod run that has just been made, by the requests that bring it there; None: that is left to others."""
         meta, cluster = pod["metadata"], self._cluster
-        if not node_side.settles(pod):
+        if not node_side.is_settled(pod):
             return None
         info = self._view.templates.info(pod)
         node = info.node_name

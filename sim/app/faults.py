@@ -13,7 +13,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from actors.node.pressure.forecast import shared
 from actors.node.runtime.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME
 from sim.kernel import Rule as NetworkRule
 from sim.kernel.actor import PROCESS
@@ -113,7 +112,7 @@ class Faults:
     def press(self, step: str, node: str, resource: str, available: int, ramp_us: int) -> None:
         """Only so much of a resource stays available on a node; it may be another resource's under a second name."""
         one = self._cluster.nodes[node]
-        target = f"{node}/{shared(one.machine, resource)}"
+        target = f"{node}/{one.machine.shared(resource)}"
         self.impose(step, target, "pressure", one.pressure(resource, available, ramp_us))
 
     def heal(self, target: str, only: str = "") -> list[str]:
@@ -139,7 +138,7 @@ class Faults:
             del self._values[target, aspect], self._records[target, aspect]
         elif aspect in TROUBLES:
             node, _, resource = target.partition("/")
-            self._cluster.nodes[node].machine.trouble(resource or aspect, next(iter(records.values())))
+            self._cluster.nodes[node].machine.note_fault(resource or aspect, next(iter(records.values())))
         if aspect in STANDING:
             self._kernel.standing.end(f"{aspect} {step}", (target,))
         else:

@@ -19,8 +19,8 @@ from typing import Any
 
 from actors.controllers.shared.metrics_api import Metric, Sample, Value, none_returned, not_fetched
 from actors.node.node import Node
-from actors.node.pressure.forecast import memory_of
-from actors.node.runtime.machine import Container
+from actors.node.runtime.containers import Container
+from actors.node.runtime.forecast import memory_of
 from sim.api.objects import is_ready
 from sim.api.schema.scheme import Scheme
 from sim.kernel import Kernel

@@ -9,7 +9,7 @@ from actors.apiserver.options import UNCACHED
 from actors.controllers import cloud_node_lifecycle
 from actors.controllers.table import LOOPS
 from actors.node.heartbeat.node_status import reserved_nano
-from sim.api.admission.chain import ORDER, Defaults
+from sim.api.admission.chain import Defaults, plugin_names
 from sim.api.kinds.common.metadata import labels
 from sim.api.kinds.common.taints import taint_errors
 from sim.api.schema.runtime_config import turned_off
@@ -193,10 +193,11 @@ def _own_labels(names: Names) -> tuple[str, ...]:
 
 def api_server_options(flags: ApiServerFlags, place: str, replicas: int = 1) -> ApiServerOptions:
     """What a replica goes by.  Raises InputError for an admission plugin that there is not."""
+    known = plugin_names()
     for plugin in flags.disabled_admission:
-        if plugin not in ORDER:
+        if plugin not in known:
             raise InputError(
-                f"there is no admission plugin {plugin!r} here", place, f"known are: {', '.join(ORDER)}"
+                f"there is no admission plugin {plugin!r} here", place, f"known are: {', '.join(known)}"
             )
 
     def limit(number: int) -> int | None:

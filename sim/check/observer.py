@@ -86,7 +86,9 @@ class Reasons:
         if reason in self._seen:
             return ""
         alike = next((seen for seen in self._seen if seen.lower() == reason.lower()), "")
-        hint = f"did you mean {alike!r}?" if alike else suggestion(reason, self._seen, likeness=LIKENESS)
+        hint = (
+            f"did you mean {alike!r}?" if alike else suggestion(reason, self._seen, similarity_min=LIKENESS)
+        )
         return f"no event {reason} came; {hint}" if hint else ""
 
 

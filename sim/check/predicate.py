@@ -154,7 +154,7 @@ def _check_condition(resource: str, kind: str, text: str, names: Names) -> None:
     if kind in ours:
         return
     if kind not in known:
-        if near := suggestion(kind, known, likeness=0.8):
+        if near := suggestion(kind, known, similarity_min=0.8):
             raise ValueError(f"{kind!r} is no condition that is known; {near}")
         return
     remedy = f"their conditions are {', '.join(ours)}" if ours else "nobody gives them conditions"
@@ -207,7 +207,7 @@ def _taint_key(key: str, names: Names) -> str:
         full = short[attribute.removeprefix("taint_").replace("_", "-")] = getattr(names, attribute)
         whole |= {getattr(either, attribute): full for either in NAMES.values()}
     known = short | whole
-    near = "" if key in known or "/" in key else suggestion(key, short, likeness=0.8)
+    near = "" if key in known or "/" in key else suggestion(key, short, similarity_min=0.8)
     if near:
         raise ValueError(f"{key!r} is no taint that is known; {near}")
     return known.get(key, key)

@@ -2,11 +2,14 @@
 
 Turns `--name value` pairs into `ApiServerFlags`, by `parse_api_server`.
 
-Holds: every field has the effect it names; an option that would have none as others are set is refused.
+Holds: every field has the effect it names; an option that would have none as others are set is
+refused.
 
-Mirrors  kubernetes v1.25 cmd/kube-apiserver/app/options, apiserver pkg/server/options: defaults of v1.25.
-Differs  with priority and fairness the two limits count as their sum, in seats, and only while requests take time (a
-         slow storage, an overload): otherwise a request is over at the instant it comes.
+Mirrors  kubernetes v1.25 cmd/kube-apiserver/app/options, apiserver pkg/server/options: defaults of
+         v1.25.
+Differs  with priority and fairness the two limits count as their sum, in seats, and only while
+         requests take time (a slow storage, an overload): otherwise a request is over at the
+         instant it comes.
 """
 
 from __future__ import annotations
@@ -76,7 +79,9 @@ def _network(value: str) -> str | None:
 
 
 def _sizes(value: object) -> Mapping[str, int]:
-    """Numbers by resource, of "pods#0,deployments.apps#0" or a list: pkg/server/options/etcd.go (ParseWatchCacheSizes)."""
+    """Numbers by resource, from "pods#0,deployments.apps#0" or a list (etcd.go:
+    ParseWatchCacheSizes).
+    """
     found = {}
     for entry in strings(value):
         resource, sign, size = entry.partition("#")
@@ -234,7 +239,7 @@ class ApiServerFlags:
 
     @property
     def fair(self) -> bool:
-        """Whether requests wait for seats: it takes the option and its gate."""
+        """True if requests wait for seats: the option and its feature gate are on."""
         return self.priority_and_fairness and enabled(self.feature_gates, "APIPriorityAndFairness")
 
 
@@ -245,7 +250,9 @@ def parse_api_server(
     place: str = "",
     places: Mapping[str, str] | None = None,
 ) -> ApiServerFlags:
-    """The options from names (with or without `--`) to texts or YAML values; InputError names the place."""
+    """The options from names (with or without `--`) to texts or YAML values; InputError names the
+    place.
+    """
     flags = parse(ApiServerFlags, given, names=names, place=place, known=WITHOUT_EFFECT, places=places)
     if flags.watch_cache_sizes and not flags.watch_cache:
         where = (places or {}).get("watch-cache-sizes", place)

@@ -1,11 +1,13 @@
-"""Options of daemons: text from a command line or values from YAML to one frozen, typed value per daemon.
+"""Options of daemons: text from a command line, or values from YAML, become one frozen, typed value
+per daemon.
 
-A daemon's options are a frozen dataclass whose fields are made by `option(...)`: each field knows the name of
-its option in the specification, how its text reads, and what it has an effect on.  `parse` makes the value;
-an option nobody knows and one that has no effect in this program are refused, naming the place.
+A daemon's options are a frozen dataclass with fields made by `option(...)`: each field knows the
+name of its option in the specification, how its text is read, and what it affects. `parse` makes
+the value; it refuses unknown options and those without an effect in this program, and names the
+place.
 
-Holds: a parsed value is complete and valid; defaults are written as the specification writes them and go
-through the same reader as a user's text.  Durations are microseconds, their fields end in `_us`.
+Holds: a parsed value is complete and valid; defaults are written as in the specification and pass
+through the same reader as a user's text. Durations are microseconds, their fields end in `_us`.
 
 Mirrors  the flag types of k8s.io/component-base and spf13/pflag as the daemons use them.
 Differs  YAML may give a native number, boolean or list where the command line gives text.
@@ -28,11 +30,13 @@ Options = TypeVar("Options")
 _SPEC = "option"
 
 
-# --- how values read: ValueError says what was wanted ------------------------------------------------------
+# --- how values read: ValueError says what was wanted ---------------------------------------------
 
 
 def duration(value: object) -> int:
-    """Microseconds of "1m30s", never below zero; a bare 0 is allowed, other bare numbers lack their unit."""
+    """Microseconds of "1m30s", never below zero; a bare 0 is allowed, other bare numbers lack their
+    unit.
+    """
     if isinstance(value, str):
         try:
             microseconds = parse_duration_us(value)
@@ -51,7 +55,9 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def integer(value: object, bits: int = 32) -> int:
-    """A signed number of so many bits; text as Go reads it where the base is not given: 0x1f, 0o17, 017, 1_000."""
+    """A signed number of so many bits; text as Go reads it where the base is not given: 0x1f, 0o17,
+    017, 1_000.
+    """
     found: int | None = None
     if isinstance(value, int) and not isinstance(value, bool):
         found = value
@@ -86,6 +92,7 @@ def number(value: object) -> float:
 
 
 def boolean(value: object) -> bool:
+    """True or false, in Go's spellings."""
     if isinstance(value, bool):
         return value
     # the texts that Go's strconv.ParseBool takes
@@ -97,6 +104,7 @@ def boolean(value: object) -> bool:
 
 
 def string(value: object) -> str:
+    """A text."""
     if isinstance(value, str):
         return value
     raise ValueError("a text")
@@ -135,39 +143,45 @@ def _plain(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-# --- checks: an error text or None -------------------------------------------------------------------------
+# --- checks: an error text or None ----------------------------------------------------------------
 
 Check = Callable[[Any], str | None]
 
 
 def at_least(low: float) -> Check:
+    """A check of a lower bound."""
     return lambda value: None if value >= low else f"must be at least {low}"
 
 
 def more_than(low: float) -> Check:
+    """A check of an exclusive lower bound."""
     return lambda value: None if value > low else f"must be more than {low}"
 
 
 def not_faster(low_us: int, zero: bool = False) -> Check:
-    """A period that is no busy loop; `zero`: 0 is allowed besides, and is none at all."""
+    """A check that a period is no busy loop. zero: True if 0 is allowed and means none."""
     text = f"must be {'0 or ' if zero else ''}at least {format_duration(low_us)}"
     return lambda value: None if value >= low_us or (zero and not value) else text
 
 
 def within(low: float, high: float) -> Check:
+    """A check of both bounds."""
     return lambda value: None if low <= value <= high else f"must be between {low} and {high}"
 
 
 def one_of(*allowed: str) -> Check:
+    """A check of allowed values."""
     return lambda value: None if value in allowed else f"must be one of {', '.join(allowed)}"
 
 
-# --- declaring ----------------------------------------------------------------------------------------------
+# --- declaring ------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Option:
-    """One option as the specification names it; `{short}` in name or default is the naming set's short name."""
+    """One option as the specification names it; `{short}` in name or default is the naming set's
+    short name.
+    """
 
     name: str
     read: Reader
@@ -177,10 +191,11 @@ class Option:
     check: Check | None
 
     def spelled(self, names: Names) -> str:
+        """The option's name in a naming set."""
         return self.name.format(short=names.short)
 
     def value(self, raw: object, names: Names) -> Any:
-        """The typed value of a raw one; ValueError says what is wrong."""
+        """The typed form of a raw value; raises ValueError with the problem."""
         if isinstance(raw, str):
             raw = raw.replace("{short}", names.short)
         try:
@@ -208,7 +223,7 @@ def options_of(daemon: type[Any]) -> dict[str, Option]:
     return {f.name: f.metadata[_SPEC] for f in dataclasses.fields(daemon) if _SPEC in f.metadata}
 
 
-# --- parsing ------------------------------------------------------------------------------------------------
+# --- parsing --------------------------------------------------------------------------------------
 
 
 def parse(
@@ -222,7 +237,8 @@ def parse(
 ) -> Options:
     """The options of a daemon from option names (with or without `--`) to texts or YAML values.
 
-    known: names of the specification that have no effect in this program: refused as such, not as typos
+    known: names of the specification that have no effect in this program: refused as such, not as
+        typos
     place, places: where the options come from, as a whole and per option, for errors
     """
     specs = options_of(daemon)
@@ -248,7 +264,7 @@ def parse(
 
 
 def raw_option(flags: Mapping[str, Any], name: str) -> Any:
-    """What is given for one option, before all are read; None: nothing."""
+    """The raw value of one option, before all are parsed; None if it is absent."""
     return flags.get(name, flags.get(f"--{name}"))
 
 

@@ -1,7 +1,8 @@
-"""The one cloud there is: what `--cloud-provider` may say, and how its instances are called.
+"""The only cloud provider: values of `--cloud-provider`, and the names of its instances.
 
-Mirrors  kubernetes v1.25 staging/src/k8s.io/cloud-provider/plugins.go (InitCloudProvider), cloud.go (GetInstanceProviderID).
-Differs  there is no provider but the simulated one; with `external` nothing here would ask it.
+Mirrors  kubernetes v1.25 staging/src/k8s.io/cloud-provider/plugins.go (InitCloudProvider), cloud.go
+         (GetInstanceProviderID).
+Differs  there is no provider but the simulated one; with `external` it is not used.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ def _known(value: str) -> str | None:
 
 
 def cloud_provider(effect: str) -> Any:
-    """The option; "" is none."""
+    """The option; "" for no provider."""
     return option("cloud-provider", string, "", effect, check=_known)
 
 
 def provider_id(node: str) -> str:
-    """Of the instance that a node is, for good."""
+    """The permanent provider id of a node's instance."""
     return f"{CLOUD}://{node}"

@@ -2,13 +2,14 @@
 
 Turns `--name value` pairs into `ControllerManagerOptions`, by `parse_controller_manager`.
 
-Holds: every option of the specification is either a field here, with the effect it has, or listed in
-`WITHOUT_EFFECT` and refused.
+Holds: every option of the specification is either a field here, with the effect it has, or listed
+in `WITHOUT_EFFECT` and refused.
 
 Mirrors  spec/controller-manager.md and kubernetes v1.25 cmd/kube-controller-manager/app/options.
-Differs  rates are Python floats (64 bit) where upstream keeps 32-bit ones; pods are evicted by taints only, so
-         pod-eviction-timeout is read and, as upstream with its taint manager on, changes nothing. A loop has 10,000
-         workers at most; a period that would make a loop busy is refused.
+Differs  rates are Python floats (64 bit) where upstream keeps 32-bit ones; pods are evicted by
+         taints only, so pod-eviction-timeout is read and, as upstream with its taint manager on,
+         changes nothing. A loop has 10,000 workers at most; a period that would make a loop busy is
+         refused.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ DISABLED_BY_DEFAULT = ("bootstrapsigner", "tokencleaner")
 
 
 def controller_enabled(name: str, entries: tuple[str, ...]) -> bool:
-    """Whether `--controllers` runs this one: the first entry that names it wins, then `*`."""
+    """True if `--controllers` enables a controller: by the first entry that names it, then by `*`."""
     for entry in entries:
         if entry == name:
             return True
@@ -260,7 +261,7 @@ class ControllerManagerOptions(ElectionFlags):
     concurrent_resource_quota_syncs: int = _syncs(
         "resource-quota", 5, "resourcequota, each of its two queues"
     )
-    # The only loop that upstream does not let be without workers (statefulsetcontroller.go: Validate).
+    # Upstream requires workers for this controller only (statefulsetcontroller.go: Validate).
     concurrent_statefulset_syncs: int = option(
         "concurrent-statefulset-syncs", integer, 5, "workers of statefulset", check=within(1, WORKERS_MAX)
     )
@@ -270,6 +271,7 @@ class ControllerManagerOptions(ElectionFlags):
         self.check_election()
 
     def runs(self, controller: str) -> bool:
+        """True if the controller runs."""
         return controller_enabled(controller, self.controllers)
 
 
@@ -313,6 +315,8 @@ def parse_controller_manager(
     place: str = "",
     places: Mapping[str, str] | None = None,
 ) -> ControllerManagerOptions:
-    """The options from names (with or without `--`) to texts or YAML values; InputError names the place."""
+    """The options from names (with or without `--`) to texts or YAML values; InputError names the
+    place.
+    """
     known = [name.replace("{agent}", names.node_agent) for name in WITHOUT_EFFECT]
     return parse(ControllerManagerOptions, given, names=names, place=place, known=known, places=places)

@@ -1,7 +1,7 @@
 """Leader election options, the same for every daemon that leads by a lease.
 
-Mirrors  kubernetes v1.25 component-base/config/options/leaderelectionconfig.go, client-go leaderelection (limits),
-         resourcelock (kinds of lock).
+Mirrors  kubernetes v1.25 component-base/config/options/leaderelectionconfig.go, client-go
+         leaderelection (limits), resourcelock (kinds of lock).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ElectionFlags:
     )
 
     def check_election(self) -> None:
-        """Raise ValueError where the times do not fit together (not asked when nobody elects)."""
+        """Raises ValueError if the times contradict each other; not called without leader election."""
         if not self.leader_elect:
             return
         if not self.leader_elect_retry_period_us:

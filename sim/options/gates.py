@@ -1,13 +1,15 @@
-"""Feature gates: `Name=true,Other=false`, as each daemon takes them.
+"""Feature gates: `Name=true,Other=false`, as each daemon accepts them.
 
-Turns the text or mapping of `--feature-gates` into the gates that are set otherwise than by default (`feature_gates`).
+The text or mapping of `--feature-gates` becomes the gates that differ from their default
+(`feature_gates`).
 
-Holds: a gate may be set where this program acts on it, or to what it is anyway; one that nobody knows, one that is locked
-and one whose other side is not built are refused.
+Holds: a gate may be set if this program acts on it, or to its default; unknown gates, locked gates,
+and values that are not implemented are refused.
 
-Mirrors  kubernetes v1.25 pkg/features/kube_features.go, k8s.io/component-base/featuregate: defaults, stages, refusals.
-Differs  gates of finished features that are not locked are not known, but for those named here; AllAlpha=true and AllBeta
-         would set what is not built and are refused.
+Mirrors  kubernetes v1.25 pkg/features/kube_features.go, k8s.io/component-base/featuregate:
+         defaults, stages, refusals.
+Differs  gates of finished features that are not locked are unknown, except for those named here;
+         AllAlpha=true and AllBeta would enable what is not implemented and are refused.
 """
 
 from __future__ import annotations
@@ -70,7 +72,7 @@ ALL_BETA = "AllBeta"
 
 
 def feature_gates(*built: str) -> Any:
-    """The option of a daemon that acts on both sides of these gates."""
+    """The option of a daemon that implements both values of these gates."""
 
     def check(given: Mapping[str, str]) -> str | None:
         return next((text for gate, value in given.items() if (text := _problem(gate, value, built))), None)
@@ -93,10 +95,10 @@ def _problem(gate: str, text: str, built: tuple[str, ...]) -> str:
 
 
 def of_api_server(given: Mapping[str, str]) -> tuple[str, ...]:
-    """Those of a server's registry that are on."""
+    """The enabled gates of an API server's registry."""
     return tuple(gate for gate in OF_API_SERVER if enabled(given, gate))
 
 
 def enabled(given: Mapping[str, str], gate: str) -> bool:
-    """Whether a gate is on, by what was given (and checked) or by default."""
+    """True if a gate is on, by the given (and validated) values or by default."""
     return boolean(given[gate]) if gate in given else DEFAULTS[gate]

@@ -2,13 +2,14 @@
 
 Turns `--name value` pairs into `NodeAgentOptions`, by `parse_node_agent`.
 
-Holds: every option of the specification is either a field here, with the effect it has, or listed in
-`WITHOUT_EFFECT` and refused.
+Holds: every option of the specification is either a field here, with the effect it has, or listed
+in `WITHOUT_EFFECT` and refused.
 
-Mirrors  spec/node-agent.md; kubernetes v1.25 cmd/kubelet/app/options and pkg/kubelet/apis/config/v1beta1/defaults.go.
+Mirrors  spec/node-agent.md; kubernetes v1.25 cmd/kubelet/app/options and
+         pkg/kubelet/apis/config/v1beta1/defaults.go.
 Differs  fields that upstream takes from its configuration file only (nodeStatusReportFrequency,
-         nodeLeaseDurationSeconds, shutdownGracePeriod and its kin) are given like options, under the names of the
-         fields in flag spelling.
+         nodeLeaseDurationSeconds, shutdownGracePeriod and its kin) are given like options, under
+         the names of the fields in flag spelling.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def _thresholds(value: object) -> Mapping[str, str]:
         pairs = {signal.strip(): amount.strip() for signal, _, amount in parts}
     else:
         raise ValueError("thresholds such as memory.available<100Mi")
-    # One for a signal that there is not stays, to be told.
+        # A threshold of an unknown signal stays, to be reported.
     return {
         signal: amount
         for signal, amount in pairs.items()
@@ -94,7 +95,9 @@ def _amounts(value: Mapping[str, str]) -> str | None:
 
 
 def _reclaims(value: Mapping[str, str]) -> str | None:
-    """Check of amounts to reclaim.  Quirk: one of 0 is allowed, one of 0% is not, and more than 100% is."""
+    """Check of amounts to reclaim.  Quirk: one of 0 is allowed, one of 0% is not, and more than
+    100% is.
+    """
     for signal, text in value.items():
         try:
             if text.endswith("%") and number(text[:-1]) <= 0:
@@ -122,7 +125,9 @@ def _reserved(value: Mapping[str, str]) -> str | None:
 
 
 def _enforced(value: Sequence[str]) -> str | None:
-    """validation.go: ValidateKubeletConfiguration; cgroups are not modelled, so that nothing can be said of any."""
+    """validation.go: ValidateKubeletConfiguration; cgroups are not modelled, so that nothing can be
+    said of any.
+    """
     for level in value:
         if level.endswith("-reserved"):
             return f'the cgroup must be specified when "{level}" is contained, and there are none here'
@@ -167,7 +172,7 @@ def _cpus(value: object) -> tuple[int, ...]:
 
 
 def _sysctls(value: Sequence[str]) -> str | None:
-    """Of the kinds that a pod has for itself: allowlist.go, pkg/kubelet/sysctl/namespace.go."""
+    """Namespaced sysctls: allowlist.go, pkg/kubelet/sysctl/namespace.go."""
     own = ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.", "net.")
     shared = [name for name in value if not name.replace("/", ".").startswith(own)]
     return f'the sysctl "{shared[0]}" are not known to be namespaced' if shared else None
@@ -191,7 +196,7 @@ def _address(value: str) -> str | None:
 
 
 def _servers(value: object) -> tuple[str, ...]:
-    """Addresses.  Quirk: what is none is left out (kubelet.go: NewMainKubelet)."""
+    """Addresses. Quirk: invalid ones are dropped (kubelet.go: NewMainKubelet)."""
     found = []
     for text in strings(value):
         try:
@@ -343,7 +348,7 @@ class NodeAgentOptions:
         "sysctls that pods may set beside the safe ones; net.* allows all of net",
         check=_sysctls,
     )
-    # Upstream's default is none, and each pod is warned of; whoever sets a cluster up names one.
+    # Upstream's default is none, with a warning for each pod; cluster installers set it.
     cluster_dns: tuple[str, ...] = option(
         "cluster-dns",
         _servers,
@@ -529,7 +534,7 @@ class NodeAgentOptions:
             )
 
     def _check_gates(self) -> None:
-        """validation.go: a period that nobody would look at is refused."""
+        """validation.go: refuses a period that no component would use."""
         periods, by_priority = (enabled(self.feature_gates, gate) for gate in SHUTDOWN_GATES)
         if not periods and (self.shutdown_grace_period_us or self.shutdown_grace_period_critical_pods_us):
             raise ValueError(
@@ -543,7 +548,9 @@ class NodeAgentOptions:
 
     @property
     def shutdown_groups(self) -> tuple[tuple[int, int], ...]:
-        """(lowest priority, grace in microseconds, of whole seconds), lowest first; () if shutdowns are not held up."""
+        """(lowest priority, grace in microseconds, of whole seconds), lowest first; () if shutdowns
+        are not delayed.
+        """
         whole_us, critical_us = self.shutdown_grace_period_us, self.shutdown_grace_period_critical_pods_us
         if self.shutdown_grace_period_by_pod_priority:
             groups = self.shutdown_grace_period_by_pod_priority

@@ -5,8 +5,10 @@ Turns `--name value` pairs, and the fields of its configuration file under their
 
 Holds: every field has the effect it names; the limits between the election's times are checked.
 
-Mirrors  kubernetes v1.25 cmd/kube-scheduler/app/options and pkg/scheduler/apis/config: defaults of v1.
-Differs  configuration fields are options (the file itself is not read); profiles and plugin sets are fixed.
+Mirrors  kubernetes v1.25 cmd/kube-scheduler/app/options and pkg/scheduler/apis/config: defaults of
+         v1.
+Differs  configuration fields are options (the file itself is not read); profiles and plugin sets
+         are fixed.
 """
 
 from __future__ import annotations
@@ -131,5 +133,7 @@ def parse_scheduler(
     place: str = "",
     places: Mapping[str, str] | None = None,
 ) -> SchedulerOptions:
-    """The options from names (with or without `--`) to texts or YAML values; InputError names the place."""
+    """The options from names (with or without `--`) to texts or YAML values; InputError names the
+    place.
+    """
     return parse(SchedulerOptions, given, names=names, place=place, known=WITHOUT_EFFECT, places=places)

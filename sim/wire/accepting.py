@@ -1,13 +1,15 @@
 """The accept loop of every listener, and the guard around every connection.
 
-Turns a listener into connections that are handed to a callback.  A lack of descriptors costs the newest connection:
-a descriptor is kept in reserve, given up to accept that connection, and taken again when the connection is closed.
-Without it, the connection would stay in the queue of the listener and its client would wait without an answer.
+Turns a listener into connections that are handed to a callback.  A lack of descriptors costs the
+newest connection: a descriptor is kept in reserve, given up to accept that connection, and taken
+again when the connection is closed. Without it, the connection would stay in the queue of the
+listener and its client would wait without an answer.
 
-Holds: the loop ends only when its listener is closed or it is cancelled; an exception of one connection ends that
-connection and leaves one line in the log.
+Holds: the loop ends only when its listener is closed or it is cancelled; an exception of one
+connection ends that connection and leaves one line in the log.
 
-Mirrors  golang net/http server.go (Server.Serve: temporary errors of accept; conn.serve: recovered panics), at go1.19.
+Mirrors  golang net/http server.go (Server.Serve: temporary errors of accept; conn.serve: recovered
+         panics), at go1.19.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ async def accept_connections(
                         LOG.error("a connection was refused: %s", error.strerror)
                     lacking = True
                     await _refuse_newest(listener, reserve)
-                else:  # Linux says so also where no connection waits: there may be descriptors when one does
+                else:
+                    # Linux reports this also while no connection waits: descriptors may be free later.
                     await trio.lowlevel.wait_readable(listener.socket)
                 pending = not pending
                 continue
@@ -71,7 +74,7 @@ async def _refuse_newest(listener: trio.SocketListener, reserve: _Reserve) -> No
 
 
 class _Reserve:
-    """A descriptor that is open for nothing but to be closed when there is no other."""
+    """A descriptor kept open, to be closed when no other is left."""
 
     def __init__(self) -> None:
         self._descriptor: int | None = None
@@ -84,6 +87,7 @@ class _Reserve:
         self.give_up()
 
     def take(self) -> None:
+        """Opens the reserve."""
         if self._descriptor is None:
             try:
                 self._descriptor = os.open(os.devnull, os.O_RDONLY)
@@ -91,6 +95,7 @@ class _Reserve:
                 return  # it is tried again after the next connection
 
     def give_up(self) -> None:
+        """Closes the reserve."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -115,7 +120,9 @@ def first_of(group: ExceptionGroup[_E]) -> _E:
 
 
 def log_failure(peer: str, met: ExceptionGroup[Exception]) -> None:
-    """Write one line about the first exception of a connection: what it was and where it was raised."""
+    """Write one line about the first exception of a connection: what it was and where it was
+    raised.
+    """
     error = first_of(met)
     place, trace = "", error.__traceback__
     while trace is not None:

@@ -1,6 +1,7 @@
 """File descriptors: how many this process may have, and how many connections fit below that.
 
-Turns the limit of the operating system into a bound on connections that leaves room for everything else.
+Turns the limit of the operating system into a bound on connections that leaves room for everything
+else.
 
 Mirrors  nothing upstream.
 """
@@ -8,7 +9,8 @@ Mirrors  nothing upstream.
 from __future__ import annotations
 
 CONNECTIONS_MAX = 10_000  # the default, where the limit of descriptors allows more
-# Descriptors that are no connections: listeners, the event loop, standard streams, output files, libraries that are loaded late.
+# Descriptors other than connections: listeners, the event loop, standard streams, output files,
+# libraries.
 RESERVED = 64
 UNKNOWN = 1024  # where the system does not say: the usual soft limit
 UNLIMITED = 1 << 20
@@ -34,7 +36,7 @@ def raise_descriptor_limit() -> None:
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     except (OSError, ValueError):
-        return  # some systems keep their own maximum: the limit stays as it is
+        return  # some systems have a maximum of their own: the limit stays
 
 
 def connections_below(limit: int) -> int:

@@ -1,14 +1,16 @@
-"""What goes over a socket between a client and an API server: messages, and their frames of msgpack.
+"""What goes over a socket between a client and an API server: messages, and their frames of
+msgpack.
 
-Turns requests, replies, watch events and "stop this watch" into frames and frames back into the same values.  A
-frame on a byte stream is its length, four bytes big-endian, and that many bytes of msgpack; where the transport keeps
-messages apart (WebSocket) it goes without the length.
+Turns requests, replies, watch events and "stop this watch" into frames and frames back into the
+same values.  A frame on a byte stream is its length, four bytes big-endian, and that many bytes of
+msgpack; where the transport keeps messages apart (WebSocket) it goes without the length.
 
-Holds: a frame is never longer than the bound of its direction; bytes that are no message raise `FrameError`, nothing
-else; an object arrives equal to what was sent, without managedFields; an object revision is encoded once, however many
-connections it goes to.
+Holds: a frame is never longer than the bound of its direction; bytes that are no message raise
+`FrameError`, nothing else; an object arrives equal to what was sent, without managedFields; an
+object revision is encoded once, however many connections it goes to.
 
-Differs  causes do not cross (they are ids of one run's trace), nor does the ownership kept beside an object.
+Differs  causes do not cross (they are ids of one run's trace), nor does the ownership kept beside
+         an object.
 """
 
 from __future__ import annotations
@@ -23,11 +25,12 @@ from sim.api import status
 from sim.api.store import Item
 from sim.api.types import Json, Reply, Request, WatchEvent
 
-# To a server: upstream takes request bodies up to 3 MiB (apiserver DefaultConfig MaxRequestBodyBytes); the rest is
-# names and options.
+# To a server: upstream takes request bodies up to 3 MiB (apiserver DefaultConfig
+# MaxRequestBodyBytes); the rest is names and options.
 ASK_MAX = 4 << 20
-# To a client: lists and events are cut into parts of PART_BYTES or one object; an object is at most 1.5 MiB in etcd.
-TELL_MAX = 16 << 20
+# To a client: lists and events are cut into parts of PART_BYTES or one object; an object is at most
+# 1.5 MiB in etcd.
+FROM_SERVER_MAX = 16 << 20
 PART_BYTES = 1 << 20
 LENGTH_BYTES = 4
 RAW_KEY = "msgpack"  # of Item.raw
@@ -38,6 +41,8 @@ class FrameError(Exception):
 
 
 class WireItem(Struct, frozen=True, array_like=True):
+    """The sent form of an item: key, revisions and the packed object."""
+
     key: str
     obj: dict[str, Any]
     rev: int
@@ -45,6 +50,8 @@ class WireItem(Struct, frozen=True, array_like=True):
 
 
 class WireEvent(Struct, frozen=True, array_like=True):
+    """The sent form of a watch event."""
+
     type: str
     item: WireItem | None
     revision: int
@@ -65,14 +72,14 @@ class Stop(Struct, frozen=True, array_like=True, tag="stop"):
 
 
 class Part(Struct, frozen=True, array_like=True, tag="part"):
-    """Server to client: some items of a list; the rest and everything else comes with the `Answer`."""
+    """Server to client: some items of a list; the rest follows with the `Answer`."""
 
     call: int
     items: list[WireItem]
 
 
 class Answer(Struct, frozen=True, array_like=True, tag="answer"):
-    """Server to client: a reply.  items: None where the reply is no list; watching: events will follow."""
+    """Server to client: a reply. items: None if it is not a list; watching: True if events follow."""
 
     call: int
     code: int
@@ -97,7 +104,7 @@ class Events(Struct, frozen=True, array_like=True, tag="events"):
 
 
 class Fault(Struct, frozen=True, array_like=True, tag="fault"):
-    """Server to client: what you sent makes no sense; the connection is closed."""
+    """Server to client: the message was malformed; the connection is closed."""
 
     message: str
 
@@ -113,25 +120,28 @@ _to_server: msgspec.msgpack.Decoder[ToServer] = msgspec.msgpack.Decoder(ToServer
 _to_client: msgspec.msgpack.Decoder[ToClient] = msgspec.msgpack.Decoder(ToClient)
 
 
-# --- to the server ------------------------------------------------------------------------------------------
+# --- to the server --------------------------------------------------------------------------------
 
 
 def ask(call: int, request: Request) -> bytes:
+    """The message of a request."""
     return _encode(Ask(call, msgspec.structs.replace(request, cause=0)))
 
 
 def stop(call: int) -> bytes:
+    """The message that ends a watch."""
     return _encode(Stop(call))
 
 
-def read_ask(body: bytes) -> ToServer:
+def read_from_client(body: bytes) -> ToServer:
+    """A message from a client; raises FrameError."""
     try:
         return _to_server.decode(body)
     except BROKEN as error:
         raise FrameError(f"not a message to a server: {error}") from None
 
 
-# --- to the client ------------------------------------------------------------------------------------------
+# --- to the client --------------------------------------------------------------------------------
 
 
 def _packed(item: Item) -> bytes:
@@ -163,8 +173,8 @@ def answer(call: int, reply: Reply) -> list[bytes]:
         items.append(_embedded(packed))
         size += len(packed)
     last = _answered(call, reply, items)
-    if len(last) > TELL_MAX:  # text or a Status: an object is never that long
-        text = f"the answer has {len(last)} bytes, at most {TELL_MAX} can be sent"
+    if len(last) > FROM_SERVER_MAX:  # text or a Status: an object is never that long
+        text = f"the answer has {len(last)} bytes, at most {FROM_SERVER_MAX} can be sent"
         last = _answered(call, Reply(500, body=status.internal_error(text)), None)
     return [*frames, last]
 
@@ -208,10 +218,12 @@ def events(call: int, batch: Iterable[WatchEvent], ended: bool) -> list[bytes]:
 
 
 def fault(message: str) -> bytes:
+    """The frame of a fault."""
     return _encode(Fault(message))
 
 
-def read_tell(body: bytes) -> ToClient:
+def read_from_server(body: bytes) -> ToClient:
+    """A message from a server; raises FrameError."""
     try:
         return _to_client.decode(body)
     except BROKEN as error:
@@ -219,15 +231,17 @@ def read_tell(body: bytes) -> ToClient:
 
 
 def item_of(wire: WireItem) -> Item:
+    """The item in a message."""
     return Item(wire.key, wire.obj, wire.rev, wire.created)
 
 
 def event_of(wire: WireEvent) -> WatchEvent:
+    """The watch event in a message."""
     return WatchEvent(wire.type, item_of(wire.item) if wire.item else None, wire.revision, wire.status)
 
 
 def reply_of(told: Answer, parts: list[WireItem]) -> Reply:
-    """The reply that the frames of one answer made up, without its watch."""
+    """The reply of the frames of one answer, without its watch."""
     items = None if told.items is None else [item_of(item) for item in [*parts, *told.items]]
     return Reply(
         told.code,
@@ -243,10 +257,11 @@ def reply_of(told: Answer, parts: list[WireItem]) -> Reply:
     )
 
 
-# --- frames on a byte stream ----------------------------------------------------------------------------------
+# --- frames on a byte stream ----------------------------------------------------------------------
 
 
 def framed(body: bytes) -> bytes:
+    """A body with its length before it."""
     return len(body).to_bytes(LENGTH_BYTES, "big") + body
 
 

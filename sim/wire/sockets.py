@@ -1,14 +1,18 @@
-"""Pipes: connections that carry whole messages, over TCP, Unix sockets or (`sim.wire.websocket`) WebSocket.
+"""Pipes: connections that carry whole messages, over TCP, Unix sockets or WebSocket
+(`sim.wire.websocket`).
 
-Turns an address into a listener or a connected `Pipe`, and a byte stream into bodies of frames and back.  What leaves
-a process goes through an `Outbox`, which takes messages without waiting and writes what has piled up in one piece.
+An address becomes a listener or a connected `Pipe`, and a byte stream the bodies of frames.
+Messages leave a process through an `Outbox`, which accepts them without waiting and writes the
+pending ones in one piece.
 
-Holds: bodies arrive in the order sent; an outbox tells once when it is full and once when there is room again; a peer
-that stopped answering is found after 45 s.
+Holds: bodies arrive in order; an outbox reports once when it is full and once when it has room
+again; a peer that has stopped answering is detected after 45 s.
 
-Mirrors  golang.org/x/net/http2 health checks as apimachinery sets them (30 s idle, 15 s for an answer).
-Differs  TCP's keep-alive does it here.  Peers are trusted: a message says who asks.  Listen on Unix sockets, or on
-         addresses that only cluster components reach; everybody else comes through the HTTP server.
+Mirrors  golang.org/x/net/http2 health checks as apimachinery sets them (30 s idle, 15 s for an
+         answer).
+Differs  TCP's keep-alive does the check here. Peers are trusted: a message names its user. Listen
+         on Unix sockets, or on addresses that only cluster components reach; other clients use the
+         HTTP server.
 """
 
 from __future__ import annotations
@@ -24,32 +28,36 @@ from sim.wire import frames
 
 RECEIVE_BYTES = 1 << 18
 KEEP_IDLE_S, KEEP_ANSWER_S = 30, 15  # as apimachinery's HTTP/2 health check: 30 idle + 15 ping
-# An outbox is full beyond the one mark until it falls below the other: a few lists of a large cluster.
+# An outbox is full beyond the one mark until it falls below the other: a few lists of a large
+# cluster.
 FULL_BYTES, ROOM_BYTES = 32 << 20, 8 << 20
-CLOSE_S = 5  # for the last words on a connection
+CLOSE_S = 5  # for the last messages on a connection
 SCHEMES = ("tcp", "unix", "ws")
 
 
 class PipeBrokenError(Exception):
-    """The connection is gone, and not because the peer closed it."""
+    """The connection is lost, and the peer did not close it."""
 
 
 class Pipe(Protocol):
     """A connection that carries messages."""
 
     async def send(self, bodies: list[bytes]) -> None:
-        """Write messages.  PipeBrokenError: it could not."""
+        """Writes messages; raises PipeBrokenError."""
         ...
 
     async def receive(self) -> list[bytes]:
-        """The next messages, at least one; none when the peer has closed.  FrameError, PipeBrokenError."""
+        """The next messages, at least one; none once the peer has closed. Raises FrameError,
+        PipeBrokenError.
+        """
         ...
 
-    async def aclose(self) -> None: ...
+    async def aclose(self) -> None:
+        """Closes the connection."""
 
 
 class StreamPipe:
-    """Frames on a byte stream.  `longest`: of what is received."""
+    """Frames on a byte stream. longest: bound of received frames."""
 
     def __init__(self, stream: trio.abc.Stream, longest: int) -> None:
         self._stream = stream
@@ -59,12 +67,14 @@ class StreamPipe:
             _keep_alive(stream)
 
     async def send(self, bodies: list[bytes]) -> None:
+        """Writes messages; raises PipeBrokenError."""
         try:
             await self._stream.send_all(b"".join(frames.framed(body) for body in bodies))
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             raise PipeBrokenError(str(error.__cause__ or error)) from None
 
     async def receive(self) -> list[bytes]:
+        """The next messages; raises FrameError, PipeBrokenError."""
         bodies: list[bytes] = []
         while not bodies:
             if self._fault is not None:
@@ -85,6 +95,7 @@ class StreamPipe:
         return bodies
 
     async def aclose(self) -> None:
+        """Closes the connection."""
         await self._stream.aclose()
 
 
@@ -105,7 +116,7 @@ def _keep_alive(stream: trio.SocketStream) -> None:
 
 
 class Outbox:
-    """Messages on their way out of this process."""
+    """Pending messages from this process."""
 
     def __init__(self, on_full: Callable[[bool], None] | None = None) -> None:
         self.size = 0
@@ -116,6 +127,7 @@ class Outbox:
         self._wake = trio.Event()
 
     def put(self, bodies: Iterable[bytes]) -> None:
+        """Adds messages."""
         for body in bodies:
             self._bodies.append(body)
             self.size += len(body)
@@ -124,7 +136,7 @@ class Outbox:
         self._wake.set()
 
     def close(self) -> None:
-        """Let `write_to` return once everything is written."""
+        """Makes `write_to` return once all is written."""
         self._closing = True
         self._wake.set()
 
@@ -134,7 +146,7 @@ class Outbox:
             self._on_full(full)
 
     async def write_to(self, pipe: Pipe) -> None:
-        """Write what is put in, until closed.  PipeBrokenError."""
+        """Writes messages until the outbox is closed; raises PipeBrokenError."""
         while True:
             while self._bodies:
                 bodies, self._bodies = self._bodies, []
@@ -148,7 +160,7 @@ class Outbox:
             await self._wake.wait()
 
 
-# --- addresses ----------------------------------------------------------------------------------------------
+# --- addresses ------------------------------------------------------------------------------------
 
 
 def parse_address(url: str) -> SplitResult:
@@ -161,7 +173,7 @@ def parse_address(url: str) -> SplitResult:
 
 
 async def dial_stream(url: str) -> trio.SocketStream:
-    """Connect.  OSError: nobody is there."""
+    """Connects; raises OSError if there is no listener."""
     parts = parse_address(url)
     if parts.scheme == "unix":
         return await trio.open_unix_socket(parts.path)
@@ -170,7 +182,7 @@ async def dial_stream(url: str) -> trio.SocketStream:
 
 
 async def listen(url: str) -> list[trio.SocketListener]:
-    """Listen at an address (port 0: any).  OSError: it is taken."""
+    """Listens at an address (port 0: any); raises OSError if it is in use."""
     parts = parse_address(url)
     if parts.scheme != "unix":
         assert parts.hostname is not None and parts.port is not None
@@ -187,7 +199,7 @@ async def listen(url: str) -> list[trio.SocketListener]:
 
 
 async def _remove_abandoned(path: trio.Path) -> None:
-    """A socket file outlives its server: take it away if nobody answers."""
+    """Removes the socket file of a server that no longer answers."""
     if not await path.is_socket():
         return
     try:

@@ -1,15 +1,17 @@
-"""Reaching API servers over sockets: a `Transport` for clients whose server runs elsewhere.
+"""API servers over sockets: a `Transport` for clients with a server in another process.
 
-Turns requests of this kernel's actors into messages on one connection per server address, shared by all of them, and
-what comes back into operations at this kernel's gate: replies, watch events, the loss of the connection.  So a
-process of controllers or node agents can be replayed from its journal without any server.
+Requests of this kernel's actors become messages on one connection per server address, shared by all
+of them; messages from the server become operations at this kernel's gate: replies, watch events,
+the loss of the connection. So a process of controllers or node agents can be replayed from its
+journal without a server.
 
-Holds: every request gets one reply, or "ConnectionRefused" (nobody answered the dial) or "ConnectionReset" (the
-connection went while it was open); a watch ends with its connection; nothing is delivered within `send`; an
-actor that does not read its watch holds up nobody else and loses the watch at BACKLOG_MAX events.
+Holds: every request gets one reply, or "ConnectionRefused" (no listener answered) or
+"ConnectionReset" (the connection was lost while the request was open); a watch ends with its
+connection; nothing is delivered within `send`; an actor that does not read its watch delays no
+other actor and loses the watch at BACKLOG_MAX events.
 
 Mirrors  client-go v1.25 transport, as `sim.client.rest.channel` does for simulated links.
-Differs  the delay is the real network's; there is no hot lane, heartbeats go as ordinary requests.
+Differs  the delay is the real network's; there is no fast path, heartbeats are ordinary requests.
 """
 
 from __future__ import annotations
@@ -30,11 +32,11 @@ REFUSED, RESET = "ConnectionRefused", "ConnectionReset"
 OPERATION = "socket"
 MESSAGE, LOST = "message", "lost"
 CALLS_MAX = 10_000  # open at a time on one connection; the next is refused
-BACKLOG_MAX = 10_000  # events that came on one watch and that nobody took
+BACKLOG_MAX = 10_000  # events received on one watch and not taken
 
 
 class SocketClients:
-    """The connections of one kernel.  nursery: where they live; None in a replay, which needs none."""
+    """The connections of one kernel. nursery: runs them; None in a replay, which has none."""
 
     def __init__(self, kernel: Kernel, nursery: trio.Nursery | None) -> None:
         self.kernel = kernel
@@ -45,7 +47,9 @@ class SocketClients:
         kernel.gate.handle(OPERATION, self._enter)
 
     def transport(self, ctx: Context, url: str) -> SocketTransport:
-        """The way of one actor's incarnation to the server at an address (see `parse_address`)."""
+        """The transport of one actor's incarnation to the server at an address (see
+        `parse_address`).
+        """
         link = self._links.get(url)
         if link is None:
             parse_address(url)
@@ -64,7 +68,7 @@ class SocketClients:
 
 
 class _Call:
-    """A request without its reply yet.  parts: of the list that is its answer."""
+    """A request without a reply so far. parts: of the list in its answer."""
 
     __slots__ = ("_cause", "_on_reply", "parts", "transport")
 
@@ -75,14 +79,16 @@ class _Call:
         self._cause = transport.ctx.kernel.cause
 
     def answer(self, reply: Reply) -> None:
-        """What the actor does with its reply is caused by what led to the request."""
+        """Passes on the reply; the effects have the cause of the request."""
         ctx = self.transport.ctx
         ctx.kernel.cause = self._cause
         ctx.run(self._on_reply, reply)
 
 
 class Link:
-    """The connection to one address: dialled when there is something to send, again after it was lost."""
+    """The connection to one address: opened when there is a message to send, and again after a
+    loss.
+    """
 
     def __init__(self, clients: SocketClients, url: str, number: int) -> None:
         self.url = url
@@ -94,9 +100,10 @@ class Link:
         self._outbox: Outbox | None = None  # of the present connection or dial
         self._scope: trio.CancelScope | None = None
 
-    # --- in the simulation --------------------------------------------------------------------------------
+    # --- in the simulation ------------------------------------------------------------------------
 
     def send(self, transport: SocketTransport, request: Request, on_reply: Callable[[Reply], None]) -> None:
+        """Sends a request."""
         self._newest = number = self._newest + 1
         body = frames.ask(number, request)
         refusal = None
@@ -111,12 +118,14 @@ class Link:
         self._put(body)
 
     def stop(self, call: int) -> None:
+        """Ends a watch."""
         if self.watches.pop(call, None) is not None:
             self._put(frames.stop(call))
 
     def take(self, body: bytes) -> None:
+        """Handles a message from the server."""
         try:
-            told = frames.read_tell(body)
+            told = frames.read_from_server(body)
         except frames.FrameError as fault:
             self._hang_up(str(fault))
             return
@@ -124,7 +133,7 @@ class Link:
             self._hang_up(told.message)
         elif isinstance(told, frames.Events):
             watch = self.watches.get(told.call)
-            if watch is not None:  # else stopped meanwhile
+            if watch is not None:  # otherwise it was stopped before
                 watch.arrive([frames.event_of(event) for event in told.events], told.ended)
         elif isinstance(told, frames.Part):
             call = self._calls.get(told.call)
@@ -145,7 +154,7 @@ class Link:
         call.answer(reply)
 
     def lose(self, reason: str, newest: int, text: str) -> None:
-        """The connection that carried the calls up to `newest` is gone."""
+        """Ends the calls up to `newest`: their connection is lost."""
         self._record(reason, text)
         for number in [number for number in self._calls if number <= newest]:
             self._calls.pop(number).answer(Reply(0, lost=reason))
@@ -155,7 +164,7 @@ class Link:
     def _record(self, what: str, reason: str) -> None:
         self._clients.kernel.record(self._clients.kind, (self.url, self._number, what, reason))
 
-    # --- outside ------------------------------------------------------------------------------------------
+    # --- outside ----------------------------------------------------------------------------------
 
     def _put(self, body: bytes) -> None:
         nursery = self._clients.nursery
@@ -167,7 +176,7 @@ class Link:
         self._outbox.put([body])
 
     def _hang_up(self, reason: str) -> None:
-        """The other side does not speak our language."""
+        """Closes the connection: the server does not use this protocol."""
         self._record("fault", reason)
         if self._scope is not None:
             self._scope.cancel()
@@ -193,7 +202,7 @@ class Link:
                     finally:
                         await pipe.aclose()
                 nursery.cancel_scope.cancel()
-        except* Exception as group:  # the server's bytes, whatever a library made of them
+        except* Exception as group:  # any exception that the server's bytes cause
             lost[1] = str(first_of(group))
         finally:
             self._outbox = self._scope = None
@@ -217,11 +226,11 @@ class Link:
 
 
 def _nothing(_: object) -> None:
-    """Nobody waits for the operation's result."""
+    """The result of the operation is not needed."""
 
 
 class SocketTransport:
-    """A `Transport`: one actor's way to one server."""
+    """A `Transport` of one actor to one server."""
 
     def __init__(self, ctx: Context, link: Link) -> None:
         self.ctx = ctx
@@ -229,6 +238,7 @@ class SocketTransport:
         ctx.on_stop(self._close)
 
     def send(self, request: Request, on_reply: Callable[[Reply], None]) -> None:
+        """Sends a request."""
         self._link.send(self, request, on_reply)
 
     def _close(self) -> None:
@@ -251,6 +261,7 @@ class SocketWatch:
         self._ended = False
 
     def arrive(self, events: list[WatchEvent], ended: bool) -> None:
+        """Adds events from the server."""
         self._arrived += events
         if ended:
             self._link.watches.pop(self._call, None)
@@ -271,20 +282,23 @@ class SocketWatch:
             self._notify()
 
     def attach(self, notify: Callable[[], None]) -> None:
+        """Starts notifications."""
         self._notify = notify
         if self._arrived or self._ended:
             self.ctx.kernel.call_later(0, lambda _: self._plan())
 
     def take(self, limit: int = 1000) -> Sequence[WatchEvent]:
+        """The received events, at most `limit`."""
         taken, self._arrived = self._arrived[:limit], self._arrived[limit:]
         return taken
 
     @property
     def ended(self) -> bool:
-        """The stream is over and everything that came has been taken."""
+        """True once the stream has ended and all events were taken."""
         return self._ended and not self._arrived
 
     def stop(self) -> None:
+        """Ends the watch because its owner needs no more events."""
         self._notify = None
         self._arrived = []
         self._ended = True

@@ -1,15 +1,17 @@
-"""Serving an API server to clients on sockets.
+"""Serves an API server to clients on sockets.
 
-Turns messages of connected peers into operations at the kernel's gate, these into requests to an `Endpoint`, and its
-replies and watch events into messages.  What a connection does to the simulation (it opens, asks, is too slow, ends)
-is in the journal, so a run replayed without any socket goes the same way.
+Messages of connected peers become operations at the kernel's gate, these become requests to an
+`Endpoint`, and its replies and watch events become messages. All effects of a connection on the
+simulation (its opening, requests, slowness, end) are in the journal, so a replay without any socket
+gives the same run.
 
-Holds: a watch of a connection that does not take its messages is not read, so the watch cache ends it as it ends any
-slow one; a connection with CALLS_MAX requests unanswered is not read; a peer that sends what is no message is told
-so and cut off, and an exception ends its connection with a line in the log: no other peer notices; with a connection its
-watches end.
+Holds: a watch on a connection that does not accept messages is not read, so the watch cache ends it
+like any slow one; a connection with CALLS_MAX open requests is not read; a peer that sends a
+malformed message gets a fault and is disconnected; an exception ends its connection with a line in
+the log and affects no other peer; the watches of a connection end with it.
 
-Mirrors  the server's side of HTTP/2 in kubernetes v1.25: one connection, many streams, each with its own end.
+Mirrors  the server's side of HTTP/2 in kubernetes v1.25: one connection, many streams, each with
+         its own end.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ OPENED, MESSAGE, FULL, ROOM, GONE = "opened", "message", "full", "room", "gone"
 
 
 class SocketServer:
-    """Serves one endpoint.  One per endpoint and kernel; it outlives the endpoint's incarnations."""
+    """Serves one endpoint. One per endpoint and kernel; it outlives the endpoint's incarnations."""
 
     def __init__(self, kernel: Kernel, endpoint: Endpoint) -> None:
         self.kernel = kernel
@@ -44,7 +46,7 @@ class SocketServer:
         self._kind = kernel.kind("connection", "server", "peer", "what", "reason")
         kernel.gate.handle(self._operation, self._enter)
 
-    # --- outside ------------------------------------------------------------------------------------------
+    # --- outside ----------------------------------------------------------------------------------
 
     async def serve(self, listeners: list[trio.SocketListener], *, websockets: bool = False) -> None:
         """Serve connections until cancelled."""
@@ -104,9 +106,10 @@ class SocketServer:
             await pipe.aclose()
 
     def post(self, number: int, what: str, data: bytes) -> None:
+        """Passes an operation to the gate."""
         self.kernel.gate.post(self._operation, [number, what, data], _nothing)
 
-    # --- in the simulation --------------------------------------------------------------------------------
+    # --- in the simulation ------------------------------------------------------------------------
 
     def _enter(self, payload: Any, done: Callable[[Any], None]) -> None:
         number, what, data = payload
@@ -126,19 +129,21 @@ class SocketServer:
             session.set_full(what == FULL)
 
     def end(self, number: int, reason: str) -> None:
+        """Ends a session."""
         self.record(number, GONE, reason)
         self._sessions.pop(number).end()
 
     def record(self, number: int, what: str, reason: str) -> None:
+        """Writes a trace record about a connection."""
         self.kernel.record(self._kind, (self.endpoint.name, number, what, reason))
 
 
 def _nothing(_: object) -> None:
-    """Nobody waits for an operation's result: replies are messages of their own."""
+    """The result of the operation is not needed: replies are separate messages."""
 
 
 class Peer:
-    """The outside of a connection: its outbox, and how it ended."""
+    """The outside part of a connection: its outbox, and the reason of its end."""
 
     def __init__(self, server: SocketServer, number: int) -> None:
         self.number = number
@@ -149,6 +154,7 @@ class Peer:
         self._room = trio.Event()
 
     def post(self, what: str, data: bytes = b"") -> None:
+        """Passes an operation of this connection to the gate."""
         self._server.post(self.number, what, data)
 
     def _on_full(self, full: bool) -> None:
@@ -156,20 +162,23 @@ class Peer:
         self._room.set()
 
     def put(self, bodies: list[bytes]) -> None:
+        """Sends messages."""
         self.outbox.put(bodies)
 
     def answer(self, bodies: list[bytes]) -> None:
+        """Sends the answer to a call."""
         self.answered += 1
         self._room.set()
         self.outbox.put(bodies)
 
     def fail(self, reason: str) -> None:
-        """Say why and hang up."""
+        """Sends the reason and closes the connection."""
         self.reason = reason
         self.outbox.put([frames.fault(reason)])
         self.outbox.close()
 
     async def run(self, pipe: Pipe) -> None:
+        """Reads and writes until the connection ends."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._write, pipe, nursery.cancel_scope)
             if await self._read(pipe):
@@ -185,7 +194,7 @@ class Peer:
         scope.cancel()
 
     async def _read(self, pipe: Pipe) -> bool:
-        """Until the connection ends (True) or makes no sense any more."""
+        """Reads until the connection ends (True) or its data is malformed."""
         try:
             while bodies := await pipe.receive():
                 for body in bodies:
@@ -203,7 +212,7 @@ class Peer:
 
 
 class _Session:
-    """The inside of a connection: its requests and watches."""
+    """The inside part of a connection: its requests and watches."""
 
     def __init__(self, server: SocketServer, number: int) -> None:
         self._server = server
@@ -215,12 +224,12 @@ class _Session:
 
     @property
     def _peer(self) -> Peer | None:
-        """None when replayed, or when the connection has just gone."""
+        """None in a replay, and once the connection has ended."""
         return self._server.peers.get(self._number)
 
     def take(self, body: bytes) -> None:
         try:
-            message = frames.read_ask(body)
+            message = frames.read_from_client(body)
         except frames.FrameError as fault:
             self._refuse(str(fault))
             return
@@ -262,7 +271,7 @@ class _Session:
         self._pump(call)
 
     def _pump(self, call: int) -> None:
-        """Send what a watch has, unless nothing is taken at the other end."""
+        """Sends the events of a watch, unless the peer accepts none."""
         watch = self._watches.get(call)
         if watch is None or self._full:
             return

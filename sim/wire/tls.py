@@ -1,9 +1,8 @@
-"""Certificates: an authority made for one run, its server's certificate and its clients'.
+"""Certificates: an authority made for one run, the certificates of its server and its clients.
 
-Turns names and addresses into PEM documents and a server's TLS context.
-
-Holds: keys live in memory, but for the moment in which OpenSSL reads the server's from a private folder.  Clients that go
-by RFC 5280 to the letter, as Python's do from 3.13 on (`ssl.VERIFY_X509_STRICT`), take the certificates.
+Holds: keys stay in memory, except while OpenSSL reads the server's from a private folder. Clients
+that apply RFC 5280 strictly, as Python's do from 3.13 on (`ssl.VERIFY_X509_STRICT`), accept the
+certificates.
 
 Mirrors  kubeadm's phases/certs (CN and O of the administrator's certificate).
 """
@@ -25,7 +24,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 VALID = timedelta(days=365)  # kubeadm: CertificateValidity
 _BACKDATED = timedelta(hours=1)  # clients with clocks a little behind
-NAME_MAX = 64  # letters of a common name: ITU-T X.520, ub-common-name; clients read the alternatives
+# Letters of a common name: ITU-T X.520, ub-common-name; clients read the alternatives.
+NAME_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Pair:
 
 
 class Authority:
-    """A certificate authority.  `now`: when its certificates begin to hold."""
+    """A certificate authority. `now`: when its certificates become valid."""
 
     def __init__(self, name: str, now: datetime | None = None) -> None:
         self._now = now or datetime.now(UTC)
@@ -52,6 +52,7 @@ class Authority:
 
     @property
     def pem(self) -> bytes:
+        """The authority's certificate, PEM."""
         return self._certificate.public_bytes(Encoding.PEM)
 
     def server(self, hosts: tuple[str, ...]) -> Pair:
@@ -109,7 +110,7 @@ def _general_name(host: str) -> x509.GeneralName:
 
 
 def server_context(pair: Pair, authority: bytes) -> ssl.SSLContext:
-    """TLS for a server that takes, but does not demand, client certificates of `authority`."""
+    """TLS of a server that accepts, but does not require, client certificates of `authority`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with TemporaryDirectory() as folder:
         certificate, key = Path(folder, "tls.crt"), Path(folder, "tls.key")

@@ -1,9 +1,10 @@
 """Pipes over WebSocket: a message is one binary WebSocket message.
 
-Turns a byte stream into a `Pipe` by the opening handshake, on either side.  The library reads in a task of its own, in the
-nursery that it is given: what it raises on an opening that makes no sense leaves that nursery.
+The opening handshake, on either side, makes a `Pipe` from a byte stream. The library reads in a
+task of its own, in the given nursery: an exception about a malformed opening leaves that nursery.
 
-Holds: a message longer than its direction allows closes the connection with code 1009, text with 1003.
+Holds: a message longer than its direction allows closes the connection with code 1009, text with
+1003.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class WebSocketPipe:
         self._stream = stream
 
     async def send(self, bodies: list[bytes]) -> None:
+        """Writes messages; raises PipeBrokenError."""
         try:
             for body in bodies:
                 await self._connection.send_message(body)
@@ -38,6 +40,7 @@ class WebSocketPipe:
             raise PipeBrokenError(str(closed.reason)) from None
 
     async def receive(self) -> list[bytes]:
+        """The next messages; raises FrameError, PipeBrokenError."""
         try:
             message = await self._connection.get_message()
         except ConnectionClosed as closed:
@@ -50,6 +53,7 @@ class WebSocketPipe:
         return [message]
 
     async def aclose(self) -> None:
+        """Closes the connection."""
         try:
             with trio.move_on_after(CLOSE_S):  # the other side may never answer
                 await self._connection.aclose()
@@ -58,7 +62,7 @@ class WebSocketPipe:
 
 
 async def accept(nursery: trio.Nursery, stream: trio.SocketStream) -> WebSocketPipe:
-    """The server's side of the handshake.  PipeBrokenError: there was none."""
+    """The server's side of the handshake; raises PipeBrokenError if it fails."""
     try:
         with trio.fail_after(HANDSHAKE_S):
             request = await trio_websocket.wrap_server_stream(
@@ -70,17 +74,17 @@ async def accept(nursery: trio.Nursery, stream: trio.SocketStream) -> WebSocketP
 
 
 async def refuse(stream: trio.SocketStream) -> None:
-    """Answer an opening that makes no sense, as far as its client takes the answer."""
+    """Answers a malformed opening, if its client reads the answer."""
     with suppress(trio.BrokenResourceError, trio.ClosedResourceError), trio.move_on_after(CLOSE_S):
         await stream.send_all(REFUSAL)
 
 
 async def dial(nursery: trio.Nursery, url: str) -> Pipe:
-    """Connect to an address of any kind.  OSError: nobody is there, or not one of us."""
+    """Connects to an address of any kind; raises OSError without a listener of this protocol."""
     stream = await dial_stream(url)
     parts = parse_address(url)
     if parts.scheme != "ws":
-        return StreamPipe(stream, frames.TELL_MAX)
+        return StreamPipe(stream, frames.FROM_SERVER_MAX)
     try:
         with trio.fail_after(HANDSHAKE_S):
             connection = await trio_websocket.wrap_client_stream(
@@ -89,7 +93,7 @@ async def dial(nursery: trio.Nursery, url: str) -> Pipe:
                 parts.netloc,
                 parts.path or "/",
                 message_queue_size=QUEUED_MESSAGES,
-                max_message_size=frames.TELL_MAX,
+                max_message_size=frames.FROM_SERVER_MAX,
             )
             return WebSocketPipe(connection, stream)
     except (HandshakeError, ConnectionClosed, trio.TooSlowError) as error:

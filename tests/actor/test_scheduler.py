@@ -24,7 +24,7 @@ ADMIN = UserInfo("admin", (N.group_masters,))
 class Rig:
     """A control plane without controllers or nodes; the test speaks to its API server between two instants."""
 
-    def __init__(self, nursery, **flags):
+    def __init__(self, nursery, plugins=(), **flags):
         self.kernel = Kernel(seed=3)
         self.scheme = Scheme(N)
         self.supervisor = Supervisor(self.kernel, nursery)
@@ -33,7 +33,7 @@ class Rig:
         self.server = ApiServer("api-0", self.kernel, self.storage, self.scheme, options)
         self.supervisor.add("storage", self.storage.main)
         self.supervisor.add("api-0", self.server.main)
-        self.flags = flags
+        self.flags, self.plugins = flags, plugins
         nursery.start_soon(self.kernel.run)
 
     def add_scheduler(self, name):
@@ -41,7 +41,7 @@ class Rig:
             return [Channel(ctx, name, {"api-0": self.server}, "api-0")]
 
         options = parse_scheduler(self.flags, names=N)
-        return self.supervisor.add(name, scheduler_main(options, self.scheme, N, connect))
+        return self.supervisor.add(name, scheduler_main(options, self.scheme, N, connect, self.plugins))
 
     async def run_s(self, seconds):
         await self.kernel.run_until(self.kernel.now_us + int(seconds * SECOND))

@@ -195,11 +195,11 @@ async def test_a_peer_that_makes_no_sense_is_told_and_cut_off_and_nobody_else_no
         async with stream:
             await stream.send_all(data)
             told: list[bytes] = []
-            pipe = StreamPipe(stream, frames.TELL_MAX)
+            pipe = StreamPipe(stream, frames.FROM_SERVER_MAX)
             with trio.fail_after(5):
                 while bodies := await pipe.receive():
                     told += bodies
-        last = frames.read_tell(told[-1])
+        last = frames.read_from_server(told[-1])
         assert isinstance(last, frames.Fault) and says in last.message
         await until(lambda: len(w.server.peers) == 1)
         assert not opened.watch.ended and (await w.do(lambda client: client.list("leases"))).ok

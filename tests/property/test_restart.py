@@ -20,7 +20,7 @@ from actors.controllers.shared.pod_owners import label_values, namespace_values,
 from actors.node.pods import pod_status
 from actors.node.pods.pod_status import conditions_of
 from actors.node.pods.status_manager import StatusManager
-from actors.node.runtime.machine import Container, PodRuntime
+from actors.node.runtime.containers import Container, PodRuntime
 from actors.node.runtime.profile import FOREVER
 from actors.storage.compact.items import PackedItem, Packer
 from sim.api.store import Item
@@ -81,7 +81,7 @@ def long_ways() -> Iterator[None]:
     put = StatusManager.set
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(StatusManager, "set", lambda self, uid, status, shown=None: put(self, uid, status))
-        patch.setattr(pod_status, "_standing", lambda *_: None)
+        patch.setattr(pod_status, "_unchanged_conditions", lambda *_: None)
         patch.setattr(PackedItem, "peek", Item.peek)
         yield
 

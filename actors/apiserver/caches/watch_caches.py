@@ -181,7 +181,7 @@ class Caches:
             if cache.direct:
                 return FailedWatch(status.compacted("watch"))
             cause = self._started if cache.whole else 0
-            return FailedWatch(status.too_old(too_old.asked, too_old.oldest), cause)
+            return FailedWatch(status.too_old(too_old.requested, too_old.oldest), cause)
         return watch
 
     # --- waiting ------------------------------------------------------------------------------------------

@@ -1,1 +1,1 @@
-"""Registration, status and lease of a node, and its shutdown."""
+"""What the agent reports about its node: registration, status, lease, runtime, shutdown."""

@@ -1,11 +1,13 @@
-"""The node's lease: created once, renewed for ever.
+"""The node's lease: created once, then renewed periodically.
 
-Turns time into PUTs of one Lease object: a steady node costs one kernel event and one request per renewal.
+Turns time into updates of one Lease object: a steady node costs one kernel event and one request
+per renewal.
 
-Mirrors  component-helpers apimachinery/lease/controller.go (v1.25): renewal every quarter of the duration plus up
-         to 4 %, counted from the end of the last one; five immediate tries, then the lease is read for five more (for the only
-         five, where it is not known yet); a conflict reads the lease again;
-         creation backs off 0.2 s doubling to 7, but while there is no Node to own it, it waits for the next renewal.
+Mirrors  component-helpers apimachinery/lease/controller.go (v1.25): renewal every quarter of the
+         duration plus up to 4 %, counted from the end of the last one; five immediate attempts,
+         then a read of the lease and five more (without a known lease, the first five are left
+         out); a conflict reads the lease again; creation backs off 0.2 s doubling to 7 s, but
+         without a Node to own the lease it waits for the next renewal.
 """
 
 from __future__ import annotations
@@ -29,23 +31,29 @@ JITTER_PERCENT = 4  # leaseJitter 0.04
 
 
 class Owner(Protocol):
-    """What the lease needs of its agent."""
+    """What the lease uses of the node agent."""
 
     def node_uid(self) -> str:
-        """The Node's uid, "" while it is not known."""
+        """The Node's uid; "" before the first Node object."""
         ...
 
-    def troubled(self) -> None:
-        """The API was not reached: what it holds of the node is not known."""
+    def node_unknown(self) -> None:
+        """A renewal failed: the agent does not know what the API holds of the node."""
         ...
 
 
 class Leases:
-    """One agent's lease.  `healthy`: the last renewal succeeded."""
+    """The lease of one agent incarnation.
+
+    healthy: True if the last renewal succeeded
+    _lease: the lease as last written or read; None if it is not known
+    _tries: failed attempts of the present renewal
+    _beat: the periodic renewal, which may use a fast path
+    """
 
     __slots__ = (
-        "_api", "_backoff_us", "_beat", "_ctx", "_duration_s", "_lease", "_name", "_owner", "_period_us", "_tries",
-        "_version", "healthy",
+        "_api", "_backoff_us", "_beat", "_ctx", "_duration_s", "_lease", "_name", "_owner", "_period_us",
+        "_tries", "_version", "healthy",
     )  # fmt: skip
 
     def __init__(
@@ -81,6 +89,7 @@ class Leases:
         self.healthy = False
 
     def start(self) -> None:
+        """Read or create the lease at once."""
         self._sync()
 
     def _sync(self) -> None:
@@ -88,41 +97,45 @@ class Leases:
         if self._lease is not None:
             self._renew(self._beat.lot)
         else:
-            self._tries = TRIES  # those that come before it is read
+            self._tries = TRIES  # the attempts before the first read are left out
             self._begin_ensuring()
 
     def _take_up(self) -> None:
+        """Begin a renewal with the lease as the last one left it."""
         self._tries = 0
         renewed = self._beat.taken()
-        if renewed is not None:  # its object is made only now that it is read
+        if renewed is not None:  # the object of the last renewal is built only when it is needed
             self._lease = renewed.obj
 
     def _composed(self, wall_us: int) -> tuple[Request, OnReply]:
-        """The renewal that was sent at that time of the wall clock."""
+        """The renewal that was sent when the wall clock showed this time."""
         self._take_up()
         assert self._lease is not None
         return self._api.lease_update(self._renewed_lease(self._lease, wall_us)), self._updated
 
-    # --- read or create -----------------------------------------------------------------------------------
+    # --- read or create ---------------------------------------------------------------------------
 
     def _begin_ensuring(self) -> None:
         self._backoff_us = BACKOFF_US
         self._ensure()
 
     def _ensure(self, _: object = None) -> None:
-        self._api.get_lease(self._name, self._got)
+        self._api.get_lease(self._name, self._lease_read)
 
-    def _got(self, reply: Reply) -> None:
+    def _lease_read(self, reply: Reply) -> None:
         if reply.ok:
             self._lease = reply.obj
             self._renew()
         elif reply.code == NOT_FOUND:
-            self._api.get_node(self._name, False, self._owned)
+            self._api.get_node(self._name, False, self._node_read)
         else:
-            self._again()
+            self._retry_later()
 
-    def _owned(self, reply: Reply) -> None:
-        """There is no lease.  Quirk: nor will there be one before the next renewal is due, if its Node cannot be read."""
+    def _node_read(self, reply: Reply) -> None:
+        """Create the lease, now that its Node is known.
+
+        Quirk: if the Node cannot be read, no lease is created before the next renewal is due.
+        """
         if reply.ok:
             self._api.create_lease(self._new_lease(reply.obj), self._created)
         else:
@@ -134,13 +147,13 @@ class Leases:
             self._lease = reply.obj
             self._done(True)
         else:
-            self._again()
+            self._retry_later()
 
-    def _again(self) -> None:
+    def _retry_later(self) -> None:
         self._backoff_us = min(2 * self._backoff_us, BACKOFF_MAX_US)
         self._ctx.call_later_us(self._backoff_us, self._ensure)
 
-    # --- renew --------------------------------------------------------------------------------------------
+    # --- renew ------------------------------------------------------------------------------------
 
     def _renewed_lease(self, base: Obj, wall_us: int) -> Obj:
         lease = {**base, "spec": {**base["spec"], "renewTime": format_micro_time(wall_us)}}
@@ -169,7 +182,10 @@ class Leases:
         return [{"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": uid}]
 
     def _renew(self, lot: int = 0) -> None:
-        """lot: of the first try; later ones have their own."""
+        """Send an update of the lease.
+
+        lot: the random draw of the first attempt; later attempts have their own
+        """
         assert self._lease is not None
         renewed = self._renewed_lease(self._lease, self._ctx.wall_us())
         self._api.call(self._api.lease_update(renewed, lot), self._updated)
@@ -181,9 +197,10 @@ class Leases:
             return
         if self.healthy:
             self.healthy = False
-            self._owner.troubled()
+            self._owner.node_unknown()
         self._tries += 1
-        if self._tries == 2 * TRIES:  # five, and five more with the lease that was read after them
+        # Five attempts, and five more with the lease as read after them.
+        if self._tries == 2 * TRIES:
             self._done(False)
         elif reply.reason == "Conflict" or self._tries == TRIES:
             self._begin_ensuring()
@@ -192,6 +209,6 @@ class Leases:
 
     def _done(self, healthy: bool) -> None:
         self.healthy = healthy
-        # A renewal adds the owner where there is none.
+        # A renewal adds the owner of a lease without one, so it then changes more than the time.
         owned = self._lease is not None and bool(self._lease["metadata"].get("ownerReferences"))
         self._beat.schedule(alone=owned)

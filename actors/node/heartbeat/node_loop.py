@@ -1,13 +1,14 @@
-"""Registration and status of one node: the two things it says about itself besides its lease.
+"""Registration and status of one node: what it reports about itself besides its lease.
 
-Turns time and changes of health into the POST that registers the node and the PATCHes of its status.
+Turns time and changes of health into the request that registers the node and the patches of its
+status.
 
-Holds: the passes fall where a loop of 10 s plus up to 4 % puts them, but a pass is only run when it would write:
-when something changed, when the last write is five minutes old, or when the node's own watch or lease is
-in trouble, so that what the API holds is not known.
+Holds: the passes fall where a loop of 10 s plus up to 4 % puts them, but a pass is only run when it
+would write: when something changed, when the last write is five minutes old, or when the node's own
+watch or lease has failed, so that the agent does not know what the API holds.
 
 Mirrors  pkg/kubelet/kubelet_node_status.go: registerWithAPIServer, tryUpdateNodeStatus (v1.25).
-Differs  a pass that would only read (GET, compare, write nothing) is not run.
+Differs  a pass that would only read (read, compare, write nothing) is not run.
 """
 
 from __future__ import annotations
@@ -16,23 +17,24 @@ from array import array
 from bisect import bisect_left
 from functools import lru_cache
 from operator import methodcaller
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from actors.node.heartbeat.node_status import (
     Health,
-    beat_patch,
     changed,
     fixed_status,
-    is_given_up,
-    listing,
-    lost_labels,
+    heartbeat_patch,
+    image_list,
+    is_unknown,
+    missing_labels,
     new_node,
-    only_beaten,
+    only_heartbeats_differ,
     stale_labels,
     status_of,
     status_patch,
     without_extended,
 )
+from actors.node.heartbeat.ports import Owner
 from actors.node.requests import HeartbeatCaller
 from sim.api.objects import is_ready
 from sim.api.store import Item
@@ -41,75 +43,94 @@ from sim.kernel.dice import MASK, Dice, mix
 from sim.kernel.network import Purpose
 from sim.units import MS, SECOND, format_time
 
-if TYPE_CHECKING:
-    from actors.node.agent import NodeAgent
-
 Obj = dict[str, Any]
 
-TRIES = 5  # kubelet.go: nodeStatusUpdateRetry
+ATTEMPTS_MAX = 5  # kubelet.go: nodeStatusUpdateRetry
 JITTER_PERCENT = 4  # kubelet.go: JitterUntil(syncNodeStatus, ..., 0.04, true)
 REGISTER_US = 100 * MS
 REGISTER_MAX_US = 7 * SECOND
-# Waits are drawn together, out of so many courses that all agents share: to plan a report five minutes on is one draw.
-COURSES = 1024
-COURSE_WAITS = 32
+# The waits between passes come from schedules that all agents share, so that planning a report five
+# minutes ahead is one random draw.
+SCHEDULE_COUNT = 1024
+SCHEDULE_LENGTH = 32
 NOTHING: Obj = {}
-LOOK = methodcaller("look")  # of a server's short way for a node's report
+LOOK = methodcaller("look")  # of a server's fast path for a node's report
 
 
-@lru_cache(maxsize=2 * COURSES)
-def course_us(period_us: int, number: int) -> array[int]:
-    """When passes begin after one that is over at 0 (the first of the list), each a wait after the one before."""
+@lru_cache(maxsize=2 * SCHEDULE_COUNT)
+def pass_schedule_us(period_us: int, number: int) -> array[int]:
+    """When passes begin after one that is over at 0, which is the first entry."""
     dice, waits = Dice(number), array("q", [0])
-    for _ in range(COURSE_WAITS):
+    for _ in range(SCHEDULE_LENGTH):
         waits.append(waits[-1] + dice.jitter_us(period_us, JITTER_PERCENT))
     return waits
 
 
 class NodeLoop:
-    """One agent incarnation's view of its Node.  `node`: the newest object seen, {} before."""
+    """One agent incarnation's view of its Node.
+
+    node: the newest object; empty before the first
+    registered: True once the API holds the Node object
+    _compared: the last status in which a pass would change only heartbeat times, with the health at
+        that time
+    _cordoned: as the last event showed it
+    _cordon_record: the record by which the watch showed another cordon
+    _health_record: the record by which the health changed, while the API does not show it
+    _reported_us: when the status was last written; -1 before
+    _pass_us: the last pass that was run, or the start of the rhythm
+    _passes: how many passes were run
+    _due_us: when the next pass is run; 0 without one
+    _ended_us: when the last pass was over
+    _pass_requested: True if another pass follows at once
+    _outside_rhythm: True if the present pass is not one of the loop's
+    _reply_due_us: when the reply to a report arrives for which nothing waits; 0 without one
+    _held: the Node that the report under way is about
+    _patch: the patch of the report under way
+    """
 
     __slots__ = (
-        "_agent", "_aside", "_calls", "_cordoned", "_due_us", "_ended_us", "_fixed", "_held",
-        "_pass_us", "_passes", "_patch", "_register_us", "_replies_us", "_reported_us", "_running", "_same", "_seed", "_soon", "_tries", "_turned_by", "_why", "node", "registered",
+        "_agent", "_attempts", "_calls", "_compared", "_cordon_record", "_cordoned", "_due_us", "_ended_us",
+        "_fixed", "_health_record", "_held", "_outside_rhythm", "_pass_requested", "_pass_us", "_passes",
+        "_patch", "_register_us", "_reply_due_us", "_reported_us", "_running", "_seed", "node",
+        "registered",
     )  # fmt: skip
 
-    def __init__(self, agent: NodeAgent, client: HeartbeatCaller) -> None:
+    def __init__(self, agent: Owner, client: HeartbeatCaller) -> None:
         self._agent = agent
         self._calls = client.exchanges("nodes", agent.spec.name, purpose=Purpose.NODE_REPORT)
         self._seed = agent.ctx.stream("status").getrandbits(64)
         self._fixed = fixed_status(agent.machine, agent.options, agent.host_ip)
         self.node: Obj = {}
-        # The last status of which a pass would change no more than the heartbeat times, and the health of that time.
-        self._same: tuple[Obj, Health] | None = None
+        self._compared: tuple[Obj, Health] | None = None
         self.registered = False
-        self._cordoned = False  # as events told last
-        self._turned_by = 0  # the record by which the watch showed it otherwise
+        self._cordoned = False
+        self._cordon_record = 0
         self._register_us = REGISTER_US
         self._reported_us = -1
-        self._pass_us = agent.ctx.kernel.now_us  # the last one that was run, or at which they began anew
-        self._passes = 0  # so many were run
-        self._due_us = 0  # when the next one is run (0: none is planned)
-        self._ended_us = -1  # when the last one was over
+        self._pass_us = agent.ctx.kernel.now_us
+        self._passes = 0
+        self._due_us = 0
+        self._ended_us = -1
         self._running = False
-        self._soon = False  # another pass follows at once
-        self._aside = False  # this one is none of the loop's
-        self._replies_us = 0  # when the reply comes to a report that nobody waits for (0: there is none)
-        self._tries = 0
-        self._held: Item | None = None  # what the report on its way is about
+        self._pass_requested = False
+        self._outside_rhythm = False
+        self._reply_due_us = 0
+        self._attempts = 0
+        self._held: Item | None = None
         self._patch: Obj = NOTHING
-        self._why = 0  # the record by which its health changed, while the API does not know
+        self._health_record = 0
 
     def start(self) -> None:
+        """Register the node, or begin the passes at once if the options say so."""
         if self._agent.options.register_node:
             self._agent.ctx.call_later_us(self._register_us, self._register)
         else:
-            self._begin()
+            self._begin_passes()
 
-    # --- registration -------------------------------------------------------------------------------------
+    # --- registration -----------------------------------------------------------------------------
 
     def initial(self) -> tuple[Obj, list[str]]:
-        """The node as it registers itself, and the events that its status tells."""
+        """The node as it registers itself, and the reasons of the events of its status."""
         agent = self._agent
         status, events = status_of(agent.machine, agent.options, self._fixed, {}, agent.health(), self.now())
         return new_node(agent.machine, agent.options, agent.names, status), events
@@ -119,14 +140,14 @@ class NodeLoop:
         node, events = self.initial()
         for reason in events:
             agent.node_event(reason)
-        self._tell_cordon(not agent.options.register_schedulable)
+        self._report_cordon(not agent.options.register_schedulable)
         agent.api.create_node(node, self._registered)
 
     def _registered(self, reply: Reply) -> None:
         if reply.ok:
-            self._take(reply.obj)
+            self._set_node(reply.obj)
             self._reported_us = self._agent.now_us
-            self._begin()
+            self._begin_passes()
         elif reply.reason == "AlreadyExists":
             self._agent.api.get_node(self._agent.spec.name, False, self._reconcile)
         else:
@@ -137,12 +158,12 @@ class NodeLoop:
         self._agent.ctx.call_later_us(self._register_us, self._register)
 
     def _reconcile(self, reply: Reply) -> None:
-        """An existing Node: only default labels and the attach-detach annotation are brought up to date."""
+        """Update an existing Node: only default labels, the attach-detach annotation and resources."""
         if not reply.ok:
             self._register_later()
             return
         agent, node = self._agent, reply.obj
-        self._take(node)
+        self._set_node(node)
         metadata: Obj = {}
         held = node["metadata"].get("labels") or {}
         if labels := stale_labels(held, agent.spec, agent.options, agent.names):
@@ -159,136 +180,152 @@ class NodeLoop:
         if patch:
             agent.api.patch_node_status(agent.spec.name, patch, self._reconciled)
         else:
-            self._begin()
+            self._begin_passes()
 
     def _reconciled(self, reply: Reply) -> None:
         if reply.ok:
-            self._take(reply.obj)
-            self._begin()
+            self._set_node(reply.obj)
+            self._begin_passes()
         else:
             self._register_later()
 
-    def _begin(self) -> None:
-        """Registered: the first pass follows at once (the same call of syncNodeStatus)."""
+    def _begin_passes(self) -> None:
+        """The node is registered: the first pass follows at once (the same call of syncNodeStatus)."""
         self.registered = True
         self._agent.node_registered()
         self._run_pass(None)
 
-    # --- passes -------------------------------------------------------------------------------------------
+    # --- passes -----------------------------------------------------------------------------------
 
     def observed(self, node: Obj) -> None:
-        """The node's own watch brought a new state."""
+        """The node's own watch shows a new state."""
         if node is self.node:
             return
         known = self.node.get("status")
         if _is_cordoned(node) != _is_cordoned(self.node):
-            self._turned_by = self._agent.ctx.kernel.cause
-        self._take(node)
+            self._cordon_record = self._agent.ctx.kernel.cause
+        self._set_node(node)
         if self.registered and node.get("status") is not known and self._differs():
             self.changed()
 
     def lost(self) -> None:
-        """The node is deleted.  Passes find none from now on; only an agent that starts registers it again."""
-        if self.node:
-            self.node, self._same = NOTHING, None
-            self.ask_again()
+        """The node was deleted.
 
-    def _take(self, node: Obj) -> None:
+        Passes find none from now on; only an agent that starts registers it again.
+        """
+        if self.node:
+            self.node, self._compared = NOTHING, None
+            self.check_again()
+
+    def _set_node(self, node: Obj) -> None:
         held = self.node
         self.node = node
         if (
             held
             and held["metadata"].get("labels") is not node["metadata"].get("labels")
-            and self._lost_labels()
+            and self._missing_labels()
         ):
-            self.ask_again()
+            self.check_again()
         before, now = held.get("spec") or {}, node.get("spec") or {}
         if held and before is not now and before != now:
             if _is_cordoned(node) != self._cordoned:
-                self.ask_again()
+                self.check_again()
             if before.get("podCIDRs") != now.get("podCIDRs"):
-                self.fast()
+                self.run_extra_pass()
 
-    def _tell_cordon(self, cordoned: bool, item: Item | None = None) -> None:
-        """Passes tell of it, and the first one of a new incarnation does again: because of what was done to the node, not of
-        what a pass was planned for.  item: that was read"""
+    def _report_cordon(self, cordoned: bool, item: Item | None = None) -> None:
+        """Record an event if the cordon has changed, also in the first pass of a new incarnation.
+
+        The event is caused by the write of the node, not by what the pass was planned for.
+
+        item: the Node as read
+        """
         if cordoned != self._cordoned:
             self._cordoned = cordoned
             kernel = self._agent.ctx.kernel
             cause = kernel.cause
-            kernel.cause = self._turned_by or (item.cause if item is not None else 0) or cause
+            kernel.cause = self._cordon_record or (item.cause if item is not None else 0) or cause
             self._agent.node_event("NodeNotSchedulable" if cordoned else "NodeSchedulable")
-            kernel.cause, self._turned_by = cause, 0
+            kernel.cause, self._cordon_record = cause, 0
 
-    def fast(self) -> None:
-        """Quirk: the first pod CIDR leads to a pass outside the loop's rhythm, right after one that is under way."""
+    def run_extra_pass(self) -> None:
+        """Run a pass outside of the loop's rhythm, right after one that is under way.
+
+        Quirk: upstream does so for the first pod CIDR.
+        """
         if not self.registered:
             return
         if self._is_running():
-            self._soon = True
+            self._pass_requested = True
             self._calls.plan()
         else:
-            self._aside = True
+            self._outside_rhythm = True
             self._run_pass(None)
 
     def _differs(self) -> bool:
-        """Whether a pass would change more than the heartbeat times of the status that the API holds."""
-        agent, same = self._agent, self._same
+        """True if a pass would change more than heartbeat times of the status that the API holds."""
+        agent, compared = self._agent, self._compared
         old, health = self.node.get("status") or {}, agent.health()
-        if same is not None and (same[1] is health or same[1] == health):
-            if same[0] is old:
+        if compared is not None and (compared[1] is health or compared[1] == health):
+            if compared[0] is old:
                 return False
-            if only_beaten(same[0], old):
-                self._same = (old, health)
+            if only_heartbeats_differ(compared[0], old):
+                self._compared = (old, health)
                 return False
         status, _ = status_of(agent.machine, agent.options, self._fixed, old, health, self.now())
         differs = changed(old, status)
-        self._same = None if differs else (old, health)
+        self._compared = None if differs else (old, health)
         if not differs:
-            self._why = 0
+            self._health_record = 0
         return differs
 
     def list_images(self) -> None:
-        """The images that the status shows from now on."""
-        self._fixed = {**self._fixed, **listing(self._agent.machine, self._agent.options)}
+        """Show the images that the machine holds now."""
+        self._fixed = {**self._fixed, **image_list(self._agent.machine, self._agent.options)}
         self.changed()
 
     def changed(self) -> None:
-        """Something that the status shows may have changed: let the next pass run."""
-        self._same = None
-        self.ask_again()
+        """A part of the status may have changed: run the next pass."""
+        self._compared = None
+        self.check_again()
 
     def health_changed(self) -> None:
-        """So may what it says of its health, however long the API cannot be told: because of what runs now."""
-        self._why = self._agent.ctx.kernel.cause
+        """The health may have changed, because of the present cause: run the next pass."""
+        self._health_record = self._agent.ctx.kernel.cause
         self.changed()
 
-    def ask_again(self) -> None:
-        """What the API holds may not be known any more: let the next pass run."""
+    def check_again(self) -> None:
+        """The agent may not know any more what the API holds: run the next pass."""
         if not self.registered:
             return
         if self._is_running():
-            self._calls.plan()  # what comes of it shows when it is over
+            self._calls.plan()  # the plan is made when the pass is over
         else:
             self._wake_at(self._next_pass_us(max(self._agent.now_us, self._ended_us + 1)))
 
     def resumed(self, since_us: int) -> None:
-        """The process stood still since then: a pass that fell due meanwhile comes now, and the next a period later."""
+        """The process was paused since `since_us`.
+
+        A pass that fell due during the pause is run now, and the next one a period later.
+        """
         now_us = self._agent.now_us
         if self.registered and not self._is_running() and self._next_pass_us(since_us) < now_us:
             self._pass_us = now_us
-            self.ask_again()
+            self.check_again()
 
     def _next_pass_us(self, from_us: int) -> int:
-        """The first pass at or after an instant, if none is run before.  Passes that nobody needs are drawn, not run."""
-        # Courses after one another are of numbers of their own: none is that of another pass.
+        """The first pass at or after an instant, if none is run before.
+
+        Passes that write nothing are drawn and not run.
+        """
+        # Consecutive schedules have numbers of their own, which no other pass uses.
         pass_us, number = self._pass_us, self._passes << 20
         period_us = self._agent.options.node_status_update_frequency_us
         while True:
-            course = course_us(period_us, mix(self._seed + number & MASK) % COURSES)
-            if pass_us + course[-1] >= from_us:
-                return pass_us + course[bisect_left(course, from_us - pass_us)]
-            pass_us, number = pass_us + course[-1], number + 1
+            schedule = pass_schedule_us(period_us, mix(self._seed + number & MASK) % SCHEDULE_COUNT)
+            if pass_us + schedule[-1] >= from_us:
+                return pass_us + schedule[bisect_left(schedule, from_us - pass_us)]
+            pass_us, number = pass_us + schedule[-1], number + 1
 
     def _report_pass_us(self, reported_us: int) -> int:
         """The pass at which an unchanged status is due, after the one that is over."""
@@ -303,7 +340,7 @@ class NodeLoop:
         ctx.kernel.call_at(now_us + ctx.clock.real_us(at_us - now_us), self._wake, at_us)
 
     def _wake(self, planned_us: int) -> None:
-        if planned_us == self._due_us:  # else an earlier one took its place
+        if planned_us == self._due_us:  # else an earlier pass took its place
             self._due_us = 0
             self._agent.ctx.run(self._pass, planned_us)
 
@@ -318,71 +355,72 @@ class NodeLoop:
             self._run_pass(None)
 
     def _report(self) -> bool:
-        """A pass that writes nothing but times, if the server has a short way for it."""
+        """Write only heartbeat times, if the server has a fast path for it."""
         self._running = self._calls.exchange(
             (self._look, self._request_read, self._read),
             self._compose,
             (self._beat, self._request_beat, self._written),
             self._reported,
         )
-        self._tries = 0
+        self._attempts = 0
         return self._running
 
     def _look(self, way: Any) -> tuple[Item, int] | None:
-        """What the server shows, if that is what is known."""
+        """The Node that the server shows, if it is the known one."""
         served: tuple[Item, int] | None = way.look()
         return served if served is not None and served[0].obj is self.node else None
 
     def _compose(self, held: Item, at_us: int) -> bool:
+        """Make the patch of new heartbeat times."""
         agent = self._agent
         self._held = held
-        self._patch = beat_patch(held.obj["status"], format_time(agent.ctx.said_us(at_us)))
+        self._patch = heartbeat_patch(held.obj["status"], format_time(agent.ctx.said_us(at_us)))
         return True
 
     def _reported(self, item: Item, at_us: int) -> None:
-        """The report was written; its reply comes then, and is not waited for."""
-        self._take(item.obj)
+        """The report was written; its reply arrives at `at_us`, and nothing waits for it."""
+        self._set_node(item.obj)
         self._agent.tidy()
-        self._replies_us = at_us
-        # Had anything changed since the pass began, `ask_again` had put an end to the exchange.
+        self._reply_due_us = at_us
+        # If anything had changed since the pass began, `check_again` would have ended the exchange.
         self._pass_us = at_us
         self._passes += 1
         self._wake_at(self._report_pass_us(at_us))
 
     def _is_running(self) -> bool:
-        """Whether a pass is under way; one whose reply has come meanwhile is over."""
-        if self._replies_us and self._calls.over():
-            self._reported_us = self._ended_us = self._replies_us
-            self._replies_us, self._running, self._patch = 0, False, NOTHING
+        """True if a pass is under way; a reply that has arrived in between ends it."""
+        if self._reply_due_us and self._calls.over():
+            self._reported_us = self._ended_us = self._reply_due_us
+            self._reply_due_us, self._running, self._patch = 0, False, NOTHING
         return self._running
 
     def _is_due(self, now_us: int) -> bool:
         return self._reported_us < 0 or now_us - self._reported_us >= self._report_us
 
     def _is_known(self) -> bool:
-        """What the API holds is known: nothing but heartbeat times could be written, and nothing be told."""
+        """True if the agent knows what the API holds, and only heartbeat times could be written."""
         agent = self._agent
-        if self._tries >= TRIES or self._cordoned != _is_cordoned(self.node):
+        if self._attempts >= ATTEMPTS_MAX or self._cordoned != _is_cordoned(self.node):
             return False
-        if self._lost_labels():
+        if self._missing_labels():
             return False
-        return agent.informed() and not agent.runtime.moves() and not self._differs()
+        return agent.knows_node() and not agent.runtime.texts_change() and not self._differs()
 
-    def _told_after_all(self) -> None:
-        """The reply to a report is told: the pass that was planned without it is planned again."""
-        if self._replies_us:
-            self._replies_us = self._due_us = 0
+    def _undo_plan(self) -> None:
+        """A reply arrives although the next pass was planned without it: it will be planned again."""
+        if self._reply_due_us:
+            self._reply_due_us = self._due_us = 0
             self._passes -= 1
 
     def _run_pass(self, _: object) -> None:
         if self._running:
             return
         self._running = True
-        self._tries = 0
+        self._attempts = 0
         self._try()
 
     def _try(self) -> None:
-        first = self._tries == 0
+        first = self._attempts == 0
         if not first or not self._calls.send(LOOK, self._request_read, self._read):
             self._agent.heartbeats.get_node(self._agent.spec.name, first, self._read)
 
@@ -395,29 +433,30 @@ class NodeLoop:
             return
         agent = self._agent
         node = reply.obj
-        self._take(node)
-        self._tell_cordon(_is_cordoned(node), reply.item)
+        self._set_node(node)
+        self._report_cordon(_is_cordoned(node), reply.item)
         old = node.get("status") or {}
-        due, labels = self._is_due(agent.now_us), self._lost_labels()
+        due, labels = self._is_due(agent.now_us), self._missing_labels()
         if not labels and not self._differs():
             if not due:
                 self._end()
                 return
-            self._held, self._patch = reply.item, beat_patch(old, self.now())
+            self._held, self._patch = reply.item, heartbeat_patch(old, self.now())
             if not self._calls.send(self._beat, self._request_beat, self._written):
                 self._write(self._patch)
             return
         status, events = status_of(agent.machine, agent.options, self._fixed, old, agent.health(), self.now())
         kernel = agent.ctx.kernel
         cause = kernel.cause
-        if self._why and not is_ready({"status": status}):
-            kernel.cause = self._why
-        elif is_given_up(old):
-            # What it says now it can say because something has ended, or else because it was given up.
+        if self._health_record and not is_ready({"status": status}):
+            kernel.cause = self._health_record
+        elif is_unknown(old):
+            # The node can report again because a fault has ended, or else because it was marked
+            # Unknown.
             given_up = reply.item.cause if reply.item is not None else 0
             kernel.cause = agent.ctx.relief(self._reported_us) or given_up or cause
-        elif self._why:
-            kernel.cause = self._why
+        elif self._health_record:
+            kernel.cause = self._health_record
         for reason in events:
             agent.node_event(reason)
         if due or labels or changed(old, status):
@@ -427,11 +466,16 @@ class NodeLoop:
         kernel.cause = cause
 
     def _beat(self, way: Any) -> tuple[Item, int] | None:
-        """Nothing but times: by the server's short way."""
-        held, self._held, same = self._held, None, self._same
+        """Write only heartbeat times, by the server's fast path."""
+        held, self._held, compared = self._held, None, self._compared
         served: tuple[Item, int] | None = None if held is None else way.beat(held, self._patch["conditions"])
-        if held is not None and served is not None and same is not None and same[0] is held.obj["status"]:
-            self._same = served[0].obj["status"], same[1]
+        if (
+            held is not None
+            and served is not None
+            and compared is not None
+            and compared[0] is held.obj["status"]
+        ):
+            self._compared = served[0].obj["status"], compared[1]
         return served
 
     def _request_beat(self) -> Request:
@@ -442,46 +486,46 @@ class NodeLoop:
         metadata = {"metadata": {"labels": labels}} if labels else NOTHING
         agent.heartbeats.patch_node_status(agent.spec.name, {**metadata, "status": patch}, self._written)
 
-    def _lost_labels(self) -> dict[str, str]:
-        return lost_labels(self.node, self._agent.spec, self._agent.names) if self.node else {}
+    def _missing_labels(self) -> dict[str, str]:
+        return missing_labels(self.node, self._agent.spec, self._agent.names) if self.node else {}
 
     @property
     def _report_us(self) -> int:
         return self._agent.options.node_status_report_frequency_us
 
     def _written(self, reply: Reply) -> None:
-        self._told_after_all()
+        self._undo_plan()
         self._patch = NOTHING
         if reply.ok:
-            # The watch may have brought a later one meanwhile.
+            # The watch may have shown a later state already.
             if _revision(reply.obj) > _revision(self.node):
-                self._take(reply.obj)
+                self._set_node(reply.obj)
             self._reported_us = self._agent.now_us
             self._end()
         else:
             self._failed()
 
     def _failed(self) -> None:
-        self._told_after_all()
-        self._tries += 1
-        if self._tries < TRIES:
+        self._undo_plan()
+        self._attempts += 1
+        if self._attempts < ATTEMPTS_MAX:
             self._try()
         else:
             self._end()
 
     def _end(self) -> None:
-        """The pass is over; the next one that can write is planned.  Sliding: its period starts now."""
+        """The pass is over: plan the next one that can write.  Its period starts now."""
         self._running = False
         self._agent.tidy()
         self._plan()
-        if self._soon:
-            self._soon, self._aside = False, True
+        if self._pass_requested:
+            self._pass_requested, self._outside_rhythm = False, True
             self._run_pass(None)
 
     def _plan(self) -> None:
         self._ended_us = self._agent.now_us
-        if self._aside:
-            self._aside = False
+        if self._outside_rhythm:
+            self._outside_rhythm = False
         else:
             self._pass_us = self._ended_us
             self._passes += 1
@@ -491,6 +535,7 @@ class NodeLoop:
             self._wake_at(self._next_pass_us(self._ended_us + 1))
 
     def now(self) -> str:
+        """The wall clock's time, as the API has it."""
         return format_time(self._agent.ctx.wall_us())
 
 

@@ -1,26 +1,28 @@
-"""What a node says about itself: the Node object at registration and its status.  Pure.
+"""What a node reports about itself: the Node object at registration, and its status.  Pure.
 
-Mirrors  pkg/kubelet/kubelet_node_status.go, nodestatus/setters.go: order and texts of addresses, capacity,
-         nodeInfo, images and conditions (v1.25).
-Differs  one address family, no device plug-ins (an extended resource is there by the machine's capacity, or by
-         somebody's patch of the status until the agent starts anew); volume limits only as capacity says; of what a cloud
-         would tell there is the provider's id alone, zone and region are the machine's.
+Mirrors  pkg/kubelet/kubelet_node_status.go, nodestatus/setters.go: order and texts of addresses,
+         capacity, nodeInfo, images and conditions (v1.25).
+Differs  one address family; no device plug-ins: an extended resource exists by the machine's
+         capacity, or by a client's patch of the status until the agent restarts; volume limits only
+         as the capacity says; of what a cloud would provide only the provider's id, zone and region
+         are the machine's.
 """
 
 from __future__ import annotations
 
 import hashlib
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from sys import intern
 from typing import Any
 
-from actors.node.pods.pod_status import image_id
-from actors.node.pods.status_manager import condition_order
-from actors.node.runtime.machine import RUNTIME, RUNTIME_VERSION, Machine
+from actors.node.patches import condition_order
+from actors.node.runtime.containers import RUNTIME, RUNTIME_VERSION
+from actors.node.runtime.image_names import image_id
+from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import NodeSpec
+from actors.node.thresholds import threshold_value
 from sim.api.kinds.common.resources import is_extended
 from sim.ident import Names
 from sim.options.cloud import provider_id
@@ -36,7 +38,7 @@ from sim.units import (
 
 Obj = dict[str, Any]
 
-VERSION = "v1.25.16"  # the last patch of the line
+VERSION = "v1.25.16"  # the last patch release of v1.25
 PRESSURES = (
     ("MemoryPressure", "InsufficientMemory", "SufficientMemory", "insufficient memory available", "sufficient memory available"),
     ("DiskPressure", "DiskPressure", "NoDiskPressure", "disk pressure", "no disk pressure"),
@@ -47,17 +49,21 @@ OWN = frozenset({*(row[0] for row in PRESSURES), "Ready"})
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What the conditions are computed from.  errors: of Ready, in upstream's order."""
+    """What the conditions are computed from.
+
+    errors: of the Ready condition, in upstream's order
+    pressures: the conditions of pressure that are True
+    """
 
     errors: tuple[str, ...] = ()
     pressures: tuple[str, ...] = ()
 
 
-WELL = Health()
+HEALTHY = Health()
 
 
 def host_address(machine: Machine, options: NodeAgentOptions) -> str:
-    """--node-ip, else the scenario's address, else one made from the name."""
+    """The node's address: --node-ip, else the scenario's, else one made from the name."""
     if options.node_ip or machine.spec.address:
         return options.node_ip or machine.spec.address
     digest = hashlib.md5(machine.spec.name.encode(), usedforsecurity=False).digest()
@@ -65,7 +71,7 @@ def host_address(machine: Machine, options: NodeAgentOptions) -> str:
 
 
 def default_labels(spec: NodeSpec, names: Names) -> dict[str, str]:
-    """Labels the agent sets and reconciles by itself."""
+    """The labels that the agent sets and reconciles by itself."""
     labels = {
         names.label_hostname: spec.name,
         names.label_os: spec.os,
@@ -84,14 +90,14 @@ def default_labels(spec: NodeSpec, names: Names) -> dict[str, str]:
 
 
 def initial_labels(spec: NodeSpec, options: NodeAgentOptions, names: Names) -> dict[str, str]:
-    """Labels of the node as it registers: what is given takes the place of what is known."""
+    """The labels of the node at registration: given ones replace default ones."""
     return {**default_labels(spec, names), **spec.labels, **options.node_labels}
 
 
 def stale_labels(
     held: Mapping[str, str], spec: NodeSpec, options: NodeAgentOptions, names: Names
 ) -> dict[str, str | None]:
-    """What a registered node's labels are to be patched with: of default ones, those that it would register otherwise."""
+    """The patch of a registered node's labels: default ones that have other values now."""
     initial = initial_labels(spec, options, names)
     keys = (
         names.label_hostname, names.label_zone, names.label_region, names.label_beta_zone, names.label_beta_region,
@@ -101,28 +107,31 @@ def stale_labels(
     return {k: initial[k] or None for k in keys if k in initial and held.get(k, "") != initial[k]}
 
 
-def lost_labels(node: Obj, spec: NodeSpec, names: Names) -> dict[str, str]:
-    """Those that every pass puts right: what the machine is."""
+def missing_labels(node: Obj, spec: NodeSpec, names: Names) -> dict[str, str]:
+    """The labels that every status pass restores: operating system and architecture."""
     held = node["metadata"].get("labels") or {}
     return {k: v for k, v in ((names.label_os, spec.os), (names.label_arch, spec.arch)) if held.get(k) != v}
 
 
 def allocatable_of(capacity: Mapping[str, str], options: NodeAgentOptions) -> dict[str, str]:
-    """Capacity less reservations and hard eviction thresholds, of memory also less huge pages; never below zero."""
+    """The capacity less reservations and hard eviction thresholds; never below zero.
+
+    Memory is reduced by huge pages too.
+    """
     result = {}
     for resource, text in capacity.items():
         held = reserved_nano(resource, text, options)
         left = max(0, quantity_nano(text) - held)
-        result[resource] = _stored(format_quantity_nano(left, quantity_style(text)) if held else text)
+        result[resource] = _as_stored(format_quantity_nano(left, quantity_style(text)) if held else text)
     huge = sum(quantity_nano(text) for name, text in capacity.items() if name.startswith("hugepages-"))
-    if huge and "memory" in result:  # set aside, whoever uses them
+    if huge and "memory" in result:  # huge pages are reserved, used or not
         left_nano = max(0, quantity_nano(result["memory"]) - huge)
-        result["memory"] = _stored(format_quantity_nano(left_nano, quantity_style(result["memory"])))
+        result["memory"] = _as_stored(format_quantity_nano(left_nano, quantity_style(result["memory"])))
     return result
 
 
 def reserved_nano(resource: str, capacity: str, options: NodeAgentOptions) -> int:
-    """How much of a resource is set aside from pods."""
+    """How much of a resource is kept from pods."""
     held = [options.orch_reserved.get(resource, "0"), options.system_reserved.get(resource, "0")]
     if resource == "cpu" and options.reserved_cpus:
         held = [str(len(options.reserved_cpus))]
@@ -133,21 +142,17 @@ def reserved_nano(resource: str, capacity: str, options: NodeAgentOptions) -> in
     return nano
 
 
-def _stored(text: str) -> str:
-    """As the API gives it back (its defaults round resource lists): another text would look like a change."""
+def _as_stored(text: str) -> str:
+    """The text as the API returns it, after its defaults have rounded it.
+
+    Any other text would look like a change.
+    """
     return format_quantity_milli(quantity_milli(text), quantity_style(text))
 
 
-def threshold_value(threshold: str, capacity: str) -> int:
-    """A threshold as an amount; Quirk: a percentage is a float32 times capacity, truncated."""
-    if not threshold.endswith("%"):
-        return quantity_nano(threshold) // 1_000_000_000
-    share = struct.unpack("f", struct.pack("f", float(threshold[:-1]) / 100))[0]
-    return int(quantity_nano(capacity) // 1_000_000_000 * share)
-
-
 def capacity_of(spec: NodeSpec, options: NodeAgentOptions) -> dict[str, str]:
-    capacity = {resource: _stored(text) for resource, text in spec.capacity.items()}
+    """The machine's capacity, with the limit of pods."""
+    capacity = {resource: _as_stored(text) for resource, text in spec.capacity.items()}
     pods = quantity_milli(capacity.get("pods", str(options.max_pods))) // 1000
     if options.pods_per_core:
         pods = min(pods, options.pods_per_core * quantity_milli(capacity.get("cpu", "0")) // 1000)
@@ -155,6 +160,7 @@ def capacity_of(spec: NodeSpec, options: NodeAgentOptions) -> dict[str, str]:
 
 
 def node_info(machine: Machine) -> Obj:
+    """The description of the machine and its software."""
     return {
         "machineID": machine.machine_id,
         "systemUUID": machine.system_uuid,
@@ -170,14 +176,17 @@ def node_info(machine: Machine) -> Obj:
 
 
 def images_of(images: Mapping[str, int], limit: int) -> list[Obj]:
-    """The largest first, each by its digest and by its tag."""
+    """The largest images first, each by its digest and by its tag."""
     rows = sorted(images.items(), key=lambda row: (-row[1], row[0]))
     shown = rows if limit < 0 else rows[:limit]
     return [{"names": [*dict.fromkeys((image_id(name), name))], "sizeBytes": size} for name, size in shown]
 
 
 def conditions_of(health: Health, old: Sequence[Obj], now: str) -> tuple[list[Obj], list[str]]:
-    """All conditions, ours in the places that they have, and the reasons of the events that their changes cause."""
+    """All conditions, and the reasons of the events that their changes cause.
+
+    The agent's own conditions keep their places among the others.
+    """
     held = {c["type"]: c for c in old}
     made: dict[str, Obj] = {}
     events = []
@@ -205,8 +214,8 @@ def conditions_of(health: Health, old: Sequence[Obj], now: str) -> tuple[list[Ob
 
 
 def _condition(type_: str, status: str, reason: str, message: str, before: Obj | None, now: str) -> Obj:
-    moved = before is None or before["status"] != status
-    since = now if moved or before is None else before.get("lastTransitionTime") or now
+    status_changed = before is None or before["status"] != status
+    since = now if status_changed or before is None else before.get("lastTransitionTime") or now
     return {
         "type": type_,
         "status": status,
@@ -220,36 +229,40 @@ def _condition(type_: str, status: str, reason: str, message: str, before: Obj |
 def status_of(
     machine: Machine, options: NodeAgentOptions, fixed: Obj, old: Obj, health: Health, now: str
 ) -> tuple[Obj, list[str]]:
-    """All setters on top of the status that the API holds.  `fixed`: what `fixed_status` made once."""
+    """All setters applied to the status that the API holds.  fixed: the result of `fixed_status`."""
     conditions, events = conditions_of(health, old.get("conditions") or (), now)
     before = (old.get("nodeInfo") or {}).get("bootID")
     if before and before != fixed["nodeInfo"]["bootID"]:
         events.insert(0, "Rebooted")
-    status = {**old, **fixed, **_with_others(old, fixed), "conditions": conditions}
+    status = {**old, **fixed, **_with_foreign_resources(old, fixed), "conditions": conditions}
     if not status["images"]:
         del status["images"]
     return status, events
 
 
-def _with_others(old: Obj, fixed: Obj) -> Obj:
-    """Capacity and allocatable, if others have said something of resources that the machine knows nothing of.
+def _with_foreign_resources(old: Obj, fixed: Obj) -> Obj:
+    """Capacity and allocatable, if clients have added resources that the machine does not have.
 
-    Such a capacity may be allocated whole; an extended resource that is no capacity any more may not.
+    Such a capacity is allocatable as a whole; an extended resource that is no longer a capacity is
+    not.
     """
     ours = fixed["capacity"]
-    more = {name: amount for name, amount in (old.get("capacity") or {}).items() if name not in ours}
+    foreign = {name: amount for name, amount in (old.get("capacity") or {}).items() if name not in ours}
     left = {
         name: amount
         for name, amount in (old.get("allocatable") or {}).items()
-        if name not in ours and name not in more and not is_extended(name)
+        if name not in ours and name not in foreign and not is_extended(name)
     }
-    if not more and not left:
+    if not foreign and not left:
         return {}
-    return {"capacity": {**ours, **more}, "allocatable": {**fixed["allocatable"], **more, **left}}
+    return {"capacity": {**ours, **foreign}, "allocatable": {**fixed["allocatable"], **foreign, **left}}
 
 
 def without_extended(held: Obj, fixed: Obj) -> Obj:
-    """What an agent that starts patches the status with that is held: nobody offers an extended resource any more."""
+    """The patch of a starting agent that withdraws extended resources.
+
+    It withdraws those that the machine does not have.
+    """
     none = {
         name: "0"
         for name, amount in (held.get("capacity") or {}).items()
@@ -259,39 +272,39 @@ def without_extended(held: Obj, fixed: Obj) -> Obj:
 
 
 def fixed_status(machine: Machine, options: NodeAgentOptions, address: str) -> Obj:
-    """The parts of the status that one incarnation of the agent never changes, but for the list of images."""
+    """The parts of the status that one agent incarnation never changes, except the images."""
     capacity = capacity_of(machine.spec, options)
-    return listing(machine, options) | {
+    return image_list(machine, options) | {
         "addresses": [
             {"type": "InternalIP", "address": address},
             {"type": "Hostname", "address": machine.spec.name},
         ],
-        "capacity": _one(*capacity.items()),
-        "allocatable": _one(*allocatable_of(capacity, options).items()),
+        "capacity": _shared_map(*capacity.items()),
+        "allocatable": _shared_map(*allocatable_of(capacity, options).items()),
         "nodeInfo": node_info(machine),
         "daemonEndpoints": _endpoints(options.port),
     }
 
 
-def listing(machine: Machine, options: NodeAgentOptions) -> Obj:
+def image_list(machine: Machine, options: NodeAgentOptions) -> Obj:
     """The part of the status that lists images."""
     return {"images": images_of(machine.images, options.node_status_max_images)}
 
 
 @lru_cache(maxsize=64)
 def _endpoints(port: int) -> Obj:
-    """The same object for all nodes alike."""
+    """The same object for all equal nodes."""
     return {"kubeletEndpoint": {"Port": port}}
 
 
 @lru_cache(maxsize=64)
-def _one(*items: tuple[str, str]) -> dict[str, str]:
-    """The same map for all nodes alike."""
+def _shared_map(*items: tuple[str, str]) -> dict[str, str]:
+    """The same map for all equal nodes."""
     return dict(items)
 
 
 def new_node(machine: Machine, options: NodeAgentOptions, names: Names, status: Obj) -> Obj:
-    """The object that registration POSTs."""
+    """The object that registration creates."""
     spec = machine.spec
     taints = [dict(taint) for taint in spec.taints] + [dict(taint) for taint in options.register_with_taints]
     node_spec: Obj = {}
@@ -302,29 +315,29 @@ def new_node(machine: Machine, options: NodeAgentOptions, names: Names, status: 
             taints.append(mark)
     if taints:
         node_spec["taints"] = taints
-    known_as = spec.provider_id or options.provider_id
-    if known_as or options.cloud_provider:
-        node_spec["providerID"] = known_as or provider_id(spec.name)
+    known_id = spec.provider_id or options.provider_id
+    if known_id or options.cloud_provider:
+        node_spec["providerID"] = known_id or provider_id(spec.name)
     metadata: Obj = {
         "name": spec.name,
         "labels": initial_labels(spec, options, names),
     }
-    asked = {
+    annotations = {
         names.annotation_attach_detach: options.enable_controller_attach_detach,
         names.annotation_keep_volumes: options.keep_terminated_pod_volumes,
     }
-    if any(asked.values()):
-        metadata["annotations"] = {key: "true" for key, wanted in asked.items() if wanted}
+    if any(annotations.values()):
+        metadata["annotations"] = {key: "true" for key, wanted in annotations.items() if wanted}
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": node_spec, "status": status}
 
 
-def is_given_up(status: Obj) -> bool:
-    """Whether somebody else has written that nothing is heard of the node."""
+def is_unknown(status: Obj) -> bool:
+    """True if another client has written that the node sends no reports."""
     return any(c["type"] == "Ready" and c["status"] == "Unknown" for c in status.get("conditions") or ())
 
 
 def changed(old: Obj, new: Obj) -> bool:
-    """Whether the status differs in more than heartbeat times and the order of conditions."""
+    """True if the status differs in more than heartbeat times and the order of conditions."""
     if any(key not in new for key in old):
         return True
     for key, value in new.items():
@@ -345,8 +358,11 @@ def changed(old: Obj, new: Obj) -> bool:
     return False
 
 
-def only_beaten(old: Obj, new: Obj) -> bool:
-    """Whether a status differs from an earlier one in heartbeat times alone; False also where that takes a longer look."""
+def only_heartbeats_differ(old: Obj, new: Obj) -> bool:
+    """True if a status differs from an earlier one in heartbeat times alone.
+
+    Returns False too where that takes a longer comparison.
+    """
     before, after = old.get("conditions") or (), new.get("conditions") or ()
     if len(old) != len(new) or len(before) != len(after):
         return False
@@ -358,17 +374,18 @@ def only_beaten(old: Obj, new: Obj) -> bool:
     )
 
 
-def beat_patch(old: Obj, now: str) -> Obj:
-    """As `status_patch` where nothing has changed: new heartbeat times."""
-    beaten = [c["type"] for c in old["conditions"] if c["type"] in OWN and c.get("lastHeartbeatTime") != now]
-    return {"conditions": [{"type": type_, "lastHeartbeatTime": now} for type_ in beaten]}
+def heartbeat_patch(old: Obj, now: str) -> Obj:
+    """The `status_patch` of a status in which nothing has changed: new heartbeat times."""
+    updated = [c["type"] for c in old["conditions"] if c["type"] in OWN and c.get("lastHeartbeatTime") != now]
+    return {"conditions": [{"type": type_, "lastHeartbeatTime": now} for type_ in updated]}
 
 
 def status_patch(old: Obj, new: Obj) -> Obj:
-    """Strategic merge of `status`: of a condition what has changed, the address list whole.
+    """The strategic-merge patch of `status`.
 
-    What the read did not show and somebody else has written meanwhile stays: a heartbeat that was made from an old read
-    does not make a node ready that was given up.
+    It holds the changes of each condition, and the whole address list.  What another client writes
+    after the read stays: a heartbeat made from an old read does not make a node Ready that was
+    marked Unknown.
     """
     patch: Obj = {}
     for key, value in new.items():
@@ -379,19 +396,19 @@ def status_patch(old: Obj, new: Obj) -> Obj:
             patch[key] = [_changes(before.get(c["type"], {}), c) for c in value if before.get(c["type"]) != c]
             patch |= condition_order(old.get(key) or [], value)
         elif key in ("capacity", "allocatable"):
-            patch |= {key: changes} if (changes := _amounts(old.get(key) or {}, value)) else {}
+            patch |= {key: changes} if (changes := _amount_changes(old.get(key) or {}, value)) else {}
         elif old.get(key) != value:
             patch[key] = value
     return patch | {key: None for key in old if key not in new}
 
 
-def _amounts(old: Obj, new: Obj) -> Obj:
-    """What turns one map of resources into the other."""
+def _amount_changes(old: Obj, new: Obj) -> Obj:
+    """The patch from one map of resources to the other."""
     changed = {name: amount for name, amount in new.items() if old.get(name) != amount}
     return changed | {name: None for name in old if name not in new}
 
 
 def _changes(old: Obj, new: Obj) -> Obj:
-    """What turns one condition into the other, and whose it is."""
+    """The patch from one condition to the other, with its type."""
     changed = {key: value for key, value in new.items() if key == "type" or old.get(key) != value}
     return changed | {key: None for key in old if key not in new}

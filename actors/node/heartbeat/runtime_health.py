@@ -1,28 +1,28 @@
-"""What an agent knows of its container runtime, by its regular checks and relists.
+"""What an agent knows of its container runtime, from its regular checks and relists.
 
-Turns a runtime that says it is not ready, answers late or not at all into the errors of the Ready condition, and into
-the standstill of the sync loop that comes with them.
+Turns a runtime that reports that it is not ready, answers late or not at all into the errors of the
+Ready condition, and into the sleep of the sync loop that goes with them.
 
-Holds: a runtime that answers at once schedules nothing; a slow one only the instants at which an error comes or goes.  An
-agent that stood still finds nothing wrong when it goes on, however long that was: what was due meanwhile is done in its order,
-the relist and the check of the runtime before a status pass, which has to read the node first.
+Holds: a runtime that answers at once schedules nothing, a slow one only the instants at which an
+error appears or disappears.  An agent that was paused finds nothing wrong when it continues,
+however long the pause: what was due is done in its order, the relist and the check of the runtime
+before a status pass, which has to read the node first.
 
-Mirrors  pkg/kubelet/runtime.go: runtimeErrors; kubelet.go: updateRuntimeUp; pleg/generic.go: relist, Healthy (v1.25).
-Differs  a slow disk makes relists slow, but no checks. A status pass does not ask the runtime for its version: upstream's
-         first pass beside a runtime that does not answer waits for that as long as --runtime-request-timeout says, so that
-         it tells so much later that the runtime is down.
+Mirrors  pkg/kubelet/runtime.go: runtimeErrors; kubelet.go: updateRuntimeUp; pleg/generic.go:
+         relist, Healthy (v1.25).
+Differs  a slow disk delays relists and no checks.  A status pass does not ask the runtime for its
+         version: upstream's first pass with a runtime that does not answer waits for the version as
+         long as --runtime-request-timeout says, and reports only then that the runtime is down.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from actors.node.causes import caused
 from actors.node.runtime.machine import SLOW_RUNTIME
+from actors.node.runtime.ports import Host
 from sim.units import MINUTE, SECOND, format_duration
-
-if TYPE_CHECKING:
-    from actors.node.agent import NodeAgent
 
 RELIST_US = 1 * SECOND  # kubelet.go: plegRelistPeriod
 RELIST_LIMIT_US = 3 * MINUTE  # pleg/generic.go: relistThreshold
@@ -35,16 +35,20 @@ NEVER_SEEN = (
 )
 
 
-def waits(since_us: int, limit_us: int, pause_us: int) -> bool:
-    """Whether a question first asked so long ago waits for its answer, if it is given up and asked again after a pause."""
-    return since_us >= 0 and since_us % (limit_us + pause_us) < limit_us
+def is_waiting(since_us: int, limit_us: int, retry_us: int) -> bool:
+    """True if a call first made so long ago waits for its answer.
+
+    Each attempt is given up after `limit_us` and repeated `retry_us` later.
+    """
+    return since_us >= 0 and since_us % (limit_us + retry_us) < limit_us
 
 
 class Relists:
-    """The rhythm of relists: `first_us` is the start of one, each takes `took_us`, a second lies between two.
+    """The rhythm of relists.
 
-    took_us None: each is given up after `limit_us`.  `past`: (end, start, whether it is not given up) of relists that ended
-    before or are under way, oldest first
+    first_us: the start of one relist
+    took_us: the duration of each; None: each is given up after `limit_us`
+    _past: (end, start, True unless given up) of relists before `first_us`, oldest first
     """
 
     __slots__ = ("_past", "first_us", "limit_us", "took_us")
@@ -60,14 +64,14 @@ class Relists:
         return RELIST_US + (self.limit_us if self.took_us is None else self.took_us)
 
     def wanted(self, delay_us: int | None) -> int | None:
-        """How long one takes if the runtime takes so long to answer."""
+        """The duration of a relist if the runtime delays its answers by `delay_us`."""
         return None if delay_us is None or delay_us >= self.limit_us else delay_us
 
     def change(self, took_us: int | None, now_us: int) -> None:
-        """From now on a relist takes so long; one that is under way has begun when it did."""
+        """Relists take `took_us` from now on; one that is under way keeps its start."""
         past = [(now_us, self.seen_us(now_us), True)]
         started_us, end_us = self._last_us(now_us)
-        if end_us > now_us:  # under way
+        if end_us > now_us:  # the relist is under way
             end_us = started_us + self.limit_us if took_us is None else max(now_us, started_us + took_us)
             past.append((end_us, started_us, took_us is not None))
         self.first_us, self.took_us, self._past = end_us + RELIST_US, took_us, past
@@ -81,7 +85,7 @@ class Relists:
         return started_us, started_us + self._period_us - RELIST_US
 
     def seen_us(self, now_us: int) -> int:
-        """When the last relist that has ended began: the runtime was seen active then."""
+        """The start of the last relist that has ended, when the runtime was seen active."""
         if self.took_us is not None and now_us >= self.first_us + self.took_us:
             ended_us = now_us - self.took_us
             return ended_us - (ended_us - self.first_us) % self._period_us
@@ -89,21 +93,24 @@ class Relists:
         return max(ended, default=self.first_us)
 
     def end_after(self, at_us: int) -> int:
-        """The end of the first relist that begins strictly after that instant; a second later if none ends well."""
+        """The end of the first relist that begins strictly after an instant.
+
+        If none ends well: one second after that instant.
+        """
         if self.took_us is None:
             return at_us + RELIST_US
         period_us = self._period_us
         return at_us + period_us - (at_us - self.first_us) % period_us + self.took_us
 
-    def silent_us(self, now_us: int) -> int:
+    def unseen_us(self, now_us: int) -> int:
         """For how long the runtime has not been seen, if that is too long; else 0."""
         if self.took_us == 0 and now_us >= self.first_us:
             return 0
-        silent_us = now_us - self.seen_us(now_us)
-        return silent_us if silent_us > RELIST_LIMIT_US else 0
+        unseen_us = now_us - self.seen_us(now_us)
+        return unseen_us if unseen_us > RELIST_LIMIT_US else 0
 
-    def next_turn_us(self, now_us: int) -> int | None:
-        """When `silent_us` should be looked at next; None while relists are quick enough never to be missed."""
+    def next_change_us(self, now_us: int) -> int | None:
+        """When `unseen_us` can next change; None while relists are quick enough."""
         took_us = self.took_us
         ends = [end_us for end_us, _, well in self._past if well and end_us > now_us]
         if took_us is not None:
@@ -119,44 +126,65 @@ class Relists:
         return min([late_us, *ends] if late_us > now_us else ends, default=None)
 
 
-class RuntimeHealth:
-    """One agent incarnation's view.  `error`, `network_error`: what the last check was told; `up`: once it was ready.
+class Owner(Host, Protocol):
+    """What the view of the runtime uses of the node agent."""
 
-    _asked_us: of the first check without an answer, while the runtime gives none
+    def runtime_silent(self) -> None:
+        """Calls that change nothing get no answer from now on."""
+        ...
+
+    def runtime_answered(self) -> None:
+        """Calls that change nothing are answered again."""
+        ...
+
+    def runtime_up(self) -> None:
+        """The runtime is ready for the first time."""
+        ...
+
+    def runtime_checked(self) -> None:
+        """The errors of the runtime may have changed."""
+        ...
+
+    def consider_pressure(self) -> None:
+        """Plan again what depends on the use of memory, disks and process numbers."""
+        ...
+
+
+class RuntimeHealth:
+    """One agent incarnation's view of the runtime.
+
+    error, network_error: results of the last check
+    up: True once the runtime was ready
+    _last_good_us: the last good check while later ones fail; -1 otherwise
+    _never_answered: True until the runtime has answered a check
+    _unanswered_since_us: the first check without an answer; -1 while the runtime answers
+    _checking: True if the next check is scheduled, because its result will differ
+    _due_us: the planned instant at which an error appears or disappears
     """
 
     __slots__ = (
-        "_agent",
-        "_asked_us",
-        "_began_us",
-        "_checking",
-        "_due_us",
-        "_good_us",
-        "_never",
-        "error",
-        "network_error",
-        "relists",
-        "up",
-    )
+        "_agent", "_began_us", "_checking", "_due_us", "_last_good_us", "_never_answered",
+        "_unanswered_since_us", "error", "network_error", "relists", "up",
+    )  # fmt: skip
 
-    def __init__(self, agent: NodeAgent) -> None:
+    def __init__(self, agent: Owner) -> None:
         self._agent = agent
         self._began_us = agent.now_us
         self._checking = False
         self._due_us = -1
-        self._asked_us = -1
-        self._good_us = -1  # the last good check, while there is none since
+        self._unanswered_since_us = -1
+        self._last_good_us = -1
         machine = agent.machine
         self.error = machine.runtime_error
         self.network_error = machine.network_error
-        self._never = machine.runtime_delay_us is None
-        self.up = not (self._never or self.error)
+        self._never_answered = machine.runtime_delay_us is None
+        self.up = not (self._never_answered or self.error)
         self.relists = Relists(agent.now_us, agent.options.runtime_request_timeout_us)
         if machine.runtime_delay_us != 0:
-            with caused(agent.ctx.kernel, machine.blamed(SLOW_RUNTIME)):
+            with caused(agent.ctx.kernel, machine.fault_record(SLOW_RUNTIME)):
                 self.changed()
 
-    # --- what it comes to ---------------------------------------------------------------------------------
+    # --- what it comes to -------------------------------------------------------------------------
 
     def errors(self) -> list[str]:
         """The errors of the Ready condition, in upstream's order."""
@@ -164,27 +192,27 @@ class RuntimeHealth:
         errors: list[str] = []
         if self.well:
             return errors
-        if self._never:
+        if self._never_answered:
             errors += NEVER_SEEN
-        elif self._good_us >= 0 and now_us - self._good_us >= CHECK_LIMIT_US:
+        elif self._last_good_us >= 0 and now_us - self._last_good_us >= CHECK_LIMIT_US:
             errors.append("container runtime is down")
-        silent_us = self.relists.silent_us(now_us)
-        if silent_us and not self._never:
+        unseen_us = self.relists.unseen_us(now_us)
+        if unseen_us and not self._never_answered:
             errors.append(
-                f"PLEG is not healthy: pleg was last seen active {format_duration(silent_us)} ago; "
+                f"PLEG is not healthy: pleg was last seen active {format_duration(unseen_us)} ago; "
                 f"threshold is {format_duration(RELIST_LIMIT_US)}"
             )
         if self.error:
             errors.append(
                 f"container runtime not ready: RuntimeReady=false reason:RuntimeNotReady message:{self.error}"
             )
-        if self.network_problem and not self._never:
+        if self.network_problem and not self._never_answered:
             errors.append(self.network_problem)
         return errors
 
     @property
     def network_problem(self) -> str:
-        """What the last check was told of the pods' network, "" if all is well."""
+        """Why the network of pods is not ready, by the last check; "" if it is."""
         if not self.network_error:
             return ""
         return (
@@ -194,69 +222,68 @@ class RuntimeHealth:
 
     @property
     def well(self) -> bool:
-        """Nothing is wrong, or has been that still shows."""
-        if self._never or self.error or self.network_error or self._good_us >= 0:
+        """True if nothing is wrong, and nothing was that still shows."""
+        if self._never_answered or self.error or self.network_error or self._last_good_us >= 0:
             return False
         relists = self.relists
         return relists.took_us == 0 and self._agent.ctx.kernel.now_us >= relists.first_us
 
-    def moves(self) -> bool:
-        """Whether the texts of the errors change as time goes by."""
-        return self.relists.silent_us(self._agent.now_us) > 0
+    def texts_change(self) -> bool:
+        """True while the texts of the errors change as time passes."""
+        return self.relists.unseen_us(self._agent.now_us) > 0
 
     def failed(self) -> bool:
-        """Whether an error stands other than the network's: the sync loop handles nothing then."""
-        if self._never or self.error:
+        """True while there is an error other than that of the network: the sync loop sleeps then."""
+        if self._never_answered or self.error:
             return True
-        if self._good_us < 0 and self.relists.took_us == 0:
+        if self._last_good_us < 0 and self.relists.took_us == 0:
             return False
         now_us = self._agent.now_us
-        return 0 <= self._good_us <= now_us - CHECK_LIMIT_US or self.relists.silent_us(now_us) > 0
+        return 0 <= self._last_good_us <= now_us - CHECK_LIMIT_US or self.relists.unseen_us(now_us) > 0
 
-    # --- checks -------------------------------------------------------------------------------------------
+    # --- checks -----------------------------------------------------------------------------------
 
     def changed(self) -> None:
-        """The machine's runtime is not as it was: the next check and the relists will show it."""
+        """The machine's runtime has changed: plan the check and the relists that will show it."""
         machine, now_us = self._agent.machine, self._agent.now_us
         if (took_us := self.relists.wanted(machine.runtime_delay_us)) != self.relists.took_us:
             self.relists.change(took_us, now_us)
             self._plan()
-        self._ask()
+        self._note_answers()
         stale = machine.runtime_error != self.error or machine.network_error != self.network_error
-        if (stale or self._bad != (self._good_us >= 0)) and not self._checking:
+        if (stale or self._bad != (self._last_good_us >= 0)) and not self._checking:
             self._checking = True
             since_us = (now_us - self._began_us) % CHECK_US
-            if self._bad and self._good_us < 0:
-                self._good_us = now_us - since_us
+            if self._bad and self._last_good_us < 0:
+                self._last_good_us = now_us - since_us
             self._agent.ctx.call_at_us(now_us + CHECK_US - since_us, self._check)
 
-    def _ask(self) -> None:
-        """The check that a runtime leaves unanswered ends when it answers, unless that was given up."""
+    def _note_answers(self) -> None:
+        """Note that the runtime stops or resumes answering.
+
+        A check that waits for its answer ends with it, unless it was given up.
+        """
         silent, now_us = self.silent, self._agent.now_us
-        if silent and self._asked_us < 0:
-            self._asked_us = now_us + (self._began_us - now_us) % CHECK_US
-            self._agent.evictor.unanswered()
-            self._agent.image_gc.unanswered()
-            self._agent.container_gc.consider()
-        elif not silent and self._asked_us >= 0:
-            waited_us, self._asked_us = now_us - self._asked_us, -1
-            self._agent.ctx.call_at_us(now_us, lambda _: self._agent.loop.answered())
-            self._agent.evictor.answered()
-            self._agent.container_gc.answered()
-            self._agent.image_gc.answered()
-            checks = self._good_us >= 0 and not self._checking  # on a slow disk they are answered
-            if checks and waits(waited_us, self.relists.limit_us, CHECK_US):
+        if silent and self._unanswered_since_us < 0:
+            self._unanswered_since_us = now_us + (self._began_us - now_us) % CHECK_US
+            self._agent.runtime_silent()
+        elif not silent and self._unanswered_since_us >= 0:
+            waited_us, self._unanswered_since_us = now_us - self._unanswered_since_us, -1
+            self._agent.runtime_answered()
+            # With a slow disk checks are answered, so only a failed check can wait.
+            waits_for_check = self._last_good_us >= 0 and not self._checking
+            if waits_for_check and is_waiting(waited_us, self.relists.limit_us, CHECK_US):
                 self._began_us, self._checking = now_us, True
                 self._agent.ctx.call_at_us(now_us, self._check)
 
     @property
     def silent(self) -> bool:
-        """Whether calls that change nothing end without an answer now."""
+        """True while calls that change nothing get no answer."""
         return self.relists.took_us is None
 
     @property
     def _bad(self) -> bool:
-        """Whether a check would fail now."""
+        """True if a check would fail now."""
         machine = self._agent.machine
         return bool(machine.runtime_error) or machine.runtime_delay_us is None
 
@@ -264,33 +291,33 @@ class RuntimeHealth:
         self._checking = False
         machine = self._agent.machine
         if machine.runtime_delay_us is not None:
-            self._never = False
+            self._never_answered = False
             self.error = machine.runtime_error
             self.network_error = machine.network_error
         if not self._bad:
-            self._good_us = -1
+            self._last_good_us = -1
             if not self.up:
                 self.up = True
                 self._agent.runtime_up()
                 self._agent.consider_pressure()
-        self._look(None)
+        self._report(None)
 
     def _plan(self) -> None:
-        """The next instant at which an error comes or goes without a check."""
+        """Plan the next instant at which an error appears or disappears without a check."""
         now_us = self._agent.now_us
-        times = [self.relists.next_turn_us(now_us)]
-        if self._good_us >= 0 and now_us < self._good_us + CHECK_LIMIT_US:
-            times.append(self._good_us + CHECK_LIMIT_US)
+        times = [self.relists.next_change_us(now_us)]
+        if self._last_good_us >= 0 and now_us < self._last_good_us + CHECK_LIMIT_US:
+            times.append(self._last_good_us + CHECK_LIMIT_US)
         at_us = min((at_us for at_us in times if at_us is not None), default=None)
         if at_us is not None and at_us != self._due_us:
             self._due_us = at_us
-            self._agent.ctx.call_at_us(at_us, self._turn, at_us)
+            self._agent.ctx.call_at_us(at_us, self._change_due, at_us)
 
-    def _turn(self, planned_us: int) -> None:
+    def _change_due(self, planned_us: int) -> None:
         if planned_us == self._due_us:
             self._due_us = -1
-            self._look(None)
+            self._report(None)
 
-    def _look(self, _: object) -> None:
+    def _report(self, _: object) -> None:
         self._plan()
-        self._agent.runtime_looked()
+        self._agent.runtime_checked()

@@ -1,28 +1,27 @@
-"""Graceful node shutdown: pods end, by priority, before the machine goes down.
+"""Graceful node shutdown: pods end, by priority, before the machine powers off.
 
-Turns the operating system's wish to shut down into the end of the node's pods, group after group, while the agent
-holds the shutdown up.
+Turns the operating system's request to shut down into the end of the node's pods, group after
+group, while the agent delays the shutdown.
 
-Holds: nothing is held up longer than the sum of the groups' periods; no new pod is admitted meanwhile.
+Holds: a shutdown is delayed at most by the sum of the groups' periods; no new pod is admitted
+during it.
 
-Mirrors  pkg/kubelet/nodeshutdown/nodeshutdown_manager_linux.go: processShutdownEvent, groupByPriority,
-         migrateConfig (v1.25).
-Differs  the operating system's own limit for holding a shutdown up is always long enough.
+Mirrors  pkg/kubelet/nodeshutdown/nodeshutdown_manager_linux.go: processShutdownEvent,
+         groupByPriority, migrateConfig (v1.25).
+Differs  the operating system's own limit for delays of a shutdown is always long enough.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from actors.node.pods.pod_status import priority_of
-from actors.node.pods.worker import SYNC, TERMINATING
+from actors.node.pod_spec import priority_of
+from actors.node.pod_work import SYNC, TERMINATING, KillablePod, Killer
+from sim.kernel.actor import Context
+from sim.options.node_agent import NodeAgentOptions
 from sim.units import SECOND
-
-if TYPE_CHECKING:
-    from actors.node.agent import NodeAgent
-    from actors.node.pods.worker import Worker
 
 EVENT = "Shutdown"
 OVERRIDE = ("", "Terminated", "Pod was terminated in response to imminent node shutdown.")
@@ -32,94 +31,153 @@ NOT_READY = "node is shutting down"
 
 def group_of(groups: Sequence[tuple[int, int]], priority: int) -> int:
     """The index of a pod's group: the highest that is not above its priority, else the lowest."""
-    below = [index for index, (lowest, _) in enumerate(groups) if lowest <= priority]
-    return below[-1] if below else 0
+    eligible = [index for index, (lowest, _) in enumerate(groups) if lowest <= priority]
+    return eligible[-1] if eligible else 0
 
 
 def grace_s(spec_s: int | None, group_us: int) -> int:
-    """What a pod gets: its own grace period, at most the group's."""
+    """The grace period of a pod: its own, at most that of its group."""
     group_s = group_us // SECOND
     return group_s if spec_s is None else min(spec_s, group_s)
 
 
+class RuntimeState(Protocol):
+    """The container runtime.  up: True once it was ready."""
+
+    up: bool
+
+
+class StatusLoop(Protocol):
+    """The loop that writes the node's status."""
+
+    def run_extra_pass(self) -> None:
+        """Write the status outside of the loop's rhythm."""
+        ...
+
+
+class Owner(Protocol):
+    """What the shutdown manager uses of the node agent."""
+
+    ctx: Context
+    options: NodeAgentOptions
+
+    @property
+    def runtime(self) -> RuntimeState:
+        """The container runtime."""
+        ...
+
+    @property
+    def node_loop(self) -> StatusLoop:
+        """The loop that writes the node's status."""
+        ...
+
+    @property
+    def workers(self) -> Mapping[str, KillablePod]:
+        """The workers of all pods, by uid."""
+        ...
+
+    @property
+    def kills(self) -> Killer:
+        """Ends pods."""
+        ...
+
+    def node_event(self, reason: str, text: str = "", type_: str = "Normal") -> None:
+        """Record an event about the node."""
+        ...
+
+    def node_changed(self) -> None:
+        """The node's health has changed."""
+        ...
+
+
 class Shutdown:
-    """One agent's shutdown manager.  `going`: the node is shutting down."""
+    """The shutdown manager of one agent incarnation.
 
-    __slots__ = ("_agent", "_cancelled", "_done", "_groups", "_left", "_number", "going")
+    active: True while the node is shutting down
+    _done: ends the agent's delay of the shutdown
+    _running: the pods of the present group that still run
+    _group: the index of the present group; -1 while no pods are being ended
+    """
 
-    def __init__(self, agent: NodeAgent) -> None:
+    __slots__ = ("_agent", "_cancelled", "_done", "_group", "_groups", "_running", "active")
+
+    def __init__(self, agent: Owner) -> None:
         self._agent = agent
-        self.going = False
+        self.active = False
         self._cancelled = False
         self._done: Callable[[], None] | None = None
-        self._groups: list[list[Worker]] = []
-        self._left: list[Worker] = []  # of the present group
-        self._number = -1  # of the present group; none: nothing is being ended
+        self._groups: list[list[KillablePod]] = []
+        self._running: list[KillablePod] = []
+        self._group = -1
 
     def begin(self, done: Callable[[], None]) -> None:
-        """The machine is to go down; `done` lets it."""
+        """The machine is to shut down; `done` lets it."""
         agent = self._agent
-        if not agent.options.shutdown_groups or not agent.runtime.up:  # it has not started
+        # Without groups, or before the runtime is ready, the shutdown manager has not started.
+        if not agent.options.shutdown_groups or not agent.runtime.up:
             done()
             return
         self._done = done
         self._cancelled = False
-        if not self.going:
-            self.going = True
+        if not self.active:
+            self.active = True
             agent.node_event(EVENT, "Shutdown manager detected shutdown event")
-            agent.node_loop.fast()
-            self._number = -1
+            agent.node_loop.run_extra_pass()
+            self._group = -1
             self._groups = self._by_priority()
             self._next_group(-1)
 
-    def _by_priority(self) -> list[list[Worker]]:
-        """The pods of each group.  Quirk: who ends by itself before its group's turn is waited for as if it ran."""
+    def _by_priority(self) -> list[list[KillablePod]]:
+        """The pods of each group.
+
+        Quirk: a pod that ends by itself before its group's turn is waited for as if it ran.
+        """
         groups = self._agent.options.shutdown_groups
-        found: list[list[Worker]] = [[] for _ in groups]
+        found: list[list[KillablePod]] = [[] for _ in groups]
         for worker in self._agent.workers.values():
             if worker.state in (SYNC, TERMINATING) and not worker.removed:
                 found[group_of(groups, priority_of(worker.pod))].append(worker)
         return found
 
     def cancel(self) -> None:
-        """The machine stays up.  Quirk: what is being ended is ended first."""
+        """The machine stays up.  Quirk: pods that are being ended end first."""
         self._done = None
-        if self.going and self._number >= 0:
+        if self.active and self._group >= 0:
             self._cancelled = True
-        elif self.going:
+        elif self.active:
             self._resume()
 
     def _resume(self) -> None:
-        self.going = False
+        self.active = False
         self._cancelled = False
         self._agent.node_event(EVENT, "Shutdown manager detected shutdown cancellation")
         self._agent.node_changed()
 
     def _next_group(self, after: int) -> None:
-        """The group `after` is over: end the pods of the next one that has any."""
-        if after != self._number:
+        """The group `after` has ended: end the pods of the next one that has any."""
+        if after != self._group:
             return
         agent = self._agent
-        for number in range(after + 1, len(self._groups)):
-            self._left = self._groups[number]
-            if self._left:
-                self._number = number
-                group_us = agent.options.shutdown_groups[number][1]
-                for worker in list(self._left):
+        for group in range(after + 1, len(self._groups)):
+            self._running = self._groups[group]
+            if self._running:
+                self._group = group
+                group_us = agent.options.shutdown_groups[group][1]
+                for worker in list(self._running):
                     own = worker.pod["spec"].get("terminationGracePeriodSeconds")
                     then = partial(self._ended, worker)
                     agent.kills.end(worker, OVERRIDE, then, grace_s=grace_s(own, group_us))
-                agent.ctx.call_later_us(group_us, self._next_group, number)
+                agent.ctx.call_later_us(group_us, self._next_group, group)
                 return
-        self._number, self._left = -1, []
+        self._group, self._running = -1, []
         if self._cancelled:
             self._resume()
         elif self._done is not None:
             self._done()
 
-    def _ended(self, worker: Worker, _: bool) -> None:
-        """The pod runs no more, or nobody waits for it any longer."""
-        if worker in self._left:
-            self._left.remove(worker)
-            if not self._left:
-                self._next_group(self._number)
+    def _ended(self, worker: KillablePod, _: bool) -> None:
+        """The pod runs no more, or its time is over."""
+        if worker in self._running:
+            self._running.remove(worker)
+            if not self._running:
+                self._next_group(self._group)

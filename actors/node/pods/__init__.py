@@ -1,1 +1,1 @@
-"""Pods on a node: workers, status, probes and their end."""
+"""Pods on a node: admission, workers, status, probes and the end of pods."""

@@ -1,9 +1,10 @@
-"""A pod and what its runtime shows turned into what to kill, make and start.  Pure.
+"""What to kill, make and start for a pod, given what its runtime shows.  Pure.
 
-Mirrors  pkg/kubelet/kuberuntime/kuberuntime_manager.go: computePodActions, findNextInitContainerToRun;
-         pkg/kubelet/container/helpers.go: ShouldContainerBeRestarted; kuberuntime/security_context_others.go:
-         verifyRunAsNonRoot (v1.25).
-Differs  images are taken to run as somebody who is not root; a changed container spec is told by its image: no other container field can change in the API.
+Mirrors  pkg/kubelet/kuberuntime/kuberuntime_manager.go: computePodActions,
+         findNextInitContainerToRun; pkg/kubelet/container/helpers.go: ShouldContainerBeRestarted
+         (v1.25).
+Differs  a change of a container's spec is recognized by its image: the API allows no change of
+         another field.
 """
 
 from __future__ import annotations
@@ -12,26 +13,36 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from actors.node.pods.pod_status import restart_policy, should_restart
-from actors.node.runtime.machine import Container, PodRuntime
+from actors.node.pod_spec import restart_policy, should_restart
+from actors.node.runtime.containers import Container, PodRuntime
 
 Obj = dict[str, Any]
 
 
-class Asked(NamedTuple):
-    """How somebody asked for a pod's end.  grace_s: None for the pod's own; override: phase, reason and message of its status."""
+class RequestedEnd(NamedTuple):
+    """How the end of a pod was requested.
+
+    grace_s: None for the pod's own grace period
+    override: phase, reason and message for its status
+    """
 
     grace_s: int | None
     override: tuple[str, str, str] | None
 
 
-UNASKED = Asked(None, None)
+NO_REQUEST = RequestedEnd(None, None)
 
 
 @dataclass(slots=True)
 class Actions:
-    """kill_pod: stop everything first; kills: (container, message); ephemeral: those to start before all others; init: the
-    one to start; starts: in order."""
+    """What a sync does, in this order.
+
+    kill_pod: stop everything first
+    kills: (container, instance, message) to stop
+    ephemeral: ephemeral containers to start
+    init: the init container to start
+    starts: containers to start, in order
+    """
 
     kill_pod: bool = False
     create_sandbox: bool = False
@@ -42,29 +53,29 @@ class Actions:
 
 
 def compute_actions(pod: Obj, runtime: PodRuntime | None, failed: Mapping[str, str], now_us: int) -> Actions:
-    """`failed`: container -> "liveness" or "startup" where that probe's result is Failure."""
+    """What a sync does.  failed: container -> "liveness" or "startup" if that probe has failed."""
     spec, policy = pod["spec"], restart_policy(pod)
     init = spec.get("initContainers") or ()
     if runtime is None or not runtime.ready:
         return _with_new_sandbox(pod, runtime, policy, now_us)
-    # Whatever else is to be done, and never again.
+    # Ephemeral containers are started in any case, and never again.
     actions = Actions(
         ephemeral=[c for c in spec.get("ephemeralContainers") or () if not runtime.newest(c["name"])]
     )
     if init:
-        last, following, done = next_init(spec, runtime, now_us)
-        if not done:
+        last, following, is_done = next_init(spec, runtime, now_us)
+        if not is_done:
             if following is not None:
                 if last is not None and last.exited(now_us) and last.exit_code != 0 and policy == "Never":
                     actions.kill_pod = True
                 else:
                     actions.init = following
             return actions
-    kept = 0
+    kept_count = 0
     for container in spec["containers"]:
         newest = runtime.newest(container["name"])
         if newest is None or not newest.running(now_us):
-            if _starts(pod, newest, policy):
+            if _is_started(pod, newest, policy):
                 actions.starts.append(container)
             continue
         restart = policy != "Never"
@@ -73,17 +84,18 @@ def compute_actions(pod: Obj, runtime: PodRuntime | None, failed: Mapping[str, s
         elif container["name"] in failed:
             message = f"Container {container['name']} failed {failed[container['name']]} probe"
         else:
-            kept += 1
+            kept_count += 1
             continue
         if restart:
             message += ", will be restarted"
             actions.starts.append(container)
         actions.kills.append((container, newest, message))
-    actions.kill_pod = not kept and not actions.starts
+    actions.kill_pod = not kept_count and not actions.starts
     return actions
 
 
-def _starts(pod: Obj, newest: Container | None, policy: str) -> bool:
+def _is_started(pod: Obj, newest: Container | None, policy: str) -> bool:
+    """True if a container that does not run is started (again)."""
     if pod["metadata"].get("deletionTimestamp"):
         return False
     return newest is None or should_restart(policy, newest.exit_code)
@@ -92,8 +104,8 @@ def _starts(pod: Obj, newest: Container | None, policy: str) -> bool:
 def _with_new_sandbox(pod: Obj, runtime: PodRuntime | None, policy: str, now_us: int) -> Actions:
     spec = pod["spec"]
     actions = Actions(kill_pod=runtime is not None, create_sandbox=True)
-    ran = runtime is not None and bool(runtime.containers)
-    if policy == "Never" and ran:
+    has_run = runtime is not None and bool(runtime.containers)
+    if policy == "Never" and has_run:
         actions.create_sandbox = False
         return actions
     starts = []
@@ -113,7 +125,7 @@ def _with_new_sandbox(pod: Obj, runtime: PodRuntime | None, policy: str, now_us:
 
 
 def next_init(spec: Obj, runtime: PodRuntime, now_us: int) -> tuple[Container | None, Obj | None, bool]:
-    """(last state seen, the init container to run next, whether all are done)."""
+    """(the last instance, the init container to run next, whether all are done)."""
     init = spec["initContainers"]
     for container in spec["containers"]:
         newest = runtime.newest(container["name"])
@@ -136,9 +148,9 @@ def next_init(spec: Obj, runtime: PodRuntime, now_us: int) -> tuple[Container | 
 
 
 def effective_grace_us(pod: Obj, override_s: int | None = None) -> int:
-    """How long a terminating pod's containers get.  Quirk: an override of 0 counts as not set.
+    """The grace period of a terminating pod's containers.  Quirk: an override of 0 counts as none.
 
-    Mirrors pod_workers.go: calculateEffectiveGracePeriod.
+    Mirrors  pod_workers.go: calculateEffectiveGracePeriod.
     """
     grace = int(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
     if override_s is not None and (grace == 0 or override_s < grace):
@@ -150,9 +162,11 @@ def effective_grace_us(pod: Obj, override_s: int | None = None) -> int:
 
 
 def own_grace_us(pod: Obj, probe: Obj | None = None) -> int:
-    """What a kill gets of the pod's own: as its deletion says, else the probe that failed, else the pod's spec.
+    """The grace period of a kill without an override.
 
-    Mirrors kuberuntime_container.go: setTerminationGracePeriod.
+    The deletion's counts first, then that of the probe that failed, then that of the pod's spec.
+
+    Mirrors  kuberuntime_container.go: setTerminationGracePeriod.
     """
     for holder, key in (
         (pod["metadata"], "deletionGracePeriodSeconds"),
@@ -165,21 +179,8 @@ def own_grace_us(pod: Obj, probe: Obj | None = None) -> int:
 
 
 def failed_probe(container: Obj, message: str) -> Obj | None:
-    """The probe for whose failure a container is killed, by the message of that."""
+    """The probe that failed, if that is why a container is killed, found by the message."""
     for kind in ("liveness", "startup"):
         if message.startswith(f"Container {container['name']} failed {kind} probe"):
             return container.get(f"{kind}Probe")
     return None
-
-
-def root_problem(pod: Obj, container: Obj) -> str:
-    """Why the container's user may not run it: root, where the pod wants nobody to be; "" if he may."""
-    whole, own = (holder.get("securityContext") or {} for holder in (pod["spec"], container))
-    if (
-        not own.get("runAsNonRoot", whole.get("runAsNonRoot"))
-        or own.get("runAsUser", whole.get("runAsUser")) != 0
-    ):
-        return ""
-    meta = pod["metadata"]
-    about = f"{meta['name']}_{meta['namespace']}({meta['uid']})"
-    return f'container\'s runAsUser breaks non-root policy (pod: "{about}", container: {container["name"]})'

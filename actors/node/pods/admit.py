@@ -1,27 +1,22 @@
-"""Whether a pod may run here: the node's own admission.  Pure.
+"""Whether a pod may run on the node: the node's own admission.  Pure.
 
-Turns a pod, what the node's other pods hold and the Node object into None or (reason, message).
+Turns a pod, what the node's other pods take up and the Node object into None or (reason, message).
 
-Mirrors  pkg/kubelet/lifecycle/predicate.go, pkg/kubelet/sysctl/allowlist.go, pkg/scheduler/framework/plugins fit, nodeaffinity, nodename,
-         nodeports; pkg/kubelet/eviction/eviction_manager.go: Admit (v1.25).
+Mirrors  pkg/kubelet/lifecycle/predicate.go, pkg/kubelet/sysctl/allowlist.go,
+         pkg/scheduler/framework/plugins fit, nodeaffinity, nodename, nodeports;
+         pkg/kubelet/eviction/eviction_manager.go: Admit (v1.25).
 Differs  topology, CPU and device managers are not modelled.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-from actors.node.pods.pod_status import pod_qos
-from sim.api.memo import IdentityMemo
+from actors.node.pod_spec import FIRST, Requests, amount, is_critical, pod_qos
 from sim.api.selectors import meets
-from sim.units import quantity_milli, quantity_value
 
 Obj = dict[str, Any]
-CRITICAL_PRIORITY = 2_000_000_000  # scheduling.SystemCriticalPriority
-FIRST = ("cpu", "memory", "ephemeral-storage")
 # allowlist.go: SafeSysctlAllowlist
 SAFE_SYSCTLS = (
     "kernel.shm_rmid_forced",
@@ -30,59 +25,13 @@ SAFE_SYSCTLS = (
     "net.ipv4.ping_group_range",
     "net.ipv4.ip_unprivileged_port_start",
 )
-# Pods of a template share their containers.
-_REQUESTS: IdentityMemo[Requests] = IdentityMemo()
-
-
-@dataclass(frozen=True, slots=True)
-class Requests:
-    """What a pod holds: cpu in milli, the rest whole, in the order of checking.  `ports`: (protocol, host ip, port).
-
-    anyhow: of extended resources, what its init containers ask for, though the node may not know them
-    """
-
-    amounts: tuple[tuple[str, int], ...]
-    ports: tuple[tuple[str, str, int], ...] = ()
-    anyhow: tuple[tuple[str, int], ...] = ()
-
-
-@lru_cache(maxsize=1024, typed=True)
-def amount(resource: str, text: object) -> int:
-    return quantity_milli(str(text)) if resource == "cpu" else quantity_value(str(text))
-
-
-def requests_of(pod: Obj) -> Requests:
-    """The larger of the sum of the app containers and any init container, plus overhead."""
-    spec = pod["spec"]
-    parts = (spec["containers"], spec.get("initContainers"), spec.get("overhead"))
-    known = _REQUESTS.get(*parts)
-    return _REQUESTS.put(_requests_of(spec), *parts) if known is None else known
-
-
-def _requests_of(spec: Obj) -> Requests:
-    total: dict[str, int] = {}
-    ports: list[tuple[str, str, int]] = []
-    for container in spec["containers"]:
-        for resource, text in ((container.get("resources") or {}).get("requests") or {}).items():
-            total[resource] = total.get(resource, 0) + amount(resource, text)
-        for port in container.get("ports") or ():
-            if port.get("hostPort"):
-                ports.append((port.get("protocol", "TCP"), port.get("hostIP") or "0.0.0.0", port["hostPort"]))
-    anyhow: dict[str, int] = {}
-    for container in spec.get("initContainers") or ():
-        for resource, text in ((container.get("resources") or {}).get("requests") or {}).items():
-            total[resource] = max(total.get(resource, 0), amount(resource, text))
-            if "/" in resource and amount(resource, text):
-                anyhow[resource] = max(anyhow.get(resource, 0), amount(resource, text))
-    for resource, text in (spec.get("overhead") or {}).items():
-        total[resource] = total.get(resource, 0) + amount(resource, text)
-    amounts = [(resource, total[resource]) for resource in FIRST if resource in total]
-    amounts += sorted((resource, value) for resource, value in total.items() if resource not in FIRST)
-    return Requests(tuple(amounts), tuple(ports), tuple(anyhow.items()))
 
 
 class Used:
-    """Running totals over the pods that were admitted."""
+    """Running totals over the admitted pods.
+
+    ports: (protocol, host address, port) of each host port
+    """
 
     __slots__ = ("amounts", "pods", "ports")
 
@@ -92,12 +41,14 @@ class Used:
         self.ports: list[tuple[str, str, int]] = []
 
     def add(self, requests: Requests) -> None:
+        """Count a pod that is admitted."""
         self.pods += 1
         for resource, value in requests.amounts:
             self.amounts[resource] = self.amounts.get(resource, 0) + value
         self.ports.extend(requests.ports)
 
     def remove(self, requests: Requests) -> None:
+        """Count a pod no longer."""
         self.pods -= 1
         for resource, value in requests.amounts:
             self.amounts[resource] -= value
@@ -105,14 +56,13 @@ class Used:
             self.ports.remove(port)
 
 
-def is_critical(pod: Obj, static: bool) -> bool:
-    return static or int(pod["spec"].get("priority") or 0) >= CRITICAL_PRIORITY
-
-
 def refuse_under_pressure(
     pod: Obj, pressures: tuple[str, ...], static: bool, memory_taint: str
 ) -> tuple[str, str] | None:
-    """Memory pressure alone turns away only pods of class BestEffort that do not tolerate its taint."""
+    """Why a node under pressure refuses the pod.
+
+    Memory pressure alone refuses only pods of class BestEffort that do not tolerate its taint.
+    """
     if not pressures or is_critical(pod, static):
         return None
     if pressures == ("MemoryPressure",):
@@ -125,7 +75,11 @@ def refuse_under_pressure(
 
 
 def refuse_sysctls(pod: Obj, allowed: Sequence[str]) -> tuple[str, str] | None:
-    """Safe ones and those of `allowed` (names, or beginnings with "*") may be set, not those of a namespace that is the host's."""
+    """Why the pod's sysctls are refused.
+
+    Safe ones, and those in `allowed` (names, or prefixes that end with "*"), may be set unless the
+    pod uses the host's namespace for them.
+    """
     spec = pod["spec"]
     for sysctl in (spec.get("securityContext") or {}).get("sysctls") or ():
         name = sysctl["name"].replace("/", ".")
@@ -139,10 +93,13 @@ def refuse_sysctls(pod: Obj, allowed: Sequence[str]) -> tuple[str, str] | None:
 
 
 def refuse_os(pod: Obj, node: Obj, os_label: str) -> tuple[str, str] | None:
-    """A pod may say for which operating system it is.  Quirk: also by a label of its own."""
+    """Why the operating system of the node does not fit the pod.
+
+    Quirk: a pod also names it in a label.
+    """
     labels, named = pod["metadata"].get("labels") or {}, pod["spec"].get("os") or {}
     if os_label not in labels and "name" not in named:
-        return None  # nearly always
+        return None  # the usual case
     runs = ((node.get("status") or {}).get("nodeInfo") or {}).get("operatingSystem", "linux")
     if labels.get(os_label, runs) != runs:
         text = f"Failed to admit pod as the `{os_label}` label doesn't match node label"
@@ -156,8 +113,8 @@ def refuse(pod: Obj, requests: Requests, used: Used, node: Obj, static: bool) ->
     """The first reason against the pod, in upstream's order."""
     short = shortages(requests, used, node)
     if short:
-        resource, asked, held, capacity = short[0]
-        text = f"Node didn't have enough resource: {resource}, requested: {asked}, used: {held}, capacity: {capacity}"
+        resource, requested, held, capacity = short[0]
+        text = f"Node didn't have enough resource: {resource}, requested: {requested}, used: {held}, capacity: {capacity}"
         return f"OutOf{resource}", text
     return refuse_otherwise(pod, requests, used, node, static)
 
@@ -165,7 +122,7 @@ def refuse(pod: Obj, requests: Requests, used: Used, node: Obj, static: bool) ->
 def refuse_otherwise(
     pod: Obj, requests: Requests, used: Used, node: Obj, static: bool
 ) -> tuple[str, str] | None:
-    """The first reason but for resources."""
+    """The first reason against the pod other than a shortage of resources."""
     name = node["metadata"]["name"]
     if not matches_node(pod["spec"], node):
         return "NodeAffinity", "Predicate NodeAffinity failed"
@@ -180,24 +137,26 @@ def refuse_otherwise(
 
 
 def shortages(requests: Requests, used: Used, node: Obj) -> list[tuple[str, int, int, int]]:
-    """Each resource that is short: its name, what is asked for, held by others, and there at all."""
+    """Each resource that is short: its name, the request, the use of others, and the capacity."""
     allocatable = (node.get("status") or {}).get("allocatable") or {}
     found = []
     limit = amount("pods", allocatable.get("pods", 0))
     if used.pods + 1 > limit:
         found.append(("pods", 1, used.pods, limit))
-    # An extended resource that the node lacks is ignored.  Quirk: not in init containers (removeMissingExtendedResources).
+    # An extended resource that the node lacks is ignored.  Quirk: not in init containers
+    # (removeMissingExtendedResources).
     wanted = {name: value for name, value in requests.amounts if "/" not in name or name in allocatable}
-    wanted |= {name: value for name, value in requests.anyhow if name not in allocatable}
+    wanted |= {name: value for name, value in requests.unchecked if name not in allocatable}
     others = [name for name in wanted if name not in FIRST]
     if not others and not any(wanted.values()):
         return found
-    # Quirk: whoever asks for anything is refused also for want of what it asks nothing of, where others hold too much.
+    # Quirk: a pod with any request is refused also because of a resource that it does not request,
+    # if others use too much of that.
     for resource in (*FIRST, *others):
-        asked, held = wanted.get(resource, 0), used.amounts.get(resource, 0)
+        requested, held = wanted.get(resource, 0), used.amounts.get(resource, 0)
         capacity = amount(resource, allocatable.get(resource, 0))
-        if asked + held > capacity:
-            found.append((resource, asked, held, capacity))
+        if requested + held > capacity:
+            found.append((resource, requested, held, capacity))
     return found
 
 
@@ -206,6 +165,7 @@ def _ports_clash(a: tuple[str, str, int], b: tuple[str, str, int]) -> bool:
 
 
 def tolerates(tolerations: Iterable[Obj], taints: Iterable[Obj], effect: str) -> bool:
+    """True if the tolerations cover all taints of this effect."""
     held = list(tolerations)
     return all(
         any(_tolerates(toleration, taint) for toleration in held)
@@ -225,7 +185,7 @@ def _tolerates(toleration: Obj, taint: Obj) -> bool:
 
 
 def matches_node(spec: Obj, node: Obj) -> bool:
-    """nodeSelector and required node affinity."""
+    """True if the node satisfies the pod's node selector and required node affinity."""
     if not spec.get("nodeSelector") and not spec.get("affinity"):
         return True
     labels = node["metadata"].get("labels") or {}

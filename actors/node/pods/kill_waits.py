@@ -1,9 +1,9 @@
-"""Who asks for a pod's end waits for it, but not for ever.
+"""Kills of pods that a part of the agent waits for, with a limit.
 
-Turns the wish of the eviction manager, of preemption and of a shutdown that a pod ends into a kill, and tells them when
-nothing of the pod runs any more, or when they have waited long enough.
+Turns the request of the eviction manager, of preemption or of a shutdown to end a pod into a kill,
+and calls it back when nothing of the pod runs any more, or when the limit has passed.
 
-Holds: each wish is answered once, whatever becomes of the pod.
+Holds: each request is answered exactly once.
 
 Mirrors  pkg/kubelet/pod_workers.go: killPodNow (v1.25).
 """
@@ -12,52 +12,59 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from actors.node.pods.worker import FINISHED, TERMINATED
+from actors.node.pod_work import FINISHED, TERMINATED, KillablePod, Obj
+from sim.kernel.actor import Context
 from sim.units import SECOND
 
-if TYPE_CHECKING:
-    from actors.node.agent import NodeAgent
-    from actors.node.pods.worker import Worker
-
-LEAST_US = 10 * SECOND  # pod_workers.go: killPodNow, minTimeout
+WAIT_MIN_US = 10 * SECOND  # pod_workers.go: killPodNow, minTimeout
 LATE = "Container runtime did not kill the pod within specified grace period."
 
 
 def wait_us(grace_s: int) -> int:
-    """How long whoever killed a pod waits for its end."""
-    return max(LEAST_US, (grace_s + grace_s // 2) * SECOND)
+    """How long the end of a killed pod is waited for."""
+    return max(WAIT_MIN_US, (grace_s + grace_s // 2) * SECOND)
 
 
 @dataclass(slots=True, eq=False)
 class Kill:
-    """One wish.  then: told whether the pod has ended."""
+    """One request.  then: gets True if the pod ended in time."""
 
-    worker: Worker
+    worker: KillablePod
     then: Callable[[bool], None]
 
 
+class Owner(Protocol):
+    """What `Kills` uses of the node agent."""
+
+    ctx: Context
+
+    def event(self, pod: Obj, type_: str, reason: str, message: str) -> None:
+        """Record an event about a pod."""
+        ...
+
+
 class Kills:
-    """One agent's.  _open: wishes that wait for their answer."""
+    """The pending requests of one agent incarnation."""
 
-    __slots__ = ("_agent", "_open")
+    __slots__ = ("_agent", "_pending")
 
-    def __init__(self, agent: NodeAgent) -> None:
+    def __init__(self, agent: Owner) -> None:
         self._agent = agent
-        self._open: list[Kill] = []
+        self._pending: list[Kill] = []
 
     def end(
         self,
-        worker: Worker,
+        worker: KillablePod,
         override: tuple[str, str, str],
         then: Callable[[bool], None],
         *,
         grace_s: int | None = None,
     ) -> None:
-        """End the pod, with this phase, reason and message and, if `grace_s` says so, sooner than by its own grace.
+        """End a pod with this phase, reason and message; `grace_s` shortens its grace period.
 
-        Quirk: of a pod that had come to its end before, nobody tells that it has ended.
+        Quirk: the end of a pod that had finished before is never reported in time.
         """
         finished = worker.state == FINISHED
         worker.kill(grace_s=grace_s, override=override)
@@ -65,21 +72,21 @@ class Kills:
             then(True)
             return
         kill = Kill(worker, then)
-        self._open.append(kill)
+        self._pending.append(kill)
         own_s = worker.pod["spec"].get("terminationGracePeriodSeconds")
-        wanted_s = (own_s or 0) if grace_s is None else grace_s
-        self._agent.ctx.call_later_us(wait_us(wanted_s), self._late, kill)
+        requested_s = (own_s or 0) if grace_s is None else grace_s
+        self._agent.ctx.call_later_us(wait_us(requested_s), self._give_up, kill)
 
-    def stopped(self, worker: Worker) -> None:
+    def stopped(self, worker: KillablePod) -> None:
         """Nothing of a pod runs any more."""
-        answered = [kill for kill in self._open if kill.worker is worker]
-        for kill in answered:
-            self._open.remove(kill)
-        for kill in answered:
+        ended = [kill for kill in self._pending if kill.worker is worker]
+        for kill in ended:
+            self._pending.remove(kill)
+        for kill in ended:
             kill.then(True)
 
-    def _late(self, kill: Kill) -> None:
-        if kill in self._open:
-            self._open.remove(kill)
+    def _give_up(self, kill: Kill) -> None:
+        if kill in self._pending:
+            self._pending.remove(kill)
             self._agent.event(kill.worker.pod, "Warning", "ExceededGracePeriod", LATE)
             kill.then(False)

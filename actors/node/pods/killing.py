@@ -1,30 +1,31 @@
-"""How containers are stopped: their hook, SIGTERM, SIGKILL.
+"""How containers are stopped: preStop hook, SIGTERM, SIGKILL.
 
-Turns a pod's worker and what it wants to stop into commands to the machine and events, and tells what went wrong: calls that
-the runtime has not answered.
+Turns a pod's worker and the containers to stop into commands to the machine and events, and returns
+what went wrong: calls that the runtime has not answered.
 
-Mirrors  pkg/kubelet/kuberuntime/kuberuntime_container.go: killContainer, killContainersWithSyncResult,
-         executePreStopHook, of startContainer its hook; kuberuntime_manager.go: killPodWithSyncResult;
-         pkg/kubelet/container/sync_result.go: Error (v1.25).
-Differs  containers whose stops were given up are told in the order in which they were to end; upstream's order is random.
+Mirrors  pkg/kubelet/kuberuntime/kuberuntime_container.go: killContainer,
+         killContainersWithSyncResult, executePreStopHook, the hook of startContainer;
+         kuberuntime_manager.go: killPodWithSyncResult; pkg/kubelet/container/sync_result.go: Error
+         (v1.25).
+Differs  stops that were given up are reported in the order in which the containers were to end;
+         upstream's order is random.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
+from actors.node.pod_work import Obj
 from actors.node.pods.actions import Actions, failed_probe, own_grace_us
 from actors.node.pods.pod_status import reasoned
+from actors.node.pods.ports import PodWorker
 from actors.node.runtime.call_deadlines import GIVEN_UP, call
+from actors.node.runtime.containers import Container, PodRuntime
 from actors.node.runtime.hooks import failure, hook_end
-from actors.node.runtime.machine import SIGKILL_CODE, Container, PodRuntime
+from actors.node.runtime.machine import SIGKILL_CODE
 from sim.units import SECOND
 
-if TYPE_CHECKING:
-    from actors.node.pods.worker import Worker
-
-Obj = dict[str, Any]
 MIN_GRACE_US = 2 * SECOND  # kuberuntime_container.go: minimumGracePeriodInSeconds
 
 
@@ -32,17 +33,21 @@ NOT_STOPPED = 'failed to "{action}" for "{of}" with {action}Error: "{why}"'  # s
 
 
 class Stop(NamedTuple):
-    """A container that is being stopped: how long that takes, and what its runtime is told to wait for at most."""
+    """A container that is being stopped.
 
-    took_us: int
+    duration_us: how long that takes
+    grace_us: how long the runtime waits before SIGKILL
+    """
+
+    duration_us: int
     grace_us: int
     name: str
 
 
-def kill_pod(worker: Worker, runtime: PodRuntime, stop_us: int | None = None) -> Generator[int, None, str]:
+def kill_pod(worker: PodWorker, runtime: PodRuntime, stop_us: int | None = None) -> Generator[int, None, str]:
     """Stop everything that runs, in parallel, and then the sandbox; "" or what went wrong.
 
-    stop_us: what each gets from SIGTERM on; None: as `kill`
+    stop_us: the time of each container from SIGTERM on; None: as in `kill`
     """
     agent = worker.agent
     grace_us, spec, now_us = own_grace_us(worker.pod), worker.pod["spec"], agent.now_us
@@ -55,7 +60,7 @@ def kill_pod(worker: Worker, runtime: PodRuntime, stop_us: int | None = None) ->
             stops.append(
                 kill(worker, container_spec, newest, f"Stopping container {name}", grace_us, stop_us)
             )
-    errors = yield from _answers(worker, sorted(stops))
+    errors = yield from _wait_for_stops(worker, sorted(stops))
     if (yield from call(worker, 0)):
         agent.machine.stop_sandbox(runtime)
     else:
@@ -63,44 +68,52 @@ def kill_pod(worker: Worker, runtime: PodRuntime, stop_us: int | None = None) ->
     return errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]" if errors else ""
 
 
-def _answers(worker: Worker, stops: list[Stop]) -> Generator[int, None, list[str]]:
-    """Wait for all of them, the first to end first; what went wrong."""
+def _wait_for_stops(worker: PodWorker, stops: list[Stop]) -> Generator[int, None, list[str]]:
+    """Wait for all stops, in the order of their ends; returns what went wrong."""
     began_us, errors = worker.agent.now_us, []
     for number, stop in enumerate(stops):
-        passed_us = worker.agent.now_us - began_us
-        longest_us = max(later.grace_us for later in stops[number:])
-        yield from call(worker, stop.took_us - passed_us, grace_us=longest_us - passed_us)
+        elapsed_us = worker.agent.now_us - began_us
+        longest_us = max(pending.grace_us for pending in stops[number:])
+        yield from call(worker, stop.duration_us - elapsed_us, grace_us=longest_us - elapsed_us)
         limit_us = stop.grace_us + worker.agent.options.runtime_request_timeout_us
         if worker.agent.now_us - began_us >= limit_us:
-            errors.append(_not_stopped(stop))
+            errors.append(_stop_error(stop))
     return errors
 
 
-def _not_stopped(stop: Stop) -> str:
+def _stop_error(stop: Stop) -> str:
     return NOT_STOPPED.format(action="KillContainer", of=stop.name, why=GIVEN_UP)
 
 
-def kill_failed(worker: Worker, actions: Actions) -> Generator[int, None, str]:
-    """Stop containers whose probes failed or whose image changed, one after the other; "" or what went wrong."""
+def kill_failed(worker: PodWorker, actions: Actions) -> Generator[int, None, str]:
+    """Stop, one after the other, containers with a failed probe or a changed image.
+
+    Returns what went wrong, "" for nothing.
+    """
     agent, meta = worker.agent, worker.pod["metadata"]
     why = {"containers": [spec["name"] for spec, _, _ in actions.kills], "message": actions.kills[0][2]}
     agent.ctx.decided("kill", f"pods/{meta['namespace']}/{meta['name']}", why)
     for spec, container, message in actions.kills:
-        if container.running(agent.now_us):  # it may have ended while it waited for its turn
+        if container.running(agent.now_us):  # it may have ended before its turn
             stop = kill(
                 worker, spec, container, message, own_grace_us(worker.pod, failed_probe(spec, message))
             )
-            if not (yield from call(worker, stop.took_us, grace_us=stop.grace_us)):
-                return _not_stopped(stop)
+            if not (yield from call(worker, stop.duration_us, grace_us=stop.grace_us)):
+                return _stop_error(stop)
     return ""
 
 
 def kill(
-    worker: Worker, spec: Obj, container: Container, message: str, grace_us: int, stop_us: int | None = None
+    worker: PodWorker,
+    spec: Obj,
+    container: Container,
+    message: str,
+    grace_us: int,
+    stop_us: int | None = None,
 ) -> Stop:
-    """Stop one container.  preStop gets `grace_us`, SIGTERM what is left of it.
+    """Stop one container.  preStop gets `grace_us`, SIGTERM the rest of it.
 
-    Quirk: a pod that is asked to end gets its full grace (`stop_us`) after preStop.
+    Quirk: a pod that was requested to end gets its full grace period (`stop_us`) after preStop.
     """
     agent, pod = worker.agent, worker.pod
     agent.event(pod, "Normal", "Killing", message, container=spec["name"])
@@ -110,33 +123,33 @@ def kill(
         stop_us = max(MIN_GRACE_US, grace_us - hook_us)
     ended_us = agent.machine.stop(container, hook_us + stop_us, agent.now_us, after_us=hook_us)
     for probe in worker.probes:
-        probe.look()  # its end may come before anybody is told of it
-    if 0 < hook_us < wanted_us:  # it goes on until its container ends
-        agent.ctx.call_at_us(ended_us, lambda _: _tell_failed(worker, pod, spec, SIGKILL_CODE))
+        probe.replan()  # its end may come before the status shows it
+    if 0 < hook_us < wanted_us:  # the hook runs until its container ends
+        agent.ctx.call_at_us(ended_us, lambda _: _report_hook_failure(worker, pod, spec, SIGKILL_CODE))
     elif code and grace_us:
-        agent.ctx.call_later_us(hook_us, lambda _: _tell_failed(worker, pod, spec, code))
+        agent.ctx.call_later_us(hook_us, lambda _: _report_hook_failure(worker, pod, spec, code))
     return Stop(ended_us - agent.now_us, hook_us + stop_us, spec["name"])
 
 
-def _tell_failed(worker: Worker, pod: Obj, spec: Obj, code: int) -> None:
+def _report_hook_failure(worker: PodWorker, pod: Obj, spec: Obj, code: int) -> None:
     text = failure(pod, spec, "preStop", code)
     worker.agent.event(pod, "Warning", "FailedPreStopHook", text, container=spec["name"])
 
 
-def run_post_start(worker: Worker, spec: Obj, container: Container) -> Generator[int, None, str]:
-    """A container's hook, while which its pod is not looked at; one that fails ends its container.
+def run_post_start(worker: PodWorker, spec: Obj, container: Container) -> Generator[int, None, str]:
+    """Run a container's postStart hook, during which its pod is not synced.
 
-    Returns what went wrong, "" for nothing.
+    A hook that fails ends its container.  Returns what went wrong, "" for nothing.
     """
-    took_us, code = hook_end(spec, "postStart")
-    if took_us:
-        yield took_us
+    duration_us, code = hook_end(spec, "postStart")
+    if duration_us:
+        yield duration_us
     agent, pod, name = worker.agent, worker.pod, spec["name"]
     if not code or not container.running(agent.now_us):
         return ""
     text = failure(pod, spec, "postStart", code)
     agent.event(pod, "Warning", "FailedPostStartHook", text, container=name)
     stop = kill(worker, spec, container, "FailedPostStartHook", own_grace_us(pod))
-    yield from call(worker, stop.took_us, grace_us=stop.grace_us)
+    yield from call(worker, stop.duration_us, grace_us=stop.grace_us)
     worker.reasons = reasoned(worker.reasons, name, ("PostStartHookError", text))
     return "PostStartHookError"

@@ -1,6 +1,7 @@
-"""Pods as an agent's sources bring them: their order, what has changed of them, and how events refer to them.  Pure.
+"""Pod objects from an agent's sources: order, differences, references for events.  Pure.
 
-Mirrors  pkg/kubelet/config/config.go: podsDifferSemantically; pkg/kubelet/container/ref.go: GenerateContainerRef (v1.25).
+Mirrors  pkg/kubelet/config/config.go: podsDifferSemantically; pkg/kubelet/container/ref.go:
+         GenerateContainerRef (v1.25).
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ Obj = dict[str, Any]
 
 
 def age(item: Item) -> tuple[str, str]:
-    """What pods are sorted by: creation, then name."""
+    """The sort key of pods: creation time, then name."""
     return item.peek("metadata", "creationTimestamp"), item.key.rpartition("/")[2]
 
 
 def reference(pod: Obj, container: str) -> Obj:
+    """The reference of an event to a pod, or to one of its containers."""
     meta = pod["metadata"]
     reference = {
         "kind": "Pod",
@@ -38,6 +40,7 @@ def reference(pod: Obj, container: str) -> Obj:
 
 
 def only_status_differs(old: Obj, new: Obj) -> bool:
+    """True if two states of a pod differ in nothing that makes its worker act."""
     if old["spec"] is not new["spec"] and old["spec"] != new["spec"]:
         return False
     before, now = old["metadata"], new["metadata"]

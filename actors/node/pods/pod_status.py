@@ -1,27 +1,28 @@
-"""A pod, what its runtime shows and what the last sync failed at, turned into `status`.  Pure.
+"""The `status` of a pod: from its object, its runtime and the last failed starts.  Pure.
+
+Equal conditions are one shared object (`_condition` is cached): thousands of pods that became ready
+in the same second differ only in ids and addresses.
 
 Mirrors  pkg/kubelet/kubelet_pods.go: generateAPIPodStatus, convertStatusToAPIStatus, getPhase;
          pkg/kubelet/status/generate.go: the conditions (v1.25).
 Differs  termination messages come from the runtime model, not from a file in the container.
-
-Equal conditions are one shared object (`_condition` is cached): thousands of pods that became ready in the
-same second differ in ids and addresses only.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from actors.node.runtime.machine import Container, PodRuntime
+from actors.node.pod_spec import pod_qos, restart_policy, should_restart
+from actors.node.pod_work import Reason
+from actors.node.runtime.containers import Container, PodRuntime
+from actors.node.runtime.image_names import image_id
 from sim.api.objects import TERMINAL
-from sim.units import SECOND, format_time, quantity_milli, quantity_value
+from sim.units import SECOND, format_time
 
 Obj = dict[str, Any]
-Reason = tuple[str, str]  # waiting reason and message of the last failed start
 
 LOST_MESSAGE = (
     "The container could not be located when the pod was deleted.  The container used to be Running"
@@ -35,10 +36,12 @@ NOTHING: Obj = {}
 class View:
     """What the agent knows about a pod besides its object, at one instant.
 
-    reasons: container -> why its last start failed; unready, unstarted: containers whose probes say no
-    override: phase, reason, message that the killer of the pod asked for; no phase: Failed, unless it has succeeded
-    late: it is past its activeDeadlineSeconds
-    said_us: what this machine's wall clock said at a time of the kernel
+    said_us: the reading of the machine's wall clock at a kernel time
+    reasons: container -> why its last start failed
+    unready, unstarted: containers that their probes report as such
+    override: phase, reason and message for a pod that is killed; no phase means Failed, or
+        Succeeded if it has succeeded
+    late: True if the pod is past its activeDeadlineSeconds
     """
 
     now_us: int
@@ -53,7 +56,7 @@ class View:
 
 
 def reasoned(reasons: Mapping[str, Reason], name: str, reason: Reason | None) -> Mapping[str, Reason]:
-    """Why containers do not run, if for this one now something (or nothing) stands in its way."""
+    """The reasons with a new one for a container, or with none."""
     if reason is not None:
         return {**reasons, name: reason}
     if name not in reasons:
@@ -61,17 +64,10 @@ def reasoned(reasons: Mapping[str, Reason], name: str, reason: Reason | None) ->
     return {held: why for held, why in reasons.items() if held != name} or NOTHING
 
 
-def restart_policy(pod: Obj) -> str:
-    return str(pod["spec"].get("restartPolicy", "Always"))
-
-
-def should_restart(policy: str, exit_code: int) -> bool:
-    return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
-
-
 @lru_cache(maxsize=4096)
 def _condition(type_: str, status: str, since: str, reason: str, message: str) -> Obj:
-    # As JSON has it upstream, and as the API gives it back: then equal is equal, without a look inside.
+    # These fields are as upstream's JSON and the API's answers have them, so that equal conditions
+    # are equal dicts.
     condition = {"lastProbeTime": None, "lastTransitionTime": since, "type": type_, "status": status}
     if reason:
         condition["reason"] = reason
@@ -88,53 +84,7 @@ def _waiting(reason: str, message: str) -> Obj:
     return {"waiting": state}
 
 
-@lru_cache(maxsize=256)
-def qos_class(resources: tuple[tuple[str, str, str, str], ...]) -> str:
-    """From (cpu request, memory request, cpu limit, memory limit) of each container, as quantity texts."""
-    guaranteed, anything = True, False
-    for cpu_request, memory_request, cpu_limit, memory_limit in resources:
-        values = [quantity_milli(text) for text in (cpu_request, memory_request, cpu_limit, memory_limit)]
-        anything = anything or any(value > 0 for value in values)
-        if not (values[2] and values[3] and values[0] == values[2] and values[1] == values[3]):
-            guaranteed = False
-    if not anything:
-        return "BestEffort"
-    return "Guaranteed" if guaranteed else "Burstable"
-
-
-def pod_qos(pod: Obj) -> str:
-    known = (pod.get("status") or {}).get("qosClass")
-    if known:
-        return str(known)
-    spec, rows = pod["spec"], []
-    for container in [*spec.get("initContainers", ()), *spec["containers"]]:
-        resources = container.get("resources") or {}
-        requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
-        rows.append(
-            (
-                str(requests.get("cpu", limits.get("cpu", "0"))),
-                str(requests.get("memory", limits.get("memory", "0"))),
-                str(limits.get("cpu", "0")),
-                str(limits.get("memory", "0")),
-            )
-        )
-    return qos_class(tuple(rows))
-
-
-def priority_of(pod: Obj) -> int:
-    return int(pod["spec"].get("priority") or 0)
-
-
-def memory_request(pod: Obj) -> int:
-    total = 0
-    for container in pod["spec"]["containers"]:
-        total += quantity_value(
-            str(((container.get("resources") or {}).get("requests") or {}).get("memory", "0"))
-        )
-    return total
-
-
-# --- containers -------------------------------------------------------------------------------------------
+# --- containers -----------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=1024)
@@ -159,18 +109,16 @@ def _state(container: Container, view: View) -> Obj:
     return {"terminated": terminated}
 
 
-@lru_cache(maxsize=1024)
-def image_id(image: str) -> str:
-    """The image by its digest, which is not a real one: stable, of the right form, and the same on every node."""
-    name, _, digest = image.partition("@")
-    head, slash, last = name.rpartition("/")
-    digest = digest or f"sha256:{hashlib.sha256(image.encode()).hexdigest()}"
-    return f"{head}{slash}{last.partition(':')[0]}@{digest}"
-
-
-# What a container that was running and that the runtime has forgotten leaves behind.
-LOST_STATE: Obj = {"terminated": {"reason": "ContainerStatusUnknown", "message": LOST_MESSAGE, "exitCode": 137,
-                                  "startedAt": None, "finishedAt": None}}  # fmt: skip
+# The last state of a container that was running and that the runtime no longer knows.
+LOST_STATE: Obj = {
+    "terminated": {
+        "reason": "ContainerStatusUnknown",
+        "message": LOST_MESSAGE,
+        "exitCode": 137,
+        "startedAt": None,
+        "finishedAt": None,
+    }
+}
 
 
 @lru_cache(maxsize=1024)
@@ -182,7 +130,10 @@ def _unstarted(name: str, image: str, reason: str, init: bool) -> Obj:
 
 
 def container_status(pod: Obj, spec: Obj, view: View, *, init: bool, held: Iterable[Obj]) -> Obj:
-    """One entry of containerStatuses or initContainerStatuses, of which `held` are those held so far."""
+    """One entry of a list of container statuses.
+
+    held: the entries so far
+    """
     name, runtime = spec["name"], view.runtime
     instances = runtime.instances(name) if runtime is not None else ()
     newest = instances[-1] if instances else None
@@ -191,12 +142,14 @@ def container_status(pod: Obj, spec: Obj, view: View, *, init: bool, held: Itera
         old = _by_name(held).get(name)
         if old is not None and "terminated" in old["state"]:
             if reason is None:
-                return old  # Quirk: how it ended stands until it runs again, though the runtime knows no more of it
+                # Quirk: its end is shown until it runs again, although the runtime no longer knows
+                # of it
+                return old
             status = {**old}
         else:
             default = "PodInitializing" if pod["spec"].get("initContainers") else "ContainerCreating"
             status = _unstarted(name, spec["image"], default, init)
-            history = NOTHING if old is None else _history(pod, old)
+            history = NOTHING if old is None else _earlier_instances(pod, old)
             if not history and reason is None:
                 return status
             status = {**status, **history}
@@ -215,7 +168,7 @@ def container_status(pod: Obj, spec: Obj, view: View, *, init: bool, held: Itera
     if (
         reason is not None
         and not (newest is not None and newest.running(view.now_us))
-        and not pod["metadata"].get("deletionTimestamp")  # else nothing of it will start again
+        and not pod["metadata"].get("deletionTimestamp")  # else no container will start again
     ):
         if newest is None or should_restart(_policy(pod, init), newest.exit_code):
             if "terminated" in status["state"]:
@@ -230,10 +183,10 @@ def container_status(pod: Obj, spec: Obj, view: View, *, init: bool, held: Itera
     return status
 
 
-def _history(pod: Obj, old: Obj) -> Obj:
-    """What is left of the instances that a container without any had; {} if it had none."""
+def _earlier_instances(pod: Obj, old: Obj) -> Obj:
+    """What is left of the instances of a container that has none now; empty without any."""
     restarts, last = old.get("restartCount", 0), old.get("lastState")
-    # Quirk: of one that had ended before it ran last nothing is told, nor is it counted.
+    # Quirk: the last instance is neither shown nor counted if the container had ended before that.
     if "running" in (old.get("state") or NOTHING) and "terminated" not in (last or NOTHING):
         last = LOST_STATE
         restarts += 0 if pod["metadata"].get("deletionTimestamp") else 1
@@ -241,7 +194,7 @@ def _history(pod: Obj, old: Obj) -> Obj:
 
 
 def unseen_us(runtime: PodRuntime, shown: Obj, now_us: int) -> int | None:
-    """The first change that the status does not show: now, a coming exit, or none."""
+    """The first change that the status does not show: now, at a future exit, or None."""
     for key in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
         for status in shown.get(key) or ():
             newest = runtime.newest(status["name"])
@@ -257,32 +210,43 @@ def unseen_us(runtime: PodRuntime, shown: Obj, now_us: int) -> int | None:
     return runtime.next_exit_us(now_us)
 
 
-# The final word on a container that never ended by what the runtime shows.
-UNKNOWN_END: Obj = {"terminated": {"reason": "ContainerStatusUnknown", "exitCode": 137, "startedAt": None,
-                                   "finishedAt": None,
-                                   "message": "The container could not be located when the pod was terminated"}}  # fmt: skip
+# The final state of a container if the runtime never showed its end.
+UNKNOWN_END: Obj = {
+    "terminated": {
+        "reason": "ContainerStatusUnknown",
+        "exitCode": 137,
+        "startedAt": None,
+        "finishedAt": None,
+        "message": "The container could not be located when the pod was terminated",
+    }
+}
 
 
-def ended(status: Obj) -> Obj:
+def final_status(status: Obj) -> Obj:
     """The last status of a pod of which nothing runs any more.  Its phase and conditions stay.
 
-    Containers that nobody has seen end have ended with an error, but for those of a pod whose init containers did not come
-    to their end, and the init containers whose turn never came.  Mirrors status_manager.go: TerminatePod.
+    Containers without an observed end count as failed, except those of a pod with init containers
+    that did not complete, and init containers that never started.
+
+    Mirrors  status_manager.go: TerminatePod.
     """
     init, app = status.get("initContainerStatuses") or [], status["containerStatuses"]
-    tried = max((n for n, held in enumerate(init, 1) if not _waits(held)), default=1)
-    over = {"containerStatuses": app, "initContainerStatuses": [*map(_certain, init[:tried]), *init[tried:]]}
-    if not init or not all(map(_waits, app)) or _ended_code(init[-1]) == 0:
-        over["containerStatuses"] = [*map(_certain, app)]
-    return {**status, **{key: held for key, held in over.items() if held}}
+    begun = max((n for n, held in enumerate(init, 1) if not _never_started(held)), default=1)
+    ended = {
+        "containerStatuses": app,
+        "initContainerStatuses": [*map(_with_end, init[:begun]), *init[begun:]],
+    }
+    if not init or not all(map(_never_started, app)) or _exit_code(init[-1]) == 0:
+        ended["containerStatuses"] = [*map(_with_end, app)]
+    return {**status, **{key: held for key, held in ended.items() if held}}
 
 
-def _waits(status: Obj) -> bool:
-    """It has not been seen to start."""
+def _never_started(status: Obj) -> bool:
+    """True if the container has not been observed to start."""
     return "waiting" in status["state"] and "terminated" not in status["lastState"]
 
 
-def _certain(status: Obj) -> Obj:
+def _with_end(status: Obj) -> Obj:
     return status if "terminated" in status["state"] else {**status, "state": UNKNOWN_END}
 
 
@@ -295,20 +259,21 @@ def _by_name(statuses: Iterable[Obj]) -> dict[str, Obj]:
     return {status["name"]: status for status in statuses}
 
 
-# --- phase ------------------------------------------------------------------------------------------------
+# --- phase ----------------------------------------------------------------------------------------
 
 
 def phase_of(pod: Obj, init: Sequence[Obj], app: Sequence[Obj]) -> str:
+    """The phase that follows from the containers."""
     policy = restart_policy(pod)
     inits = pod["spec"].get("initContainers")
     if inits:
         statuses = _by_name(init)
-        codes = [_ended_code(statuses[c["name"]]) if c["name"] in statuses else None for c in inits]
+        codes = [_exit_code(statuses[c["name"]]) if c["name"] in statuses else None for c in inits]
         if policy == "Never" and any(codes):
             return "Failed"
-        if None in codes:  # Quirk: also of a pod whose others have run, in a sandbox before this one
+        if None in codes:  # Quirk: also if the other containers ran in an earlier sandbox
             return "Pending"
-    waiting = len(pod["spec"]["containers"]) - len(app)  # without a status
+    waiting = len(pod["spec"]["containers"]) - len(app)  # containers without a status
     running = stopped = succeeded = 0
     for status in app:
         state = status["state"]
@@ -330,7 +295,7 @@ def phase_of(pod: Obj, init: Sequence[Obj], app: Sequence[Obj]) -> str:
     return "Failed" if policy == "Never" else "Running"
 
 
-def _ended_code(status: Obj) -> int | None:
+def _exit_code(status: Obj) -> int | None:
     for state in (status["state"], status["lastState"]):
         if "terminated" in state:
             return int(state["terminated"]["exitCode"])
@@ -339,25 +304,25 @@ def _ended_code(status: Obj) -> int | None:
     return None
 
 
-# --- conditions -------------------------------------------------------------------------------------------
+# --- conditions -----------------------------------------------------------------------------------
 
 
-Verdict = tuple[str, str, str, str]  # type, status, reason, message
+Outcome = tuple[str, str, str, str]  # type, status, reason, message
 
 
-def _verdicts(pod: Obj, phase: str, init: Sequence[Obj], app: Sequence[Obj]) -> Sequence[Verdict]:
+def _outcomes(pod: Obj, phase: str, init: Sequence[Obj], app: Sequence[Obj]) -> Sequence[Outcome]:
     unready = tuple([s["name"] for s in app if not s["ready"]])
     incomplete = tuple([s["name"] for s in init if not s["ready"]]) if init else ()
-    verdicts = _own_verdicts(phase, unready, incomplete)
-    if verdicts[1][1] == "True" and pod["spec"].get("readinessGates"):
-        initialized, _, *others = verdicts
-        return [initialized, ("Ready", *_gates(pod)), *others]
-    return verdicts
+    outcomes = _own_outcomes(phase, unready, incomplete)
+    if outcomes[1][1] == "True" and pod["spec"].get("readinessGates"):
+        initialized, _, *others = outcomes
+        return [initialized, ("Ready", *_readiness_gates(pod)), *others]
+    return outcomes
 
 
 @lru_cache(maxsize=1024)
-def _own_verdicts(phase: str, unready: tuple[str, ...], incomplete: tuple[str, ...]) -> Sequence[Verdict]:
-    """Without readiness gates: the same tuples for all pods of a template."""
+def _own_outcomes(phase: str, unready: tuple[str, ...], incomplete: tuple[str, ...]) -> Sequence[Outcome]:
+    """The outcomes without readiness gates: the same tuples for all pods of a template."""
     ready, initialized = ("True", "", ""), ("True", "", "")
     if phase == "Succeeded":
         ready, initialized = ("False", "PodCompleted", ""), ("True", "PodCompleted", "")
@@ -376,10 +341,11 @@ def _own_verdicts(phase: str, unready: tuple[str, ...], incomplete: tuple[str, .
     )
 
 
-def _gates(pod: Obj) -> tuple[str, str, str]:
+def _readiness_gates(pod: Obj) -> tuple[str, str, str]:
     held: dict[str, str] = {}
     for condition in (pod.get("status") or {}).get("conditions") or ():
-        held.setdefault(condition["type"], condition["status"])  # the first counts of several
+        # of several with one type the first counts
+        held.setdefault(condition["type"], condition["status"])
     unmet = []
     for gate in pod["spec"].get("readinessGates") or ():
         type_ = gate["conditionType"]
@@ -393,31 +359,31 @@ def _gates(pod: Obj) -> tuple[str, str, str]:
 OWN_CONDITIONS = frozenset({"Initialized", "Ready", "ContainersReady", "PodScheduled"})
 
 
-# By the identity of the old conditions: pods that come to the same in one second share the list of them.
-_conditions: dict[tuple[Sequence[Verdict], int, str], tuple[Sequence[Obj], list[Obj]]] = {}
+# By the identity of the old conditions: pods with equal changes in one second share the list.
+_conditions: dict[tuple[Sequence[Outcome], int, str], tuple[Sequence[Obj], list[Obj]]] = {}
 _CONDITIONS_MAX = 4096
 
 
-def conditions_of(verdicts: Sequence[Verdict], old: Sequence[Obj], now: str) -> list[Obj]:
-    """Foreign conditions first, then ours; the transition time moves only with the status."""
-    key = (tuple(verdicts), id(old), now)
+def conditions_of(outcomes: Sequence[Outcome], old: Sequence[Obj], now: str) -> list[Obj]:
+    """Foreign conditions first, then ours; the transition time changes only with the status."""
+    key = (tuple(outcomes), id(old), now)
     known = _conditions.get(key)
     if known is None:
         if len(_conditions) >= _CONDITIONS_MAX:
             _conditions.clear()
-        known = _conditions[key] = (old, _find_conditions(verdicts, old, now))
+        known = _conditions[key] = (old, _find_conditions(outcomes, old, now))
     return known[1]
 
 
-def _find_conditions(verdicts: Sequence[Verdict], old: Sequence[Obj], now: str) -> list[Obj]:
-    standing = _standing(verdicts, old)
-    if standing is not None:
-        return standing
+def _find_conditions(outcomes: Sequence[Outcome], old: Sequence[Obj], now: str) -> list[Obj]:
+    unchanged = _unchanged_conditions(outcomes, old)
+    if unchanged is not None:
+        return unchanged
     held = {condition["type"]: condition for condition in old}
     conditions = []
     if not OWN_CONDITIONS.issuperset(held):
         conditions = [condition for condition in old if condition["type"] not in OWN_CONDITIONS]
-    for type_, status, reason, message in verdicts:
+    for type_, status, reason, message in outcomes:
         before, since = held.get(type_), now
         if before is not None and before["status"] == status:
             since = before.get("lastTransitionTime") or now
@@ -425,12 +391,12 @@ def _find_conditions(verdicts: Sequence[Verdict], old: Sequence[Obj], now: str) 
     return conditions
 
 
-def _standing(verdicts: Sequence[Verdict], old: Sequence[Obj]) -> list[Obj] | None:
-    """What comes out if these are the verdicts already, in their order and with nothing else; None: they are not."""
-    if len(verdicts) != len(old):
+def _unchanged_conditions(outcomes: Sequence[Outcome], old: Sequence[Obj]) -> list[Obj] | None:
+    """The conditions if they are exactly the old ones, in the same order; else None."""
+    if len(outcomes) != len(old):
         return None
     conditions = []
-    for (type_, status, reason, message), held in zip(verdicts, old, strict=True):
+    for (type_, status, reason, message), held in zip(outcomes, old, strict=True):
         since = held.get("lastTransitionTime")
         if not since:
             return None
@@ -441,16 +407,17 @@ def _standing(verdicts: Sequence[Verdict], old: Sequence[Obj]) -> list[Obj] | No
     return conditions
 
 
-# --- the whole --------------------------------------------------------------------------------------------
+# --- the whole ------------------------------------------------------------------------------------
 
 
 def past_deadline(pod: Obj, start_us: int | None, wall_now_us: int) -> bool:
+    """True if the pod has been active for longer than its deadline."""
     seconds = pod["spec"].get("activeDeadlineSeconds")
     return seconds is not None and start_us is not None and wall_now_us - start_us >= seconds * SECOND
 
 
 def generate(pod: Obj, old: Obj, view: View) -> Obj:
-    """The status that this pod should have now.  `old`: the status held so far (the API's at first)."""
+    """The status that the pod should have now.  old: the status so far (at first the API's)."""
     spec = pod["spec"]
     held = old.get("containerStatuses") or ()
     app = [container_status(pod, c, view, init=False, held=held) for c in spec["containers"]]
@@ -462,8 +429,8 @@ def generate(pod: Obj, old: Obj, view: View) -> Obj:
         app.sort(key=lambda s: str(s["name"]))
     phase, reason, message = _phase(pod, old, view, init, app)
     now = format_time(view.said_us(view.now_us))
-    conditions = conditions_of(_verdicts(pod, phase, init, app), old.get("conditions") or (), now)
-    if view.override is not None:  # Quirk: conditions do not know of it yet
+    conditions = conditions_of(_outcomes(pod, phase, init, app), old.get("conditions") or (), now)
+    if view.override is not None:  # Quirk: the conditions do not follow the override yet
         wanted, reason, message = view.override
         phase = wanted or ("Succeeded" if phase == "Succeeded" else "Failed")
     status: Obj = {
@@ -495,28 +462,30 @@ def generate(pod: Obj, old: Obj, view: View) -> Obj:
 
 
 def probed(pod: Obj, status: Obj, container: str, key: str, value: bool, now: str) -> Obj:
-    """The same status, but for what a probe says of a container: whether it is `ready`, or has `started`.
+    """The status with a probe's result: whether a container is `ready`, or has `started`.
 
-    Quirk: what the latter means for its readiness is left to the next sync.  Mirrors status_manager.go: SetContainerReadiness,
-    SetContainerStartup.
+    Quirk: the next sync derives readiness from `started`.
+
+    Mirrors  status_manager.go: SetContainerReadiness, SetContainerStartup.
     """
     app = [{**s, key: value} if s["name"] == container else s for s in status["containerStatuses"]]
-    told = {**status, "containerStatuses": app}
+    changed = {**status, "containerStatuses": app}
     if key == "ready":
-        verdicts = _verdicts(pod, status["phase"], status.get("initContainerStatuses") or (), app)
-        told["conditions"] = conditions_of(verdicts, status["conditions"], now)
-    return told
+        outcomes = _outcomes(pod, status["phase"], status.get("initContainerStatuses") or (), app)
+        changed["conditions"] = conditions_of(outcomes, status["conditions"], now)
+    return changed
 
 
 def _phase(pod: Obj, old: Obj, view: View, init: Sequence[Obj], app: Sequence[Obj]) -> tuple[str, str, str]:
-    """By its containers, but for the deadline; what ended a pod is known as long as its phase stays.
+    """The phase, reason and message: by the containers, unless the deadline has passed.
 
-    Quirk: one that was to fail has succeeded after all, and says nothing of it, if its containers end well when they are
-    stopped and do not start again.
+    The reason and message of an end stay as long as its phase.  Quirk: a pod that was to fail
+    succeeds without a reason if its containers end well when they are stopped and do not start
+    again.
     """
     shown, before = (pod.get("status") or NOTHING).get("phase"), old.get("phase")
     known = old.get("reason", ""), old.get("message", "")
-    if shown in TERMINAL:  # never left again
+    if shown in TERMINAL:  # a terminal phase is final
         return shown, *known
     if view.late:
         return "Failed", DEADLINE_REASON, DEADLINE_MESSAGE

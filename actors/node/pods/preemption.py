@@ -1,15 +1,16 @@
-"""Room for critical pods: one that is refused for want of resources alone ends pods that matter less.
+"""Room for critical pods: one that only lacks resources ends less important pods.
 
-Turns what is missing and what other pods ask for into the pods that have to go (`choose`, pure); ends these one after
-the other, each with its own grace period, and lets the agent admit the critical pod then.
+Turns what is missing, and the requests of other pods, into the pods to end (`choose`, pure); ends
+these one after the other, each with its own grace period, and then lets the agent admit the
+critical pod.
 
-Holds: pods of a better class of service go only for what all of the lesser classes cannot give; a critical pod that
-waits for room has no worker, and nothing of it starts.
+Holds: pods of a better class of service end only for what all of the lesser classes cannot give; a
+critical pod that waits for room has no worker, and nothing of it starts.
 
-Mirrors  pkg/kubelet/preemption/preemption.go: HandleAdmissionFailure, getPodsToPreempt; pkg/kubelet/types/pod_update.go:
-         Preemptable (v1.25).
-Differs  the agent does its other work meanwhile; whether there is room is asked again then, unless a victim took too long
-         to end: nobody waits for that any more.
+Mirrors  pkg/kubelet/preemption/preemption.go: HandleAdmissionFailure, getPodsToPreempt;
+         pkg/kubelet/types/pod_update.go: Preemptable (v1.25).
+Differs  the agent continues its other work in between.  Then the resources are checked once more,
+         unless a victim took too long to end, in which case its end is not waited for.
 """
 
 from __future__ import annotations
@@ -17,20 +18,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Protocol
 
-from actors.node.pods.admit import Requests, is_critical, requests_of, shortages
-from actors.node.pods.pod_status import pod_qos
-from actors.node.pods.worker import FINISHED, TERMINATED
+from actors.node.pod_spec import Requests, is_critical, pod_qos, requests_of
+from actors.node.pod_work import FINISHED, TERMINATED, KillablePod, Killer, Obj
+from actors.node.pods.admit import Used, shortages
 from sim.api.store import Item
+from sim.kernel.actor import Context
 
-if TYPE_CHECKING:
-    from actors.node.agent import NodeAgent
-    from actors.node.pods.worker import Worker
-
-Obj = dict[str, Any]
-
-QOS = ("BestEffort", "Burstable", "Guaranteed")  # in the order in which they go
+QOS = ("BestEffort", "Burstable", "Guaranteed")  # in the order in which they are ended
 REASON, MESSAGE = "Preempting", "Preempted in order to admit critical pod"
 NOT_FOUND = (
     "Unexpected error while attempting to recover from admission failure: preemption: error finding a set of pods to "
@@ -40,40 +36,46 @@ NOT_FOUND = (
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """A pod that may have to go, with what it asks for."""
+    """A pod that may be ended, with its requests."""
 
     uid: str
     qos: str
-    asked: Mapping[str, int]
+    requested: Mapping[str, int]
 
 
 Missing = Mapping[str, int]
 
 
 def choose(candidates: Sequence[Victim], missing: Missing) -> list[Victim] | None:
-    """Those that have to go so that nothing is missing any more, in their order; None if all are not enough."""
+    """The pods to end so that nothing is missing any more, in order.
+
+    None if all together are not enough.
+    """
     if _without(missing, candidates):
         return None
     lesser, burstable, guaranteed = ([c for c in candidates if c.qos == qos] for qos in QOS)
-    best = _nearest(guaranteed, _without(missing, [*lesser, *burstable]))
-    middle = _nearest(burstable, _without(missing, [*lesser, *best]))
-    return [*_nearest(lesser, _without(missing, [*middle, *best])), *middle, *best]
+    best = _cover(guaranteed, _without(missing, [*lesser, *burstable]))
+    middle = _cover(burstable, _without(missing, [*lesser, *best]))
+    return [*_cover(lesser, _without(missing, [*middle, *best])), *middle, *best]
 
 
 def _without(missing: Missing, gone: Iterable[Victim]) -> Missing:
-    """What is missing still when these are gone."""
+    """What is still missing when these pods have ended."""
     pods = list(gone)
-    left = {name: amount - sum(pod.asked.get(name, 0) for pod in pods) for name, amount in missing.items()}
+    left = {
+        name: amount - sum(pod.requested.get(name, 0) for pod in pods) for name, amount in missing.items()
+    }
     return {name: amount for name, amount in left.items() if amount > 0}
 
 
-def _nearest(pods: list[Victim], missing: Missing) -> list[Victim]:
-    """Each time the pod that leaves the least missing, of equals the smaller one."""
+def _cover(pods: list[Victim], missing: Missing) -> list[Victim]:
+    """Repeatedly the pod that leaves the least missing; of equal ones the smaller one."""
     chosen: list[Victim] = []
     left = list(pods)
     while missing and left:
         pod = min(
-            left, key=lambda p: (_distance(missing, p), p.asked.get("memory", 0), p.asked.get("cpu", 0))
+            left,
+            key=lambda p: (_distance(missing, p), p.requested.get("memory", 0), p.requested.get("cpu", 0)),
         )
         missing = _without(missing, [pod])
         left.remove(pod)
@@ -82,64 +84,109 @@ def _nearest(pods: list[Victim], missing: Missing) -> list[Victim]:
 
 
 def _distance(missing: Missing, pod: Victim) -> float:
-    """The squares of the shares that would be missing still, added up."""
-    rest = ((amount - pod.asked.get(name, 0), amount) for name, amount in missing.items())
+    """The sum of the squares of the shares that would still be missing."""
+    rest = ((amount - pod.requested.get(name, 0), amount) for name, amount in missing.items())
     return sum((short / amount) ** 2 for short, amount in rest if short > 0)
 
 
 def preemptable(pod: Obj, static: bool, other: Obj, other_static: bool) -> bool:
-    """Whether `other` may have to go for `pod`."""
+    """True if `other` may be ended for `pod`."""
     if is_critical(pod, static) and not is_critical(other, other_static):
         return True
-    mine, theirs = pod["spec"].get("priority"), other["spec"].get("priority")
-    return mine is not None and theirs is not None and mine > theirs
+    own_priority, other_priority = pod["spec"].get("priority"), other["spec"].get("priority")
+    return own_priority is not None and other_priority is not None and own_priority > other_priority
+
+
+class AdmittedPod(KillablePod, Protocol):
+    """A pod worker as seen by preemption.
+
+    item: the newest state of the pod's object
+    requests: what the pod takes up of the node; None before its admission and after its end
+    """
+
+    item: Item
+    requests: Requests | None
+
+
+class Owner(Protocol):
+    """What preemption uses of the node agent.  used: what the admitted pods take up."""
+
+    ctx: Context
+    used: Used
+
+    @property
+    def workers(self) -> Mapping[str, AdmittedPod]:
+        """The workers of all pods, by uid."""
+        ...
+
+    @property
+    def kills(self) -> Killer:
+        """Ends pods."""
+        ...
+
+    def is_static(self, uid: str) -> bool:
+        """True if the pod comes from the manifest directory."""
+        ...
+
+    def event(self, pod: Obj, type_: str, reason: str, message: str) -> None:
+        """Record an event about a pod."""
+        ...
+
+    def pod_added(self, item: Item, pod: Obj) -> None:
+        """Admit a pod and start its worker."""
+        ...
 
 
 class Preemption:
-    """One agent's.  _waiting: critical pods by uid, and who has to go for each: the first is being ended.
+    """The preemption of one agent incarnation.
 
-    _granted: those that go by the room that there will be
+    _waiting: uid of each critical pod that waits for room -> its newest state and the pods to end,
+        of which the first is being ended
+    _granted: uids of pods that are admitted although a victim took too long to end
     """
 
     __slots__ = ("_agent", "_granted", "_waiting")
 
-    def __init__(self, agent: NodeAgent) -> None:
+    def __init__(self, agent: Owner) -> None:
         self._agent = agent
-        self._waiting: dict[str, tuple[Item, list[Worker]]] = {}
+        self._waiting: dict[str, tuple[Item, list[AdmittedPod]]] = {}
         self._granted: dict[str, None] = {}
 
     def holds(self, uid: str, item: Item | None = None) -> bool:
-        """Whether the pod waits for room; `item`: its latest state."""
-        waits = self._waiting.get(uid)
-        if waits is not None and item is not None:
-            self._waiting[uid] = item, waits[1]
-        return waits is not None
+        """True if the pod waits for room.  item: its newest state, which is kept."""
+        waiting = self._waiting.get(uid)
+        if waiting is not None and item is not None:
+            self._waiting[uid] = item, waiting[1]
+        return waiting is not None
 
     def drop(self, uid: str) -> None:
-        """The pod is gone: nobody has to go for it any more."""
+        """The pod no longer exists and needs no room."""
         self._waiting.pop(uid, None)
         self._granted.pop(uid, None)
 
-    def keep(self, here: Mapping[str, None]) -> None:
-        """Only the pods of these uids, and static ones, are there still."""
-        for uid in [uid for uid in self._waiting if uid not in here and uid not in self._agent.mirrors.uids]:
+    def keep(self, listed: Mapping[str, None]) -> None:
+        """Drop waiting pods that were not listed, other than static ones."""
+        for uid in [uid for uid in self._waiting if uid not in listed and not self._agent.is_static(uid)]:
             self.drop(uid)
 
-    def make_room(self, worker: Worker, requests: Requests, node: Obj) -> str | None:
-        """For a critical pod: None if it has room, "" if it waits for it now, else why it cannot have any."""
-        agent, uid, static = self._agent, worker.uid, self._agent.is_static(worker)
+    def make_room(self, worker: AdmittedPod, requests: Requests, node: Obj) -> str | None:
+        """Find room for a critical pod.
+
+        Returns None if there is room, "" if the pod waits for it now, else why there can be none.
+        """
+        agent, uid, static = self._agent, worker.uid, self._agent.is_static(worker.uid)
         granted = uid in self._granted
         self._granted.pop(uid, None)
         short = shortages(requests, agent.used, node)
         if granted or not short:
             return None
-        missing = {resource: asked + held - capacity for resource, asked, held, capacity in short}
+        missing = {resource: requested + held - capacity for resource, requested, held, capacity in short}
         candidates = {
             other.uid: other
             for other in agent.workers.values()
             if other.requests is not None
             and other.state not in (TERMINATED, FINISHED)
-            and preemptable(worker.pod, static, other.pod, agent.is_static(other))
+            and preemptable(worker.pod, static, other.pod, agent.is_static(other.uid))
         }
         chosen = choose([_victim(other) for other in candidates.values()], missing)
         if chosen is None:
@@ -160,21 +207,21 @@ class Preemption:
         else:
             agent.ctx.call_later_us(0, self._admit, uid)
 
-    def _ended(self, uid: str, victim: Worker, in_time: bool) -> None:
+    def _ended(self, uid: str, victim: AdmittedPod, in_time: bool) -> None:
         left = self._waiting[uid][1] if uid in self._waiting else []
         if not left or left[0] is not victim:
-            return  # the pod is gone, or waits anew
+            return  # the pod no longer exists, or waits for other pods
         if not in_time:
             self._granted[uid] = None
         left.pop(0)
         self._end_next(uid)
 
     def _admit(self, uid: str) -> None:
-        waits = self._waiting.pop(uid, None)
-        if waits is not None:
-            item, _ = waits
+        waiting = self._waiting.pop(uid, None)
+        if waiting is not None:
+            item, _ = waiting
             self._agent.pod_added(item, item.obj)
 
 
-def _victim(worker: Worker) -> Victim:
+def _victim(worker: AdmittedPod) -> Victim:
     return Victim(worker.uid, pod_qos(worker.pod), {**dict(requests_of(worker.pod).amounts), "pods": 1})

@@ -1,14 +1,17 @@
 """Probes of one node's containers: a ticker per probe that runs only while it can change something.
 
-Turns container health into results (`Success`, `Failure`), and changes of results into calls of the agent.
+Turns the health of containers into results (`Success`, `Failure`), and changes of results into
+calls of the pod's worker.
 
-Holds: a probe whose result agrees with its container's health, and whose container will not change by itself,
-schedules nothing; its ticks stay where a ticker that never slept would have put them.
+Holds: a probe with a result that agrees with the health of its container, if that will not change
+by itself, schedules nothing; its ticks stay where a ticker that never stops would have put them.
 
-Mirrors  pkg/kubelet/prober/{worker,prober_manager}.go: one ticker from the first sync on, thresholds, initial delay
-         in whole seconds, holds after a liveness or startup failure until a new container id (v1.25).  An instance is
-         known by the status that tells of it, and what the first look at it begins with is told like any result.
-Differs  probes take no time; a probe's success is asked of the runtime model, whatever its handler.
+Mirrors  pkg/kubelet/prober/{worker,prober_manager}.go: one ticker from the first sync on,
+         thresholds, initial delay in whole seconds, holds after a liveness or startup failure until
+         there is a new container id (v1.25).  A probe knows an instance by the status that shows
+         it; the initial result of an instance is reported like any other.
+Differs  probes take no time; a probe succeeds if the runtime model says so, independently of its
+         handler.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from actors.node.causes import caused
-from actors.node.runtime.machine import Container, PodRuntime
+from actors.node.runtime.containers import Container, PodRuntime
 from sim.api.memo import IdentityMemo
 from sim.kernel.actor import Context
 from sim.kernel.timer import Timer
@@ -25,18 +28,19 @@ from sim.units import SECOND
 Obj = dict[str, Any]
 
 KINDS = (("startupProbe", "Startup"), ("readinessProbe", "Readiness"), ("livenessProbe", "Liveness"))
-# What the first look at an instance begins with; before it there is no result, which nobody could tell from a success.
-UNSEEN = ""
+# The initial results of an instance; before it has one there is no result, which looks like a
+# success from outside.
+NO_RESULT = ""
 INITIAL = {"Startup": "Unknown", "Readiness": "Failure", "Liveness": "Success"}
-BEFORE = {"Startup": UNSEEN, "Readiness": UNSEEN, "Liveness": "Success"}
+BEFORE = {"Startup": NO_RESULT, "Readiness": NO_RESULT, "Liveness": "Success"}
 
 
-# Pods of a template share their containers.
+# Pods of a template share their containers, so they share the list of their probes.
 _SPECS: IdentityMemo[tuple[tuple[str, str, Obj], ...]] = IdentityMemo()
 
 
 def probe_specs(containers: list[Obj]) -> tuple[tuple[str, str, Obj], ...]:
-    """(kind, container name, probe) of all probes."""
+    """(kind, container name, probe) of all probes of these containers."""
     known = _SPECS.get(containers)
     if known is None:
         rows = [(kind, c["name"], c[key]) for c in containers for key, kind in KINDS if c.get(key)]
@@ -45,7 +49,7 @@ def probe_specs(containers: list[Obj]) -> tuple[tuple[str, str, Obj], ...]:
 
 
 def output_of(probe: Obj, container: Obj, ip: str) -> str:
-    """What a probe that fails has to say of it."""
+    """The output of a probe that fails."""
     if "httpGet" in probe:
         return "HTTP probe failed with statuscode: 500"
     if "grpc" in probe:
@@ -59,49 +63,66 @@ def output_of(probe: Obj, container: Obj, ip: str) -> str:
 
 
 class Owner(Protocol):
-    """What a probe needs of its pod worker."""
+    """What a probe uses of its pod's worker.
+
+    runtime: the pod's sandbox and containers; None before the first sandbox
+    """
 
     runtime: PodRuntime | None
 
     def probed(self, probe: Probe, result: str) -> None:
-        """The result changed."""
+        """The result has changed."""
         ...
 
-    def began(self, probe: Probe) -> None:
-        """It looks at an instance for the first time, which counts as not ready, or as not started, now."""
+    def instance_found(self, probe: Probe) -> None:
+        """The probe has a new instance, which counts as not ready, or as not started, now."""
         ...
 
-    def looked(self) -> None:
-        """The first look at an instance is over."""
+    def instance_initialized(self) -> None:
+        """The first check of a new instance is over."""
         ...
 
     def unhealthy(self, probe: Probe) -> None:
-        """A probe failed (event Unhealthy)."""
+        """A probe failed: record the event."""
         ...
 
-    def blamed(self, container: Container) -> int:
-        """The record of the fault by which it fails its probes, if that is not what led here."""
+    def fault_record(self, container: Container) -> int:
+        """The record of the fault that makes the container fail its probes.
+
+        0 if that fault is not new, or there is none.
+        """
         ...
 
     def may_probe(self, probe: Probe) -> bool:
-        """Whether the container is told of as started, for the probes that wait for that; for the startup probe, whether not."""
+        """True if the status shows the container as started; for the startup probe, as not started."""
         ...
 
     def is_over(self) -> bool:
-        """Whether the pod's status says that it has failed or succeeded, whatever of it still runs."""
+        """True if the status shows that the pod has failed or succeeded.
+
+        Some of its containers may still run.
+        """
         ...
 
-    def tells_end(self, container: str) -> bool:
-        """Whether the pod's status says of the container that it does not run."""
+    def shows_end(self, container: str) -> bool:
+        """True if the status shows that the container does not run."""
         ...
 
 
 class Probe:
-    """One probe of one container.  `spec` holds periodSeconds, thresholds and so on."""
+    """One probe of one container.
+
+    spec: periodSeconds, thresholds and so on
+    hold: True from a liveness or startup failure until there is a new instance
+    _check_requested: True if a check was requested before the first tick
+    _container_id: of the instance that the status shows
+    _streak: how many results in a row are equal
+    _last_healthy: the last one of them
+    """
 
     __slots__ = (
-        "_asked", "_ctx", "_first_us", "_ident", "_owner", "_run", "_saw", "_timer", "container", "hold", "kind",
-        "result", "spec", "stopped",
+        "_check_requested", "_container_id", "_ctx", "_first_us", "_last_healthy", "_owner", "_streak",
+        "_timer", "container", "hold", "kind", "result", "spec", "stopped",
     )  # fmt: skip
 
     def __init__(self, ctx: Context, owner: Owner, kind: str, container: str, spec: Obj) -> None:
@@ -113,10 +134,10 @@ class Probe:
         self.result = BEFORE[kind]
         self.hold = False
         self.stopped = False
-        self._asked = False  # somebody asked for a look before the first tick
-        self._ident = ""
-        self._run = 0
-        self._saw: bool | None = None
+        self._check_requested = False
+        self._container_id = ""
+        self._streak = 0
+        self._last_healthy: bool | None = None
         self._first_us = ctx.now_us()
         self._timer: Timer | None = None
 
@@ -130,6 +151,7 @@ class Probe:
         self._tick_at(self._first_us)
 
     def stop(self) -> None:
+        """Stop for good."""
         self.stopped = True
         self._cancel()
 
@@ -139,22 +161,29 @@ class Probe:
             self._timer = None
 
     def _tick_at(self, at_us: int) -> None:
-        """Of the own clock, as every time of a tick here."""
+        """Plan the next tick, in the agent's own clock like all ticks."""
         self._cancel()
         self._timer = self._ctx.timer_us(max(0, at_us - self._ctx.now_us()), self._tick)
 
     def _age_us(self, container: Container) -> int:
-        """How long ago it started, by the wall clock.  Quirk: as its status tells that, in whole seconds."""
+        """The container's age by the wall clock.
+
+        Quirk: the status shows its start in whole seconds, and that start counts.
+        """
         since_us = self._ctx.said_us(container.started_us)
         return self._ctx.wall_us() - since_us + since_us % SECOND
 
     @property
     def _delay_us(self) -> int:
-        """The age at which it begins.  Quirk: none is one, too, where a clock has been set back (its seconds are cut off)."""
+        """The age at which probing begins.
+
+        Quirk: upstream cuts the age off to whole seconds, so that without a delay an age above -1 s
+        is enough.  After a clock was set back, the age can be lower.
+        """
         return int(self.spec.get("initialDelaySeconds") or 0) * SECOND or 1 - SECOND
 
     def _next_tick_us(self, after_us: int) -> int:
-        """The first tick strictly after that instant."""
+        """The first tick strictly after an instant."""
         period_us = self._period_us
         if after_us < self._first_us:
             return self._first_us
@@ -163,14 +192,14 @@ class Probe:
     def _tick(self, _: object) -> None:
         self._timer = None
         self.check()
-        if self._asked:
-            self._asked = False
+        if self._check_requested:
+            self._check_requested = False
             self.check()
 
     def check(self) -> None:
-        """Probe now, then decide when the next probe can matter.
+        """Probe now, then plan the next probe that can matter.
 
-        Quirk: before its first tick a probe does nothing, but has not forgotten then that it was asked to.
+        Quirk: before its first tick a probe only notes that a check was requested.
         """
         now_us = self._ctx.kernel.now_us
         if self.stopped:
@@ -180,35 +209,36 @@ class Probe:
             return
         container = self._current()
         if self._ctx.now_us() < self._first_us:
-            self._asked = True
+            self._check_requested = True
             self._plan(container, now_us)
             return
         if container is not None:
-            # Quirk: as its status was before the first look at it, by which it may be told not to have started.
+            # Quirk: the status from before this check counts, which `instance_found` may change to
+            # not started.
             may = self._owner.may_probe(self)
-            first = self.result == UNSEEN
-            if first:
+            is_new = self.result == NO_RESULT
+            if is_new:
                 self.result = INITIAL[self.kind]
-                self._owner.began(self)
+                self._owner.instance_found(self)
             self._probe(container, now_us, may)
-            if first:
-                self._owner.looked()
+            if is_new:
+                self._owner.instance_initialized()
         if not self.stopped:
             self._plan(container, now_us)
 
     def refresh(self) -> None:
-        """The status tells of the container's newest instance from now on: its result starts afresh.
+        """The status shows the container's newest instance from now on, which has no result yet.
 
-        Quirk: what was counted of the last instance counts on.
+        Quirk: the streak of the former instance continues.
         """
         newest = self._newest()
-        if newest is not None and newest.ident != self._ident:
-            self._ident = newest.ident
+        if newest is not None and newest.ident != self._container_id:
+            self._container_id = newest.ident
             self.result = BEFORE[self.kind]
             self.hold = False
 
-    def look(self) -> None:
-        """The container's health may have changed: make sure the next tick that matters is planned."""
+    def replan(self) -> None:
+        """The container's health may have changed: plan the next tick that matters."""
         if not self.stopped:
             self._plan(self._current(), self._ctx.kernel.now_us)
 
@@ -217,13 +247,13 @@ class Probe:
         return runtime.newest(self.container) if runtime is not None else None
 
     def _current(self) -> Container | None:
-        """The instance that the status tells of; None if it tells of none, or that one is gone."""
+        """The instance that the status shows; None if it shows none, or one that is gone."""
         newest = self._newest()
-        if newest is None or newest.ident == self._ident:
+        if newest is None or newest.ident == self._container_id:
             return newest
         runtime = self._owner.runtime
-        told = runtime.instances(self.container) if runtime is not None else ()
-        return next((one for one in told if one.ident == self._ident), None)
+        instances = runtime.instances(self.container) if runtime is not None else ()
+        return next((one for one in instances if one.ident == self._container_id), None)
 
     def _set(self, result: str) -> None:
         if result != self.result:
@@ -234,55 +264,59 @@ class Probe:
         if self.hold:
             return
         if not container.running(now_us):
-            if self._owner.tells_end(self.container):
-                # Quirk: by which the pod is synced, and its next try to start waits anew.
+            if self._owner.shows_end(self.container):
+                # Quirk: this syncs the pod, which restarts the back-off of its next start.
                 self._set("Failure")
                 return
             if "exec" in self.spec:
-                return  # nothing can be run in it, which counts neither way
+                return  # no command runs in it, which counts neither way
         if self._age_us(container) < self._delay_us:
             return
         if not may:
             return
-        # Quirk: whoever answers at its address is taken for it, also one that nobody has told of yet.
+        # Quirk: the newest container answers at the address and is probed, also before the status
+        # shows it.
         container = self._newest() or container
         healthy = container.healthy(now_us)
-        self._run = self._run + 1 if healthy is self._saw else 1
-        self._saw = healthy
+        self._streak = self._streak + 1 if healthy is self._last_healthy else 1
+        self._last_healthy = healthy
         if healthy:
             self._count(True)
         else:
-            with caused(self._ctx.kernel, self._owner.blamed(container)):
+            with caused(self._ctx.kernel, self._owner.fault_record(container)):
                 self._owner.unhealthy(self)
                 self._count(False)
 
     def _count(self, healthy: bool) -> None:
-        """Enough alike in a row are the result."""
+        """Make the result of enough equal probes in a row the probe's result."""
         threshold = int(
             self.spec.get("successThreshold" if healthy else "failureThreshold") or (1 if healthy else 3)
         )
-        if self._run < threshold:
+        if self._streak < threshold:
             return
         if not healthy and self.kind != "Readiness":
             self.hold = True
-            self._run = 0
+            self._streak = 0
         self._set("Success" if healthy else "Failure")
 
     def _plan(self, container: Container | None, now_us: int) -> None:
-        """Sleep while nothing can change; else until the first tick that can.  One that is due now, but has not come yet, plans anew."""
+        """Sleep while nothing can change, else until the first tick that can change something.
+
+        A tick that is due at this instant will plan the next one by itself.
+        """
         if self._timer is not None and self._timer.at_us <= now_us:
             return
         if container is None or self.hold:
-            self._cancel()  # a sync of the pod looks again
+            self._cancel()  # a sync of the pod plans again
             return
         clock, local_us = self._ctx.clock, self._ctx.now_us()
         if not container.running(now_us):
-            if self.result != "Failure" or not self._owner.tells_end(self.container):
+            if self.result != "Failure" or not self._owner.shows_end(self.container):
                 self._tick_at(self._next_tick_us(local_us))
             else:
                 self._cancel()
             return
-        if self.result == UNSEEN:
+        if self.result == NO_RESULT:
             self._tick_at(self._next_tick_us(local_us))
             return
         delay_us, age_us = self._delay_us, self._age_us(container)
@@ -292,14 +326,14 @@ class Probe:
         if not self._owner.may_probe(self):
             self._cancel()
             return
-        done = self.kind == "Startup" and self.result == "Success"
-        settled = container.healthy(now_us) and self.result == "Success" and self._saw is not False
-        if not settled and not done:
+        is_finished = self.kind == "Startup" and self.result == "Success"
+        settled = container.healthy(now_us) and self.result == "Success" and self._last_healthy is not False
+        if not settled and not is_finished:
             self._tick_at(self._next_tick_us(local_us))
             return
         change_us = container.next_change_us(now_us)
-        if change_us is None or done:
+        if change_us is None or is_finished:
             self._cancel()
         else:
-            # several instants are one by a slow clock, and the change may be the last of them
+            # A slow clock maps several instants to one, of which the change may be the last.
             self._tick_at(self._next_tick_us(clock.read_us(change_us) - (clock.drift_ppm >= 0)))

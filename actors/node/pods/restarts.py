@@ -1,26 +1,25 @@
 """When a container that has ended may start again.
 
-Turns the end of a container's last instance into what holds it back, if something does, and tells of it.
+Turns the end of a container's last instance into the back-off that holds the restart, with its
+event and its record in the trace.
 
 Mirrors  pkg/kubelet/kuberuntime/kuberuntime_manager.go: doBackOff (v1.25).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+from actors.node.pod_work import Obj
 from actors.node.pods.pod_status import reasoned
+from actors.node.pods.ports import PodWorker
+from actors.node.runtime.containers import Container
 from sim.units import format_duration
 
-if TYPE_CHECKING:
-    from actors.node.pods.worker import Worker
-    from actors.node.runtime.machine import Container
 
-Obj = dict[str, Any]
+def held_back(worker: PodWorker, spec: Obj, newest: Container | None) -> str:
+    """Why the container may not start yet.
 
-
-def held_back(worker: Worker, spec: Obj, newest: Container | None) -> str:
-    """What to tell; "" lets the container start and raises the delay of the next restart."""
+    "" lets it start and raises the delay of the next restart.
+    """
     agent = worker.agent
     if newest is None or newest.exit_us is None:
         return ""
@@ -33,7 +32,7 @@ def held_back(worker: Worker, spec: Obj, newest: Container | None) -> str:
         f"pod={meta['name']}_{meta['namespace']}({worker.uid})"
     )
     reason = ("CrashLoopBackOff", message)
-    if worker.reasons.get(name) != reason:  # else it waits still, as decided before
+    if worker.reasons.get(name) != reason:  # else the decision is not new
         why = {"container": name, "exit_code": newest.exit_code, "wait_us": held_us}
         agent.ctx.decided(
             "back-off" if held_us else "restart", f"pods/{meta['namespace']}/{meta['name']}", why

@@ -1,22 +1,26 @@
 """Pod statuses on their way to the API server, one write at a time.
 
-Turns `set` (the status a pod should have) into GET, strategic-merge PATCH of /status, and, once a deleted pod
-has stopped and is cleaned up, the final DELETE with grace 0 and a uid precondition.
+Turns `set` (the status that a pod should have) into a read, a strategic-merge patch of /status,
+and, once a deleted pod has stopped and nothing of it is left, the final deletion with grace period
+0 and a precondition on its uid.
 
-Holds: one request is under way at most; statuses are written in the order in which they came, each as it was then, until
-the next 10 s batch: what waits then, or was not written, goes as it is now, once for each pod; a terminal phase is not
-shown while containers may still run.  Of a pod of which there is nothing to tell, as of nearly all, its item is kept, not an entry.
+Holds: at most one request is under way; until the next 10 s batch, statuses are written in the
+order in which they arrived, each as it was then; the batch replaces what still waits, or was not
+written, by the present status, once for each pod; a terminal phase is not shown while containers
+may still run.  For a pod without anything to write, as nearly all are, only its item is kept, and
+no entry.
 
-Mirrors  pkg/kubelet/status/status_manager.go: SetPodStatus, syncPod, mergePodStatus, canBeDeleted (v1.25).
-Differs  the batch timer runs only while something waits or is to be repaired; pods go in the order in which they came.
+Mirrors  pkg/kubelet/status/status_manager.go: SetPodStatus, syncPod, mergePodStatus, canBeDeleted
+         (v1.25).
+Differs  the batch timer runs only while something waits or is to be repaired; pods are written in
+         the order in which they arrived.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from operator import itemgetter
 from typing import Any
 
+from actors.node.patches import TYPE, condition_order
 from actors.node.pods.pod_status import OWN_CONDITIONS
 from actors.node.requests import Api
 from sim.api.objects import TERMINAL
@@ -29,19 +33,26 @@ from sim.units import SECOND
 Obj = dict[str, Any]
 
 BATCH_US = 10 * SECOND  # status_manager.go: syncPeriod
-WAITING_MAX = 1000  # status_manager.go: podStatusChannel; what comes beyond that is left to the batch
+WAITING_MAX = 1000  # status_manager.go: podStatusChannel; further statuses are left to the batch
 PLACED = ("hostIP", "podIP", "podIPs", "nominatedNodeName")
-TYPE = itemgetter("type")
 NOTHING: Obj = {}
 
 
 class Entry:
-    """One pod's status.  `running`: containers may run; `reclaimed`: nothing of it is left on the node.
+    """One pod's status.
 
-    held: the status, or the API's copy of the pod, which says the same and takes less memory while nobody reads it
-    shown: the API's copy that says what was set last, as far as that is known: while it is there, nothing is to be written
-    key: of the pod, in the store; version: of what is held; sent: the newest that was sent to the API
-    cause: the record that led to what there is to tell
+    target: uid of the API object; a static pod's is that of its mirror
+    key: of the pod, in the store
+    held: the status, or the API's copy of the pod, which has the same status and takes less memory
+        until it is read
+    shown: the API's copy that has the status that was set last, if known: then nothing is to be
+        written
+    running: True while containers may run
+    reclaimed: True once nothing of the pod is left on the node
+    version: of what is held
+    sent: the newest version that was sent to the API
+    cause: the record that led to the present status
+    failed: True if the status is left to the batch
     """
 
     __slots__ = (
@@ -50,7 +61,7 @@ class Entry:
 
     def __init__(self, uid: str, item: Item, held: Obj | Item = NOTHING) -> None:
         self.uid = uid
-        self.target = uid  # the API object's uid: differs for static pods, whose mirror is written
+        self.target = uid
         self.key = item.key
         self.held = held
         self.shown: Item | None = None
@@ -61,44 +72,50 @@ class Entry:
 
     @property
     def namespace(self) -> str:
+        """The pod's namespace."""
         return self.key.rsplit("/", 2)[-2]
 
     @property
     def name(self) -> str:
+        """The pod's name."""
         return self.key.rpartition("/")[2]
 
     @property
     def status(self) -> Obj:
+        """The status that the pod should have."""
         return status_in(self.held)
 
     @property
-    def dirty(self) -> bool:
-        """Whether it holds something that was not sent."""
+    def is_unsent(self) -> bool:
+        """True if the entry holds a status that was not sent."""
         return self.sent < self.version
 
     @property
-    def untroubled(self) -> bool:
-        """Whether what it holds says all there is to say."""
-        odd = self.dirty or self.failed or self.reclaimed or not self.running
-        return not odd and self.target == self.uid
+    def is_settled(self) -> bool:
+        """True if the held status is all that the entry says."""
+        unsettled = self.is_unsent or self.failed or self.reclaimed or not self.running
+        return not unsettled and self.target == self.uid
 
 
 def status_in(held: Obj | Item) -> Obj:
-    """A status that is held as it is, or as that of an item."""
+    """The status in what an entry holds."""
     return held if isinstance(held, dict) else held.obj.get("status") or {}
 
 
 def outgoing(status: Obj, held: Obj, running: bool) -> Obj:
-    """What to show: foreign conditions of the API's copy kept, a terminal phase withheld while containers run."""
-    theirs = held.get("conditions") or ()
-    conditions = status.get("conditions") or []  # a refused pod has none of its own
+    """The status to show.
+
+    Other clients' conditions stay, and a terminal phase is withheld while containers run.
+    """
+    api_conditions = held.get("conditions") or ()
+    conditions = status.get("conditions") or []  # a refused pod has no conditions
     shown = status
-    if not OWN_CONDITIONS.issuperset(map(TYPE, theirs)) or not OWN_CONDITIONS.issuperset(
+    if not OWN_CONDITIONS.issuperset(map(TYPE, api_conditions)) or not OWN_CONDITIONS.issuperset(
         map(TYPE, conditions)
     ):
-        foreign = [c for c in theirs if c["type"] not in OWN_CONDITIONS]
+        foreign = [c for c in api_conditions if c["type"] not in OWN_CONDITIONS]
         shown = {**status, "conditions": [*foreign, *[c for c in conditions if c["type"] in OWN_CONDITIONS]]}
-    if "containerStatuses" not in status:  # of a refused pod nothing else is told
+    if "containerStatuses" not in status:  # a refused pod has no other fields
         gone = [
             key for key in ("qosClass", *PLACED, "containerStatuses") if key in held and key not in status
         ]
@@ -113,7 +130,7 @@ def outgoing(status: Obj, held: Obj, running: bool) -> Obj:
 
 
 def status_patch(held: Obj, wanted: Obj) -> Obj:
-    """The strategic-merge patch of `status` that turns one into the other; {} if they are equal."""
+    """The strategic-merge patch from one `status` to the other; empty if they are equal."""
     patch: Obj = {}
     for key, value in wanted.items():
         old = held.get(key)
@@ -122,9 +139,10 @@ def status_patch(held: Obj, wanted: Obj) -> Obj:
         if value is None:
             patch[key] = None
         elif key == "conditions":
-            patch |= _conditions_part(old or NO_CONDITIONS, value) if value or not old else {key: None}
+            patch |= _condition_part(old or NO_CONDITIONS, value) if value or not old else {key: None}
         elif key == "podIPs":
-            # merged by address: a new sandbox's takes the place of the old one's only if that is deleted
+            # Addresses are merged by `ip`: the new sandbox's replaces the old one only if that is
+            # deleted.
             gone = [{"$patch": "delete", "ip": entry["ip"]} for entry in old or () if entry not in value]
             if gone or old != value:
                 patch[key] = [*value, *gone]
@@ -137,29 +155,21 @@ def status_patch(held: Obj, wanted: Obj) -> Obj:
 
 
 NO_CONDITIONS: list[Obj] = []
-# By the identity of both lists, which pods that come to the same in one second share.
-_parts: dict[tuple[int, int], tuple[list[Obj], list[Obj], Obj]] = {}
-_PARTS_MAX = 4096
+# By the identity of both lists, which pods with equal changes in one second share.
+_condition_parts: dict[tuple[int, int], tuple[list[Obj], list[Obj], Obj]] = {}
+_CONDITION_PARTS_MAX = 4096
 
 
-def _conditions_part(old: list[Obj], new: list[Obj]) -> Obj:
-    """What the patch says of conditions."""
-    known = _parts.get((id(old), id(new)))
+def _condition_part(old: list[Obj], new: list[Obj]) -> Obj:
+    """The part of the patch for conditions."""
+    known = _condition_parts.get((id(old), id(new)))
     if known is None:
-        if len(_parts) >= _PARTS_MAX:
-            _parts.clear()
+        if len(_condition_parts) >= _CONDITION_PARTS_MAX:
+            _condition_parts.clear()
         changed = _conditions_patch(old, new)
         part = {"conditions": changed, **condition_order(old, new)} if changed else {}
-        known = _parts[id(old), id(new)] = (old, new, part)
+        known = _condition_parts[id(old), id(new)] = (old, new, part)
     return known[2]
-
-
-def condition_order(old: list[Obj], new: list[Obj]) -> Obj:
-    """The directive for the order of conditions; none where merging in place keeps it (upstream always sends it)."""
-    types = [*map(TYPE, new)]
-    if types == [*map(TYPE, old)]:
-        return {}
-    return {"$setElementOrder/conditions": [{"type": type_} for type_ in types]}
 
 
 def _conditions_patch(old: list[Obj], new: list[Obj]) -> list[Obj]:
@@ -177,7 +187,7 @@ def _conditions_patch(old: list[Obj], new: list[Obj]) -> list[Obj]:
 
 
 def _same_condition(a: Obj, b: Obj) -> bool:
-    """Equal in what we set: servers may add null fields."""
+    """True if the fields that we set are equal: servers may add null fields."""
     return bool(
         a["status"] == b["status"]
         and a.get("lastTransitionTime") == b.get("lastTransitionTime")
@@ -186,62 +196,71 @@ def _same_condition(a: Obj, b: Obj) -> bool:
     )
 
 
-# An entry, which version of it, what it held then, and the cause of that.
-Wanted = tuple[Entry, int, Obj | Item, int]
+# an entry, its version, what it held then, and the cause of that
+QueuedStatus = tuple[Entry, int, Obj | Item, int]
 NO_VERSION: tuple[int, Obj | Item] = (0, NOTHING)
 
 
 class StatusManager:
-    """The one consumer of a node's pod statuses.  _sent: whose request is under way; _wanted: what it is to write."""
+    """Writes the pod statuses of one node.
+
+    _sent: the entry with a request under way
+    _wanted: the version and the status that this request writes
+    _patch: the patch that this request writes
+    _batch_planned: True if the next batch is scheduled
+    """
 
     __slots__ = (
-        "_api", "_began_us", "_calls", "_ctx", "_entries", "_patch", "_queue", "_retrying", "_sent", "_wanted", "on_deleted",
+        "_api", "_batch_planned", "_began_us", "_calls", "_ctx", "_entries", "_patch", "_queue", "_sent",
+        "_wanted",
     )  # fmt: skip
 
-    def __init__(self, ctx: Context, api: Api, on_deleted: Callable[[str], None]) -> None:
+    def __init__(self, ctx: Context, api: Api) -> None:
         self._ctx = ctx
         self._api = api
         self._began_us = ctx.now_us()
-        self._queue: list[Wanted] = []
+        self._queue: list[QueuedStatus] = []
         self._calls = api.exchanges("pods", purpose=Purpose.POD_STATUS)
         self._sent: Entry | None = None
-        self._wanted = NO_VERSION  # and what was held then
-        self._patch: Obj = NOTHING  # of it
-        self._retrying = False
+        self._wanted = NO_VERSION
+        self._patch: Obj = NOTHING
+        self._batch_planned = False
         self._entries: dict[str, Entry | Item] = {}
-        self.on_deleted = on_deleted
 
     def track(self, uid: str, item: Item) -> Entry:
-        """From now on the pod has a status here."""
+        """Keep a status of the pod from now on."""
         entry = self.entry(uid)
         if entry is None:
             entry = self._entries[uid] = Entry(uid, item)
         return entry
 
     def entry(self, uid: str) -> Entry | None:
-        """For whom to change it."""
+        """The pod's entry, for a caller that changes it."""
         found = self._entries.get(uid)
         if isinstance(found, Item):
             found = self._entries[uid] = Entry(uid, found, held=found)
         return found
 
     def status(self, uid: str) -> Obj | None:
+        """The status that the pod should have; None for an unknown pod."""
         found = self._entries.get(uid)
         if found is None:
             return None
         return status_in(found if isinstance(found, Item) else found.held)
 
     def forget(self, uid: str) -> None:
+        """Drop the pod's status."""
         entry = self.entry(uid)
         if entry is not None:
             del self._entries[uid]
             entry.sent = entry.version
 
     def set(self, uid: str, status: Obj, shown: Item | None = None) -> bool:
-        """The pod's status is now this; written if it differs from the last one, which is answered.
+        """Set the pod's status; returns False if it equals the last one.
 
-        A pod whose object is gone already (deleted by force while it ran) has nobody to tell.
-        shown: the API's copy that was seen to say the same: held in its place, so that memory is shared
+        A pod that was deleted by force while it ran has no status to write.
+
+        shown: the API's copy that has the same status: it is held instead, so that memory is shared
         """
         held = self.status(uid)
         if held is None:
@@ -252,56 +271,68 @@ class StatusManager:
         assert entry is not None
         entry.held = status if shown is None else shown
         if shown is not None and (len(status["conditions"]) > len(OWN_CONDITIONS) or entry.target != uid):
-            shown = None  # of conditions of others one may be there twice, and is written; what is written may be a mirror
+            # A condition of another client may be there twice and is then written; the API object
+            # may be a mirror.
+            shown = None
         entry.shown = shown
         self._push(entry)
         return True
 
     def reconcile(self, uid: str, item: Item) -> bool:
-        """The API shows the pod so.  True if its status says what ours says: then it is held in place of ours, so that
-        memory is shared.  What others changed of ours is put right by the next batch."""
+        """The API shows this state of the pod.
+
+        Returns True if its status equals ours: then it is held instead of ours, so that memory is
+        shared.  The next batch restores what other clients changed.
+        """
         self._catch_up()
         entry = self.entry(uid)
-        if entry is None or not entry.held or entry.dirty or entry.failed:
+        if entry is None or not entry.held or entry.is_unsent or entry.failed:
             return False
         held, status = status_in(item), entry.status
         if held != status:
             if status_patch(held, outgoing(status, held, entry.running)):
-                self._fail(entry)
+                self._leave_to_batch(entry)
                 return False
             if held.get("phase") != status["phase"]:
                 return False  # a terminal phase that is still withheld
         entry.held = item
         if entry is not self._sent:
-            self._let_go(entry)
+            self._release(entry)
         return True
 
-    def _let_go(self, entry: Entry) -> None:
-        """If there is nothing left to tell of it, what it holds says all."""
-        if entry.untroubled and isinstance(entry.held, Item) and self._entries.get(entry.uid) is entry:
+    def _release(self, entry: Entry) -> None:
+        """Keep only the item of a pod if its entry says nothing else."""
+        if entry.is_settled and isinstance(entry.held, Item) and self._entries.get(entry.uid) is entry:
             self._entries[entry.uid] = entry.held
 
     def stopped(self, uid: str) -> None:
-        """It is known now that nothing of the pod is here: what waited for that is left to the batch."""
+        """Nothing of the pod is on the node: what waited for that is left to the batch."""
         entry = self._entries.get(uid)
         if isinstance(entry, Entry) and entry.running:
             entry.running, entry.reclaimed = False, True
-            self._fail(entry)
+            self._leave_to_batch(entry)
+
+    def retarget(self, uid: str, target: str) -> None:
+        """Write the pod's status to the API object with the uid `target` from now on."""
+        entry = self.entry(uid)
+        if entry is not None and entry.target != target:
+            entry.target = target
+            self.push(uid)
 
     def leave(self, uid: str) -> None:
         """Leave the pod's status to the batch."""
         entry = self.entry(uid)
         if entry is not None:
-            self._fail(entry)
+            self._leave_to_batch(entry)
 
     def push(self, uid: str) -> None:
-        """Write the pod's status, though it may be the same, as soon as the queue allows."""
+        """Write the pod's status, even if it is unchanged, as soon as the queue allows."""
         entry = self.entry(uid)
         if entry is None:
             return
         self._catch_up()
-        # What the batch queued while it was being sent is not sent again.
-        waits = entry.dirty and any(e is entry and v == entry.version for e, v, *_ in self._queue)
+        # A status that the batch queued while it was being sent is not sent again.
+        waits = entry.is_unsent and any(e is entry and v == entry.version for e, v, *_ in self._queue)
         if not waits:
             self._push(entry)
 
@@ -312,55 +343,61 @@ class StatusManager:
         if len(self._queue) < WAITING_MAX:
             self._queue.append((entry, entry.version, entry.held, cause))
         if idle:
-            self._next()
+            self._write_next()
         else:
-            self._calls.plan()  # so that the next one follows
+            self._calls.plan()  # so that the next write follows
             self._batch_later()
 
     def _catch_up(self) -> None:
-        """The reply to a read that no event has delivered counts from the instant at which it comes."""
+        """Count a read as answered from the instant at which its reply arrives.
+
+        No event delivers the reply to a read on the fast path.
+        """
         if self._sent is not None and self._calls.read_us <= self._ctx.kernel.now_us:
             self._sent.sent = self._wanted[0]
 
     def _idle(self) -> bool:
-        """Whether no request is under way.  The reply to a write that nobody waits for is not told."""
+        """True if no request is under way.
+
+        A write that nothing waits for may be over without a reply.
+        """
         sent = self._sent
         if sent is not None and self._calls.claim():
             self._sent, self._wanted, self._patch = None, NO_VERSION, NOTHING
-            self._let_go(sent)
+            self._release(sent)
         return self._sent is None
 
     def tidy(self) -> None:
-        """To be called now and then, for the sake of memory."""
+        """Release memory; called from time to time."""
         self._idle()
 
-    def _next(self) -> None:
+    def _write_next(self) -> None:
         if self._sent is not None:
-            self._let_go(self._sent)
+            self._release(self._sent)
         while self._queue:
             entry, version, held, cause = self._queue.pop(0)
             if held and (entry.sent < version or entry.failed):
                 self._sent, self._wanted = entry, (version, held)
                 self._ctx.kernel.cause = cause
-                self._ask()
+                self._start_write()
                 return
-        self._queue = []  # of the room that it had
+        self._queue = []  # a new list, to release the memory of the old one
         self._sent, self._wanted = None, NO_VERSION
 
-    def _ask(self) -> None:
-        """Read the pod whose turn it is, and write its status."""
+    def _start_write(self) -> None:
+        """Read the pod that is next, and write its status."""
         entry = self._sent
         assert entry is not None
         read = (self._look, self._read_request, self._read)
         write = (self._write, self._write_request, self._written)
         alone = not (self._queue or entry.failed or entry.reclaimed)
         if not (
-            alone and self._calls.exchange(read, self._compose, write, self._told)
+            alone and self._calls.exchange(read, self._compose, write, self._status_written)
         ) and not self._calls.send(*read):
             self._api.call(self._read_request(), self._read)
 
     def _compose(self, item: Item, _: int = 0) -> bool:
-        """Whether there is something to write, which is then `_patch`."""
+        """True if there is something to write, which `_patch` then holds."""
         entry, (version, wanted) = self._sent, self._wanted
         assert entry is not None
         if item is entry.shown and version == entry.version:
@@ -374,8 +411,8 @@ class StatusManager:
         self._patch = {"metadata": {"uid": entry.target}, "status": patch} if patch else NOTHING
         return bool(patch)
 
-    def _told(self, item: Item, at_us: int) -> None:
-        """It is written."""
+    def _status_written(self, item: Item, at_us: int) -> None:
+        """The server has written the status."""
         assert self._sent is not None
         self._sent.sent = self._wanted[0]
 
@@ -391,25 +428,25 @@ class StatusManager:
     def _read(self, reply: Reply) -> None:
         entry = self._sent
         assert entry is not None
-        if reply.code == NOT_FOUND:  # deleted meanwhile: the source will say so
-            self._next()
+        if reply.code == NOT_FOUND:  # deleted in between: the source will show it
+            self._write_next()
             return
         if not reply.ok:
-            self._failed(entry)
+            self._request_failed(entry)
             return
         entry.sent = self._wanted[0]
         item = reply.item
         assert item is not None
         if item is not entry.shown and item.obj["metadata"]["uid"] != entry.target:
-            self._next()
+            self._write_next()
             return
         if self._compose(item):
-            # By a short way, the reply says nothing new of an entry in order.
+            # On the fast path, the reply has no news about a settled entry.
             quiet = not self._queue and not entry.failed
             if not self._calls.send(self._write, self._write_request, self._written, quiet=quiet):
                 self._api.call(self._write_request(), self._written)
         else:
-            self._settle(entry, reply)
+            self._finish_write(entry, reply)
 
     def _write(self, way: Any) -> tuple[Item, int] | None:
         assert self._sent is not None
@@ -426,59 +463,58 @@ class StatusManager:
         assert entry is not None
         entry.sent = self._wanted[0]
         if reply.code == NOT_FOUND:
-            self._next()
+            self._write_next()
         elif not reply.ok:
-            self._failed(entry)
+            self._request_failed(entry)
         else:
-            self._settle(entry, reply)
+            self._finish_write(entry, reply)
 
-    def _settle(self, entry: Entry, reply: Reply) -> None:
-        """The API has our status: delete the pod if it is to go and nothing of it is left."""
+    def _finish_write(self, entry: Entry, reply: Reply) -> None:
+        """The API has our status: delete the pod if that is due and nothing of it is left."""
         entry.failed = False
         going = entry.reclaimed and entry.target == entry.uid and self._wanted[0] == entry.version
         if going and reply.obj["metadata"].get("deletionTimestamp"):
             self._api.delete_pod(entry.namespace, entry.name, entry.uid, self._deleted)
         else:
-            self._next()
+            self._write_next()
 
     def _deleted(self, reply: Reply) -> None:
         entry = self._sent
         assert entry is not None
         if reply.ok or reply.code == NOT_FOUND or reply.reason == "Conflict":
-            self.on_deleted(entry.uid)
-            self._next()
+            self._write_next()
         else:
-            self._failed(entry)
+            self._request_failed(entry)
 
-    def _failed(self, entry: Entry) -> None:
-        self._fail(entry)
-        self._next()
+    def _request_failed(self, entry: Entry) -> None:
+        self._leave_to_batch(entry)
+        self._write_next()
 
-    def _fail(self, entry: Entry) -> None:
-        """Leave it to the next batch."""
+    def _leave_to_batch(self, entry: Entry) -> None:
+        """Leave the entry to the next batch."""
         self._catch_up()
         entry.failed = True
-        if not entry.dirty:
+        if not entry.is_unsent:
             entry.cause = self._ctx.kernel.cause
         if entry is self._sent:
             self._idle()
         self._batch_later()
 
     def _batch_later(self) -> None:
-        if not self._retrying:
-            self._retrying = True
+        if not self._batch_planned:
+            self._batch_planned = True
             since_us = self._ctx.now_us() - self._began_us
             self._ctx.call_later_us(BATCH_US - since_us % BATCH_US, self._batch)
 
     def _batch(self, _: object) -> None:
-        """What waits gives way to what is held now of all pods of which there is something to tell."""
-        self._retrying = False
+        """Replace the queue by the present statuses of all pods that have something to write."""
+        self._batch_planned = False
         self._catch_up()
         entries = [entry for entry in self._entries.values() if isinstance(entry, Entry)]
-        self._queue = [(e, e.version, e.held, e.cause) for e in entries if e.dirty or e.failed]
+        self._queue = [(e, e.version, e.held, e.cause) for e in entries if e.is_unsent or e.failed]
         if self._queue:
             if self._idle():
-                self._next()
+                self._write_next()
             else:
                 self._calls.plan()
             self._batch_later()

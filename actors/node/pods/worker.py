@@ -1,78 +1,86 @@
-"""One pod on one node: sync, terminating, terminated.  A state machine driven by callbacks; no task.
+"""One pod on one node: a state machine that callbacks drive, without a task.
 
-Turns updates of the pod, relists of the runtime, probe results and timers into commands to the machine, events
-and a status.  Work that takes time is a generator that yields how long (`_sync`, `_terminate`, `_finish`);
-updates that come meanwhile coalesce to the latest.
+Turns updates of the pod, relists of the runtime, probe results and timers into commands to the
+machine, events and a status.  Work that takes time is a generator that yields how long (`_sync`,
+`_terminate`, `_finish`); updates that arrive during it coalesce to the latest.
 
-Holds: one piece of work at a time; a worker that is terminating never goes back; the next piece of work begins
-at a relist, as upstream waits for a runtime status newer than the end of the last one.  A steady pod has no
-timer.
+Holds: one piece of work runs at a time; a terminating worker never returns to sync; the next piece
+of work begins at a relist, as upstream waits for a runtime status newer than the end of the last
+one.  A steady pod has no timer.
 
 Mirrors  pkg/kubelet/pod_workers.go, kubelet.go: syncPod, syncTerminatingPod, syncTerminatedPod;
          kuberuntime_manager.go: SyncPod (v1.25).
-Differs  of the resyncs of a healthy pod after 60 to 90 s only those are made that probe a container that is not ready:
-         nothing else can have changed without a callback.  Volumes take no time to mount; unmounting takes up to one
-         poll of 0.3 s.
+Differs  of the resyncs of a healthy pod every 60 to 90 s only those are run that probe a container
+         that is not ready: nothing else can have changed without a callback.  Volumes take no time
+         to mount; unmounting takes up to one poll of 0.3 s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-from actors.node.causes import caused, met_first, unseen_end
-from actors.node.pods.actions import UNASKED, Asked, compute_actions, effective_grace_us
-from actors.node.pods.killing import kill_failed, kill_pod, run_post_start
+from actors.node.pod_spec import Requests
+from actors.node.pod_work import FINISHED, SYNC, TERMINATED, TERMINATING, Reason, Work
+from actors.node.pods.actions import NO_REQUEST, RequestedEnd, compute_actions, effective_grace_us
+from actors.node.pods.container_start import start_container
+from actors.node.pods.fault_records import met_first, unseen_end
+from actors.node.pods.killing import kill_failed, kill_pod
 from actors.node.pods.pod_status import (
     DEADLINE_MESSAGE,
     DEADLINE_REASON,
     NOTHING,
-    Reason,
     View,
-    ended,
+    final_status,
     generate,
     past_deadline,
     probed,
-    reasoned,
     unseen_us,
 )
+from actors.node.pods.ports import Agent
 from actors.node.pods.prober import Probe, output_of, probe_specs
-from actors.node.pods.restarts import held_back
+from actors.node.pods.sandboxes import make_sandbox
 from actors.node.pods.status_manager import status_in
-from actors.node.runtime.call_deadlines import LATE, call
-from actors.node.runtime.machine import Container, PodRuntime
-from actors.node.runtime.sandboxes import behaviour_of, limit_memory, make_sandbox
+from actors.node.runtime.containers import Container, PodRuntime
 from actors.node.sources.references import volumes_of
-from actors.node.sources.volumes import keeps_volumes, reclaimed_after_us
+from actors.node.sources.volumes import keeps_volumes, unmounted_after_us
 from sim.api.objects import TERMINAL
+from sim.api.store import Item
+from sim.kernel.timer import Timer
 from sim.units import SECOND, format_time, parse_time
 
-if TYPE_CHECKING:
-    from actors.node.agent import NodeAgent
-    from sim.api.store import Item
-    from sim.kernel.timer import Timer
-
 Obj = dict[str, Any]
-Work = Generator[int, None, str]
 
-SYNC, TERMINATING, TERMINATED, FINISHED = "sync", "terminating", "terminated", "finished"
 RETRY_US = 10 * SECOND  # pod_workers.go: backOffPeriod, jitter 0.5
 NETWORK_RETRY_US = 1 * SECOND  # kubelet.go: backOffOnTransientErrorPeriod
 NO_NETWORK = "network is not ready: "
 
 
 class Worker:
-    """A pod's worker.  `item` is the newest from its source.
+    """A pod's worker.
 
-    _held: the status as it was last worked out, or the item that says the same
+    item: the newest state of the pod's object
+    runtime: the pod's sandbox and containers; None before the first sandbox
+    reasons: why containers did not start when that was last tried
+    requested_end: how the end of the pod was requested
+    removed: True if the pod's source no longer has it
+    requests: what it takes up of the node; None before its admission and after its end
+    limit_us: when the call of the runtime under way is given up; -1 without one
+    made_us: when a sandbox or container was made that no relist has shown yet; -1 for none
+    _held: the status as last computed, or the item that says the same
+    _ending: True once `_terminate` has begun
+    _has_ended: True if the pod ends because its containers ended, not because of a request
+    _again: True if another piece of work follows the present one
+    _stalled: the work that waits for the runtime to answer
+    _settled_us: the end of the last piece of work; -1 before it
     """
 
     __slots__ = (
-        "_again", "_ending", "_held", "_made_us", "_over", "_settled_us", "_stalled", "_timer", "_work", "agent", "asked", "item", "limit_us",
-        "probes", "reasons", "removed", "requests", "runtime", "state", "uid",
+        "_again", "_ending", "_has_ended", "_held", "_settled_us", "_stalled", "_timer", "_work", "agent", "item",
+        "limit_us", "made_us", "probes", "reasons", "removed", "requested_end", "requests", "runtime", "state", "uid",
     )  # fmt: skip
 
-    def __init__(self, agent: NodeAgent, uid: str, item: Item) -> None:
+    def __init__(self, agent: Agent, uid: str, item: Item) -> None:
         self.agent = agent
         self.uid = uid
         self.item = item
@@ -81,35 +89,37 @@ class Worker:
         self.runtime: PodRuntime | None = agent.machine.pods.get(uid)
         self.reasons: Mapping[str, Reason] = NOTHING
         self.probes: tuple[Probe, ...] = ()
-        self.asked = UNASKED
-        self.removed = False  # the source no longer has the pod
-        self._ending = False  # it is being terminated
-        self._over = False  # it ends because it has come to its end, not because somebody asked for that
-        self.requests: Any = None  # what it holds of the node, once admitted
+        self.requested_end = NO_REQUEST
+        self.removed = False
+        self._ending = False
+        self._has_ended = False
+        self.requests: Requests | None = None
         self._work: Work | None = None
-        self._stalled: Work | None = None  # waits for the runtime to answer
-        self.limit_us = -1  # when the call under way is given up
+        self._stalled: Work | None = None
+        self.limit_us = -1
         self._again = False
         self._timer: Timer | None = None
-        self._settled_us = -1  # end of the last piece of work
-        self._made_us = -1  # when a sandbox or container was made that no relist has shown yet
+        self._settled_us = -1
+        self.made_us = -1
 
     @property
     def pod(self) -> Obj:
+        """The newest object of the pod."""
         return self.item.obj
 
     @property
     def status(self) -> Obj:
+        """The status as last computed."""
         return status_in(self._held)
 
     @status.setter
     def status(self, status: Obj) -> None:
         self._held = status
 
-    # --- what makes it work -------------------------------------------------------------------------------
+    # --- what starts its work ---------------------------------------------------------------------
 
     def update(self, item: Item) -> None:
-        """A new state of the object, other than its status."""
+        """Take over a new state of the object that differs in more than its status."""
         self.item = item
         if item.obj["metadata"].get("deletionTimestamp") and self.state == SYNC:
             self._begin_termination()
@@ -117,21 +127,24 @@ class Worker:
             self.wake()
 
     def kill(self, *, grace_s: int | None = None, override: tuple[str, str, str] | None = None) -> None:
-        """End the pod: evicted, preempted, removed from its source, or the node shuts down."""
+        """End the pod: it is evicted, preempted or removed from its source, or the node shuts down."""
         if self.state == SYNC:
-            self.asked = Asked(grace_s, override)
+            self.requested_end = RequestedEnd(grace_s, override)
             self._begin_termination()
         elif self.state == TERMINATING and not self._ending and override is not None:
-            # of several who ask before it begins to end the last is heard, with the shortest grace
-            had_s = self.asked.grace_s
-            self.asked = Asked(min(grace_s or had_s or 0, had_s or grace_s or 0) or None, override)
+            # Of several requests before the termination begins the last one counts, with the
+            # shortest grace period.
+            earlier_s = self.requested_end.grace_s
+            self.requested_end = RequestedEnd(
+                min(grace_s or earlier_s or 0, earlier_s or grace_s or 0) or None, override
+            )
 
     def _begin_termination(self) -> None:
-        self.state = TERMINATING  # Quirk: a sync under way is not cut short, not even one that pulls an image
+        self.state = TERMINATING  # Quirk: a sync under way continues, also one that pulls an image
         self.wake()
 
     def wake(self) -> None:
-        """Do the next piece of work as soon as a relist newer than the last one has been."""
+        """Do the next piece of work at a relist that is newer than the last one."""
         if self.state == FINISHED:
             return
         if self._work is not None:
@@ -157,10 +170,10 @@ class Worker:
     def _start(self, _: object) -> None:
         self._timer = None
         agent = self.agent
-        # What the eviction manager or a shutdown asks for does not go through the loop, nor does what follows from it; what
-        # has to be tried again does.
+        # A kill by the eviction manager or a shutdown, and the work that follows from it, do not go
+        # through the loop; a retry does.
         ends = self.state == TERMINATING
-        by_loop = self.state == SYNC or (ends and (self._ending or self.asked.override is None))
+        by_loop = self.state == SYNC or (ends and (self._ending or self.requested_end.override is None))
         if agent.runtime.silent or (by_loop and agent.loop.asleep):
             agent.loop.resume_later(self)
             return
@@ -178,9 +191,9 @@ class Worker:
         self._step(self._work)
 
     def _step(self, work: Work) -> None:
-        """Go on with a piece of work until it next takes time, or ends."""
+        """Continue a piece of work until it takes time or ends."""
         if self._work is not work:
-            return  # cancelled meanwhile
+            return  # another piece of work took its place
         agent = self.agent
         try:
             while True:
@@ -192,7 +205,7 @@ class Worker:
                     return
                 delay_us = next(work)
                 if delay_us < 0:
-                    return  # somebody calls `proceed`
+                    return  # a callback will call `proceed`
                 if delay_us:
                     agent.ctx.call_at_us(agent.now_us + delay_us, self._step, work)
                     return
@@ -200,13 +213,13 @@ class Worker:
             self._ended(end.value)
 
     def _give_up(self, work: Work) -> None:
-        """The call that it waits for takes too long, if it is still the one."""
+        """Continue the work if it still waits for the call that has taken too long."""
         if self._stalled is work:
             self._stalled = None
             self._step(work)
 
     def resync(self) -> None:
-        """Let its next regular sync be run, whenever that falls."""
+        """Run the next regular sync, which is left out otherwise."""
         if self._work is not None:
             self._again = True
         else:
@@ -214,22 +227,23 @@ class Worker:
             self._wake_at(agent.tick_after(agent.now_us + agent.dice.below(agent.options.sync_frequency_us)))
 
     def proceed(self, work: Work) -> None:
-        """Called when what the work waits for (an image) has come."""
+        """Continue a piece of work that has yielded `WAIT`."""
         self._step(work)
 
     def answered(self) -> None:
-        """The runtime answers what it was asked."""
+        """The runtime answers the call that the work waits for."""
         stalled, self._stalled = self._stalled, None
         if stalled is not None:
             self._step(stalled)
 
     @property
     def wanted(self) -> bool:
-        """Whether nobody has asked for its end."""
+        """True while nothing has asked for the end of the pod."""
         return self.state == SYNC
 
     @property
     def work(self) -> Work | None:
+        """The piece of work that runs now."""
         return self._work
 
     def _ended(self, error: str) -> None:
@@ -238,26 +252,26 @@ class Worker:
         self._settled_us = agent.now_us
         stale = agent.container_gc.trim(self)
         if self.state == FINISHED:
-            agent.worker_finished(self)
+            agent.worker_finished(self.uid)
             return
         if error:
             base_us = NETWORK_RETRY_US if error.startswith(NO_NETWORK) else RETRY_US
             agent.ctx.call_at_us(agent.resync_after(base_us), self._retry, self._settled_us)
         if self._again or self.state == TERMINATED or (self.state == TERMINATING and not error):
-            self._again, self._made_us = False, -1  # that relist shows what was made, too
+            self._again, self.made_us = False, -1  # the same relist shows what was made
             self._wake_at(self._ready_us())
             return
         if error:
             pass
         elif stale or self._is_unready():
             self._wake_at(agent.resync_after(agent.options.sync_frequency_us))
-        if self._made_us >= 0:  # a relist shows it, were it all that there is to see
-            shown_us, self._made_us = agent.relist_after(self._made_us), -1
+        if self.made_us >= 0:  # A relist shows what was made, even if nothing else happens.
+            shown_us, self.made_us = agent.relist_after(self.made_us), -1
             self._wake_at(max(shown_us, self._ready_us()))
         self.observe()
 
     def _retry(self, settled_us: int) -> None:
-        """The time after an error is over.  Work that has ended since then has a time of its own; what is under way is followed."""
+        """Retry after an error, unless other work has ended since then, which has its own retry."""
         if self._settled_us == settled_us:
             self.wake()
 
@@ -277,9 +291,10 @@ class Worker:
             tick_us = self.agent.tick_after(now_us + ctx.clock.real_us(left_us) - 1)
             self._wake_at(max(tick_us, self._ready_us()))
 
-    # --- status -------------------------------------------------------------------------------------------
+    # --- status -----------------------------------------------------------------------------------
 
     def view(self) -> View:
+        """What the agent knows about the pod besides its object."""
         unready = unstarted = NOTHING
         for probe in self.probes:
             probe.refresh()
@@ -291,42 +306,53 @@ class Worker:
         agent = self.agent
         return View(
             agent.now_us, agent.ctx.said_us, agent.host_ip, self.runtime, self.reasons, unready, unstarted,
-            self.asked.override if self.state == TERMINATING else None, self._is_late(),
+            self.requested_end.override if self.state == TERMINATING else None, self._is_past_deadline(),
         )  # fmt: skip
 
+    def sync_is_due(self) -> bool:
+        """True if the status does not show the newest ends of containers."""
+        runtime, now_us = self.runtime, self.agent.now_us
+        return runtime is not None and unseen_us(runtime, self.status, now_us) == now_us
+
     def refresh(self, *, finished: bool = False) -> Obj:
-        """Compute the status and hand it to the status manager.  `finished`: nothing runs or will run."""
+        """Compute the status and hand it to the status manager.
+
+        finished: True if nothing of the pod runs or will run
+        """
         held = self._held
         old = status_in(held)
         status = generate(self.pod, old, self.view())
         if finished:
-            status = ended(status)
+            status = final_status(status)
         shown = None if isinstance(held, dict) or status != old else held
         if self.agent.statuses.set(self.uid, status, shown) or isinstance(held, dict):
             self._held = status if shown is None else shown
         return status
 
     def adopt(self, item: Item) -> None:
-        """The API's copy came back: share its status in place of our equal one; put right what others changed."""
+        """Take over the API's state of the object.
+
+        Its status is shared if it equals ours, else ours is written again.
+        """
         self.item = item
         if status_in(item) is self.status or self.agent.statuses.reconcile(self.uid, item):
             self._held = item
 
-    # --- sync ---------------------------------------------------------------------------------------------
+    # --- sync -------------------------------------------------------------------------------------
 
     def _sync(self) -> Work:
-        """syncPod: status first, then the runtime.  Returns what went wrong ("" for nothing)."""
+        """syncPod: the status first, then the runtime.  Returns what went wrong, "" for nothing."""
         agent, pod = self.agent, self.pod
-        self._tell_late()
+        self._report_deadline()
         if self.refresh()["phase"] in TERMINAL:
-            self.state, self._over = TERMINATING, True
+            self.state, self._has_ended = TERMINATING, True
             return ""
-        self._look_at_probes()
+        self._check_probes()
         if agent.runtime.network_problem and not pod["spec"].get("hostNetwork"):
             message = NO_NETWORK + agent.runtime.network_problem
             agent.event(pod, "Warning", "NetworkNotReady", message)
             return message
-        if agent.is_static(self):
+        if agent.is_static(self.uid):
             agent.mirrors.sync(self)
         if needs := volumes_of(pod["spec"]):
             error = yield from agent.references.mount(self, needs)
@@ -335,14 +361,14 @@ class Worker:
         self._add_probes()
         return (yield from self._sync_runtime())
 
-    def _is_late(self) -> bool:
+    def _is_past_deadline(self) -> bool:
         pod, agent = self.pod, self.agent
         start = self.status.get("startTime") if "activeDeadlineSeconds" in pod["spec"] else None
         return bool(start) and past_deadline(pod, parse_time(start), agent.ctx.wall_us())
 
-    def _tell_late(self) -> None:
-        """Quirk: each time that its status is worked out."""
-        if self._is_late():
+    def _report_deadline(self) -> None:
+        """Quirk: the event repeats each time the status is computed."""
+        if self._is_past_deadline():
             self.agent.event(self.pod, "Normal", DEADLINE_REASON, DEADLINE_MESSAGE)
 
     def _sync_runtime(self) -> Work:
@@ -352,9 +378,9 @@ class Worker:
             if probe.kind != "Readiness" and probe.result == "Failure":
                 failed[probe.container] = probe.kind.lower()
         actions = compute_actions(pod, self.runtime, failed, agent.now_us)
-        # Quirk: back-offs go by these, not by the ends of what is killed here.
+        # Quirk: back-offs count from these ends, not from those of containers that are killed here.
         ended = self.runtime.ends(agent.now_us) if self.runtime is not None else {}
-        first: Container | None = None  # of the init container that begins again, as it was before
+        first: Container | None = None  # the init container's instance before the sandbox changed
         if actions.kill_pod and self.runtime is not None:
             if actions.create_sandbox:
                 agent.event(
@@ -372,78 +398,28 @@ class Worker:
         if actions.create_sandbox:
             if error := (yield from make_sandbox(self)):
                 return error
-            self._made_us = agent.now_us
+            self.made_us = agent.now_us
         errors = []
         for container in actions.ephemeral:
-            errors.append((yield from self._start_container(container, ended, init=False)))
+            errors.append((yield from start_container(self, container, ended, init=False)))
         if actions.init is not None:
-            errors.append((yield from self._start_container(actions.init, ended, init=True, after=first)))
+            errors.append((yield from start_container(self, actions.init, ended, init=True, previous=first)))
         for container in actions.starts:
-            errors.append((yield from self._start_container(container, ended, init=False)))
+            errors.append((yield from start_container(self, container, ended, init=False)))
         return next(filter(None, errors), "")
 
-    def _start_container(
-        self, spec: Obj, ended: Mapping[str, Container], *, init: bool, after: Container | None = None
-    ) -> Work:
-        """Back-off, image, create, start.  The reason of a failure shows from the next sync on.
-
-        ended: what had ended when the sync began; after: the instance before it, if that is not kept any more
-        """
-        agent, pod, name = self.agent, self.pod, spec["name"]
-        runtime = self.runtime
-        assert runtime is not None
-        held = held_back(self, spec, ended.get(name))
-        if held:
-            return held
-        reason = yield from agent.images.ensure(self, spec)
-        if reason is not None:
-            self.reasons = reasoned(self.reasons, name, reason)
-            return reason[0]
-        target = spec.get("targetContainerName")
-        if target and runtime.newest(target) is None:
-            problem = f"unable to find target container {target}"
-        else:
-            problem = yield from agent.references.config(self, spec)
-        if problem:
-            self.reasons = reasoned(self.reasons, name, ("CreateContainerConfigError", problem))
-            agent.event(pod, "Warning", "Failed", f"Error: {problem}", container=name)
-            return "CreateContainerConfigError"
-        if not (yield from call(self, agent.spec.profile.start_us)):
-            self.reasons = reasoned(self.reasons, name, ("CreateContainerError", LATE))
-            agent.event(pod, "Warning", "Failed", f"Error: {LATE}", container=name)
-            return "CreateContainerError"
-        profile, kernel = agent.spec.profile, agent.ctx.kernel
-        behaviour = behaviour_of(self, pod, name, init)
-        agent.event(pod, "Normal", "Created", f"Created container {name}", container=name)
-        by = profile.imposed(pod, name, init, "start_error" if behaviour.start_error else "exit_after_us")
-        container = agent.machine.start(runtime, name, spec["image"], behaviour, agent.now_us, by, after)
-        self._made_us = agent.now_us
-        if behaviour.start_error:
-            self.reasons = reasoned(self.reasons, name, ("RunContainerError", behaviour.start_error))
-            with caused(kernel, met_first(runtime, container, by)):
-                agent.event(pod, "Warning", "Failed", f"Error: {container.message}", container=name)
-            return "RunContainerError"
-        self.reasons = reasoned(self.reasons, name, None)
-        if behaviour.uses_much:
-            by = profile.imposed(pod, name, init, "memory_bytes")
-            limit_memory(self, spec, container, by)
-            with caused(kernel, met_first(runtime, container, by)):
-                agent.consider_pressure()
-        agent.event(pod, "Normal", "Started", f"Started container {name}", container=name)
-        return (yield from run_post_start(self, spec, container))
-
-    # --- the end ------------------------------------------------------------------------------------------
+    # --- the end ----------------------------------------------------------------------------------
 
     def _terminate(self) -> Work:
         """syncTerminatingPod."""
         agent, self._ending = self.agent, True
-        self._tell_late()
+        self._report_deadline()
         self.refresh()
-        self._look_at_probes()
+        self._check_probes()
         self._stop_probes("Liveness", "Startup")
         if self.runtime is not None:
-            asked = not self._over or "deletionTimestamp" in self.pod["metadata"]
-            stop_us = effective_grace_us(self.pod, self.asked.grace_s) if asked else None
+            requested = not self._has_ended or "deletionTimestamp" in self.pod["metadata"]
+            stop_us = effective_grace_us(self.pod, self.requested_end.grace_s) if requested else None
             if error := (yield from kill_pod(self, self.runtime, stop_us)):
                 agent.event(self.pod, "Warning", "FailedKillPod", f"error killing pod: {error}")
                 return error
@@ -452,27 +428,28 @@ class Worker:
         entry = agent.statuses.entry(self.uid)
         if entry is not None:
             entry.running = False
-        agent.worker_stopped(self)
+        agent.worker_stopped(self.uid)
         return ""
 
     def _finish(self) -> Work:
         """syncTerminatedPod: the final status, volumes and cgroups gone."""
         agent = self.agent
-        self._tell_late()
+        self._report_deadline()
         self.refresh()
-        yield reclaimed_after_us(self)
+        keeps = keeps_volumes(self.pod, agent.options)
+        yield agent.housekeeping_after_us() if keeps else unmounted_after_us(agent.dice)
         self.state = FINISHED
         entry = agent.statuses.entry(self.uid)
         if entry is not None:
             entry.reclaimed = True
-            if keeps_volumes(self):
+            if keeps:
                 agent.statuses.leave(self.uid)
             else:
                 self.refresh(finished=True)
                 agent.statuses.push(self.uid)
         return ""
 
-    # --- probes -------------------------------------------------------------------------------------------
+    # --- probes -----------------------------------------------------------------------------------
 
     def _add_probes(self) -> None:
         specs = () if self.probes else probe_specs(self.pod["spec"]["containers"])
@@ -480,21 +457,21 @@ class Worker:
             return
         self.probes = tuple([Probe(self.agent.ctx, self, *row) for row in specs])
         for probe in self.probes:
-            probe.refresh()  # a restarted agent's status tells of the container already
+            probe.refresh()  # a restarted agent's status shows the container already
             probe.start(self.agent.first_probe_wait_us(int(probe.spec.get("periodSeconds") or 10)))
 
-    def _look_at_probes(self) -> None:
-        """Quirk: every sync probes a container that has started and is not ready at once."""
+    def _check_probes(self) -> None:
+        """Quirk: every sync probes at once a container that has started and is not ready."""
         for probe in self.probes:
             if probe.kind == "Readiness" and probe.result != "Success" and self._has_started(probe.container):
                 probe.check()
             else:
-                probe.look()
+                probe.replan()
 
     def _is_unready(self) -> bool:
-        """Whether a sync would probe something sooner than its own ticks do."""
+        """True if a sync would probe something sooner than the probe's own ticks do."""
         unready = [p.container for p in self.probes if p.kind == "Readiness" and p.result != "Success"]
-        return any(not self.tells_end(name) for name in unready)
+        return any(not self.shows_end(name) for name in unready)
 
     def _stop_probes(self, *kinds: str) -> None:
         for probe in self.probes:
@@ -502,74 +479,82 @@ class Worker:
                 probe.stop()
 
     def may_probe(self, probe: Probe) -> bool:
+        """True if the status shows the container as started; for the startup probe, as not started."""
         name = probe.container
         if not any(p.kind == "Startup" and p.container == name for p in self.probes):
-            return True  # an instance that is told of as running
+            return True  # the status shows the instance as running
         return self._has_started(name) != (probe.kind == "Startup")
 
     def _has_started(self, container: str) -> bool:
-        """Whether that is told of it."""
+        """True if the status shows the container as started."""
         shown = self.status.get("containerStatuses") or ()
         return any(s["name"] == container and s.get("started") for s in shown)
 
     def is_over(self) -> bool:
+        """True if the status shows that the pod has failed or succeeded."""
         return self.status.get("phase") in TERMINAL
 
-    def tells_end(self, container: str) -> bool:
+    def shows_end(self, container: str) -> bool:
+        """True if the status shows that the container does not run."""
         shown = self.status.get("containerStatuses") or ()
         return any(s["name"] == container and "running" not in s["state"] for s in shown)
 
-    def blamed(self, container: Container) -> int:
+    def fault_record(self, container: Container) -> int:
+        """The record of the fault that makes the container fail its probes; 0 if it is not new."""
         profile = self.agent.spec.profile
-        by = profile.imposed(self.pod, container.name, False, "healthy_after_us", "unhealthy_after_us")
-        return met_first(self.runtime, container, by) if self.runtime is not None else 0
+        fault = profile.imposed(self.pod, container.name, False, "healthy_after_us", "unhealthy_after_us")
+        return met_first(self.runtime, container, fault) if self.runtime is not None else 0
 
     def unhealthy(self, probe: Probe) -> None:
+        """Record the event of a failed probe."""
         specs = {spec["name"]: spec for spec in self.pod["spec"]["containers"]}
         ip = self.runtime.ip if self.runtime is not None else ""
         text = f"{probe.kind} probe failed: {output_of(probe.spec, specs.get(probe.container) or {}, ip)}"
         self.agent.event(self.pod, "Warning", "Unhealthy", text, container=probe.container)
 
-    def began(self, probe: Probe) -> None:
-        """Quirk: an agent before this one knew it as ready, or as started; it is told not to be, if only for a moment."""
-        if not self.agent.loop.asleep:
-            self._tell(probe, False)
+    def instance_found(self, probe: Probe) -> None:
+        """Show the instance as not ready, or as not started.
 
-    def looked(self) -> None:
-        """What a probe begins with leads to a sync like any result."""
+        Quirk: an earlier agent may have shown it as ready or started, which changes for a moment.
+        """
+        if not self.agent.loop.asleep:
+            self._show_probe(probe, False)
+
+    def instance_initialized(self) -> None:
+        """The initial result of a probe leads to a sync like any other result."""
         if self.state == SYNC and not self._is_ready():
             if self.agent.loop.asleep:
                 self.agent.loop.resume_later(self)
             else:
-                self._follow()
+                self._sync_soon()
 
-    def _follow(self) -> None:
-        """The sync that follows knows what all probes say that tick at this instant."""
-        self.agent.ctx.call_later_us(0, self._followed)
+    def _sync_soon(self) -> None:
+        """Sync after all probes that tick at this instant."""
+        self.agent.ctx.call_later_us(0, self._sync_due)
 
-    def _followed(self, _: object) -> None:
+    def _sync_due(self, _: object) -> None:
         if self.state == SYNC:
             self.wake()
 
     def probed(self, probe: Probe, result: str) -> None:
-        """Readiness and startup set the status at once; a liveness or startup failure restarts."""
+        """Show readiness or startup at once; a liveness or startup failure leads to a restart."""
         if probe.kind == "Liveness" and result == "Success":
             return
         if self.agent.loop.asleep:
             self.agent.loop.resume_later(self)
             return
         if probe.kind != "Liveness":
-            self._tell(probe, result == "Success")
+            self._show_probe(probe, result == "Success")
         if self.state != SYNC:
             return
         if probe.kind == "Startup" and result == "Success":
             for other in self.probes:
                 if other.container == probe.container and other.kind != "Startup":
-                    other.look()
+                    other.replan()
         if result == "Failure" or probe.kind != "Readiness" or not self._is_ready():
-            self._follow()
+            self._sync_soon()
 
-    def _tell(self, probe: Probe, value: bool) -> None:
+    def _show_probe(self, probe: Probe, value: bool) -> None:
         key, shown = "ready" if probe.kind == "Readiness" else "started", self.status.get("containerStatuses")
         if any(s["name"] == probe.container and s[key] != value for s in shown or ()):
             now = format_time(self.agent.ctx.wall_us())
@@ -577,12 +562,15 @@ class Worker:
             self.agent.statuses.set(self.uid, self.status)
 
     def _is_ready(self) -> bool:
-        """Whether all its containers are told of as started and ready, and are: then a sync would find nothing to do."""
-        told = all(s["started"] and s["ready"] for s in self.status.get("containerStatuses") or ())
-        return told and all(p.result == "Success" for p in self.probes if p.kind != "Liveness")
+        """True if the status shows all containers as started and ready, and they are.
 
-    def look(self) -> None:
-        """Something in the machine changed by a fault: plan anew what it can lead to."""
+        A sync would find nothing to do then.
+        """
+        shown_ready = all(s["started"] and s["ready"] for s in self.status.get("containerStatuses") or ())
+        return shown_ready and all(p.result == "Success" for p in self.probes if p.kind != "Liveness")
+
+    def replan(self) -> None:
+        """A fault changed something in the machine: plan what it can lead to."""
         for probe in self.probes:
-            probe.look()
+            probe.replan()
         self.observe()

@@ -1,1 +1,1 @@
-"""Node pressure: forecasts of what a machine has left, and evictions."""
+"""Node pressure: the eviction manager and its decisions."""

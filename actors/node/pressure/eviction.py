@@ -1,26 +1,25 @@
-"""The eviction manager: pods leave before a node runs out of memory, disk or process numbers.
+"""The eviction manager: pods are evicted before a node runs out of memory, disk or process numbers.
 
-Turns what the machine has left, at the ticks of a 10 s poll, into the node's pressure conditions, the clearing away of
-dead containers and images, and evictions, one pod per check.
+Turns what the machine has left, at the ticks of a 10 s poll, into the node's pressure conditions,
+the removal of dead containers and images, and evictions, one pod per check.
 
-Holds: a node on which nothing can become short schedules nothing, and one that is going to be short only the first
-tick at which it is; critical pods are never evicted.
+Holds: a node on which nothing can become short schedules nothing, and one that will be short
+schedules only the first tick at which it is; critical pods are never evicted.
 
-Mirrors  pkg/kubelet/eviction/eviction_manager.go: Start, synchronize, reclaimNodeLevelResources, evictPod,
-         waitForPodsCleanup, localStorageEviction (v1.25).
-Differs  the memory cgroup's notifications (--kernel-memcg-notification) are those of cgroup v1, and while a pod is being
-         evicted none is heard.
+Mirrors  pkg/kubelet/eviction/eviction_manager.go: Start, synchronize, reclaimNodeLevelResources,
+         evictPod, waitForPodsCleanup, localStorageEviction (v1.25).
+Differs  the memory cgroup's notifications (--kernel-memcg-notification) are those of cgroup v1, and
+         none arrives while a pod is being evicted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from actors.node.causes import caused
-from actors.node.pods.admit import amount, is_critical, requests_of
-from actors.node.pods.pod_status import priority_of
-from actors.node.pods.worker import FINISHED, TERMINATED
+from actors.node.pod_spec import amount, is_critical, priority_of, requests_of
+from actors.node.pod_work import FINISHED, TERMINATED
 from actors.node.pressure.eviction_decide import (
     ALLOCATABLE,
     MEMORY_SIGNALS,
@@ -40,7 +39,9 @@ from actors.node.pressure.eviction_decide import (
     thresholds_of,
     whole_limit,
 )
-from actors.node.pressure.forecast import (
+from actors.node.pressure.ports import EvictablePod, Owner
+from actors.node.runtime.containers import Container, PodRuntime
+from actors.node.runtime.forecast import (
     SIGNALS,
     available,
     capacity,
@@ -50,15 +51,10 @@ from actors.node.pressure.forecast import (
     memory_of,
     pods_use,
     pods_use_most,
-    shared,
     turns,
 )
-from actors.node.runtime.machine import Container, Machine, PodRuntime
+from actors.node.runtime.machine import Machine
 from sim.units import SECOND, quantity_value
-
-if TYPE_CHECKING:
-    from actors.node.agent import NodeAgent
-    from actors.node.pods.worker import Worker
 
 Obj = dict[str, Any]
 
@@ -68,85 +64,102 @@ CLEANUP_WAIT_US = 30 * SECOND  # eviction_manager.go: podCleanupTimeout
 RESOURCES = {signal: resource for resource, signal in SIGNALS.items()} | {ALLOCATABLE: "memory"}
 GONE = (TERMINATED, FINISHED)
 NO_PAST = Past()
-Eviction = tuple["Worker", int, str, Mapping[str, str]]  # grace period in seconds, message, annotations
+
+
+# pod, grace in seconds, message, annotations
+Eviction = tuple[EvictablePod, int, str, Mapping[str, str]]
 
 
 def _writes(container: Container) -> bool:
-    """Whether it uses local storage at all: most do not, and have nothing to be looked up."""
+    """True if the container uses local storage at all, which most do not."""
     behaviour = container.behaviour
     return bool(behaviour.log_bytes or behaviour.log_rate or behaviour.volume_bytes or behaviour.layer_bytes)
 
 
 def _storage_limits(containers: Iterable[Obj]) -> dict[str, str]:
-    """What these containers may use of local storage, of those that say it."""
+    """The limits of local storage of these containers, for those that have one."""
     limits = {c["name"]: (c.get("resources") or {}).get("limits") or {} for c in containers}
     return {
         name: str(held["ephemeral-storage"]) for name, held in limits.items() if "ephemeral-storage" in held
     }
 
 
-def _asked(pod: Obj, resource: str) -> int:
-    """Its request.  Quirk: without the overhead if there is none else.  Mirrors resource/helpers.go: GetResourceRequestQuantity."""
-    asked = dict(requests_of(pod).amounts).get(resource, 0)
+def _request_of(pod: Obj, resource: str) -> int:
+    """The pod's request.  Quirk: 0 if it consists of the overhead alone.
+
+    Mirrors  resource/helpers.go: GetResourceRequestQuantity.
+    """
+    requested = dict(requests_of(pod).amounts).get(resource, 0)
     overhead = (pod["spec"].get("overhead") or {}).get(resource)
-    return 0 if overhead is not None and asked == amount(resource, overhead) else asked
+    return 0 if overhead is not None and requested == amount(resource, overhead) else requested
 
 
 def _left_in_logs(machine: Machine, runtime: PodRuntime, running: Container, now_us: int) -> int:
-    """What is in the logs of the instances before it: they lie in one directory."""
+    """What the logs of earlier instances hold, which are in the same directory."""
     if not runtime.several:
         return 0
     others = (one for one in runtime.instances(running.name) if one is not running)
     return sum(log_bytes_of(machine, one, now_us) for one in others)
 
 
-def _is_active(worker: Worker) -> bool:
-    """Whether the pod counts: it does while anything of it runs, but for one that was deleted by force."""
+def _is_active(worker: EvictablePod) -> bool:
+    """True if the pod counts: while anything of it runs, unless it was deleted by force."""
     return worker.state not in GONE and not worker.removed
 
 
 class Evictor:
-    """One agent's eviction manager.  `past`: what the last check left, with the conditions in force."""
+    """The eviction manager of one agent incarnation.
+
+    past: what the last check left, with the conditions in force
+    _tick_us: an instant of the poll's rhythm
+    _waiting_since_us: the first check that waits for statistics; -1 without one
+    _due_us: the planned check; -1 without one
+    _crossing_us: when a notification about memory is due; -1 for none
+    _notified: True while the check under way comes from a notification
+    _evicting: pods to be evicted, or evicted and not yet cleaned up
+    _queue: those of them that wait for their eviction
+    _cause: the trace record behind the last check
+    """
 
     __slots__ = (
-        "_agent", "_asked_us", "_cleaning", "_crossing_us", "_due_us", "_heard", "_killing", "_queue", "_thresholds", "_tick_us", "_why",
-        "past",
+        "_agent", "_cause", "_cleaning", "_crossing_us", "_due_us", "_evicting", "_notified", "_queue",
+        "_thresholds", "_tick_us", "_waiting_since_us", "past",
     )  # fmt: skip
 
-    def __init__(self, agent: NodeAgent) -> None:
+    def __init__(self, agent: Owner) -> None:
         self._agent = agent
         self._thresholds: tuple[Threshold, ...] | None = None
-        self._tick_us = agent.now_us  # an instant of the loop's rhythm
-        self._asked_us = -1  # of the first check whose question for statistics is not answered, while none is
+        self._tick_us = agent.now_us
+        self._waiting_since_us = -1
         self._due_us = -1
-        self._crossing_us = -1  # when memory falls below a threshold next, if that is told
-        self._heard = False  # the check under way is one that was brought about by that
-        self._killing: list[Worker] = []  # to be evicted, or evicted and not yet cleaned up after
-        self._queue: list[Eviction] = []  # those of them whose turn has not come
+        self._crossing_us = -1
+        self._notified = False
+        self._evicting: list[EvictablePod] = []
+        self._queue: list[Eviction] = []
         self._cleaning = False
-        self._why = 0  # the record behind the last check
+        self._cause = 0
         self.past = NO_PAST
 
     @property
     def thresholds(self) -> tuple[Threshold, ...]:
-        """Read when first needed: most nodes never are short of anything."""
+        """Computed when first needed, because most nodes are never short of anything."""
         if self._thresholds is None:
             self._thresholds = thresholds_of(self._agent.options)
         return self._thresholds
 
     def start(self) -> None:
-        """With the runtime's first readiness: the first check that has statistics is a period later."""
+        """The runtime is ready: the first check with statistics comes a period later."""
         self._tick_us = self._agent.now_us
 
-    # --- when to look -------------------------------------------------------------------------------------
+    # --- when to look -----------------------------------------------------------------------------
 
     def consider(self) -> None:
-        """Something may become short, or sooner than it was planned for."""
-        if not self._killing and self._agent.runtime.up:
-            self._plan_on()
+        """A resource may become short, or sooner than was planned for."""
+        if not self._evicting and self._agent.runtime.up:
+            self._plan_checks()
 
     def _plan_next(self) -> None:
-        """The next tick at which a check can do anything: the next one at all while something is pressing."""
+        """Plan the next tick at which a check can do anything; under pressure this is the next one."""
         now_us = self._agent.now_us
         short_us = self._short_us(now_us) if self.past.quiet else now_us
         if short_us is not None:
@@ -156,10 +169,10 @@ class Evictor:
         return at_us + POLL_US - (at_us - self._tick_us) % POLL_US
 
     def _short_us(self, now_us: int) -> int | None:
-        """When a threshold will first be met, or a pod be over its limits."""
+        """When a threshold will first be met, or a pod be over its limits; None if never."""
         machine = self._agent.machine
         times = [now_us] if self._over_limits() or machine.growing(now_us) else []
-        turning: list[int] | None = None
+        turning_us: list[int] | None = None
         for threshold in self.thresholds:
             signal = threshold.signal
             floor = threshold.floor(self._capacity(signal), reclaimed=False)
@@ -169,8 +182,8 @@ class Evictor:
             def left(at_us: int, signal: str = signal) -> int:
                 return self._observe(signal, at_us).available
 
-            turning = turns(machine, now_us) if turning is None else turning
-            at_us = first_below(left, floor, turning, now_us)
+            turning_us = turns(machine, now_us) if turning_us is None else turning_us
+            at_us = first_below(left, floor, turning_us, now_us)
             if at_us is not None:
                 times.append(at_us)
         return min(times, default=None)
@@ -180,27 +193,31 @@ class Evictor:
             self._due_us = at_us
             self._agent.ctx.call_at_us(at_us, self._check, at_us)
 
-    # --- a runtime that does not answer -------------------------------------------------------------------
+    # --- a runtime that does not answer -----------------------------------------------------------
 
     def unanswered(self) -> None:
-        """From now on the runtime gives no statistics.
+        """The runtime gives no statistics from now on.
 
-        The question for those of the images' file system comes first, and is not given up (remote_image.go: ImageFsInfo).
+        The call for those of the images' file system comes first and has no timeout
+        (remote_image.go: ImageFsInfo).
         """
-        self._asked_us = self._tick_after(self._agent.now_us - 1)
+        self._waiting_since_us = self._tick_after(self._agent.now_us - 1)
 
     def answered(self) -> None:
-        """It does again: the check that waits for them goes on, and the next comes a period later."""
-        agent, asked_us, self._asked_us = self._agent, self._asked_us, -1
-        if not self._killing and agent.runtime.up and agent.now_us >= asked_us:
+        """The runtime gives statistics again: the check that waits continues.
+
+        The next check comes a period later.
+        """
+        agent, began_us, self._waiting_since_us = self._agent, self._waiting_since_us, -1
+        if not self._evicting and agent.runtime.up and agent.now_us >= began_us:
             self._plan(agent.now_us)
 
-    # --- notifications ------------------------------------------------------------------------------------
+    # --- notifications ----------------------------------------------------------------------------
 
-    def _listen(self) -> None:
-        """Be told when memory falls below a threshold that no check has found met."""
+    def _plan_notification(self) -> None:
+        """Plan the notification that memory falls below a threshold that no check has found met."""
         machine, now_us = self._agent.machine, self._agent.now_us
-        turning = turns(machine, now_us)
+        turning_us = turns(machine, now_us)
         times = []
         for threshold in self.thresholds:
             if threshold.signal in MEMORY_SIGNALS and threshold not in self.past.since_us:
@@ -209,20 +226,23 @@ class Evictor:
                 def left(at_us: int, signal: str = threshold.signal) -> int:
                     return self._observe(signal, at_us).available
 
-                times.append(first_below(left, floor, turning, now_us))
+                times.append(first_below(left, floor, turning_us, now_us))
         at_us = min((at_us for at_us in times if at_us is not None), default=-1)
         if at_us >= 0 and at_us != self._crossing_us:
-            self._agent.ctx.call_at_us(at_us, self._hear, at_us)
+            self._agent.ctx.call_at_us(at_us, self._notification, at_us)
         self._crossing_us = at_us
 
-    def _hear(self, planned_us: int) -> None:
-        """A check outside the loop's rhythm.  Quirk: nobody waits for the rest of the pod that it evicts."""
-        if planned_us == self._crossing_us and not self._killing and not self._agent.runtime.silent:
-            self._crossing_us = -1
-            self._heard = True
-            self._look()
+    def _notification(self, planned_us: int) -> None:
+        """A check outside of the poll's rhythm.
 
-    # --- a check ------------------------------------------------------------------------------------------
+        Quirk: it does not wait for the cleanup of the pod that it evicts.
+        """
+        if planned_us == self._crossing_us and not self._evicting and not self._agent.runtime.silent:
+            self._crossing_us = -1
+            self._notified = True
+            self._run_check()
+
+    # --- a check ----------------------------------------------------------------------------------
 
     def _capacity(self, signal: str) -> int:
         whole = capacity(self._agent.machine, RESOURCES[signal])
@@ -239,7 +259,7 @@ class Evictor:
         return Observed(available(machine, RESOURCES[signal], at_us), whole)
 
     def _least(self, signal: str, now_us: int) -> int:
-        """What will be left of it at least, as things are."""
+        """The smallest amount that will be available unless something new starts."""
         machine = self._agent.machine
         if signal == ALLOCATABLE:
             return self._capacity(signal) - pods_use_most(machine, "memory", now_us)
@@ -255,49 +275,57 @@ class Evictor:
         self._due_us = -1
         agent, now_us = self._agent, self._agent.now_us
         self._tick_us = now_us
-        # Without statistics, or while one that was heard goes on, it does nothing.
-        if agent.runtime.silent or self._killing:
+        # Without statistics, or while an eviction is under way, a check does nothing.
+        if agent.runtime.silent or self._evicting:
             self._plan(now_us + POLL_US)
             return
-        self._heard = False
-        self._look()
+        self._notified = False
+        self._run_check()
 
-    def _look(self) -> None:
+    def _run_check(self) -> None:
         agent, now_us = self._agent, self._agent.now_us
         shown = self.past.conditions
         transition_us = agent.options.eviction_pressure_transition_period_us
         self.past = judge(self.thresholds, self.past, self._observations(), now_us, transition_us)
-        self._why = self._blamed()
-        with caused(agent.ctx.kernel, self._why):
+        self._cause = self._record_of_shortage()
+        with caused(agent.ctx.kernel, self._cause):
             if self.past.conditions != shown:
                 agent.node_changed()
             self._act()
 
-    def _blamed(self) -> int:
-        """The record by which something is short now, or no longer is; what runs now if no fault of the machine did it."""
+    def _record_of_shortage(self) -> int:
+        """The record by which a resource is short now, or no longer is.
+
+        Without a fault of the machine this is the present cause.
+        """
         machine, short = self._agent.machine, [one.signal for one in self.past.since_us]
-        # what nodes reserve is kept from pods, whatever else uses memory
-        resources = [shared(machine, RESOURCES[signal]) for signal in short if signal != ALLOCATABLE]
-        if by_fault := machine.blamed(*(one for one in resources if one in machine.outside)):
+        # What pods may use does not depend on the use from outside, so no fault explains this
+        # shortage.
+        resources = [machine.shared(RESOURCES[signal]) for signal in short if signal != ALLOCATABLE]
+        if by_fault := machine.fault_record(*(one for one in resources if one in machine.outside)):
             return by_fault
-        return machine.eased if not short and machine.eased > self._why else self._agent.ctx.kernel.cause
+        return (
+            machine.relief_record
+            if not short and machine.relief_record > self._cause
+            else self._agent.ctx.kernel.cause
+        )
 
     def _act(self) -> None:
         over: list[Eviction] = [(worker, 0, message, {}) for worker, message in self._over_limits()]
         self._queue = over or self._relief(first(self.past.met))
-        self._killing = [worker for worker, *_ in self._queue]
-        if self._killing:
+        self._evicting = [worker for worker, *_ in self._queue]
+        if self._evicting:
             self._evict_next()
         else:
-            self._plan_on()
+            self._plan_checks()
 
-    def _plan_on(self) -> None:
+    def _plan_checks(self) -> None:
         self._plan_next()
         if self._agent.options.kernel_memcg_notification:
-            self._listen()
+            self._plan_notification()
 
     def _relief(self, threshold: Threshold | None) -> list[Eviction]:
-        """Act on a threshold: the one pod that has to go, if that is needed."""
+        """Act on a met threshold: the pod to evict, if reclaiming is not enough."""
         if threshold is None:
             return []
         agent, resource = self._agent, RANKS[threshold.signal][1]
@@ -309,7 +337,7 @@ class Evictor:
         }
         for candidate in rank(threshold.signal, [c for c, _ in found.values()]):
             worker = found[candidate.name][1]
-            if is_critical(worker.pod, agent.is_static(worker)):
+            if is_critical(worker.pod, agent.is_static(worker.uid)):
                 continue
             message, annotations = eviction_message(resource, candidate)
             grace_s = agent.options.eviction_max_pod_grace_period_s if threshold.grace_us else 0
@@ -317,9 +345,9 @@ class Evictor:
         return []
 
     def _reclaimed(self, signal: str) -> bool:
-        """Clear away what no pod needs; True if nothing is short then.
+        """Remove what no pod needs; True if nothing is short then.
 
-        Where images have a disk of their own, that gives the node's disk nothing.
+        Where images have a disk of their own, this gives the node's disk nothing.
         """
         own_disk = bool(self._agent.spec.profile.image_disk_bytes)
         if kind_of(signal) != "disk" or (own_disk and signal.startswith("nodefs")):
@@ -329,10 +357,10 @@ class Evictor:
         return not met(self.thresholds, self._observations(), reclaimed=True)
 
     def _evict_next(self, _: bool = True) -> None:
-        """One after the other; when the last one has ended, wait for the rest of all of them."""
-        if not self._queue and self._heard:
-            self._killing = []
-            self._plan_on()
+        """Evict one pod after the other; after the last one, wait for the cleanup of all of them."""
+        if not self._queue and self._notified:
+            self._evicting = []
+            self._plan_checks()
             return
         if not self._queue:
             self._await_cleanup()
@@ -340,11 +368,11 @@ class Evictor:
         worker, grace_s, message, annotations = self._queue.pop(0)
         agent, meta = self._agent, worker.pod["metadata"]
         target = f"pods/{meta['namespace']}/{meta['name']}"
-        agent.ctx.decided("evict", target, {"message": message}, cause=self._why)
+        agent.ctx.decided("evict", target, {"message": message}, cause=self._cause)
         agent.event(worker.pod, "Warning", "Evicted", message, annotations=annotations)
         agent.kills.end(worker, ("Failed", "Evicted", message), self._evict_next, grace_s=grace_s)
 
-    # --- after an eviction --------------------------------------------------------------------------------
+    # --- after an eviction ------------------------------------------------------------------------
 
     def _await_cleanup(self) -> None:
         if not self._cleaning:
@@ -352,37 +380,38 @@ class Evictor:
             self._agent.ctx.call_later_us(CLEANUP_POLL_US, self._clean, self._agent.now_us)
 
     def _clean(self, since_us: int) -> None:
-        """Look each second whether nothing is left of the pods, then check again at once."""
+        """Check each second whether nothing is left of the pods, then run a check at once."""
         agent = self._agent
         now_us = agent.now_us
-        left = [w for w in self._killing if w.state != FINISHED]
+        left = [w for w in self._evicting if w.state != FINISHED]
         if left and now_us - since_us < CLEANUP_WAIT_US:
             agent.ctx.call_later_us(CLEANUP_POLL_US, self._clean, since_us)
             return
-        self._killing = []
+        self._evicting = []
         self._cleaning = False
         self._due_us = -1
         self._plan(now_us)
 
-    # --- pods ---------------------------------------------------------------------------------------------
+    # --- pods -------------------------------------------------------------------------------------
 
-    def _candidate(self, worker: Worker, signal: str) -> Candidate | None:
+    def _candidate(self, worker: EvictablePod, signal: str) -> Candidate | None:
         """The pod as the ranking sees it.
 
-        Quirk: one that is being killed already, for whatever reason, is chosen as ever, and the next pod waits for it.
+        Quirk: a pod that is being killed already, for any reason, can be chosen, and the next one
+        waits for it.
         """
         runtime, pod = worker.runtime, worker.pod
         if not _is_active(worker):
             return None
         resource = RANKS[signal][1]
         name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-        asked = _asked(pod, resource)
-        # Quirk: what a pod has of inodes counts beyond what it asks for of bytes (helpers.go: disk).
-        allowed = _asked(pod, "ephemeral-storage") if resource == "inodes" else asked
+        requested = _request_of(pod, resource)
+        # Quirk: a pod's inodes count beyond its request of bytes (helpers.go: disk).
+        allowed = _request_of(pod, "ephemeral-storage") if resource == "inodes" else requested
         machine, now_us = self._agent.machine, self._agent.now_us
         running = runtime.running(now_us) if runtime is not None else []
-        if runtime is None or not running:  # nothing is known of what it uses
-            return Candidate(name, priority_of(pod), 0, asked, known=False)
+        if runtime is None or not running:  # its use is not known
+            return Candidate(name, priority_of(pod), 0, requested, is_measured=False)
         uses = {
             one.name: self._use(one, _left_in_logs(machine, runtime, one, now_us), signal) for one in running
         }
@@ -392,10 +421,10 @@ class Evictor:
             if spec["name"] in uses and resource in ("memory", "ephemeral-storage"):
                 wanted = ((spec.get("resources") or {}).get("requests") or {}).get(resource, "0")
                 rows.append((spec["name"], uses[spec["name"]][0], str(wanted)))
-        return Candidate(name, priority_of(pod), total, asked, tuple(rows), allowed=allowed)
+        return Candidate(name, priority_of(pod), total, requested, tuple(rows), allowed=allowed)
 
     def _left_in_volumes(self, runtime: PodRuntime, signal: str) -> int:
-        """What containers that have ended left in the pod's volumes, if that counts for the signal."""
+        """What containers that have ended left in the pod's volumes, if it counts for the signal."""
         own_disk = bool(self._agent.spec.profile.image_disk_bytes)
         if signal != "nodefs.available" and (own_disk or signal != "imagefs.available"):
             return 0
@@ -404,11 +433,14 @@ class Evictor:
         return sum(self._in_volumes(c) for c in newest.values() if not c.running(now_us))
 
     def _in_volumes(self, container: Container) -> int:
-        """What is known to be in the pod's volumes of it."""
+        """The container's use of the pod's volumes, as statistics show it."""
         return container.behaviour.volume_bytes if self._agent.options.volume_stats_agg_period_us else 0
 
     def _use(self, container: Container, left: int, signal: str) -> tuple[int, int]:
-        """(what messages show, what the ranking counts) of a running container's use.  left: in logs of those before it"""
+        """(use in messages, use in the ranking) of a running container.
+
+        left: what the logs of earlier instances hold
+        """
         behaviour, now_us = container.behaviour, self._agent.now_us
         kind = kind_of(signal)
         if kind != "disk":
@@ -424,22 +456,25 @@ class Evictor:
             return shown, shown + self._in_volumes(container)
         return shown, behaviour.layer_bytes if on_images else logs + self._in_volumes(container)
 
-    # --- limits of local storage --------------------------------------------------------------------------
+    # --- limits of local storage ------------------------------------------------------------------
 
-    def _over_limits(self) -> list[tuple[Worker, str]]:
-        """Pods that write more than they may, each with the reason."""
+    def _over_limits(self) -> list[tuple[EvictablePod, str]]:
+        """Pods that write more than their limits allow, each with the reason."""
         agent, found = self._agent, []
         for worker in agent.workers.values():
             runtime = worker.runtime
             if not _is_active(worker) or runtime is None or not any(map(_writes, runtime.containers)):
                 continue
             text = over_local_limit(self._local_use(worker.pod["spec"], runtime))
-            if text and not is_critical(worker.pod, agent.is_static(worker)):
+            if text and not is_critical(worker.pod, agent.is_static(worker.uid)):
                 found.append((worker, text))
         return found
 
     def _local_use(self, spec: Obj, runtime: PodRuntime) -> LocalUse:
-        """Nothing, while nothing of it runs: then there are no statistics of it."""
+        """The pod's use of local storage.
+
+        It is empty while nothing of the pod runs, as there are no statistics then.
+        """
         running = {container.name: container for container in runtime.running(self._agent.now_us)}
         if not running:
             return LocalUse()
@@ -461,7 +496,7 @@ class Evictor:
             name: log_bytes_of(machine, one, now_us) + _left_in_logs(machine, runtime, one, now_us)
             for name, one in running.items()
         }
-        own_disk = bool(self._agent.spec.profile.image_disk_bytes)  # then what is in layers does not count
+        own_disk = bool(self._agent.spec.profile.image_disk_bytes)  # then layers do not count
         rows = [
             (name, logs[name] + (0 if own_disk else layers[name]), limit)
             for name, limit in limits.items()

@@ -1,14 +1,17 @@
-"""Which pressure a node is under, and which pod goes first.  Pure.
+"""Which pressure a node is under, and which pod is evicted first.  Pure.
 
-Turns what is available of each resource, at one instant, and what earlier checks remembered into node conditions and
-thresholds to act on (`judge`); and pods with their use into the order in which they go (`rank`).
+Turns what is available of each resource at one instant, and what earlier checks left, into node
+conditions and met thresholds (`judge`); and pods with their use into the order of eviction
+(`rank`).
 
-Holds: a met threshold stays met until its minimum reclaim is passed too; a condition is shown until the transition
-period after it was last observed; memory comes before every other resource.
+Holds: a met threshold stays met until its minimum reclaim is exceeded too; a condition is shown
+until the transition period after it was last observed; memory comes before every other resource.
 
-Mirrors  pkg/kubelet/eviction/eviction_manager.go: synchronize; helpers.go: ParseThresholdConfig, thresholdsMet,
-         rankMemoryPressure, rankDiskPressureFunc, rankPIDPressure, evictionMessage (v1.25).
-Differs  what upstream leaves to chance has an order: thresholds in that of `RANKS`, equal pods by name.
+Mirrors  pkg/kubelet/eviction/eviction_manager.go: synchronize; helpers.go: ParseThresholdConfig,
+         thresholdsMet, rankMemoryPressure, rankDiskPressureFunc, rankPIDPressure, evictionMessage
+         (v1.25).
+Differs  where upstream's order is random there is a fixed one: thresholds in that of `RANKS`, equal
+         pods by name.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from actors.node.heartbeat.node_status import threshold_value
+from actors.node.thresholds import threshold_value
 from sim.options.node_agent import NodeAgentOptions
 from sim.units import (
     BINARY_SI,
@@ -54,7 +57,11 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """value and reclaim: quantities or percentages; grace_us 0: hard."""
+    """An eviction threshold.
+
+    value, reclaim: quantities or percentages
+    grace_us: how long it must be met; 0 for a hard threshold
+    """
 
     signal: str
     value: str
@@ -62,14 +69,23 @@ class Threshold:
     reclaim: str = ""
 
     def floor(self, capacity: int, *, reclaimed: bool) -> int:
-        """Met while less than this is available; `reclaimed` adds the minimum reclaim."""
+        """The threshold is met while less than this is available.
+
+        reclaimed: True to add the minimum reclaim
+        """
         low = threshold_value(self.value, str(capacity))
         return low + threshold_value(self.reclaim, str(capacity)) if reclaimed and self.reclaim else low
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What a check leaves to the next: since when thresholds are met, when conditions were last seen, what is met."""
+    """What a check leaves to the next one.
+
+    since_us: since when thresholds are met
+    seen_us: when conditions were last observed
+    met: thresholds that are met, and were for their grace period
+    conditions: those to show
+    """
 
     since_us: Mapping[Threshold, int] = field(default_factory=dict)
     seen_us: Mapping[str, int] = field(default_factory=dict)
@@ -78,7 +94,7 @@ class Past:
 
     @property
     def quiet(self) -> bool:
-        """Nothing is to be watched: the next check matters when something becomes short."""
+        """True if the next check matters only when a resource becomes short."""
         return not (self.since_us or self.seen_us)
 
 
@@ -88,7 +104,8 @@ def thresholds_of(options: NodeAgentOptions) -> tuple[Threshold, ...]:
     for signal in RANKS:
         if signal == ALLOCATABLE and "pods" not in options.enforce_node_allocatable:
             continue
-        # Quirk: each hard memory threshold also guards what the cgroup of all pods may use, and a soft one without grace is hard.
+        # Quirk: each hard memory threshold also guards the memory cgroup of all pods, and a soft
+        # one without a grace period is hard.
         source = "memory.available" if signal == ALLOCATABLE else signal
         reclaim = options.eviction_minimum_reclaim.get(source, "")
         if source in options.eviction_hard:
@@ -102,7 +119,7 @@ def thresholds_of(options: NodeAgentOptions) -> tuple[Threshold, ...]:
 def met(
     thresholds: Iterable[Threshold], observed: Mapping[str, Observed], *, reclaimed: bool
 ) -> tuple[Threshold, ...]:
-    """Those below whose floor the observations are, strictly."""
+    """The thresholds with a floor above the observations."""
     return tuple(
         t
         for t in thresholds
@@ -118,7 +135,7 @@ def judge(
     now_us: int,
     transition_us: int,
 ) -> Past:
-    """One check: what is met now and long enough (`Past.met`), and the conditions to show."""
+    """One check: the thresholds that are met for long enough, and the conditions to show."""
     now_met = dict.fromkeys(met(thresholds, observed, reclaimed=False))
     now_met |= dict.fromkeys(met(past.met, observed, reclaimed=True))
     since_us = {t: past.since_us.get(t, now_us) for t in now_met}
@@ -129,54 +146,64 @@ def judge(
 
 
 def first(thresholds: Sequence[Threshold]) -> Threshold | None:
-    """The one to act on."""
+    """The threshold to act on."""
     order = list(RANKS)
     return min(thresholds, key=lambda t: (order.index(t.signal), t.grace_us), default=None)
 
 
-# --- pods ---------------------------------------------------------------------------------------------------
+# --- pods -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A pod that may be evicted; `used` and `asked` of the resource that is short, `containers` likewise by name.
+    """A pod that may be evicted.
 
-    known: False while nothing of it runs, so that its use is not known; a container's `asked` is as it was written
-    allowed: what is no excess of its use; None: `asked`
+    used, requested: of the resource that is short
+    containers: (name, used, request as written) of each container
+    is_measured: False while nothing of the pod runs, so that its use is not known
+    allowed: the use that is no excess; None: `requested`
     """
 
     name: str
     priority: int
     used: int
-    asked: int
+    requested: int
     containers: tuple[tuple[str, int, str], ...] = ()
-    known: bool = True
+    is_measured: bool = True
     allowed: int | None = None
 
     @property
     def excess(self) -> int:
-        return self.used - (self.asked if self.allowed is None else self.allowed)
+        """The use beyond what is allowed."""
+        return self.used - (self.requested if self.allowed is None else self.allowed)
 
 
 def rank(signal: str, candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Over their requests first, then the less important, then the larger use beyond the request.
+    """Pods over their requests first, then by priority, then by their use beyond the request.
 
-    Pods whose use is not known go before all others; for process numbers requests do not count.
+    Pods of unknown use go before all others; for process numbers requests do not count.
     """
     if signal == "pid.available":
-        return sorted(candidates, key=lambda c: (c.priority, c.known, -c.used, c.name))
-    return sorted(candidates, key=lambda c: (c.known, c.used <= c.asked, c.priority, -c.excess, c.name))
+        return sorted(candidates, key=lambda c: (c.priority, c.is_measured, -c.used, c.name))
+    return sorted(
+        candidates, key=lambda c: (c.is_measured, c.used <= c.requested, c.priority, -c.excess, c.name)
+    )
 
 
 def eviction_message(resource: str, candidate: Candidate) -> tuple[str, dict[str, str]]:
-    """The text of an eviction, and the annotations of its event: none, where nothing is known of what the pod uses."""
+    """The message of an eviction and the annotations of its event.
+
+    There are no annotations if the use of the pod is not known.
+    """
     text = f"The node was low on resource: {resource}. "
-    if not candidate.known:
+    if not candidate.is_measured:
         return text, {}
     over = [row for row in candidate.containers if row[1] * NANO > quantity_nano(row[2])]
-    for name, used, asked in over:
+    for name, used, requested in over:
         shown = format_quantity(used, BINARY_SI)
-        text += f"Container {name} was using {shown}, which exceeds its request of {quantity_text(asked)}. "
+        text += (
+            f"Container {name} was using {shown}, which exceeds its request of {quantity_text(requested)}. "
+        )
     annotations = {
         "offending_containers": ",".join(name for name, _, _ in over),
         "offending_containers_usage": ",".join(format_quantity(row[1], BINARY_SI) for row in over),
@@ -185,14 +212,15 @@ def eviction_message(resource: str, candidate: Candidate) -> tuple[str, dict[str
     return text, annotations
 
 
-# --- limits of local storage --------------------------------------------------------------------------------
+# --- limits of local storage ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class LocalUse:
-    """A pod's use of local storage against its limits, each (name, used, limit) with the limit as it was written.
+    """A pod's use of local storage against its limits: (name, used, limit as written).
 
-    volumes: in the order of the pod's spec; total_limit: of the whole pod, "" if there is none
+    volumes: in the order of the pod's spec
+    total_limit: of the whole pod; "" without one
     """
 
     volumes: tuple[tuple[str, int, str], ...] = ()
@@ -202,7 +230,10 @@ class LocalUse:
 
 
 def over_local_limit(use: LocalUse) -> str:
-    """Why the pod must go, "" if it need not: emptyDir volumes, then the whole pod, then single containers."""
+    """Why the pod must be evicted; "" if it need not be.
+
+    The order of checks: emptyDir volumes, the whole pod, single containers.
+    """
     for name, used, limit in use.volumes:
         if quantity_nano(limit) and _exceeds(used, limit):
             return f'Usage of EmptyDir volume "{name}" exceeds the limit "{quantity_text(limit)}". '
@@ -220,9 +251,10 @@ def _exceeds(used: int, limit: str) -> bool:
 
 
 def whole_limit(own: Sequence[str], init: Sequence[str], overhead: str) -> str:
-    """What a pod may use as a whole: what its containers may (`own`) or more, if one of `init` may; "" if nobody says.
+    """The limit of a whole pod; "" if no container has one.
 
-    A sum is written as its first part is; what is one container's alone, as it was written.
+    It is the sum of the limits in `own`, or the largest of `init` if that is more, plus the
+    overhead.  A sum has the notation of its first part; the limit of one container keeps its own.
     """
     if not (own or init):
         return ""
@@ -243,6 +275,7 @@ Kind = Literal["memory", "disk", "pid"]
 
 
 def kind_of(signal: str) -> Kind:
+    """What a signal is about."""
     if signal in MEMORY_SIGNALS:
         return "memory"
     return "pid" if signal == "pid.available" else "disk"

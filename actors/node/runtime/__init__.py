@@ -1,1 +1,1 @@
-"""The machine under an agent: sandboxes, containers, images and logs."""
+"""The machine under an agent: sandboxes, containers, images, logs, resources."""

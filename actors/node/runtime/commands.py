@@ -1,11 +1,11 @@
-"""Programs that everybody knows: what a container does whose command is `true`, `false`, `sleep`, `exit`, `echo` or alike.
+"""Well-known programs: `true`, `false`, `sleep`, `exit`, `echo` and similar ones.
 
-Turns a container's command and arguments into what is special about its behaviour (fields of `ContainerBehaviour`);
-None for every other program.  Of a shell (`sh -c`) such commands one after the other are understood, with `;`, `&&`, `||` and
-new lines between them: `sleep 15; exit 1`.
+Turns a container's command and arguments into the fields of `ContainerBehaviour` that differ from
+the default; None for every other program.  Sequences of such commands in a shell (`sh -c`) are
+understood too, separated by `;`, `&&`, `||` and line breaks: `sleep 15; exit 1`.
 
-Differs  nothing is run: a script that holds anything else (a loop, a variable, a pipe, another program where it is come to) is no
-program that is known.
+Differs  nothing is executed: a script with anything else in it (a loop, a variable, a pipe, another
+         program that it reaches) counts as an unknown program.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from sim.kernel.kernel import NEVER_US
 from sim.units import MS, SECOND
 
 Changes = dict[str, Any]
-AT_ONCE_US = 100 * MS  # a program that has nothing to do
-OTHERS: Changes = {"exit_after_us": AT_ONCE_US}
-DIGITS_MAX = 18  # of an int64, whatever they are
-# What looks at a machine or its files, and has then ended well.
+AT_ONCE_US = 100 * MS  # the run time of a program that has nothing to do
+ENDS_AT_ONCE: Changes = {"exit_after_us": AT_ONCE_US}
+DIGITS_MAX = 18  # an int64 has at most 19 digits, so 18 digits always fit
+# Programs that read or change files and then end successfully.
 BRIEF = (
     ":",
     "true",
@@ -41,79 +41,87 @@ BRIEF = (
 SHELLS = ("sh", "bash", "ash", "dash")
 SHELL_LINE = 3  # sh -c LINE
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_BETWEEN = (";", "&&", "||")
-_MEANS_MORE = frozenset("&|<>()$`#")
+_SEPARATORS = (";", "&&", "||")
+_UNSUPPORTED = frozenset("&|<>()$`#")
 _KEYWORDS = (
     "!", "{", "}", "if", "then", "elif", "else", "fi", "while", "until", "for",
     "do", "done", "case", "esac", "function", "time",
 )  # fmt: skip
-_GOES_ON = re.compile(r"(&&|\|\||)(?:\\\n|(?<=[&|])\s*\n)")  # lines that the next one belongs to
+# a line that continues on the next one
+_CONTINUED_LINE = re.compile(r"(&&|\|\||)(?:\\\n|(?<=[&|])\s*\n)")
 
 
-def commanded(container: dict[str, Any], *, others_end: bool = False) -> Changes | None:
-    """What a container's command says of it (a command of the image's own is not known).
+def commanded(container: dict[str, Any], *, unknown_ends: bool = False) -> Changes | None:
+    """The behaviour that a container's command implies; the command of its image is not known.
 
-    others_end: programs of a script that are not known end well at once, as those of hooks do; else they run on
+    unknown_ends: True if unknown programs of a script end well at once, as in hooks; else they keep
+        running
     """
     if not container.get("command"):
         return None
     words = [*container["command"], *(container.get("args") or ())]
     if _program(words) in SHELLS and len(words) == SHELL_LINE and words[1] == "-c":
-        return _script(words[2], OTHERS if others_end else None)
+        return _script(words[2], ENDS_AT_ONCE if unknown_ends else None)
     return _behaviour(_program(words), words[1:])
 
 
-def _script(text: str, others: Changes | None) -> Changes | None:
-    """What a shell does that is given these commands; others: what programs do that are not known."""
-    took_us, code, said, known = 0, 0, list[str](), False
+def _script(text: str, unknown: Changes | None) -> Changes | None:
+    """The behaviour of a shell with this script.
+
+    unknown: the behaviour of unknown programs; None if there is none
+    """
+    total_us, code, output, known = 0, 0, list[str](), False
     try:
-        for between, words in _commands(text):
-            if (between == "&&" and code) or (between == "||" and not code):
+        for separator, words in _commands(text):
+            if (separator == "&&" and code) or (separator == "||" and not code):
                 continue
-            did = _behaviour(_program(words), words[1:])
-            known = known or did is not None
-            did = others if did is None else did
-            if did is None:
+            changes = _behaviour(_program(words), words[1:])
+            known = known or changes is not None
+            changes = unknown if changes is None else changes
+            if changes is None:
                 return None
-            if "log" in did:
-                said.append(did["log"])
-            lasts_us = did.get("exit_after_us", NEVER_US)
-            took_us += lasts_us if lasts_us > AT_ONCE_US else 0
-            code = code if words == ["exit"] else did.get("exit_code", 0)
-            if words[0] == "exit" or took_us >= NEVER_US:
+            if "log" in changes:
+                output.append(changes["log"])
+            duration_us = changes.get("exit_after_us", NEVER_US)
+            total_us += duration_us if duration_us > AT_ONCE_US else 0
+            code = code if words == ["exit"] else changes.get("exit_code", 0)
+            if words[0] == "exit" or total_us >= NEVER_US:
                 break
     except ValueError:
         return None
     if not known:
         return None
-    log = {"log": "\n".join(said)} if said else {}
-    if took_us >= NEVER_US:
+    log = {"log": "\n".join(output)} if output else {}
+    if total_us >= NEVER_US:
         return log
-    return {"exit_after_us": max(took_us, AT_ONCE_US), **({"exit_code": code} if code else {}), **log}
+    return {"exit_after_us": max(total_us, AT_ONCE_US), **({"exit_code": code} if code else {}), **log}
 
 
 def _commands(text: str) -> Iterator[tuple[str, list[str]]]:
-    """The commands of a script and what stands before each.  ValueError: there is more to it."""
-    line = _GOES_ON.sub(r"\1 ", text).replace("\n", ";")
+    """The commands of a script and the separator before each.
+
+    Raises ValueError if the script holds anything else.
+    """
+    line = _CONTINUED_LINE.sub(r"\1 ", text).replace("\n", ";")
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
     lexer.whitespace_split, lexer.commenters = True, ""
-    between, words = ";", list[str]()
+    separator, words = ";", list[str]()
     for token in lexer:
-        if token not in _BETWEEN and not token.strip(";"):
-            token = ";"  # of empty lines
-        if token in _BETWEEN:
+        if token not in _SEPARATORS and not token.strip(";"):
+            token = ";"  # empty lines give several separators in a row
+        if token in _SEPARATORS:
             if words:
-                yield between, words
-            elif token != ";" or between != ";":
+                yield separator, words
+            elif token != ";" or separator != ";":
                 raise ValueError
-            between, words = token, []
-        elif _MEANS_MORE.intersection(token) or (not words and token in _KEYWORDS):
+            separator, words = token, []
+        elif _UNSUPPORTED.intersection(token) or (not words and token in _KEYWORDS):
             raise ValueError
         else:
             words.append(token)
     if words:
-        yield between, words
-    elif between != ";":
+        yield separator, words
+    elif separator != ";":
         raise ValueError
 
 
@@ -143,10 +151,10 @@ def _sleep(text: str) -> Changes | None:
     number = _number(digits)
     if number is None:
         return None
-    sleeps_us = number * UNITS_S[unit] * SECOND
-    return {"exit_after_us": max(sleeps_us, AT_ONCE_US)} if sleeps_us < NEVER_US else {}
+    duration_us = number * UNITS_S[unit] * SECOND
+    return {"exit_after_us": max(duration_us, AT_ONCE_US)} if duration_us < NEVER_US else {}
 
 
 def _number(text: str) -> int | None:
-    """None: it is no number, or longer than a program would read."""
+    """The value of a decimal text; None if it is no number or longer than any program would read."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= DIGITS_MAX else None

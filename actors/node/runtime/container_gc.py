@@ -1,82 +1,161 @@
-"""Removes dead containers: those that are too many of their name, and what is left of pods that are gone.
+"""Removes dead containers: surplus ones of a name, and what pods that are gone have left.
 
-Turns the containers of a machine that have ended into those that go (`surplus`, `excess`: pure): beyond the newest of each
-name as soon as a relist has shown the end, and each minute those that the options do not let stay.
+Turns the dead containers of a machine into those to remove (`surplus`, `excess`: pure): all but the
+newest of each name as soon as a relist has shown the end, and every minute those above the limits
+of the options.
 
-Holds: a node with default options, of which no finished pod has been deleted and whose runtime answers, schedules nothing.
+Holds: a node with default options, without containers of deleted pods, and with a runtime that
+answers, schedules nothing.
 
-Mirrors  pkg/kubelet/kuberuntime/kuberuntime_gc.go: evictContainers; pkg/kubelet/pod_container_deletor.go; kubelet.go:
-         cleanUpContainersInPod, StartGarbageCollection (v1.25).
-Differs  what is removed while a sync goes on is removed when that is over.
+Mirrors  pkg/kubelet/kuberuntime/kuberuntime_gc.go: evictContainers;
+         pkg/kubelet/pod_container_deletor.go; kubelet.go: cleanUpContainersInPod,
+         StartGarbageCollection (v1.25).
+Differs  containers that upstream removes during a sync are removed at the end of the sync.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
-from actors.node.pods.pod_status import unseen_us
-from actors.node.pods.worker import FINISHED, SYNC
+from actors.node.pod_work import FINISHED, SYNC, Obj, Reason
 from actors.node.runtime.call_deadlines import GIVEN_UP
-from actors.node.runtime.machine import Container, PodRuntime
+from actors.node.runtime.containers import Container, PodRuntime
+from actors.node.runtime.ports import RuntimeHost
 from sim.units import MINUTE
 
-if TYPE_CHECKING:
-    from actors.node.agent import NodeAgent
-    from actors.node.pods.worker import Worker
-
 PERIOD_US = 1 * MINUTE  # kubelet.go: ContainerGCPeriod
-LEAST = 1  # kubelet.go: minDeadContainerInPod
-CALLS = 2  # of a pass, each given up by itself
+KEEP_MIN = 1  # kubelet.go: minDeadContainerInPod
+CALL_COUNT = 2  # calls of a pass, each with its own timeout
 
 Unit = list[Container]  # the dead instances of one container, oldest first
 
 
 def surplus(unit: Sequence[Container], keep: int) -> list[Container]:
-    """All but the newest `keep`."""
+    """All instances but the newest `keep`."""
     return list(unit[: max(0, len(unit) - keep)])
 
 
-def excess(units: Sequence[Unit], each: int, whole: int) -> list[Container]:
-    """What goes for there to be `each` of a unit and `whole` of all of them at most; negative: so many as there are."""
-    gone = [container for unit in units for container in surplus(unit, each)] if each >= 0 else []
-    kept = [unit[-each:] if each > 0 else unit[:0] if each == 0 else unit for unit in units]
+def excess(units: Sequence[Unit], per_unit: int, total: int) -> list[Container]:
+    """What to remove to keep `per_unit` instances of a unit, and `total` of all units.
+
+    A negative number is no limit.
+    """
+    gone = [container for unit in units for container in surplus(unit, per_unit)] if per_unit >= 0 else []
+    kept = [unit[-per_unit:] if per_unit > 0 else unit[:0] if per_unit == 0 else unit for unit in units]
     count = sum(map(len, kept))
-    if whole < 0 or count <= whole:
+    if total < 0 or count <= total:
         return gone
-    share = max(1, whole // len(kept))
+    share = max(1, total // len(kept))
     gone += [container for unit in kept for container in surplus(unit, share)]
     rest = sorted((one for unit in kept for one in unit[-share:]), key=lambda one: one.started_us)
-    return gone + surplus(rest, whole)
+    return gone + surplus(rest, total)
+
+
+class CollectedPod(Protocol):
+    """A pod worker as seen by the garbage collection of its containers.
+
+    runtime: the pod's sandbox and containers; None before the first sandbox
+    reasons: why containers did not start when that was last tried
+    """
+
+    uid: str
+    state: str
+    runtime: PodRuntime | None
+    reasons: Mapping[str, Reason]
+
+    @property
+    def pod(self) -> Obj:
+        """The newest object of the pod."""
+        ...
+
+    def sync_is_due(self) -> bool:
+        """True if the pod's status does not show the newest ends of containers."""
+        ...
+
+    def resync(self) -> None:
+        """Run the next regular sync, which is left out otherwise."""
+        ...
+
+
+class Images(Protocol):
+    """The garbage collection of images, which must know which containers are removed."""
+
+    def drop(self, uid: str, gone: Sequence[Container]) -> None:
+        """Remove dead containers of a pod."""
+        ...
+
+
+class WaitingPods(Protocol):
+    """The critical pods that wait for room, which have no worker yet."""
+
+    def holds(self, uid: str) -> bool:
+        """True if the pod waits for room."""
+        ...
+
+
+class Owner(RuntimeHost, Protocol):
+    """What the collection uses of the node agent.
+
+    sources_ready: True once the API has listed the node's pods
+    """
+
+    sources_ready: bool
+
+    @property
+    def workers(self) -> Mapping[str, CollectedPod]:
+        """The workers of all pods, by uid."""
+        ...
+
+    @property
+    def image_gc(self) -> Images:
+        """The garbage collection of images."""
+        ...
+
+    @property
+    def preemption(self) -> WaitingPods:
+        """The critical pods that wait for room."""
+        ...
+
+    def relist_after(self, at_us: int) -> int:
+        """When the first relist of the runtime that begins strictly after an instant has ended."""
+        ...
 
 
 class ContainerGC:
-    """One agent's container garbage collection.  _asked_us: of the pass that waits for the runtime, -1 if none does."""
+    """The container garbage collection of one agent incarnation.
 
-    __slots__ = ("_agent", "_asked_us", "_began_us", "_due", "_keeps")
+    _began_us: the instant of a pass
+    _waiting_since_us: the pass that waits for a silent runtime; -1 without one
+    _planned: True if the next pass is scheduled
+    _keep: how many dead instances of a container stay
+    """
 
-    def __init__(self, agent: NodeAgent) -> None:
+    __slots__ = ("_agent", "_began_us", "_keep", "_planned", "_waiting_since_us")
+
+    def __init__(self, agent: Owner) -> None:
         self._agent = agent
         self._began_us = agent.now_us
-        self._asked_us = -1
-        self._due = False
-        self._keeps = max(LEAST, agent.options.maximum_dead_containers_per_container)
+        self._waiting_since_us = -1
+        self._planned = False
+        self._keep = max(KEEP_MIN, agent.options.maximum_dead_containers_per_container)
 
     def start(self) -> None:
-        if self._is_strict():
+        """Plan the first pass if the options limit the dead containers."""
+        if self._limits_containers():
             self.consider()
 
-    def _is_strict(self) -> bool:
-        """Whether passes may remove what the ends of containers leave."""
+    def _limits_containers(self) -> bool:
+        """True if the options let passes remove containers of pods that still exist."""
         options = self._agent.options
         return options.maximum_dead_containers_per_container == 0 or options.maximum_dead_containers >= 0
 
-    # --- when a container has ended -----------------------------------------------------------------------
+    # --- when a container has ended ---------------------------------------------------------------
 
-    def trim(self, worker: Worker) -> bool:
-        """Keep the newest dead instances whose ends a relist has shown.
+    def trim(self, worker: CollectedPod) -> bool:
+        """Remove surplus dead instances, once a relist has shown their ends.
 
-        Returns whether the pod's status tells of one that is gone until it is worked out again.
+        Returns True if the pod's status shows a removed instance until the next sync.
         """
         runtime = worker.runtime
         if runtime is None or not runtime.several:
@@ -84,8 +163,8 @@ class ContainerGC:
         gone, now_us = [], self._agent.now_us
         for unit in _units(runtime, now_us):
             seen = [one for one in unit if self._agent.relist_after(one.exit_us or 0) <= now_us]
-            gone += surplus(seen, self._keeps)
-            if len(seen) < len(unit) > self._keeps:  # a sync has come before the relist
+            gone += surplus(seen, self._keep)
+            if len(seen) < len(unit) > self._keep:  # a sync ran before the relist
                 at_us = self._agent.relist_after(unit[-1].exit_us or 0)
                 self._agent.ctx.call_at_us(at_us, self._trim_later, worker)
         if gone:
@@ -94,19 +173,18 @@ class ContainerGC:
             not newest.running(now_us) for one in gone if (newest := runtime.newest(one.name)) is not None
         )
 
-    def _trim_later(self, worker: Worker) -> None:
-        runtime, now_us = worker.runtime, self._agent.now_us
-        if runtime is not None and unseen_us(runtime, worker.status, now_us) == now_us:
-            return  # the sync that is due now does it
+    def _trim_later(self, worker: CollectedPod) -> None:
+        if worker.sync_is_due():
+            return  # the sync that is due now trims
         if self.trim(worker):
-            _show(worker)
+            _resync(worker)
 
-    # --- passes -------------------------------------------------------------------------------------------
+    # --- passes -----------------------------------------------------------------------------------
 
     def consider(self) -> None:
-        """The next pass may find something."""
-        if not self._due:
-            self._due = True
+        """Plan the next pass, which may find something to remove."""
+        if not self._planned:
+            self._planned = True
             now_us = self._agent.now_us
             at_us = now_us + PERIOD_US - (now_us - self._began_us) % PERIOD_US
             self._agent.ctx.call_at_us(at_us, self._pass)
@@ -116,62 +194,72 @@ class ContainerGC:
             self.collect()
             self._end()
             return
-        self._asked_us = self._agent.now_us
-        # It asks for containers, and then, whatever came of that, for sandboxes.
-        limit_us = CALLS * self._agent.options.runtime_request_timeout_us
-        self._agent.ctx.call_at_us(self._asked_us + limit_us, self._give_up, self._asked_us)
+        self._waiting_since_us = self._agent.now_us
+        # The pass lists containers and then, even if that fails, sandboxes.
+        limit_us = CALL_COUNT * self._agent.options.runtime_request_timeout_us
+        self._agent.ctx.call_at_us(self._waiting_since_us + limit_us, self._give_up, self._waiting_since_us)
 
-    def _give_up(self, asked_us: int) -> None:
-        if asked_us == self._asked_us:
+    def _give_up(self, began_us: int) -> None:
+        if began_us == self._waiting_since_us:
             self._fail()
 
     def answered(self) -> None:
-        """The runtime answers: a pass that waits for containers goes on."""
-        if self._asked_us < 0:
+        """The runtime answers: a pass that waits for containers continues."""
+        if self._waiting_since_us < 0:
             return
-        if self._agent.now_us - self._asked_us >= self._agent.options.runtime_request_timeout_us:
+        if self._agent.now_us - self._waiting_since_us >= self._agent.options.runtime_request_timeout_us:
             self._fail()
         else:
-            self._asked_us, self._began_us = -1, self._agent.now_us
+            self._waiting_since_us, self._began_us = -1, self._agent.now_us
             self.collect()
             self._end()
 
     def _fail(self) -> None:
         self._agent.node_event("ContainerGCFailed", GIVEN_UP, "Warning")
-        self._asked_us, self._began_us = -1, self._agent.now_us
+        self._waiting_since_us, self._began_us = -1, self._agent.now_us
         self._end()
 
     def _end(self) -> None:
-        self._due = False
+        self._planned = False
         agent = self._agent
-        if self._is_strict() or agent.runtime.silent or any(map(self._is_over, agent.machine.pods)):
+        if (
+            self._limits_containers()
+            or agent.runtime.silent
+            or any(map(self._is_removable, agent.machine.pods))
+        ):
             self.consider()
 
     def collect(self, *, ended: bool = False) -> None:
-        """One pass; `ended`: nothing stays of pods that have ended either (DeleteAllUnusedContainers)."""
+        """One pass.
+
+        ended: True if nothing of pods that have ended stays (DeleteAllUnusedContainers)
+        """
         agent, options = self._agent, self._agent.options
-        oldest_us, said_us = agent.ctx.wall_us() - options.minimum_container_ttl_us, agent.ctx.said_us
+        youngest_us, said_us = agent.ctx.wall_us() - options.minimum_container_ttl_us, agent.ctx.said_us
         units: list[Unit] = []
         for uid, runtime in list(agent.machine.pods.items()):
             found = [
-                [one for one in unit if said_us(one.started_us) <= oldest_us]
+                [one for one in unit if said_us(one.started_us) <= youngest_us]
                 for unit in _units(runtime, agent.now_us)
             ]
-            if agent.sources_ready and self._is_over(uid, ended=ended):
+            if agent.sources_ready and self._is_removable(uid, ended=ended):
                 agent.image_gc.drop(uid, [one for unit in found for one in unit])
                 if not runtime.containers:
                     agent.machine.remove(uid)
                 continue
             units += [unit for unit in found if unit]
-        each, whole = options.maximum_dead_containers_per_container, options.maximum_dead_containers
-        for container in excess(units, each, whole):
+        per_unit, total = options.maximum_dead_containers_per_container, options.maximum_dead_containers
+        for container in excess(units, per_unit, total):
             agent.image_gc.drop(container.uid, [container])
             worker = agent.workers.get(container.uid)
             if worker is not None:
-                _show(worker)
+                _resync(worker)
 
-    def _is_over(self, uid: str, *, ended: bool = False) -> bool:
-        """Whether nothing need stay of the pod.  Mirrors pod_workers.go: ShouldPodContentBeRemoved."""
+    def _is_removable(self, uid: str, *, ended: bool = False) -> bool:
+        """True if nothing of the pod need stay.
+
+        Mirrors  pod_workers.go: ShouldPodContentBeRemoved.
+        """
         worker = self._agent.workers.get(uid)
         if worker is None:
             return not self._agent.preemption.holds(uid)
@@ -179,8 +267,11 @@ class ContainerGC:
         return worker.state == FINISHED and (ended or deleted)
 
 
-def _show(worker: Worker) -> None:
-    """Its next sync tells of what is left: one that waits to start something anyhow, or a regular one."""
+def _resync(worker: CollectedPod) -> None:
+    """Let the pod's next sync show what is left.
+
+    A pod that waits to start something is synced anyway.
+    """
     if worker.state == SYNC and not worker.reasons:
         worker.resync()
 

@@ -1,10 +1,12 @@
-"""Whether an image's name can be one at all.  Pure.
+"""Names of images: whether a name is valid, and the digest that an image is listed under.  Pure.
 
-Mirrors  docker distribution reference/{normalize,regexp}.go, by which pkg/util/parsers reads names (v1.25).
+Mirrors  docker distribution reference/{normalize,regexp}.go, by which pkg/util/parsers reads names
+         (v1.25).
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from functools import lru_cache
 
@@ -20,7 +22,7 @@ _REFERENCE = re.compile(
 
 @lru_cache(maxsize=1024)
 def fault_of(image: str) -> str:
-    """What is wrong with the name, "" for nothing."""
+    """Why the name is invalid; "" if it is valid."""
     head, slash, rest = image.partition("/")
     if not slash or not ("." in head or ":" in head or head == "localhost" or head.lower() != head):
         head, rest = "docker.io", image
@@ -28,3 +30,16 @@ def fault_of(image: str) -> str:
     if path.lower() != path:
         return "invalid reference format: repository name must be lowercase"
     return "" if _REFERENCE.fullmatch(f"{head}/{rest}") else "invalid reference format"
+
+
+@lru_cache(maxsize=1024)
+def image_id(image: str) -> str:
+    """The image by its digest.
+
+    Differs  the digest is computed from the name: stable, in the right form, and the same on every
+             node.
+    """
+    name, _, digest = image.partition("@")
+    head, slash, last = name.rpartition("/")
+    digest = digest or f"sha256:{hashlib.sha256(image.encode()).hexdigest()}"
+    return f"{head}{slash}{last.partition(':')[0]}@{digest}"

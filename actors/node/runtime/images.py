@@ -1,43 +1,67 @@
 """Images of one node: present, pulled, refused.
 
-Turns a container's image and pull policy into time (`ensure` yields how long) and, on failure, a waiting reason.
+Turns a container's image and pull policy into time (`ensure` yields how long) and, on failure, into
+the reason of the container's waiting state.
 
-Mirrors  pkg/kubelet/images/image_manager.go: EnsureImageExists; puller.go: serial puller; helpers.go: a pull beyond the
-         registry's rate is not made to wait but fails (v1.25).
+Mirrors  pkg/kubelet/images/image_manager.go: EnsureImageExists; puller.go: serial puller;
+         helpers.go: a pull beyond the registry's rate limit fails and does not wait (v1.25).
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Protocol
 
+from actors.node.backoff import Backoff
 from actors.node.causes import caused
-from actors.node.pods.backoff import Backoff
-from actors.node.pods.pod_status import Reason
+from actors.node.pod_work import WAIT, Obj, Reason, Work, WorkingPod
 from actors.node.runtime.image_names import fault_of
+from actors.node.runtime.ports import RuntimeHost
+from actors.node.runtime.profile import NodeSpec
 from sim.client.rest.limiter import TokenBucket
 from sim.units import format_duration
 
-if TYPE_CHECKING:
-    from actors.node.agent import NodeAgent
-    from actors.node.pods.worker import Worker
-
-Obj = dict[str, Any]
-WAIT = -1  # the puller calls `Worker.proceed`
-TOO_FAST = "pull QPS exceeded"
+RATE_EXCEEDED = "pull QPS exceeded"
 
 
 @dataclass(slots=True)
 class Pull:
-    """One try to pull an image.  cause: what led to it; took_us, error: how it goes, known when its turn has come."""
+    """One attempt to pull an image.
 
-    worker: Worker
-    work: Any
+    cause: the trace record that led to it
+    duration_us, error: the result, known once the registry is asked
+    """
+
+    worker: WorkingPod
+    work: Work
     image: str
     cause: int
-    took_us: int = 0
+    duration_us: int = 0
     error: str | None = None
+
+
+class ImageList(Protocol):
+    """The garbage collection of images."""
+
+    def pulled(self, image: str) -> None:
+        """An image that the machine did not hold takes room now."""
+        ...
+
+
+class Owner(RuntimeHost, Protocol):
+    """What the image manager uses of the node agent."""
+
+    spec: NodeSpec
+
+    @property
+    def image_gc(self) -> ImageList:
+        """The garbage collection of images."""
+        ...
+
+    def event(self, pod: Obj, type_: str, reason: str, message: str, container: str = "") -> None:
+        """Record an event about a container of a pod."""
+        ...
 
 
 class Images:
@@ -45,7 +69,7 @@ class Images:
 
     __slots__ = ("_agent", "_back_off", "_pulling", "_queue", "_registry")
 
-    def __init__(self, agent: NodeAgent) -> None:
+    def __init__(self, agent: Owner) -> None:
         self._agent = agent
         self._back_off = Backoff()
         self._queue: list[Pull] = []
@@ -53,16 +77,18 @@ class Images:
         self._registry = TokenBucket(agent.options.registry_qps, agent.options.registry_burst)
 
     def forget(self, uid: str) -> None:
+        """Drop the back-offs of a pod that is gone."""
         self._back_off.forget(uid)
 
     def _present(self, image: str) -> bool:
+        """True if the machine holds the image."""
         profile, machine = self._agent.spec.profile, self._agent.machine
         if image in profile.broken_images:
             return False
         return image not in machine.missing if profile.warm else image in machine.images
 
-    def ensure(self, worker: Worker, spec: Obj) -> Generator[int, None, Reason | None]:
-        """Make the image be there.  Returns why it is not, or None."""
+    def ensure(self, worker: WorkingPod, spec: Obj) -> Generator[int, None, Reason | None]:
+        """Make the image present.  Returns None, or why it is not present."""
         agent, image, name = self._agent, spec["image"], spec["name"]
         fault = fault_of(image)
         if fault:
@@ -86,6 +112,7 @@ class Images:
             return self._failed(worker, name, "ImagePullBackOff", message)
         agent.event(worker.pod, "Normal", "Pulling", f'Pulling image "{image}"', container=name)
         began_us = agent.now_us
+        assert worker.work is not None
         pull = Pull(worker, worker.work, image, agent.ctx.kernel.cause)
         if agent.options.serialize_image_pulls:
             self._queue.append(pull)
@@ -109,11 +136,11 @@ class Images:
             agent.event(worker.pod, "Warning", "Failed", text, container=name)
             return self._failed(worker, name, "ErrImagePull", error)
         waited = format_duration(agent.now_us - began_us)
-        text = f'Successfully pulled image "{image}" in {format_duration(pull.took_us)} ({waited} including waiting)'
+        text = f'Successfully pulled image "{image}" in {format_duration(pull.duration_us)} ({waited} including waiting)'
         agent.event(worker.pod, "Normal", "Pulled", text, container=name)
         return None
 
-    def _failed(self, worker: Worker, name: str, reason: str, message: str) -> Reason:
+    def _failed(self, worker: WorkingPod, name: str, reason: str, message: str) -> Reason:
         self._agent.event(worker.pod, "Warning", "Failed", f"Error: {reason}", container=name)
         return reason, message
 
@@ -125,26 +152,32 @@ class Images:
                 self._agent.ctx.call_later_us(self._begin(pull), self._pulled, pull)
 
     def _begin(self, pull: Pull) -> int:
-        """Ask the registry now: how long that takes.  What another pull has brought meanwhile is only checked."""
+        """Ask the registry now; returns the duration.
+
+        An image that another pull has brought in between is only checked.
+        """
         registry, agent = self._registry, self._agent
         if registry.limits and not registry.take(agent.now_us):
-            pull.error = TOO_FAST
+            pull.error = RATE_EXCEEDED
             return 0
         profile = agent.spec.profile
         pull.error = profile.broken_images.get(pull.image)
-        whole_us = profile.pull_us + (agent.machine.runtime_delay_us or 0)
-        pull.took_us = profile.refresh_us if self._present(pull.image) else whole_us
-        return pull.took_us
+        pull_us = profile.pull_us + (agent.machine.runtime_delay_us or 0)
+        pull.duration_us = profile.refresh_us if self._present(pull.image) else pull_us
+        return pull.duration_us
 
     def _end(self, pull: Pull) -> None:
-        """A pull that the registry refused does not bring the image: it is there when one has come, not when one would."""
+        """Take over the result of a pull.
+
+        An image that the registry refused is missing until a pull of it succeeds.
+        """
         agent, image = self._agent, pull.image
         machine, profile = agent.machine, agent.spec.profile
-        others = tuple([one for one in machine.missing if one != image])
+        other_missing = tuple([one for one in machine.missing if one != image])
         if pull.error is not None:
-            machine.missing = machine.missing if pull.error == TOO_FAST else (*others, image)
+            machine.missing = machine.missing if pull.error == RATE_EXCEEDED else (*other_missing, image)
             return
-        machine.missing = others
+        machine.missing = other_missing
         if not profile.warm and image not in machine.images:
             machine.images = {**machine.images, image: profile.image_bytes}
             agent.image_gc.pulled(image)

@@ -1,61 +1,64 @@
 """Rotates the logs of containers that have become too large.
 
-Turns the logs on a machine into rotations, at the ticks of a loop, and tells who watches its disk what grows.
+Turns the logs on a machine into rotations, at the ticks of a loop, and lets the agent plan what
+depends on the disk.
 
-Holds: while nothing that runs writes a log that grows, nothing is scheduled; without an agent, with a runtime that does not
-answer, or with a size below zero logs grow for good.
+Holds: while no running container writes a growing log, nothing is scheduled; without an agent, with
+a runtime that does not answer, or with a negative size limit, logs grow without bound.
 
-Mirrors  pkg/kubelet/logs/container_log_manager.go: Start, rotateLogs (v1.25): one goroutine, a pass at once and each 10 s.
+Mirrors  pkg/kubelet/logs/container_log_manager.go: Start, rotateLogs (v1.25): one goroutine, a pass
+         at once and every 10 s.
 Differs  a pass takes no time.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from actors.node.runtime.ports import RuntimeHost
 from sim.units import SECOND
-
-if TYPE_CHECKING:
-    from actors.node.agent import NodeAgent
 
 PERIOD_US = 10 * SECOND  # logMonitoringPeriod
 
 
 class LogRotation:
-    """One agent's.  _began_us: of its loop, -1 before the runtime was ready first."""
+    """The log rotation of one agent incarnation.
 
-    __slots__ = ("_agent", "_began_us", "_due")
+    _began_us: the start of the loop; -1 before the runtime was ready for the first time
+    _planned: True if the next tick is scheduled
+    """
 
-    def __init__(self, agent: NodeAgent) -> None:
+    __slots__ = ("_agent", "_began_us", "_planned")
+
+    def __init__(self, agent: RuntimeHost) -> None:
         self._agent = agent
         self._began_us = -1
-        self._due = False
+        self._planned = False
 
     def start(self) -> None:
+        """Start the loop, which begins with a pass."""
         self._began_us = self._agent.now_us
         self._pass()
 
     def consider(self) -> None:
-        """There may be a log that grows."""
+        """Plan the next tick if a log grows."""
         agent = self._agent
-        if not self._due and self._began_us >= 0 and agent.machine.growing(agent.now_us):
-            self._due = True
+        if not self._planned and self._began_us >= 0 and agent.machine.growing(agent.now_us):
+            self._planned = True
             wait_us = PERIOD_US - (agent.now_us - self._began_us) % PERIOD_US
             agent.ctx.call_later_us(wait_us, self._tick)
-            agent.machine.looked_us = agent.now_us + wait_us
+            agent.machine.rotation_us = agent.now_us + wait_us
 
     def _tick(self, _: object) -> None:
-        self._due = False
+        self._planned = False
         self._pass()
         self._agent.consider_pressure()
 
     def _pass(self) -> None:
         agent = self._agent
-        machine, now_us, most = agent.machine, agent.now_us, agent.options.container_log_max_bytes
-        if most >= 0 and machine.logs and not agent.runtime.silent:
+        machine, now_us, size_max = agent.machine, agent.now_us, agent.options.container_log_max_bytes
+        if size_max >= 0 and machine.logs and not agent.runtime.silent:
             for pod in machine.pods.values():
                 for container in pod.running(now_us):
                     log = machine.log_of(container)
-                    if log is not None and log.live(now_us) >= most:
+                    if log is not None and log.live(now_us) >= size_max:
                         files = log.rotate(agent.options.container_log_max_files, now_us)
                         machine.keep_log(container, files)

@@ -1,10 +1,11 @@
-"""What `kubectl logs` shows of a container: text that depends on the container alone.  Pure.
+"""The answer to a request for a container's log, a text that depends on the container alone.  Pure.
 
-Mirrors  pkg/kubelet/kubelet.go: GetKubeletContainerLogs, validateContainerLogStatus: the refusals (v1.25).
-Holds: what is in a file that has been rotated is not shown.
-Differs  a container's log is what its behaviour says (`log`), with a first and a last line of our own; what it logs at a rate
-         takes room and says nothing; no
-         timestamps inside, tail and limits are the endpoint's business.
+Mirrors  pkg/kubelet/kubelet.go: GetKubeletContainerLogs, validateContainerLogStatus: the refusals
+         (v1.25).
+Holds    a file that has been rotated is not part of the answer.
+Differs  a log holds what the container's behaviour says (`log`), between a first and a last line of
+         our own; output at a rate takes room and has no text; lines have no timestamps; tail and
+         limits are left to the endpoint.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from actors.node.runtime.machine import Container, Machine
+from actors.node.runtime.containers import Container
+from actors.node.runtime.machine import Machine
 from sim.units import format_time
 
 Obj = dict[str, Any]
@@ -21,13 +23,18 @@ Obj = dict[str, Any]
 def container_log(
     pod: Obj | None,
     machine: Machine,
-    asked: tuple[str, str, bool],
+    wanted: tuple[str, str, bool],
     status: Obj,
     clock: tuple[int, Callable[[int], int]],
 ) -> tuple[int, str]:
-    """(HTTP code, text).  asked: pod, container, whether the instance before; status: of the pod; clock: now_us, what its wall clock said when."""
+    """(HTTP code, text).
+
+    wanted: pod, container, whether the previous instance is wanted
+    status: of the pod
+    clock: the time in microseconds, and the wall clock's reading of any such time
+    """
     now_us, said_us = clock
-    name, container, previous = asked
+    name, container, previous = wanted
     if pod is None:
         return 404, f'pod "{name}" does not exist'
     spec = pod["spec"]
@@ -47,7 +54,7 @@ def container_log(
 
 
 def _instance(status: Obj, name: str, container: str, previous: bool) -> tuple[str, str]:
-    """The id of the instance that is meant, or why there is none."""
+    """(id of the wanted instance, "") or ("", why there is none)."""
     about = f'container "{container}" in pod "{name}"'
     keys = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
     shown = [one for key in keys for one in status.get(key) or () if one["name"] == container]
@@ -64,14 +71,14 @@ def _instance(status: Obj, name: str, container: str, previous: bool) -> tuple[s
         ident = (ended or {}).get("containerID", "") or (last or {}).get("containerID", "")
         return ident, "" if ident else f"{about} is terminated"
     reason = str((state.get("waiting") or {}).get("reason", ""))
-    told = {"ErrImagePull": "image can't be pulled", "ImagePullBackOff": "trying and failing to pull image"}
-    return "", f"{about} is waiting to start: {told.get(reason, reason)}"
+    texts = {"ErrImagePull": "image can't be pulled", "ImagePullBackOff": "trying and failing to pull image"}
+    return "", f"{about} is waiting to start: {texts.get(reason, reason)}"
 
 
 def text_of(
     container: Container, now_us: int, said_us: Callable[[int], int], *, rotated: bool = False
 ) -> str:
-    """What its newest file says; `rotated`: that is not the one in which it began."""
+    """The content of the newest log file; `rotated`: the container's start is in an older one."""
     lines = []
     if not rotated:
         began = format_time(said_us(container.started_us))

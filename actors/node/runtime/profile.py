@@ -1,11 +1,11 @@
-"""What a scenario says about a node and the programs on it, as frozen values.
+"""A node and the programs on it as a scenario describes them, as frozen values.
 
-Turns scenario settings into `NodeSpec` (what the machine is) and `RuntimeProfile` (how its runtime and the
-containers on it behave).  Nothing here changes during a run; faults are put into the `Machine`.
+Turns scenario settings into `NodeSpec` (the machine) and `RuntimeProfile` (how its runtime and the
+containers on it behave).  Nothing here changes during a run; faults change the `Machine`.
 
-Differs  upstream has real programs; here a container's behaviour is a value chosen by the first `Rule` that
-         covers its pod, or by a command that everybody knows.  Latencies are constants of the profile: their spread comes from the phases of the
-         agent's tickers and from the network.
+Differs  upstream runs real programs; here a container's behaviour is a value, chosen by the first
+         `Rule` that covers its pod, or by a well-known command.  Latencies are constants of the
+         profile: their spread comes from the phases of the agent's tickers and from the network.
 """
 
 from __future__ import annotations
@@ -22,18 +22,22 @@ Obj = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ContainerBehaviour:
-    """How one container's program behaves, counted from its start.
+    """How one container's program behaves.  Times count from its start.
 
-    exit_after_us: it ends by itself after this long (None: runs until stopped)
-    healthy_after_us: until then its probes fail; unhealthy_after_us: from then on they fail (wedged)
+    exit_after_us: when it ends by itself (None: runs until stopped), with `exit_code`
+    healthy_after_us: its probes fail until then
+    unhealthy_after_us: its probes fail from then on (None: never)
     stop_us: time from SIGTERM to its exit; None ignores SIGTERM and waits for SIGKILL
     memory_bytes: its working set while it runs, reached in a straight line over memory_ramp_us
-    cpu_milli: of cpu, that it uses; load_milli: that all pods of its kind use together (`sim.app.metrics`)
-    log_bytes, volume_bytes: on the node's file system, as logs and in the first emptyDir volume that it mounts
-    log_rate: bytes a second that its log grows by beside that, in files that are rotated
+    cpu_milli: the CPU that it uses
+    load_milli: the CPU that all pods of its kind use together (`sim.app.metrics`)
+    log_bytes, volume_bytes: on the node's file system, as logs and in its first mounted emptyDir
+        volume
+    log_rate: bytes a second that its log grows by besides, in files that are rotated
     layer_bytes: what it writes into its own layer, on the images' file system
     inodes, processes: how many of them it holds
     start_error: the runtime's message when the start fails (RunContainerError), "" for success
+    log: the text that it logs
     """
 
     exit_after_us: int | None = None
@@ -57,7 +61,7 @@ class ContainerBehaviour:
 
     @property
     def uses_much(self) -> bool:
-        """Whether it can make the node short of anything."""
+        """True if the container can make the node short of a resource."""
         return bool(
             self.memory_bytes or self.log_bytes or self.log_rate or self.volume_bytes or self.layer_bytes or self.inodes
             or self.processes > 1
@@ -65,14 +69,16 @@ class ContainerBehaviour:
 
 
 FOREVER = ContainerBehaviour()
-USAGE = ("cpu_milli", "load_milli", "memory_bytes")  # what a metrics server sees of a behaviour
-# An init container that does not end would hold its pod for ever.
+USAGE = ("cpu_milli", "load_milli", "memory_bytes")  # the fields that a metrics server shows
+# An init container that does not end would hold up its pod without limit.
 RUN_TO_END = ContainerBehaviour(exit_after_us=AT_ONCE_US)
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Containers of pods in `namespace` with `labels` (and this container name) behave so; "" covers all."""
+    """The behaviour of containers of pods in `namespace` with `labels`, and with this container
+    name; "" covers all.
+    """
 
     behaviour: ContainerBehaviour
     namespace: str = ""
@@ -81,6 +87,7 @@ class Rule:
     container: str = ""
 
     def covers(self, pod: Obj, container: str) -> bool:
+        """True if the rule covers this container of the pod."""
         meta = pod["metadata"]
         if self.namespace and meta.get("namespace") != self.namespace:
             return False
@@ -94,11 +101,12 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """A fault of containers: `changes` to the behaviour of those it covers; init containers are asked for by their
-    name or their image.
+    """A fault of containers: `changes` to the behaviour of those that it covers.
 
-    pull_error: `image` cannot be pulled, and is not there
-    record, since_us: of the trace, of what brought the fault, and when that was
+    Init containers are covered only through their name or their image.
+
+    pull_error: the image is absent and a pull of it fails with this error
+    record, since_us: the trace record of the fault, and when it began
     """
 
     changes: Mapping[str, Any]
@@ -113,10 +121,11 @@ class Override:
 
     @property
     def usage(self) -> bool:
-        """Whether they use more or less of something by that."""
+        """True if the fault changes what containers use of a resource."""
         return any(name in USAGE for name in self.changes)
 
     def covers(self, pod: Obj, container: str, init: bool) -> bool:
+        """True if the fault covers this container of the pod."""
         if init and not self.image and self.container != container:
             return False
         rule = Rule(FOREVER, self.namespace, self.labels, self.pod_prefix, self.container)
@@ -130,14 +139,16 @@ class Override:
 class RuntimeProfile:
     """Latencies and contents of a node's runtime.
 
-    Defaults make a warm node: pods run about 1 s after they are bound, of which half a second is the wait for
-    the next relist.  sandbox_us and start_us are of the size that containerd shows on an idle machine.
+    The defaults make a warm node: pods run about 1 s after they are bound, of which half a second
+        is the wait for the next relist.  sandbox_us and start_us have the size that containerd
+        shows on an idle machine.
 
-    warm: every image is there from the beginning; else only those in `images` (name -> bytes)
-    pull_us: time to pull an image that is not there; refresh_us: to check one that is (policy Always)
-    image_disk_bytes: size of a file system of the images' own; 0: they lie on the node's
+    warm: every image is present from the start; else only those in `images` (name -> bytes)
+    pull_us: time to pull an absent image
+    refresh_us: time to check a present one (policy Always)
+    image_disk_bytes: size of the images' own file system; 0: they use the node's
     broken_images: image -> the error with which its pull fails
-    shutdown_us: from the end of what holds a shutdown up until the power is off
+    shutdown_us: from the end of the agent's delay of a shutdown until the power is off
     """
 
     sandbox_us: int = 300 * MS
@@ -154,6 +165,7 @@ class RuntimeProfile:
     overrides: tuple[Override, ...] = ()
 
     def behaviour(self, pod: Obj, container: str, init: bool) -> ContainerBehaviour:
+        """The behaviour of a container while the active faults last."""
         found = self._ruled(pod, container, init)
         for override in self.overrides:
             if override.changes and override.covers(pod, container, init):
@@ -161,7 +173,7 @@ class RuntimeProfile:
         return found
 
     def imposed(self, pod: Obj, container: str, init: bool, *names: str) -> Override | None:
-        """The fault by which one of these of its behaviour is as it is."""
+        """The active fault that sets one of these fields of the container's behaviour."""
         for override in reversed(self.overrides):
             if any(name in override.changes for name in names) and override.covers(pod, container, init):
                 return override
@@ -174,20 +186,20 @@ class RuntimeProfile:
         kinds = ("initContainers",) if init else ("containers", "ephemeralContainers")
         for spec in (c for kind in kinds for c in pod["spec"].get(kind) or ()):
             if spec["name"] == container:
-                known = commanded(spec)
-                if known is not None:
-                    return replace(FOREVER, **known)
+                commanded_changes = commanded(spec)
+                if commanded_changes is not None:
+                    return replace(FOREVER, **commanded_changes)
                 break
         return RUN_TO_END if init else FOREVER
 
     def overridden(self, overrides: Sequence[Override]) -> RuntimeProfile:
-        """The profile while these faults are in force."""
+        """The profile while these faults are active."""
         broken = {o.image: o.pull_error for o in overrides if o.pull_error}
         return replace(self, overrides=tuple(overrides), broken_images={**self.broken_images, **broken})
 
 
 def manifest_file(pod: Obj) -> str:
-    """What the file of a static pod is called where nobody says it."""
+    """The default name of the manifest file of a static pod."""
     meta = pod["metadata"]
     namespace = meta.get("namespace") or "default"
     return str(meta["name"]) if namespace == "default" else f"{namespace}.{meta['name']}"
@@ -201,11 +213,12 @@ DEFAULT_CAPACITY: Mapping[str, str] = {"cpu": "8", "memory": "32Gi", "ephemeral-
 class NodeSpec:
     """One machine.
 
-    capacity: resource -> quantity text; without `pods` the agent's --max-pods says how many
-    taints: as in the API (key, value, effect), given at registration
+    capacity: resource -> quantity text; without `pods` the agent's --max-pods counts
+    taints: as in the API (key, value, effect), set at registration
     static_pods: pod objects as in the manifest directory
-    pod_cidr: used while the Node object has none (stands for a network plug-in with addresses of its own)
-    lease_jitter: False renews the lease at whole multiples of its interval, for timing to the hundredth
+    pod_cidr: used while the Node object has none, as by a network plug-in with addresses of its own
+    lease_jitter: False renews the lease at whole multiples of its interval, for timing to the
+        hundredth
     """
 
     name: str

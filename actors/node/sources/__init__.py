@@ -1,1 +1,1 @@
-"""Sources of pods and of the objects that they refer to."""
+"""Sources of pods (the API, manifest files) and of the objects that pods refer to."""

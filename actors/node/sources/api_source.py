@@ -1,15 +1,19 @@
-"""List and watch of the few objects a node cares about, as callbacks: the agent's API source.
+"""List and watch of the few objects that a node needs, as callbacks: the agent's API source.
 
-Turns a watch on one resource and field selector into `on_set` (a whole set, after each list) and `on_event`
-(one change); `on_break` tells that no watch goes on.  Holds: after `on_set` every change but those of heartbeat
-times alone, which are the agent's own, is reported once and in order, or a new `on_set` comes.
+Turns a watch on one resource and field selector into `on_set` (a whole set, after each list) and
+`on_event` (one change); `on_break` reports that no watch is open.
 
-Mirrors  client-go tools/cache/reflector.go: list from the cache, at first whatever that has, later nothing older than what was
-         seen (relistResourceVersion), from the storage where the cache is behind that; watch from its revision, back-off
-         0.8 s doubling to 30 s with jitter 1, reset after 2 min without a failure; a refused or throttled watch is opened
-         again without a list, after a back-off of its own; one that ended in peace at once (v1.25).
-Differs  no timeoutSeconds is sent, so a watch lasts as long as the server likes; the node's own watch asks for no
-         bookmarks: its status writes keep its revision fresh.
+Holds: after `on_set`, each change is reported once and in order, or a new `on_set` follows.
+Changes of heartbeat times alone are not reported, because the agent itself makes them.
+
+Mirrors  client-go tools/cache/reflector.go: the first list takes what the server's cache holds, a
+         later one nothing older than what was seen (relistResourceVersion), and one for which the
+         cache is too far behind reads the storage; a watch starts at the list's revision; back-off
+         0.8 s doubling to 30 s with jitter 1, reset after 2 min without a failure; a refused or
+         throttled watch is opened again without a list, after a back-off of its own; one that ended
+         without an error at once (v1.25).
+Differs  no timeoutSeconds is sent, so a watch lasts as long as the server keeps it; the node's own
+         watch requests no bookmarks, because its status writes keep its revision fresh.
 """
 
 from __future__ import annotations
@@ -28,18 +32,28 @@ from sim.units import MINUTE, MS, SECOND
 BACKOFF_US = 800 * MS
 BACKOFF_MAX_US = 30 * SECOND
 BACKOFF_RESET_US = 2 * MINUTE
-BATCH = 1000  # events taken from a watch at once; fewer means that there are no more for now
+BATCH = 1000  # events taken from a watch at once; fewer than this empty it
 SHORT_WATCH_US = 1 * SECOND
-FRESH = (BACKOFF_US, 0)
+NO_BACKOFF = (BACKOFF_US, 0)
 
 
 class Source:
-    """One reflector.  It waits longer each time that its list or watch failed, and, apart from that, each time that
-    nobody answered its watch."""
+    """One reflector.
+
+    live: True while a watch is open, or is opened again after one that ended without an error: then
+        what the handlers got is current
+    _revision: of the newest list or event
+    _revision_unavailable: True if no list can be had at that revision, so that the next one reads
+        the storage
+    _failure_backoff: delay and time of the last failure of a list or watch
+    _refusal_backoff: likewise of watches that the server refused
+    _got_events: True if the present watch has delivered anything
+    """
 
     __slots__ = (
-        "_api", "_ctx", "_dice", "_failures", "_on_break", "_on_event", "_on_set", "_opened_us", "_refusals", "_resource",
-        "_revision", "_revision_bad", "_seen", "_selector", "_watch", "live",
+        "_api", "_ctx", "_dice", "_failure_backoff", "_got_events", "_on_break", "_on_event", "_on_set",
+        "_opened_us", "_refusal_backoff", "_resource", "_revision", "_revision_unavailable", "_selector",
+        "_watch", "live",
     )  # fmt: skip
 
     def __init__(
@@ -57,19 +71,18 @@ class Source:
         self._selector = selector
         self._dice = dice
         self._on_set, self._on_event, self._on_break = handlers
-        self._revision = "0"  # of the last thing seen
-        self._revision_bad = False  # no list can be had at it: ask for the newest
+        self._revision = "0"
+        self._revision_unavailable = False
         self._watch: Watch | None = None
-        self._failures = FRESH
-        self._refusals = FRESH
+        self._failure_backoff = NO_BACKOFF
+        self._refusal_backoff = NO_BACKOFF
         self._opened_us = 0
-        self._seen = False
-        self.live = (
-            False  # a watch is open, or opened again after one that ended in peace: what is known is current
-        )
+        self._got_events = False
+        self.live = False
         ctx.on_stop(self._stop)
 
     def start(self) -> None:
+        """Send the first list."""
         self._list()
 
     def _stop(self) -> None:
@@ -77,18 +90,21 @@ class Source:
             self._watch.stop()
 
     def _list(self, _: object = None) -> None:
-        revision = "" if self._revision_bad else self._revision
+        revision = "" if self._revision_unavailable else self._revision
         self._api.list(self._resource, self._selector, revision, self._listed)
 
     def _listed(self, reply: Reply) -> None:
         if not reply.ok:
-            behind, self._revision_bad = self._revision_bad, self._revision_bad or is_unavailable(reply)
-            if self._revision_bad and not behind:
+            was_bad, self._revision_unavailable = (
+                self._revision_unavailable,
+                self._revision_unavailable or is_unavailable(reply),
+            )
+            if self._revision_unavailable and not was_bad:
                 self._list()
             else:
-                self._again()
+                self._relist_later()
             return
-        self._revision_bad = False
+        self._revision_unavailable = False
         self._revision = str(reply.revision)
         self._on_set([*(reply.items or ())])
         self._open()
@@ -102,15 +118,16 @@ class Source:
         if reply.watch is None:
             self._break()
             if reply.lost == "ConnectionRefused" or reply.code == TOO_MANY_REQUESTS:
-                self._refusals = self._later(self._refusals, self._open)
+                self._refusal_backoff = self._retry_later(self._refusal_backoff, self._open)
             else:
-                self._again()
+                self._relist_later()
             return
         self._watch = reply.watch
-        self._seen = False
+        self._got_events = False
         self.live = True
         if isinstance(reply.watch, ChannelWatch):
-            # A bookmark is wanted when the next watch is opened; what beats is the agent itself, and knows it.
+            # A bookmark matters when the next watch is opened.  Heartbeats are the agent's own
+            # writes.
             reply.watch.attach(self._drain, bookmarks=False, give=self._take_in, beats=False)
         else:
             reply.watch.attach(self._drain)
@@ -126,23 +143,23 @@ class Source:
         if watch.ended and self._watch is watch:
             self._watch = None
             watch.stop()
-            if self._seen or self._ctx.now_us() - self._opened_us >= SHORT_WATCH_US:
+            if self._got_events or self._ctx.now_us() - self._opened_us >= SHORT_WATCH_US:
                 self._open()
             else:
                 self._break()
-                self._again()
+                self._relist_later()
 
     def _take_in(self, events: Sequence[WatchEvent]) -> None:
-        """What the watch has; an error comes last."""
+        """Report events of the watch; an error event is the last one."""
         kernel, on_event = self._ctx.kernel, self._on_event
         cause = kernel.cause
         for event in events:
             if event.type == "ERROR":
                 kernel.cause = cause
                 self._close()
-                self._again()
+                self._relist_later()
                 return
-            self._seen = True
+            self._got_events = True
             self._revision = str(event.revision)
             if event.item is not None and type(event.item) is not Beaten:
                 kernel.cause = event.cause or cause
@@ -159,15 +176,18 @@ class Source:
         self.live = False
         self._on_break()
 
-    def _again(self) -> None:
-        """List anew after a pause."""
-        self._failures = self._later(self._failures, self._list)
+    def _relist_later(self) -> None:
+        """List again after a back-off."""
+        self._failure_backoff = self._retry_later(self._failure_backoff, self._list)
 
-    def _later(self, waits: tuple[int, int], again: Callable[[object], None]) -> tuple[int, int]:
-        """Do it after a pause; `waits` are the pause and when it was last asked for, returned for the next time."""
-        delay_us, last_us = waits
+    def _retry_later(self, backoff: tuple[int, int], action: Callable[[object], None]) -> tuple[int, int]:
+        """Run `action` after the delay; returns the next delay and the present time.
+
+        backoff: the delay, and when it was last used
+        """
+        delay_us, last_us = backoff
         now_us = self._ctx.now_us()
         if now_us - last_us > BACKOFF_RESET_US:
             delay_us = BACKOFF_US
-        self._ctx.call_later_us(self._dice.jitter_us(delay_us, 100), again)
+        self._ctx.call_later_us(self._dice.jitter_us(delay_us, 100), action)
         return min(2 * delay_us, BACKOFF_MAX_US), now_us

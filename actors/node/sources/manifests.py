@@ -1,62 +1,146 @@
-"""The agent's file source: pods of the manifest directory, as its files come, change and go.
+"""The agent's file source: the pods of the manifest directory.
 
-Turns files into pods that are added, updated and removed, each with a uid that follows from what its file says: another
-text is another pod, unless the manifest bears a uid itself.
+Turns files into pods that are added, updated and removed.  A pod's uid follows from the content of
+its file: another content is another pod, unless the manifest has a uid of its own.
 
-Holds: a file that is written or removed is seen to at that instant (inotify tells); one in which there is no pod any more
-keeps the pod that was in it until the next look at the whole directory, and so does one whose pod has another name now.
+Holds: a file that is written or removed takes effect at that instant (inotify); a file without a
+valid pod keeps its earlier pod until the next read of the whole directory, and so does a file with
+another name for its pod.
 
-Mirrors  pkg/kubelet/config/file.go: listConfig, extractFromFile; file_linux.go: produceWatchEvent, consumeWatchEvent;
-         config.go: merge by uid, in the order of removals, additions and updates; kubelet_pods.go: HandlePodCleanups, of
-         pods that were recreated with the same uid (v1.25).
-Differs  the directory is looked at each --file-check-frequency only where inotify left something to find; of a manifest that
-         keeps its uid a container starts anew by a new image alone.
+Mirrors  pkg/kubelet/config/file.go: listConfig, extractFromFile; file_linux.go: produceWatchEvent,
+         consumeWatchEvent; config.go: merge by uid, in the order of removals, additions and
+         updates; kubelet_pods.go: HandlePodCleanups, for pods that were recreated with the same uid
+         (v1.25).
+Differs  the directory is read every --file-check-frequency only where inotify left something to
+         find; of a manifest that keeps its uid only a new image restarts a container.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from actors.node.runtime.ports import Host
+from actors.node.runtime.profile import NodeSpec
 from actors.node.sources.mirrors import static_pod
 from sim.api.store import Item
-
-if TYPE_CHECKING:
-    from actors.node.agent import NodeAgent
+from sim.ident import Names
 
 Obj = dict[str, Any]
 Key = tuple[str, str]
 _NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
+class UpdatedPod(Protocol):
+    """A pod worker as seen by the source of its pod."""
+
+    def update(self, item: Item) -> None:
+        """Take over a new state of the pod's object."""
+        ...
+
+
+class Loop(Protocol):
+    """The agent's sync loop, which handles nothing while the runtime reports an error."""
+
+    @property
+    def asleep(self) -> bool:
+        """True while the loop handles nothing."""
+        ...
+
+    def handle_later(self, handler: Callable[..., None], *what: Any) -> None:
+        """Call a handler when the loop continues."""
+        ...
+
+
+class StaticPods(Protocol):
+    """The static pods, which the API shows as mirror pods."""
+
+    def expect(self, pod: Obj) -> None:
+        """A static pod exists from now on."""
+        ...
+
+    def dismiss(self, uid: str) -> None:
+        """A static pod no longer exists."""
+        ...
+
+
+class WaitingPods(Protocol):
+    """The critical pods that wait for room, which have no worker yet."""
+
+    def drop(self, uid: str) -> None:
+        """A pod no longer exists."""
+        ...
+
+
+class Owner(Host, Protocol):
+    """What the file source uses of the node agent."""
+
+    spec: NodeSpec
+    names: Names
+
+    @property
+    def loop(self) -> Loop:
+        """The agent's sync loop."""
+        ...
+
+    @property
+    def mirrors(self) -> StaticPods:
+        """The static pods and their mirrors."""
+        ...
+
+    @property
+    def preemption(self) -> WaitingPods:
+        """The critical pods that wait for room."""
+        ...
+
+    @property
+    def workers(self) -> Mapping[str, UpdatedPod]:
+        """The workers of all pods, by uid."""
+        ...
+
+    def pod_added(self, item: Item, pod: Obj) -> None:
+        """Admit a new pod and start its worker."""
+        ...
+
+    def pod_removed(self, uid: str) -> None:
+        """End a pod that its source no longer has."""
+        ...
+
+
 class Manifests:
     """What one incarnation of the agent has read.
 
-    _store: pods by namespace and name; _files: which one each file was last found to hold; _sent: by uid, what has been told;
-    _returning: those that are there again while they are still being ended.  None of them takes room on a machine without files.
+    No attribute takes memory on a machine without files.
+
+    _store: pods by namespace and name
+    _files: file -> key of the pod that the file last held
+    _sent: uid -> pod as last delivered
+    _returning: uid -> pod that exists again while its former worker still ends
+    _list_planned: True if a read of the whole directory is scheduled
     """
 
-    __slots__ = ("_agent", "_began_us", "_files", "_listing", "_returning", "_sent", "_store")
+    __slots__ = ("_agent", "_began_us", "_files", "_list_planned", "_returning", "_sent", "_store")
 
-    def __init__(self, agent: NodeAgent) -> None:
+    def __init__(self, agent: Owner) -> None:
         self._agent = agent
         self._began_us = agent.now_us
         self._store: Mapping[Key, Obj] = _NONE
         self._files: Mapping[str, Key] = _NONE
         self._sent: Mapping[str, Obj] = _NONE
         self._returning: Mapping[str, Obj] = _NONE
-        self._listing = False
+        self._list_planned = False
 
     def start(self) -> None:
+        """Read the directory for the first time."""
         if self._agent.machine.manifests:
             self._list(None)
 
     def changed(self, file: str) -> None:
-        """Inotify has an event of this file: for the agent, when it runs."""
-        self._agent.ctx.call_later_us(0, self._look, file)
+        """Inotify reports an event of this file."""
+        self._agent.ctx.call_later_us(0, self._read_changed, file)
 
-    def _look(self, file: str) -> None:
+    def _read_changed(self, file: str) -> None:
         found = self._agent.machine.manifests
         if file not in found:
             key = self._files.get(file)
@@ -69,7 +153,7 @@ class Manifests:
             before = self._files.get(file)
             if before != self._read(file, manifest) and before is not None:
                 self._list_later()
-        self._send()
+        self._deliver_changes()
 
     def _read(self, file: str, manifest: Obj) -> Key:
         agent = self._agent
@@ -80,22 +164,25 @@ class Manifests:
         return key
 
     def _list_later(self) -> None:
-        if not self._listing:
-            self._listing = True
+        if not self._list_planned:
+            self._list_planned = True
             period_us, agent = self._agent.options.file_check_frequency_us, self._agent
             agent.ctx.call_later_us(period_us - (agent.now_us - self._began_us) % period_us, self._list)
 
     def _list(self, _: object) -> None:
-        """The whole directory."""
-        self._listing = False
+        """Read the whole directory."""
+        self._list_planned = False
         self._store = _NONE
         for file, manifest in self._agent.machine.manifests.items():
             if manifest is not None:
                 self._read(file, manifest)
-        self._send()
+        self._deliver_changes()
 
-    def _send(self) -> None:
-        """Tell how what there is differs from what has been told.  What is known keeps the time at which it was first seen."""
+    def _deliver_changes(self) -> None:
+        """Deliver the differences to what was delivered before.
+
+        A known pod keeps the time at which it was first seen.
+        """
         seen = self._agent.names.annotation_config_seen
         before = self._sent
         sent: dict[str, Obj] = {}
@@ -110,15 +197,15 @@ class Manifests:
         self._sent = sent
         for uid in before:
             if uid not in sent:
-                self._hand_on(self._removed, uid)
+                self._deliver(self._removed, uid)
         for uid in sent:
             if uid not in before:
-                self._hand_on(self._added, sent[uid])
+                self._deliver(self._added, sent[uid])
         for uid, pod in sent.items():
             if before.get(uid, pod) != pod:
-                self._hand_on(self._updated, pod)
+                self._deliver(self._updated, pod)
 
-    def _hand_on(self, handler: Callable[[Any], None], what: str | Obj) -> None:
+    def _deliver(self, handler: Callable[[Any], None], what: str | Obj) -> None:
         loop = self._agent.loop
         if loop.asleep:
             loop.handle_later(handler, what)
@@ -134,11 +221,11 @@ class Manifests:
             agent.pod_added(_item(pod), pod)
 
     def returns(self, uid: str) -> bool:
-        """Whether the pod is to begin anew when its worker has finished."""
+        """True if the pod is to start again when its worker has finished."""
         return uid in self._returning
 
     def restart(self) -> None:
-        """Housekeeping: those that are there again, and of which nothing is left."""
+        """Housekeeping: start pods that exist again and of which nothing is left."""
         for uid in [uid for uid in self._returning if uid not in self._agent.workers]:
             pod = self._returning[uid]
             self._returning = _without(self._returning, uid)
@@ -158,13 +245,12 @@ class Manifests:
         if uid in self._returning:
             self._returning = _without(self._returning, uid)
         agent.preemption.drop(uid)
-        worker = agent.workers.get(uid)
-        if worker is not None:
-            agent.pod_removed(worker)
+        if uid in agent.workers:
+            agent.pod_removed(uid)
 
 
 def _without(held: Mapping[Any, Any], key: object) -> dict[Any, Any]:
-    return {one: value for one, value in held.items() if one != key}
+    return {name: value for name, value in held.items() if name != key}
 
 
 def _item(pod: Obj) -> Item:

@@ -1,14 +1,17 @@
 """Static pods of one node and their mirrors in the API.
 
-Turns each pod of the manifest directory (`manifests`) into a mirror pod that shows its status.  Deleting the mirror does not
-stop the pod: the mirror is made again.
+Turns each pod of the manifest directory (`manifests`) into a mirror pod that shows its status.  The
+deletion of a mirror does not stop the static pod: the mirror is created again.
 
-Holds: of static pods of one name one runs at a time: the next one waits until nothing is left of it; a mirror without a
-static pod is deleted by housekeeping, but not while what it showed is still being ended.
+Holds: of several static pods with one name one runs at a time: the next waits until nothing is left
+of it; housekeeping deletes a mirror without a static pod, but not while the static pod that it
+showed is still being ended.
 
-Mirrors  pkg/kubelet/config/common.go: applyDefaults; pod/mirror_client.go; kubelet.go: syncPod step 7; kubelet_pods.go:
-         HandlePodCleanups; pod_workers.go: allowStaticPodStart, IsPodForMirrorPodTerminatingByFullName (v1.25).
-Differs  the uid is a hash of the manifest as JSON; of several that wait to take one name the others are gone already.
+Mirrors  pkg/kubelet/config/common.go: applyDefaults; pod/mirror_client.go; kubelet.go: syncPod step
+         7; kubelet_pods.go: HandlePodCleanups; pod_workers.go: allowStaticPodStart,
+         IsPodForMirrorPodTerminatingByFullName (v1.25).
+Differs  the uid is a hash of the manifest as JSON; of several static pods that wait for one name,
+         only the newest still exists.
 """
 
 from __future__ import annotations
@@ -17,16 +20,16 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from actors.node.pod_work import TERMINATING
+from actors.node.requests import Api
 from sim.api.store import Item
 from sim.api.types import Reply
 from sim.ident import Names
+from sim.kernel.actor import Context
+from sim.options.node_agent import NodeAgentOptions
 from sim.units import format_micro_time
-
-if TYPE_CHECKING:
-    from actors.node.agent import NodeAgent
-    from actors.node.pods.worker import Worker
 
 Obj = dict[str, Any]
 
@@ -38,7 +41,7 @@ _NONE: Mapping[Any, Any] = MappingProxyType({})
 def static_pod(manifest: Obj, node: str, names: Names, seen_us: int) -> Obj:
     """The manifest as the agent runs it: uid, name, namespace, node, hash and toleration filled in.
 
-    seen_us: the wall clock as the agent first saw it
+    seen_us: the wall clock when the agent first saw it
     """
     text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
     meta = dict(manifest.get("metadata") or {})
@@ -51,7 +54,8 @@ def static_pod(manifest: Obj, node: str, names: Names, seen_us: int) -> Obj:
             **(meta.get("annotations") or {}),
             names.annotation_config_hash: uid,
             names.annotation_config_source: "file",
-            names.annotation_config_seen: f"{format_micro_time(seen_us).removesuffix('Z')}000Z",  # nanoseconds
+            # nanoseconds
+            names.annotation_config_seen: f"{format_micro_time(seen_us).removesuffix('Z')}000Z",
         },
     }
     spec = manifest["spec"]
@@ -60,6 +64,7 @@ def static_pod(manifest: Obj, node: str, names: Names, seen_us: int) -> Obj:
 
 
 def mirror_of(pod: Obj, node: Obj, names: Names) -> Obj:
+    """The mirror pod of a static pod, which belongs to the Node object."""
     meta = pod["metadata"]
     owner = {
         "apiVersion": "v1",
@@ -81,62 +86,153 @@ def mirror_of(pod: Obj, node: Obj, names: Names) -> Obj:
     }
 
 
+class StaticPod(Protocol):
+    """The worker of a static pod.  removed: True if the pod is no longer in the manifest directory."""
+
+    uid: str
+    state: str
+    removed: bool
+
+    @property
+    def pod(self) -> Obj:
+        """The newest object of the pod."""
+        ...
+
+    def wake(self) -> None:
+        """Do the next piece of work."""
+        ...
+
+
+class Statuses(Protocol):
+    """The statuses of pods on their way to the API."""
+
+    def retarget(self, uid: str, target: str) -> None:
+        """Write the pod's status to the API object with the uid `target`."""
+        ...
+
+
+class Files(Protocol):
+    """The manifest directory."""
+
+    def returns(self, uid: str) -> bool:
+        """True if the pod is to start again when its worker has finished."""
+        ...
+
+
+class Registration(Protocol):
+    """The registration of the node.  registered: True once the API holds the Node object."""
+
+    registered: bool
+
+
+class Owner(Protocol):
+    """What the mirrors use of the node agent.
+
+    sources_ready: True once the API has listed the node's pods
+    """
+
+    ctx: Context
+    api: Api
+    names: Names
+    options: NodeAgentOptions
+    sources_ready: bool
+
+    @property
+    def workers(self) -> Mapping[str, StaticPod]:
+        """The workers of all pods, by uid."""
+        ...
+
+    @property
+    def statuses(self) -> Statuses:
+        """The statuses of pods on their way to the API."""
+        ...
+
+    @property
+    def manifests(self) -> Files:
+        """The manifest directory."""
+        ...
+
+    @property
+    def node_loop(self) -> Registration:
+        """The registration of the node."""
+        ...
+
+    @property
+    def node(self) -> Obj:
+        """The newest Node object; empty before the first."""
+        ...
+
+    def resync_after(self, base_us: int) -> int:
+        """The tick at which a pod is synced again after a wait with jitter."""
+        ...
+
+    def housekeep_later(self) -> None:
+        """Run the next housekeeping, which is left out otherwise."""
+        ...
+
+
 class Mirrors:
-    """The static pods of one agent and what is known of their mirrors (by namespace and name).  `uids`: of the former."""
+    """The static pods of one agent and what it knows of their mirrors, both by namespace and name.
 
-    __slots__ = ("_agent", "_busy", "_known", "_later", "_started", "_static", "uids")
+    uids: of the static pods
+    _static: uid of the static pod of each name
+    _mirrors: the mirrors that the API holds
+    _requested: mirrors with a request under way, each with the uid of one that was deleted during
+        the request (ANY: of an unknown one)
+    _name_owners: uid of the static pod that uses a name until its worker has finished
+    _retrying: uids of pods that wait for another attempt to create their mirror
+    """
 
-    def __init__(self, agent: NodeAgent) -> None:
+    __slots__ = ("_agent", "_mirrors", "_name_owners", "_requested", "_retrying", "_static", "uids")
+
+    def __init__(self, agent: Owner) -> None:
         self._agent = agent
         self._static: Mapping[tuple[str, str], str] = _NONE
-        self._known: dict[tuple[str, str], Obj] = {}
-        # Those that are asked for, and the uid of one that was seen to go meanwhile (ANY: nobody knows which).
-        self._busy: dict[tuple[str, str], str] = {}
-        self._started: Mapping[tuple[str, str], str] = (
-            _NONE  # whose name it is, until its worker has finished
-        )
-        self._later: tuple[str, ...] = ()  # pods whose mirrors could not be made, and are to be tried again
+        self._mirrors: dict[tuple[str, str], Obj] = {}
+        self._requested: dict[tuple[str, str], str] = {}
+        self._name_owners: Mapping[tuple[str, str], str] = _NONE
+        self._retrying: tuple[str, ...] = ()
         self.uids: tuple[str, ...] = ()
 
     def expect(self, pod: Obj) -> None:
-        """A static pod that there is from now on."""
+        """A static pod exists from now on."""
         self._static = {**self._static, _key(pod): pod["metadata"]["uid"]}
         self.uids = tuple(self._static.values())
 
     def dismiss(self, uid: str) -> None:
-        """There is no such static pod any more."""
+        """A static pod no longer exists."""
         self._static = {key: held for key, held in self._static.items() if held != uid}
         self.uids = tuple(self._static.values())
 
-    def may_start(self, worker: Worker) -> bool:
-        """Whether nothing is left of another static pod of its name."""
+    def may_start(self, worker: StaticPod) -> bool:
+        """True if nothing is left of another static pod of its name."""
         if worker.uid not in self.uids:
             return True
         key = _key(worker.pod)
-        if key not in self._started:
-            self._started = {**self._started, key: worker.uid}
-        return self._started[key] == worker.uid
+        if key not in self._name_owners:
+            self._name_owners = {**self._name_owners, key: worker.uid}
+        return self._name_owners[key] == worker.uid
 
-    def stopped(self, worker: Worker) -> None:
+    def stopped(self, worker: StaticPod) -> None:
         """Nothing of the pod runs any more."""
-        if worker.removed and _key(worker.pod) in self._known:
+        if worker.removed and _key(worker.pod) in self._mirrors:
             self._agent.housekeep_later()
 
-    def finished(self, worker: Worker) -> None:
-        """Its worker has done all that there was to do."""
-        if self._started and self._started.get(key := _key(worker.pod)) == worker.uid:
-            self._started = {one: uid for one, uid in self._started.items() if one != key}
+    def finished(self, worker: StaticPod) -> None:
+        """The pod's worker has done all of its work."""
+        if self._name_owners and self._name_owners.get(key := _key(worker.pod)) == worker.uid:
+            self._name_owners = {name: uid for name, uid in self._name_owners.items() if name != key}
         if worker.uid in self.uids and self._agent.manifests.returns(worker.uid):
             self._agent.housekeep_later()
 
     def observed(self, pod: Obj | None, key: tuple[str, str]) -> None:
-        """The source showed a mirror (None: it is gone): the static pod is synced."""
+        """The API shows a mirror, or None if it was deleted: sync the static pod."""
         if pod is None:
-            held = self._known.pop(key, None)
-            if held is not None and key in self._busy:
-                self._busy[key] = held["metadata"]["uid"]
+            held = self._mirrors.pop(key, None)
+            if held is not None and key in self._requested:
+                self._requested[key] = held["metadata"]["uid"]
         else:
-            self._known[key] = pod
+            self._mirrors[key] = pod
         uid = self._static.get(key)
         worker = self._agent.workers.get(uid) if uid is not None else None
         if worker is not None:
@@ -147,86 +243,86 @@ class Mirrors:
             self._agent.housekeep_later()
 
     def keep(self, items: Sequence[Item]) -> None:
-        """The source was listed: of all that were known there are those that it has."""
-        if self._known or self._busy:
-            here = {
+        """The API was listed: of the known mirrors only the listed ones exist."""
+        if self._mirrors or self._requested:
+            listed = {
                 (item.peek("metadata", "namespace"), item.peek("metadata", "name")): None for item in items
             }
-            self._busy = {key: gone if key in here else ANY for key, gone in self._busy.items()}
-            for key in [key for key in self._known if key not in here]:
+            self._requested = {
+                key: deleted_uid if key in listed else ANY for key, deleted_uid in self._requested.items()
+            }
+            for key in [key for key in self._mirrors if key not in listed]:
                 self.observed(None, key)
 
     def remove_orphans(self) -> None:
-        for key in sorted(self._known):
+        """Delete mirrors without a static pod."""
+        for key in sorted(self._mirrors):
             if key not in self._static and not self._is_ending(key):
-                self._delete(self._known[key])
+                self._delete(self._mirrors[key])
 
     def _is_ending(self, key: tuple[str, str]) -> bool:
-        """Whether something of the static pod that had this name may run."""
-        worker = self._agent.workers.get(self._started.get(key, ""))
-        return worker is not None and worker.state == "terminating"
+        """True if something of the static pod that had this name may run."""
+        worker = self._agent.workers.get(self._name_owners.get(key, ""))
+        return worker is not None and worker.state == TERMINATING
 
-    def _target(self, worker: Worker, pod: Obj) -> None:
-        entry = self._agent.statuses.entry(worker.uid)
-        if entry is not None and entry.target != pod["metadata"]["uid"]:
-            entry.target = pod["metadata"]["uid"]
-            self._agent.statuses.push(worker.uid)
+    def _target(self, worker: StaticPod, pod: Obj) -> None:
+        self._agent.statuses.retarget(worker.uid, pod["metadata"]["uid"])
 
-    def sync(self, worker: Worker) -> None:
-        """Make or replace the mirror of a static pod."""
+    def sync(self, worker: StaticPod) -> None:
+        """Create or replace the mirror of a static pod."""
         agent, meta = self._agent, worker.pod["metadata"]
         key = meta["namespace"], meta["name"]
-        if key in self._busy:
+        if key in self._requested:
             return
-        mirror = self._known.get(key)
+        mirror = self._mirrors.get(key)
         if mirror is None:
             self._create(worker, key)
             return
         held = mirror["metadata"]
-        marked = (held.get("annotations") or {}).get(agent.names.annotation_mirror_pod)
-        wanted = meta["annotations"][agent.names.annotation_config_hash]
-        if marked != wanted or held.get("deletionTimestamp"):
-            self._busy[key] = ""
+        held_hash = (held.get("annotations") or {}).get(agent.names.annotation_mirror_pod)
+        wanted_hash = meta["annotations"][agent.names.annotation_config_hash]
+        if held_hash != wanted_hash or held.get("deletionTimestamp"):
+            self._requested[key] = ""
             agent.api.delete_pod(*key, held["uid"], lambda reply: self._deleted(worker, key, reply))
 
-    def _deleted(self, worker: Worker, key: tuple[str, str], reply: Reply) -> None:
-        """Only in the place of one that this has deleted there is a new one at once."""
-        self._busy.pop(key, None)
+    def _deleted(self, worker: StaticPod, key: tuple[str, str], reply: Reply) -> None:
+        """Create a new mirror at once in place of one that this request has deleted."""
+        self._requested.pop(key, None)
         if reply.ok:
             self._create(worker, key)
         else:
-            self._try_later(worker)
+            self._retry_later(worker)
 
-    def _create(self, worker: Worker, key: tuple[str, str]) -> None:
+    def _create(self, worker: StaticPod, key: tuple[str, str]) -> None:
         agent = self._agent
         node = agent.node
         if node and not node["metadata"].get("deletionTimestamp"):
-            self._busy[key] = ""
+            self._requested[key] = ""
             agent.api.create_pod(
                 mirror_of(worker.pod, node, agent.names), lambda reply: self._created(worker, key, reply)
             )
         elif agent.node_loop.registered:
-            self._try_later(worker)
+            self._retry_later(worker)
 
-    def _created(self, worker: Worker, key: tuple[str, str], reply: Reply) -> None:
-        gone = self._busy.pop(key)
-        if reply.ok and gone in (ANY, reply.obj["metadata"]["uid"]):
-            worker.wake()  # the source knows better; if it knows of none, another one is made
+    def _created(self, worker: StaticPod, key: tuple[str, str], reply: Reply) -> None:
+        deleted_uid = self._requested.pop(key)
+        if reply.ok and deleted_uid in (ANY, reply.obj["metadata"]["uid"]):
+            worker.wake()  # the API shows otherwise; if it shows no mirror, another one is created
         elif reply.ok:
-            self._known[key] = reply.obj
+            self._mirrors[key] = reply.obj
             self._target(worker, reply.obj)
-        elif reply.reason != "AlreadyExists":  # else the source will show it
-            self._try_later(worker)
+        elif reply.reason != "AlreadyExists":  # else the API will show it
+            self._retry_later(worker)
 
-    def _try_later(self, worker: Worker) -> None:
-        if worker.uid not in self._later:
-            self._later = (*self._later, worker.uid)
+    def _retry_later(self, worker: StaticPod) -> None:
+        if worker.uid not in self._retrying:
+            self._retrying = (*self._retrying, worker.uid)
             agent = self._agent
-            agent.ctx.call_at_us(agent.resync_after(agent.options.sync_frequency_us), self._try_again, worker)
+            agent.ctx.call_at_us(agent.resync_after(agent.options.sync_frequency_us), self._retry, worker)
 
-    def _try_again(self, worker: Worker) -> None:
-        """One of the pod's resyncs, which come without a reason: here this is theirs."""
-        self._later = tuple(uid for uid in self._later if uid != worker.uid)
+    def _retry(self, worker: StaticPod) -> None:
+        """Sync the pod in place of one of its regular resyncs, which are left out otherwise."""
+        self._retrying = tuple(uid for uid in self._retrying if uid != worker.uid)
         worker.wake()
 
     def _delete(self, pod: Obj) -> None:

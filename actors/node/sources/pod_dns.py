@@ -1,11 +1,13 @@
-"""What a pod's resolver would be told, as far as somebody is warned of it.  Pure.
+"""The DNS configuration of a pod, as far as events warn about it.  Pure.
 
-Turns a pod's DNS policy and settings, and the agent's options, into the warnings of what is missing or does not fit.
+Turns a pod's DNS policy and settings, and the agent's options, into the warnings about what is
+missing or too long.
 
-Mirrors  pkg/kubelet/network/dns/dns.go: GetPodDNS, formDNSConfigFitsLimits; pkg/apis/core/validation: MaxDNSNameservers,
-         MaxDNSSearchPathsLegacy, MaxDNSSearchListCharsLegacy (v1.25).
-Differs  a machine's own file names one server and no domain to search (systemd-resolved writes such a one); nobody looks a name
-         up.
+Mirrors  pkg/kubelet/network/dns/dns.go: GetPodDNS, formDNSConfigFitsLimits;
+         pkg/apis/core/validation: MaxDNSNameservers, MaxDNSSearchPathsLegacy,
+         MaxDNSSearchListCharsLegacy (v1.25).
+Differs  a machine's own file names one server and no search domain (as systemd-resolved writes it);
+         no program resolves a name.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ Obj = dict[str, Any]
 
 OWN_SERVER = "127.0.0.53"  # systemd-resolved: its stub
 LOCAL_SERVER = "127.0.0.1"  # dns.go: GetPodDNS, where there is no file
-SERVERS_MAX, PATHS_MAX, LETTERS_MAX = 3, 6, 256
-PATH_LETTERS_MAX = 253  # validation.DNS1123SubdomainMaxLength
+SERVERS_MAX, PATHS_MAX, SEARCH_LENGTH_MAX = 3, 6, 256
+PATH_LENGTH_MAX = 253  # validation.DNS1123SubdomainMaxLength
 MISSING, FORMING = "MissingClusterDNS", "DNSConfigForming"
 NO_CLUSTER_DNS = (
     'kubelet does not have ClusterDNS IP configured and cannot create Pod using "ClusterFirst" policy. '
@@ -34,48 +36,51 @@ PATHS = (
 )
 
 
-def asks_cluster(spec: Obj) -> bool:
-    """Whether the pod wants to be told of the cluster's names."""
+def uses_cluster_dns(spec: Obj) -> bool:
+    """True if the pod's resolver uses the cluster's DNS servers."""
     policy = spec.get("dnsPolicy") or "ClusterFirst"
     return policy == "ClusterFirstWithHostNet" or (policy == "ClusterFirst" and not spec.get("hostNetwork"))
 
 
-def misfits(pod: Obj, options: NodeAgentOptions) -> list[str]:
-    """What to warn of: more servers, or domains to search, than a resolver takes."""
+def excess_warnings(pod: Obj, options: NodeAgentOptions) -> list[str]:
+    """Warnings about more servers, or search domains, than a resolver supports."""
     spec, own = pod["spec"], pod["spec"].get("dnsConfig") or {}
     if not own and len(options.cluster_dns) <= SERVERS_MAX and not options.cluster_domain:
-        return []  # nearly always
+        return []  # the usual case
     servers, paths = _base(pod, options)
     if "dnsConfig" in spec:
-        servers = _once([*servers, *(own.get("nameservers") or ())])
-        paths = _once([*paths, *(own.get("searches") or ())])
-    told = []
+        servers = _unique([*servers, *(own.get("nameservers") or ())])
+        paths = _unique([*paths, *(own.get("searches") or ())])
+    warnings = []
     if len(servers) > SERVERS_MAX:
-        told.append(SERVERS.format(" ".join(servers[:SERVERS_MAX])))
-    applied = fitting(paths)
+        warnings.append(SERVERS.format(" ".join(servers[:SERVERS_MAX])))
+    applied = applied_paths(paths)
     if applied != paths:
-        told.append(PATHS.format(" ".join(applied)))
-    return told
+        warnings.append(PATHS.format(" ".join(applied)))
+    return warnings
 
 
 def _base(pod: Obj, options: NodeAgentOptions) -> tuple[list[str], list[str]]:
-    """Servers and domains to search, before what the pod adds to them."""
+    """Servers and search domains before the pod's own additions."""
     if pod["spec"].get("dnsPolicy") == "None":
         return [], []
-    if asks_cluster(pod["spec"]) and options.cluster_dns:
+    if uses_cluster_dns(pod["spec"]) and options.cluster_dns:
         domain, namespace = options.cluster_domain, pod["metadata"]["namespace"]
         paths = [f"{namespace}.svc.{domain}", f"svc.{domain}", domain] if domain else []
         return list(options.cluster_dns), paths
     return ([OWN_SERVER], []) if options.resolv_conf else ([LOCAL_SERVER], ["."])
 
 
-def fitting(paths: Sequence[str]) -> list[str]:
-    """Those that are searched: the first so many, no longer than a name may be, as long as they are short together."""
-    kept = [path for path in paths[:PATHS_MAX] if len(path) <= PATH_LETTERS_MAX]
-    while len(" ".join(kept)) > LETTERS_MAX:
+def applied_paths(paths: Sequence[str]) -> list[str]:
+    """The search domains that are applied.
+
+    The first `PATHS_MAX` of valid length, as many as fit into the length of the whole list.
+    """
+    kept = [path for path in paths[:PATHS_MAX] if len(path) <= PATH_LENGTH_MAX]
+    while len(" ".join(kept)) > SEARCH_LENGTH_MAX:
         kept.pop()
     return kept
 
 
-def _once(names: Sequence[str]) -> list[str]:
+def _unique(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))

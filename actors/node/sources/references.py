@@ -1,14 +1,16 @@
-"""The ConfigMaps and Secrets that a pod's volumes and variables come from: whether they are there.
+"""The ConfigMaps and Secrets that a pod's volumes and variables are made of: whether they exist.
 
-Turns a pod's spec into what has to exist (`volumes_of`, `variables_of`), and what the API says of that into reasons why a
-pod cannot have its volumes yet, or a container its environment.
+Turns a pod's spec into the objects that must exist (`volumes_of`, `variables_of`), and the API's
+answers into reasons why the pod does not have its volumes yet, or a container its environment.
 
-Holds: a pod that refers to none reads nothing.
+Holds: a pod that refers to no such object reads nothing.
 
-Mirrors  pkg/kubelet/volumemanager/volume_manager.go: WaitForAttachAndMount; pkg/volume/{configmap,secret};
-         pkg/util/goroutinemap/exponentialbackoff; pkg/kubelet/kubelet_pods.go: makeEnvironmentVariables (v1.25).
-Differs  read when needed (upstream watches them while pods refer to them); projected volumes are taken to be whole; a
-         pod's volumes are tried together, while its sync waits for them, and what is there takes no time to mount.
+Mirrors  pkg/kubelet/volumemanager/volume_manager.go: WaitForAttachAndMount;
+         pkg/volume/{configmap,secret}; pkg/util/goroutinemap/exponentialbackoff;
+         pkg/kubelet/kubelet_pods.go: makeEnvironmentVariables (v1.25).
+Differs  objects are read when needed (upstream watches them while pods refer to them); projected
+         volumes count as complete; the volumes of a pod are retried together, while its sync waits
+         for them, and a mount takes no time.
 """
 
 from __future__ import annotations
@@ -16,26 +18,24 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Protocol
 
-from actors.node.pods.actions import root_problem
-from actors.node.runtime.images import WAIT
+from actors.node.pod_spec import root_problem
+from actors.node.pod_work import WAIT, Obj, WorkingPod
+from actors.node.requests import Api
 from sim.api.types import NOT_FOUND, Reply
 from sim.units import MS, SECOND
 
-if TYPE_CHECKING:
-    from actors.node.agent import NodeAgent
-    from actors.node.pods.worker import Worker
-
-Obj = dict[str, Any]
-Problem = tuple[str, str]  # volume ("" for a variable) and what is wrong
+Problem = tuple[str, str]  # volume ("" for a variable), and what is wrong with it
 
 MOUNT_WAIT_US = 123 * SECOND  # volume_manager.go: podAttachAndMountTimeout
 RETRY_US = 500 * MS  # exponential_backoff.go: initialDurationBeforeRetry, doubling
 RETRY_MAX_US = 122 * SECOND  # exponential_backoff.go: maxDurationBeforeRetry
 KINDS = {"configmaps": "ConfigMap", "secrets": "Secret"}
-SOURCES = {"configmaps": "configMap", "secrets": "secret"}  # as kubelet_pods.go calls them in its warning
-_VARIABLE = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")  # apimachinery/pkg/util/validation: IsEnvVarName
+# as kubelet_pods.go names them in its warning
+SOURCES = {"configmaps": "configMap", "secrets": "secret"}
+# apimachinery/pkg/util/validation: IsEnvVarName
+_VARIABLE = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 INVALID_NAMES = "Keys [{}] from the EnvFrom {} {} were skipped since they are considered invalid environment variable names."
 
 
@@ -43,8 +43,9 @@ INVALID_NAMES = "Keys [{}] from the EnvFrom {} {} were skipped since they are co
 class Need:
     """An object that must exist, with these keys in it.
 
-    volume: which is made of it; "": a variable, or without keys all of the object's, their names after `prefix`
-    optional: the object, or a key, need not be there, but the API has to say so
+    volume: the volume that is made of it; "" for a variable
+    keys: none of a variable means all keys of the object, their names after `prefix`
+    optional: the object, or a key, may be absent, but the API has to confirm it
     """
 
     resource: str
@@ -56,17 +57,17 @@ class Need:
 
 
 def volumes_of(spec: Obj) -> list[Need]:
-    """What the volumes that a container mounts are made of."""
+    """The objects of the volumes that containers mount."""
     found = []
     for volume in spec.get("volumes") or ():
         for source, resource, name in (
             ("configMap", "configmaps", "name"),
             ("secret", "secrets", "secretName"),
         ):
-            given = volume.get(source)
-            if given is not None and not given.get("optional"):
-                keys = tuple(item["key"] for item in given.get("items") or ())
-                found.append(Need(resource, given.get(name, ""), keys, volume["name"]))
+            reference = volume.get(source)
+            if reference is not None and not reference.get("optional"):
+                keys = tuple(item["key"] for item in reference.get("items") or ())
+                found.append(Need(resource, reference.get(name, ""), keys, volume["name"]))
     if not found:
         return found
     containers = [*(spec.get("initContainers") or ()), *spec["containers"]]
@@ -75,26 +76,28 @@ def volumes_of(spec: Obj) -> list[Need]:
 
 
 def variables_of(container: Obj) -> list[Need]:
-    """What a container's environment is made of, in the order in which it is made."""
+    """The objects of a container's environment, in the order in which it is made."""
     found = []
     for source in container.get("envFrom") or ():
         for part, resource in (("configMapRef", "configmaps"), ("secretRef", "secrets")):
-            given = source.get(part)
-            if given is not None:
-                prefix, optional = source.get("prefix", ""), bool(given.get("optional"))
-                found.append(Need(resource, given.get("name", ""), optional=optional, prefix=prefix))
+            reference = source.get(part)
+            if reference is not None:
+                prefix, optional = source.get("prefix", ""), bool(reference.get("optional"))
+                found.append(Need(resource, reference.get("name", ""), optional=optional, prefix=prefix))
     for variable in container.get("env") or ():
         source = variable.get("valueFrom") or {}
         for part, resource in (("configMapKeyRef", "configmaps"), ("secretKeyRef", "secrets")):
-            given = source.get(part)
-            if given is not None:
-                optional = bool(given.get("optional"))
-                found.append(Need(resource, given.get("name", ""), (given["key"],), optional=optional))
+            reference = source.get(part)
+            if reference is not None:
+                optional = bool(reference.get("optional"))
+                found.append(
+                    Need(resource, reference.get("name", ""), (reference["key"],), optional=optional)
+                )
     return found
 
 
 def problem_of(need: Need, namespace: str, reply: Reply) -> str:
-    """What is wrong with an object as the API shows it, "" for nothing."""
+    """What is wrong with an object, given the API's answer; "" if nothing is."""
     kind = KINDS[need.resource]
     if reply.code == NOT_FOUND:
         return "" if need.optional else f'{kind.lower()} "{need.name}" not found'
@@ -102,66 +105,89 @@ def problem_of(need: Need, namespace: str, reply: Reply) -> str:
         return f"failed to sync {kind.lower()} cache: timed out waiting for the condition"
     data = reply.obj.get("data") or {}
     held = {**(reply.obj.get("binaryData") or {}), **data} if need.volume else data
-    absent = [key for key in need.keys if key not in held]
-    if not absent or need.optional:
+    missing_keys = [key for key in need.keys if key not in held]
+    if not missing_keys or need.optional:
         return ""
     if not need.volume:
-        return f"couldn't find key {absent[0]} in {kind} {namespace}/{need.name}"
-    what = (
+        return f"couldn't find key {missing_keys[0]} in {kind} {namespace}/{need.name}"
+    prefix = (
         "configmap references non-existent config"
         if kind == "ConfigMap"
         else "references non-existent secret"
     )
-    return f"{what} key: {absent[0]}"
+    return f"{prefix} key: {missing_keys[0]}"
 
 
 def invalid_names(need: Need, obj: Obj) -> list[str]:
-    """Of the variables that a whole object would become those whose names no variable can have."""
+    """The invalid names among the variables of a whole object."""
     names = [need.prefix + key for key in obj.get("data") or ()]
     return sorted(name for name in names if not _VARIABLE.fullmatch(name) or name.startswith(".."))
 
 
+class Owner(Protocol):
+    """What the references use of the node agent."""
+
+    api: Api
+
+    @property
+    def now_us(self) -> int:
+        """The kernel's time."""
+        ...
+
+    def event(self, pod: Obj, type_: str, reason: str, message: str) -> None:
+        """Record an event about a pod."""
+        ...
+
+
 class References:
-    """What one agent incarnation knows: pods whose volumes are mounted, and when those of others are tried again."""
+    """The mounted volumes of one agent incarnation, and the retries of those that are missing.
+
+    _mounted: uids of pods with mounted volumes
+    _retries: uid -> when the pod's volumes are tried again, and the delay after that
+    """
 
     __slots__ = ("_agent", "_mounted", "_retries")
 
-    def __init__(self, agent: NodeAgent) -> None:
+    def __init__(self, agent: Owner) -> None:
         self._agent = agent
         self._mounted: dict[str, None] = {}
-        self._retries: dict[str, tuple[int, int]] = {}  # when, and how long to wait after that
+        self._retries: dict[str, tuple[int, int]] = {}
 
     def forget(self, uid: str) -> None:
+        """Drop what is known of a pod that is gone."""
         self._mounted.pop(uid, None)
         self._retries.pop(uid, None)
 
-    def _problems(self, worker: Worker, needs: Sequence[Need]) -> Generator[int, None, list[Problem]]:
+    def _problems(self, worker: WorkingPod, needs: Sequence[Need]) -> Generator[int, None, list[Problem]]:
         found, namespace = [], worker.pod["metadata"]["namespace"]
         for need in needs:
-            text = problem_of(need, namespace, (yield from self._ask(worker, need)))
+            text = problem_of(need, namespace, (yield from self._read(worker, need)))
             if text:
                 found.append((need.volume, text))
         return found
 
-    def _ask(self, worker: Worker, need: Need) -> Generator[int, None, Reply]:
+    def _read(self, worker: WorkingPod, need: Need) -> Generator[int, None, Reply]:
         replies: list[Reply] = []
         work, namespace = worker.work, worker.pod["metadata"]["namespace"]
 
-        def told(reply: Reply) -> None:
+        def take_reply(reply: Reply) -> None:
             replies.append(reply)
             if work is not None:
                 worker.proceed(work)
 
-        self._agent.api.get_object(need.resource, namespace, need.name, told)
+        self._agent.api.get_object(need.resource, namespace, need.name, take_reply)
         while not replies:
             yield WAIT
         return replies[0]
 
-    def config(self, worker: Worker, container: Obj) -> Generator[int, None, str]:
-        """Why the container's environment cannot be made, or its user may not run it; "" if all is well."""
+    def config(self, worker: WorkingPod, container: Obj) -> Generator[int, None, str]:
+        """Why the container's environment cannot be made, or its user may not run it.
+
+        Returns "" if nothing is wrong.
+        """
         namespace = worker.pod["metadata"]["namespace"]
         for need in variables_of(container):
-            reply = yield from self._ask(worker, need)
+            reply = yield from self._read(worker, need)
             if problem := problem_of(need, namespace, reply):
                 return problem
             if reply.ok and not need.keys and (names := invalid_names(need, reply.obj)):
@@ -171,8 +197,11 @@ class References:
                 self._agent.event(worker.pod, "Warning", "InvalidEnvironmentVariableNames", text)
         return root_problem(worker.pod, container)
 
-    def mount(self, worker: Worker, needs: Sequence[Need]) -> Generator[int, None, str]:
-        """Wait for what the pod's volumes are made of; returns the error if it does not come in time."""
+    def mount(self, worker: WorkingPod, needs: Sequence[Need]) -> Generator[int, None, str]:
+        """Wait for the objects of the pod's volumes.
+
+        Returns the error if they do not appear in time, else "".
+        """
         agent, uid, pod = self._agent, worker.uid, worker.pod
         if uid in self._mounted:
             return ""

@@ -1,29 +1,36 @@
-"""What is left of a pod's volumes when nothing of it runs any more.
+"""The volumes of a pod that has ended.
 
-Turns a worker that comes to its end into how long its volumes and its cgroup hold that up.
+Turns a pod and the options into how long its volumes delay the end of its worker.
 
-Mirrors  pkg/kubelet/volumemanager/volume_manager.go: WaitForUnmount; kubelet_pods.go: PodResourcesAreReclaimed,
-         cleanupOrphanedPodCgroups (v1.25).
+Mirrors  pkg/kubelet/volumemanager/volume_manager.go: WaitForUnmount; kubelet_pods.go:
+         PodResourcesAreReclaimed (v1.25).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
+from sim.kernel.dice import Dice
+from sim.options.node_agent import NodeAgentOptions
 from sim.units import MS
 
-if TYPE_CHECKING:
-    from actors.node.pods.worker import Worker
+Obj = dict[str, Any]
 
 UNMOUNT_POLL_US = 300 * MS  # volume_manager.go: podAttachAndMountRetryInterval
 
 
-def keeps_volumes(worker: Worker) -> bool:
-    """Quirk: nobody unmounts them while the pod is known, so that its worker waits for ever for the end that it has come to."""
-    return worker.agent.options.keep_terminated_pod_volumes and bool(worker.pod["spec"].get("volumes"))
+def keeps_volumes(pod: Obj, options: NodeAgentOptions) -> bool:
+    """True if the pod's volumes stay mounted after its end.
+
+    Quirk: nothing unmounts them while the pod's object exists, so that the worker waits for its
+    deletion.
+    """
+    return options.keep_terminated_pod_volumes and bool(pod["spec"].get("volumes"))
 
 
-def reclaimed_after_us(worker: Worker) -> int:
-    """How long something of the pod is there still: up to one poll, or until housekeeping has removed its cgroup."""
-    agent = worker.agent
-    return agent.housekeeping_after_us() if keeps_volumes(worker) else agent.dice.below(UNMOUNT_POLL_US)
+def unmounted_after_us(dice: Dice) -> int:
+    """How long the volumes of a pod that has ended stay mounted.
+
+    The volume manager polls for the unmount.
+    """
+    return dice.below(UNMOUNT_POLL_US)

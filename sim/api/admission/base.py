@@ -1,4 +1,5 @@
-"""What admission plugins are made of: what is asked, what they may read, how they refuse.
+"""The parts of admission plugins: the attributes of a request, the view of the cluster, the
+refusal.
 
 Mirrors  kubernetes v1.25 apiserver pkg/admission/{attributes.go,errors.go,interfaces.go}.
 """
@@ -6,7 +7,7 @@ Mirrors  kubernetes v1.25 apiserver pkg/admission/{attributes.go,errors.go,inter
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -15,17 +16,20 @@ from sim.api.types import Obj
 
 
 class View(Protocol):
-    """What plugins may read: the stored objects, by resource as `Scheme.resource` takes it."""
+    """What plugins may read: the stored objects, by resource as `Scheme.resource` accepts it."""
 
-    def get(self, resource: str, namespace: str, name: str) -> Obj | None: ...
-    def list(self, resource: str, namespace: str = "") -> Sequence[Obj]: ...
+    def get(self, resource: str, namespace: str, name: str) -> Obj | None:
+        """The object of that name; None if there is none."""
+
+    def list(self, resource: str, namespace: str = "") -> Sequence[Obj]:
+        """All objects, or those of a namespace."""
 
 
 class Attributes(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked for.
+    """The request that is admitted.
 
     operation: create, update or delete; `old` is None on create
-    warnings: what plugins that let the request through add to its answer
+    warnings: warnings that plugins add to the reply
     """
 
     operation: str
@@ -38,7 +42,7 @@ class Attributes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Denial(msgspec.Struct, frozen=True):
-    """A refusal: what its Status needs."""
+    """A refusal: the parts of its Status."""
 
     code: int
     reason: str
@@ -47,17 +51,32 @@ class Denial(msgspec.Struct, frozen=True):
 
 
 class Plugin(Protocol):
-    """One plugin of the chain; some also `validate`.
+    """One plugin of the chain."""
 
-    concerns: whether requests of this kind are its business; `mutate` is asked about no others.
-    """
+    def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+        """True if requests of this kind go through `mutate`, which gets no others."""
+        ...
 
-    def concerns(self, operation: str, plural: str, subresource: str) -> bool: ...
-    def mutate(self, attributes: Attributes, obj: Obj, view: View) -> Obj | Denial: ...
+    def mutate(self, attributes: Attributes, obj: Obj, view: View) -> Obj | Denial:
+        """The object as the plugin leaves it (the same if nothing changes), or a refusal."""
+        ...
+
+
+@runtime_checkable
+class ValidatingPlugin(Protocol):
+    """A plugin that also checks the object as it will be stored."""
+
+    def judges(self, operation: str, plural: str, subresource: str) -> bool:
+        """True if requests of this kind go through `validate`, which gets no others."""
+        ...
+
+    def validate(self, attributes: Attributes, obj: Obj, view: View) -> Denial | None:
+        """A refusal, or None."""
+        ...
 
 
 def forbidden(attributes: Attributes, text: str, name: str = "", causes: list[Obj] | None = None) -> Denial:
-    """403 `pods "x" is forbidden: TEXT`, naming the object as upstream's admission.NewForbidden does."""
+    """The refusal `pods "x" is forbidden: TEXT`, as upstream's admission.NewForbidden words it."""
     resource = attributes.resource
     name = name or attributes.name
     details: Obj = {"name": name} if name else {}
@@ -70,5 +89,6 @@ def forbidden(attributes: Attributes, text: str, name: str = "", causes: list[Ob
 
 
 def name_of(attributes: Attributes, obj: Obj) -> str:
+    """The name of an object in a refusal."""
     metadata = obj.get("metadata") or {}
     return attributes.name or metadata.get("name") or metadata.get("generateName") or "Unknown"

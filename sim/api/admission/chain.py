@@ -1,28 +1,38 @@
-"""The admission chain: a decoded, defaulted object in; the object as it will be stored, or a `Denial`, out.
+"""The admission chain: a decoded, defaulted object in; the object to be stored, or a `Denial`, out.
 
-Turns (attributes of the request, object, read-only view of the cluster) into a decision, plugin by plugin in
-upstream's order.  `Chain.mutate` runs before the strategy's preparation and validation, `Chain.validate` after.
+Turns (attributes of the request, object, read-only view of the cluster) into a decision, plugin by
+plugin in the order of `PLUGINS`, which is upstream's.  A plugin exists by its line in that list.
+`Chain.mutate` runs before the strategy's preparation and validation, `Chain.validate` after.
 
-Holds: plugins read only their arguments.  A pod spec that was admitted before under the same service account
-and priority class comes out as the same object, so that pods of one owner go on sharing it.
+Holds: plugins read only their arguments.  A pod spec that was admitted before under the same
+service account and priority class gives the same object, so that pods of one owner share it.
 
-Mirrors  kubernetes v1.25 plugin/pkg/admission/{namespace/lifecycle,serviceaccount,nodetaint,priority,
+Mirrors  kubernetes v1.25
+         plugin/pkg/admission/{namespace/lifecycle,serviceaccount,nodetaint,priority,
          defaulttolerationseconds}/admission.go, pkg/kubeapiserver/options/plugins.go (order).
-Differs  - the suffix of the token volume is drawn once per template and account, not per pod: else no two pods
-           would share their containers.
-         - a namespace or account not found is refused at once: the view is never behind the store, so upstream's
-           short waits and live reads have nothing to wait for.
-         - plugins not listed in `ORDER` are not there yet.
+Differs  - the suffix of the token volume is drawn once per template and account, not per pod:
+           else no two pods would share their containers.
+         - a missing namespace or account is refused at once: the view is never behind the store,
+           so upstream's short waits and live reads have nothing to wait for.
+         - plugins that are not registered in `PLUGINS` do not exist here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from sim.api.admission.base import Attributes, Denial, Plugin, View, forbidden, name_of
+from sim.api.admission.base import (
+    Attributes,
+    Denial,
+    Plugin,
+    ValidatingPlugin,
+    View,
+    forbidden,
+    name_of,
+)
 from sim.api.admission.classes import DefaultIngressClass, RuntimeClass
 from sim.api.admission.limit_ranger import LimitRanger
 from sim.api.admission.pod_security import PodSecurity
@@ -34,28 +44,32 @@ from sim.ident import Names
 TOKEN_MOUNT_PATH = "/var/run/secrets/{product}.io/serviceaccount"
 TOKEN_EXPIRATION_S = 60 * 60 + 7  # legacytoken.WarnOnlyBoundTokenExpirationSeconds
 TOKEN_FILE_MODE = 420  # v1.ProjectedVolumeSourceDefaultMode, 0644
-# defaulttolerationseconds/admission.go: defaultNotReadyTolerationSeconds, defaultUnreachableTolerationSeconds.
+# defaulttolerationseconds/admission.go: defaultNotReadyTolerationSeconds and its twin.
 TOLERATION_S = 300
 PREEMPT = "PreemptLowerPriority"
 
 
 class Defaults(msgspec.Struct, frozen=True):
-    """Options of the server that plugins go by (--default-not-ready-toleration-seconds and its twin)."""
+    """Options of plugins: --default-not-ready-toleration-seconds and
+    --default-unreachable-toleration-seconds.
+    """
 
     not_ready_toleration_s: int = TOLERATION_S
     unreachable_toleration_s: int = TOLERATION_S
 
 
 class NamespaceLifecycle:
-    """Nothing is made in a namespace that is missing or going; the cluster's own three stay."""
+    """Refuses creates in an absent or terminating namespace, and deletes of the system namespaces."""
 
     def __init__(self, names: Names) -> None:
         self._immortal = (names.default_namespace, names.system_namespace, names.public_namespace)
 
     def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+        """True for requests with objects that the plugin mutates."""
         return (operation == "delete") == (plural == "namespaces")
 
     def mutate(self, attributes: Attributes, obj: Obj, view: View) -> Obj | Denial:
+        """The object as the plugin changes it, or the refusal."""
         if attributes.operation == "delete":
             if attributes.name in self._immortal:
                 return forbidden(attributes, "this namespace may not be deleted")
@@ -80,7 +94,7 @@ class NamespaceLifecycle:
 
 
 class ServiceAccount:
-    """Every pod runs under an account of its namespace and gets a token of it mounted."""
+    """Gives each pod a service account of its namespace and mounts a token of the account."""
 
     def __init__(self, names: Names, suffix_of: Callable[[Obj, Obj], str]) -> None:
         self._names = names
@@ -89,11 +103,13 @@ class ServiceAccount:
         self._specs: IdentityMemo[Obj] = IdentityMemo()
 
     def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+        """True for requests with objects that the plugin mutates."""
         return operation == "create" and _is_pod(plural, subresource)
 
     judges = concerns
 
     def mutate(self, attributes: Attributes, obj: Obj, view: View) -> Obj | Denial:
+        """The object as the plugin changes it, or the refusal."""
         if _is_mirror(self._names, obj):
             return obj
         spec = obj.get("spec") or {}
@@ -107,6 +123,7 @@ class ServiceAccount:
         return obj if made is spec else {**obj, "spec": made}
 
     def validate(self, attributes: Attributes, obj: Obj, view: View) -> Denial | None:
+        """The refusal of an object as it would be stored; None if it is allowed."""
         spec = obj.get("spec") or {}
         name = spec.get("serviceAccountName", "")
         if _is_mirror(self._names, obj):
@@ -137,7 +154,9 @@ class ServiceAccount:
         return out
 
     def _mount_token(self, spec: Obj, suffix: str) -> None:
-        """Mount the token in every container without anything at its path; `spec` is a fresh copy."""
+        """Mounts the token in each container that mounts nothing at its path; `spec` is a fresh
+        copy.
+        """
         prefix = self._names.volume_api_access_prefix
         given = next(
             (v["name"] for v in spec.get("volumes") or () if v.get("name", "").startswith(prefix)), ""
@@ -204,7 +223,7 @@ def _mirror_error(spec: Obj) -> str:
 
 
 def _secret_names(container: Obj) -> list[tuple[str, str]]:
-    """(environment variable, secret) pairs of a container."""
+    """The (environment variable, secret) pairs of a container."""
     pairs = []
     for env in container.get("env") or ():
         reference = (env.get("valueFrom") or {}).get("secretKeyRef")
@@ -214,7 +233,7 @@ def _secret_names(container: Obj) -> list[tuple[str, str]]:
 
 
 def _secrets_error(spec: Obj, account: Obj) -> str:
-    """What --enforce-mountable-secrets of an account says against a pod; "" if nothing."""
+    """Why --enforce-mountable-secrets of an account refuses a pod; "" if it does not."""
     name = account["metadata"]["name"]
     mountable = [s.get("name") for s in account.get("secrets") or ()]
     tail = f"is not allowed because service account {name} does not reference that"
@@ -236,15 +255,17 @@ def _secrets_error(spec: Obj, account: Obj) -> str:
 
 
 class TaintNodesByCondition:
-    """A new node takes no pods until it is seen ready."""
+    """Taints a new node, so that it gets no pods until it is ready."""
 
     def __init__(self, names: Names) -> None:
         self._taint = {"key": names.taint_not_ready, "effect": "NoSchedule"}
 
     def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+        """True for requests with objects that the plugin mutates."""
         return operation == "create" and plural == "nodes" and not subresource
 
     def mutate(self, attributes: Attributes, obj: Obj, view: View) -> Obj | Denial:
+        """The object as the plugin changes it, or the refusal."""
         spec = obj.get("spec") or {}
         taints = spec.get("taints") or ()
         key, effect = self._taint["key"], self._taint["effect"]
@@ -254,19 +275,22 @@ class TaintNodesByCondition:
 
 
 class Priority:
-    """A pod's priority comes from its class and from nowhere else; there is one default class at most."""
+    """Sets a pod's priority from its class only; refuses a second default class."""
 
     def __init__(self, names: Names) -> None:
         self._specs: IdentityMemo[Obj] = IdentityMemo()
         self._no_class: Obj = {"value": 0}
 
     def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+        """True for requests with objects that the plugin mutates."""
         return operation != "delete" and _is_pod(plural, subresource)
 
     def judges(self, operation: str, plural: str, subresource: str) -> bool:
+        """True for requests with objects that the plugin validates."""
         return operation != "delete" and plural == "priorityclasses"
 
     def mutate(self, attributes: Attributes, obj: Obj, view: View) -> Obj | Denial:
+        """The object as the plugin changes it, or the refusal."""
         if attributes.operation == "update":
             return self._kept(attributes, obj)
         spec = obj.get("spec") or {}
@@ -286,6 +310,7 @@ class Priority:
         return {**obj, "spec": made}
 
     def validate(self, attributes: Attributes, obj: Obj, view: View) -> Denial | None:
+        """The refusal of an object as it would be stored; None if it is allowed."""
         if not obj.get("globalDefault"):
             return None
         default = self._default_class(view)
@@ -296,7 +321,7 @@ class Priority:
         return forbidden(attributes, text, name_of(attributes, obj))
 
     def _kept(self, attributes: Attributes, obj: Obj) -> Obj:
-        """An update that leaves the priority out keeps it."""
+        """An update without a priority, with the stored one."""
         spec = obj.get("spec") or {}
         old = (attributes.old or {}).get("spec") or {}
         missing = {
@@ -305,7 +330,7 @@ class Priority:
         return {**obj, "spec": {**spec, **missing}} if missing else obj
 
     def _default_class(self, view: View) -> Obj | None:
-        """The global default; of several (a race of two creates) the lowest."""
+        """The global default; the lowest if two concurrent creates made several."""
         defaults = [c for c in view.list("priorityclasses") if c.get("globalDefault")]
         return min(defaults, key=lambda c: (c["value"], c["metadata"]["name"])) if defaults else None
 
@@ -340,7 +365,7 @@ def _with_priority(spec: Obj, found: Obj) -> Obj:
 
 
 class DefaultTolerationSeconds:
-    """Pods stay five minutes on a node that is not ready or unreachable, unless they say otherwise."""
+    """Lets pods stay five minutes on a node that is not ready or unreachable, by default."""
 
     def __init__(self, names: Names, defaults: Defaults) -> None:
         self._wanted = tuple(
@@ -353,9 +378,11 @@ class DefaultTolerationSeconds:
         self._specs: IdentityMemo[Obj] = IdentityMemo()
 
     def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+        """True for requests with objects that the plugin mutates."""
         return operation != "delete" and _is_pod(plural, subresource)
 
     def mutate(self, attributes: Attributes, obj: Obj, view: View) -> Obj | Denial:
+        """The object as the plugin changes it, or the refusal."""
         spec = obj.get("spec") or {}
         made = self._specs.get(spec)
         if made is None:
@@ -369,24 +396,55 @@ class DefaultTolerationSeconds:
 
 
 def _covers(toleration: Obj, key: Any) -> bool:
-    # The operator and value are not looked at, as upstream.
+    # The operator and the value do not count, as upstream.
     return toleration.get("key", "") in ("", key) and toleration.get("effect", "") in ("", "NoExecute")
 
 
-RESOURCE_QUOTA = "ResourceQuota"  # writes, so it is no link of the chain: `quota_charge`
-# Of pkg/kubeapiserver/options/plugins.go: AllOrderedPlugins, those that exist here.
-ORDER = (
-    "NamespaceLifecycle",
-    "LimitRanger",
-    "ServiceAccount",
-    "TaintNodesByCondition",
-    "PodSecurity",
-    "Priority",
-    "DefaultTolerationSeconds",
-    "RuntimeClass",
-    "DefaultIngressClass",
-    RESOURCE_QUOTA,
+class Setup(NamedTuple):
+    """What the plugins of one API server replica are made from.
+
+    names: the identifiers of the cluster
+    suffix_of: five letters for the name of a token volume, from a pod's spec and its service account
+    defaults: options of the API server that plugins use
+    """
+
+    names: Names
+    suffix_of: Callable[[Obj, Obj], str]
+    defaults: Defaults
+
+
+class Registration(NamedTuple):
+    """One admission plugin: its name in --disable-admission-plugins, and how it is made.
+
+    make: None for a plugin that is not a link of the chain because it writes
+    """
+
+    name: str
+    make: Callable[[Setup], Plugin] | None
+
+
+RESOURCE_QUOTA = "ResourceQuota"
+# The one list of all admission plugins, in upstream's order
+# (pkg/kubeapiserver/options/plugins.go: AllOrderedPlugins).
+PLUGINS: tuple[Registration, ...] = (
+    Registration("NamespaceLifecycle", lambda setup: NamespaceLifecycle(setup.names)),
+    Registration("LimitRanger", lambda setup: LimitRanger(setup.names)),
+    Registration("ServiceAccount", lambda setup: ServiceAccount(setup.names, setup.suffix_of)),
+    Registration("TaintNodesByCondition", lambda setup: TaintNodesByCondition(setup.names)),
+    Registration("PodSecurity", lambda setup: PodSecurity(setup.names)),
+    Registration("Priority", lambda setup: Priority(setup.names)),
+    Registration(
+        "DefaultTolerationSeconds", lambda setup: DefaultTolerationSeconds(setup.names, setup.defaults)
+    ),
+    Registration("RuntimeClass", lambda setup: RuntimeClass()),
+    Registration("DefaultIngressClass", lambda setup: DefaultIngressClass(setup.names)),
+    Registration(RESOURCE_QUOTA, None),  # see `quota_charge`
 )
+
+
+def plugin_names() -> tuple[str, ...]:
+    """The names of all admission plugins, in order."""
+    return tuple(plugin.name for plugin in PLUGINS)
 
 
 Mutate = Callable[[Attributes, Obj, View], Obj | Denial]
@@ -394,10 +452,12 @@ Validate = Callable[[Attributes, Obj, View], Denial | None]
 
 
 class Chain:
-    """The plugins that are switched on, in order.
+    """The plugins of `PLUGINS` that are not disabled, in order.
 
-    suffix_of: five letters for a token volume's name, from a pod's spec and its account.  A function of both, not a
-        draw: pods of one template share what was admitted once, and when it was forgotten must not show.
+    suffix_of: see `Setup`.  A function of both its arguments and not a draw, because pods of one
+        template share what was admitted once, and a memo that drops an entry must not change a
+        result.
+    disabled: names of plugins that are off
     """
 
     def __init__(
@@ -408,38 +468,25 @@ class Chain:
         defaults: Defaults | None = None,
     ) -> None:
         off = tuple(disabled)
-        made: tuple[Plugin, ...] = (  # in the order of `ORDER`
-            NamespaceLifecycle(names),
-            LimitRanger(names),
-            ServiceAccount(names, suffix_of),
-            TaintNodesByCondition(names),
-            PodSecurity(names),
-            Priority(names),
-            DefaultTolerationSeconds(names, defaults or Defaults()),
-            RuntimeClass(),
-            DefaultIngressClass(names),
-        )
-        self._on = [plugin for name, plugin in zip(ORDER, made, strict=False) if name not in off]
+        setup = Setup(names, suffix_of, defaults or Defaults())
+        self._on = [make(setup) for name, make in PLUGINS if make is not None and name not in off]
         self._plans: dict[tuple[str, str, str], tuple[list[Mutate], list[Validate]]] = {}
 
     def plan(self, operation: str, plural: str, subresource: str) -> tuple[list[Mutate], list[Validate]]:
-        """The steps of both passes whose business requests of this kind are."""
+        """The steps of both passes that requests of this kind go through."""
         kind = (operation, plural, subresource)
         known = self._plans.get(kind)
         if known is None:
             known = self._plans[kind] = (
                 [p.mutate for p in self._on if p.concerns(*kind)],
-                [
-                    p.validate
-                    for p in self._on
-                    if isinstance(p, LimitRanger | ServiceAccount | PodSecurity | Priority | RuntimeClass)
-                    and p.judges(*kind)
-                ],
+                [p.validate for p in self._on if isinstance(p, ValidatingPlugin) and p.judges(*kind)],
             )
         return known
 
     def mutate(self, attributes: Attributes, obj: Obj, view: View) -> Obj | Denial:
-        """The object after all plugins, or the first refusal.  For delete `obj` is what is stored."""
+        """The object after all plugins, or the first refusal. For delete, `obj` is the stored
+        object.
+        """
         kind = (attributes.operation, attributes.resource.rule, attributes.subresource)
         for step in self.plan(*kind)[0]:
             result = step(attributes, obj, view)

@@ -1,11 +1,11 @@
 """Admission by classes: the default class of an Ingress, and what a pod's RuntimeClass adds to it.
 
-Turns an Ingress without a class into one of the default class, and a pod of a RuntimeClass into one with its overhead,
-node selector and tolerations.
+An Ingress without a class gets the default class; a pod with a RuntimeClass gets its overhead, node
+selector and tolerations.
 
 Mirrors  kubernetes v1.25 plugin/pkg/admission/network/defaultingressclass/admission.go,
          plugin/pkg/admission/runtimeclass/admission.go.
-Differs  overhead is compared as text: both are canonical when they come here.
+Differs  overhead is compared as text: both texts are canonical here.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ EMPTY: Obj = {}
 
 
 class DefaultIngressClass:
-    """An Ingress that names no class gets the newest of the default ones."""
+    """Gives an Ingress without a class the newest default class."""
 
     def __init__(self, names: Names) -> None:
         self._of_ingress = names.annotation_ingress_class
         self._default = names.annotation_default_ingress_class
 
     def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+        """True for requests with objects that the plugin mutates."""
         return operation == "create" and plural == "ingresses" and not subresource
 
     def mutate(self, attributes: Attributes, obj: Obj, view: View) -> Obj | Denial:
+        """The object as the plugin changes it, or the refusal."""
         spec = obj.get("spec") or EMPTY
         annotations = obj["metadata"].get("annotations") or EMPTY
         if spec.get("ingressClassName") is not None or self._of_ingress in annotations:
@@ -44,14 +46,16 @@ class DefaultIngressClass:
 
 
 class RuntimeClass:
-    """A pod runs under a class that there is, with what that costs and where that is."""
+    """Adds overhead and scheduling of its RuntimeClass to a pod; refuses an unknown class."""
 
     def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+        """True for requests with objects that the plugin mutates."""
         return operation == "create" and plural == "pods" and not subresource
 
     judges = concerns
 
     def mutate(self, attributes: Attributes, obj: Obj, view: View) -> Obj | Denial:
+        """The object as the plugin changes it, or the refusal."""
         spec = obj.get("spec") or EMPTY
         name = spec.get("runtimeClassName")
         if name is None:
@@ -87,6 +91,7 @@ class RuntimeClass:
         return obj if made is spec else {**obj, "spec": made}
 
     def validate(self, attributes: Attributes, obj: Obj, view: View) -> Denial | None:
+        """The refusal of an object as it would be stored; None if it is allowed."""
         spec = obj.get("spec") or EMPTY
         name = spec.get("runtimeClassName")
         found = view.get("runtimeclasses", "", name) if name else None

@@ -1,12 +1,14 @@
-"""LimitRanges at admission: what containers get unasked, and the bounds of what they, pods and claims may ask for.
+"""LimitRanges at admission: default requests and limits of containers, and bounds for containers,
+pods and claims.
 
-Turns a pod and the LimitRanges of its namespace into the pod with default requests and limits, noted in an annotation; an
-object and these ranges into the words of the refusal.
+A pod gets the defaults of its namespace's LimitRanges, and an annotation that lists them; an object
+outside of the bounds is refused.
 
-Holds: a pod spec seen before under the same ranges comes out as the same object.
+Holds: a pod spec that was admitted before under the same ranges comes out as the same object.
 
 Mirrors  kubernetes v1.25 plugin/pkg/admission/limitranger/admission.go.
-Differs  several violations are told in the order of resource names (upstream: that of a map).
+Differs  several violations are listed in the order of resource names (upstream: in the order of a
+         map).
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ _KINDS = (("containers", "container"), ("initContainers", "init container"))
 
 
 class LimitRanger:
-    """Pods on create, claims on create and update."""
+    """Applies LimitRanges to pods on create, and to claims on create and update."""
 
     def __init__(self, names: Names) -> None:
         self._annotation = names.annotation_limit_ranger
@@ -33,13 +35,16 @@ class LimitRanger:
         self._judged: IdentityMemo[str] = IdentityMemo()
 
     def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+        """True for requests with objects that the plugin mutates."""
         return operation == "create" and plural == "pods" and not subresource
 
     def judges(self, operation: str, plural: str, subresource: str) -> bool:
+        """True for requests with objects that the plugin validates."""
         claims = plural == "persistentvolumeclaims" and operation != "delete" and not subresource
         return claims or self.concerns(operation, plural, subresource)
 
     def mutate(self, attributes: Attributes, obj: Obj, view: View) -> Obj | Denial:
+        """The object as the plugin changes it, or the refusal."""
         ranges = view.list("limitranges", attributes.namespace)
         if not ranges:
             return obj
@@ -55,6 +60,7 @@ class LimitRanger:
         return {**obj, "metadata": {**meta, "annotations": annotations}, "spec": spec}
 
     def validate(self, attributes: Attributes, obj: Obj, view: View) -> Denial | None:
+        """The refusal of an object as it would be stored; None if it is allowed."""
         ranges = view.list("limitranges", attributes.namespace)
         if not ranges:
             return None
@@ -72,11 +78,11 @@ def _limits_of(limit_range: Obj, kind: str) -> list[Obj]:
     ]
 
 
-# --- defaults ---------------------------------------------------------------------------------------------
+# --- defaults -------------------------------------------------------------------------------------
 
 
 def _with_defaults(spec: Obj, ranges: Sequence[Obj]) -> tuple[Obj, str]:
-    """The spec with defaults, and what was set by the last range that set anything."""
+    """The spec with defaults, and the note of the last range that set any."""
     note = ""
     for limit_range in ranges:
         requests: dict[str, Any] = {}
@@ -84,17 +90,17 @@ def _with_defaults(spec: Obj, ranges: Sequence[Obj]) -> tuple[Obj, str]:
         for limit in _limits_of(limit_range, "Container"):
             requests |= limit.get("defaultRequest") or {}
             limits |= limit.get("default") or {}
-        told: list[str] = []
+        notes: list[str] = []
         changed = {}
         for field, word in _KINDS:
             if spec.get(field):
-                changed[field] = [_filled(c, requests, limits, word, told) for c in spec[field]]
-        if told:
-            spec, note = {**spec, **changed}, "LimitRanger plugin set: " + "; ".join(told)
+                changed[field] = [_filled(c, requests, limits, word, notes) for c in spec[field]]
+        if notes:
+            spec, note = {**spec, **changed}, "LimitRanger plugin set: " + "; ".join(notes)
     return spec, note
 
 
-def _filled(container: Obj, requests: Amounts, limits: Amounts, word: str, told: list[str]) -> Obj:
+def _filled(container: Obj, requests: Amounts, limits: Amounts, word: str, notes: list[str]) -> Obj:
     resources = container.get("resources") or {}
     made = dict(resources)
     for field, said, defaults in (("requests", "request", requests), ("limits", "limit", limits)):
@@ -102,11 +108,11 @@ def _filled(container: Obj, requests: Amounts, limits: Amounts, word: str, told:
         missing = sorted(name for name in defaults if name not in given)
         if missing:
             made[field] = {**given, **{name: defaults[name] for name in missing}}
-            told.append(f"{', '.join(missing)} {said} for {word} {container['name']}")
+            notes.append(f"{', '.join(missing)} {said} for {word} {container['name']}")
     return container if made == resources else {**container, "resources": made}
 
 
-# --- bounds -----------------------------------------------------------------------------------------------
+# --- bounds ---------------------------------------------------------------------------------------
 
 
 def _first_problem(ranges: Sequence[Obj], spec: Obj, judge: Callable[[Obj, Obj], list[str]]) -> str:
@@ -193,7 +199,7 @@ def _too_far_apart(name: str, kind: str, bound: Any, request: Any, limit: Any) -
 
 
 def _total(spec: Obj, field: str) -> dict[str, str]:
-    """What a pod asks for in all: its containers together, or the largest of those that run before them."""
+    """The requests or limits of a pod: the sum of its containers, or a larger init container."""
     total: dict[str, tuple[int, str]] = {}
     for container in spec.get("containers") or ():
         for name, text in ((container.get("resources") or {}).get(field) or {}).items():

@@ -1,15 +1,15 @@
-"""PodSecurity: a namespace's labels say which pods may be made in it, and of which one is warned.
+"""PodSecurity: enforces and warns by the security standards in a namespace's labels.
 
-Turns (namespace's labels, pod or template) into a refusal, warnings, or nothing; and a new level of a namespace into
-warnings about the pods that are in it already.
+The labels of a namespace decide whether a pod is refused and whether a pod or template causes
+warnings; a stricter level of a namespace causes warnings about its existing pods.
 
-Holds: a namespace without such labels costs one look at it.  Templates are only warned of: their pods are judged when
-they are made.
+Holds: a namespace without such labels costs one lookup. Templates cause warnings only: their pods
+are judged on create.
 
 Mirrors  pod-security-admission v0.25 admission/admission.go, api/helpers.go.
-Differs  - nothing is audited, so the level to audit by is only checked; no user, namespace or runtime class is exempt.
-         - all pods of a namespace are looked at when its level rises (upstream: 3,000 of them, or what one second allows),
-           in the order of their names.
+Differs  nothing is audited, so the audit level is only validated; no user, namespace or runtime
+         class is exempt; when the level of a namespace rises, all its pods are checked in the order
+         of their names (upstream: 3,000 of them, or as many as one second allows).
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ _VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)")
 
 
 class Standard(NamedTuple):
-    """A level as it was in a version ("latest" or "v1.x")."""
+    """A level at a version ("latest" or "v1.x")."""
 
     level: str = PRIVILEGED
     version: str = "latest"
 
     @property
     def minor(self) -> int:
+        """The minor version; at most the latest known one."""
         return LATEST if self.version == "latest" else min(int(self.version.partition(".")[2]), LATEST)
 
     def __str__(self) -> str:
@@ -47,16 +48,18 @@ class Standard(NamedTuple):
 
 
 class PodSecurity:
-    """Pods keep to the standard of their namespace."""
+    """Checks pods and templates against the standards of their namespace."""
 
     def __init__(self, names: Names) -> None:
         self._prefix = names.label_pod_security_prefix
         self._apparmor = names.annotation_apparmor_prefix
 
     def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+        """True for requests with objects that the plugin mutates."""
         return False
 
     def judges(self, operation: str, plural: str, subresource: str) -> bool:
+        """True for requests with objects that the plugin validates."""
         if operation == "delete":
             return False
         if plural == "pods":
@@ -64,9 +67,11 @@ class PodSecurity:
         return not subresource and (plural == "namespaces" or plural in POD_SPECS)
 
     def mutate(self, attributes: Attributes, obj: Obj, view: View) -> Obj | Denial:
+        """The object as the plugin changes it, or the refusal."""
         return obj
 
     def validate(self, attributes: Attributes, obj: Obj, view: View) -> Denial | None:
+        """The refusal of an object as it would be stored; None if it is allowed."""
         plural = attributes.resource.rule
         if plural == "namespaces":
             return self._namespace(attributes, obj, view)
@@ -84,15 +89,15 @@ class PodSecurity:
                 return None
             against = self._against(standards["enforce"], obj, spec)
             if against:
-                text = f'violates PodSecurity "{standards["enforce"]}": {told(against)}'
+                text = f'violates PodSecurity "{standards["enforce"]}": {listed(against)}'
                 return forbidden(attributes, text, name_of(attributes, obj))
         against = self._against(standards["warn"], get_in(obj, path[:-1]), spec)
         if against:
-            attributes.warnings.append(f'would violate PodSecurity "{standards["warn"]}": {told(against)}')
+            attributes.warnings.append(f'would violate PodSecurity "{standards["warn"]}": {listed(against)}')
         return None
 
     def _against(self, standard: Standard, holder: Obj, spec: Obj) -> list[Finding]:
-        """What the pod that a pod or template (`holder`) is does against a standard."""
+        """The checks that a pod or template (`holder`) fails at a standard."""
         prefix = self._apparmor
         profiles = {k: v for k, v in annotations_of(holder).items() if k.startswith(prefix)}
         return findings(standard.level, standard.minor, profiles, spec)
@@ -110,7 +115,9 @@ class PodSecurity:
         return None
 
     def _existing(self, namespace: str, standard: Standard, view: View) -> list[str]:
-        """Warnings of the pods that would not be let in any more, those with the same faults together."""
+        """Warnings about existing pods that fail the new level; pods with equal findings share a
+        line.
+        """
         alike: dict[str, list[str]] = {}
         for pod in sorted(view.list("pods", namespace), key=lambda pod: str(pod["metadata"]["name"])):
             found = self._against(standard, pod, pod["spec"])
@@ -126,9 +133,10 @@ class PodSecurity:
 
 
 def standards_of(labels: Mapping[str, str], prefix: str) -> tuple[dict[str, Standard], list[FieldError]]:
-    """The standard of each mode, and what is wrong with the labels.
+    """The standard of each mode, and the errors in the labels.
 
-    Quirk: of a label that is wrong the strictest is meant where pods are refused, nothing where one is warned.
+    Quirk: an invalid label means the strictest level for the enforce mode and privileged for the
+    others.
     """
     found, errors = {}, list[FieldError]()
     for mode in _MODES:
@@ -147,14 +155,14 @@ def standards_of(labels: Mapping[str, str], prefix: str) -> tuple[dict[str, Stan
 
 
 def is_tightened(old: Standard, new: Standard) -> bool:
-    """Whether pods that were let in might not be now."""
+    """True if pods that were admitted before might be refused now."""
     if new == old or new.level == PRIVILEGED:
         return False
     return new.version != old.version or LEVELS.index(new.level) > LEVELS.index(old.level)
 
 
 def is_significant(old: Obj, new: Obj) -> bool:
-    """Whether an update of a pod could make it worse."""
+    """True if an update of a pod can violate a standard that the old pod met."""
     before, after = old["spec"], new["spec"]
     for kind in ("containers", "initContainers"):
         had, has = before.get(kind) or (), after.get(kind) or ()
@@ -169,7 +177,8 @@ def is_significant(old: Obj, new: Obj) -> bool:
     )
 
 
-def told(found: Sequence[Finding]) -> str:
+def listed(found: Sequence[Finding]) -> str:
+    """The findings as one text."""
     return ", ".join(map(str, found))
 
 

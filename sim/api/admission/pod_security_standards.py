@@ -1,12 +1,13 @@
-"""The pod security standards: which checks of a level a pod does not pass, in upstream's words.
+"""The pod security standards: the checks of a level that a pod fails, in upstream's words.
 
-Turns (level, minor version, pod metadata, pod spec) into `Finding`s, in the order in which they are told.
+Level, minor version, pod annotations and pod spec become `Finding`s, in upstream's order.
 
-Holds: only what is given is read.  A check of the level "restricted" takes the place of the one of "baseline" that it
-is stricter than.
+Holds: only the arguments are read. A check of the level "restricted" replaces the check of
+"baseline" that it is stricter than.
 
-Mirrors  pod-security-admission v0.25 policy/check_*.go, policy/registry.go (order: baseline by name, then restricted).
-Differs  seccomp profiles in annotations (versions before v1.19) are not looked at.
+Mirrors  pod-security-admission v0.25 policy/check_*.go, policy/registry.go (order: baseline by
+         name, then restricted).
+Differs  seccomp profiles in annotations (versions before v1.19) are ignored.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 
 Obj = Mapping[str, Any]
 LEVELS = ("privileged", "baseline", "restricted")
-LATEST = 25  # the minor version that "latest" is
+LATEST = 25  # the minor version of "latest"
 _NOTHING: Obj = {}
 
 BASELINE_CAPABILITIES = (
@@ -40,7 +41,7 @@ RESTRICTED_VOLUMES = (
 
 
 class Finding(NamedTuple):
-    """One check that is not passed."""
+    """One failed check."""
 
     reason: str
     detail: str
@@ -50,7 +51,7 @@ class Finding(NamedTuple):
 
 
 class Pod(NamedTuple):
-    """What checks look at.
+    """The input of checks.
 
     apparmor: the annotations that name AppArmor profiles
     containers: of all kinds, in the order init, ordinary, ephemeral
@@ -62,19 +63,24 @@ class Pod(NamedTuple):
 
     @property
     def context(self) -> Obj:
+        """The pod's security context."""
         return self.spec.get("securityContext") or _NOTHING
 
     @property
     def on_windows(self) -> bool:
+        """True if the pod declares Windows as its operating system."""
         return (self.spec.get("os") or _NOTHING).get("name") == "windows"
 
     def where(self, bad: Callable[[Obj], bool]) -> list[str]:
-        """Names of the containers of which that is true."""
+        """The names of the containers that match a predicate."""
         return [c.get("name", "") for c in self.containers if bad(c)]
 
 
 def findings(level: str, minor: int, apparmor: Mapping[str, str], spec: Obj) -> list[Finding]:
-    """What a pod does against a level as it was in v1.`minor`; `apparmor`: its annotations that name profiles."""
+    """The checks that a pod fails at a level as of v1.`minor`.
+
+    apparmor: the pod's annotations that name AppArmor profiles
+    """
     if level == "privileged":
         return []
     kinds = ("initContainers", "containers", "ephemeralContainers")
@@ -87,7 +93,7 @@ def findings(level: str, minor: int, apparmor: Mapping[str, str], spec: Obj) -> 
     return [finding for finding in found if finding is not None]
 
 
-# --- words ----------------------------------------------------------------------------------------------------
+# --- words ----------------------------------------------------------------------------------------
 
 
 def _quoted(texts: Iterable[str]) -> str:
@@ -103,7 +109,7 @@ def _named(word: str, names: Sequence[str]) -> str:
 
 
 def _setters(pod_is: bool, containers: Sequence[str]) -> str:
-    """Who sets it: "pod and containers "a", "b" "; "" if nobody does."""
+    """The places that set a field: "pod and containers "a", "b" "; "" if there is none."""
     return " and ".join(["pod"] * pod_is + ([_named("container", containers)] if containers else []))
 
 
@@ -115,7 +121,7 @@ def _capabilities(container: Obj) -> Obj:
     return _security(container).get("capabilities") or _NOTHING
 
 
-# --- baseline -------------------------------------------------------------------------------------------------
+# --- baseline -------------------------------------------------------------------------------------
 
 
 def _apparmor(pod: Pod, minor: int) -> Finding | None:
@@ -128,7 +134,7 @@ def _apparmor(pod: Pod, minor: int) -> Finding | None:
 
 
 def _added(pod: Pod, allowed: Sequence[str]) -> str:
-    """Which containers add other capabilities, in words."""
+    """The containers that add other capabilities, as text."""
     bad: dict[str, None] = {}
     for container in pod.containers:
         bad.update(
@@ -240,7 +246,7 @@ def _host_process(pod: Pod, minor: int) -> Finding | None:
     return Finding("hostProcess", detail) if setters else None
 
 
-# --- restricted -----------------------------------------------------------------------------------------------
+# --- restricted -----------------------------------------------------------------------------------
 
 WINDOWS_SINCE = 25  # from this version on pods of Windows need not say what only Linux knows
 
@@ -311,7 +317,11 @@ def _seccomp_restricted(pod: Pod, minor: int) -> Finding | None:
 
 
 class _Check(NamedTuple):
-    """since: the first minor version that has it; instead_of: the check of baseline that it replaces."""
+    """One check.
+
+    since: the first minor version that has it
+    instead_of: the baseline check that it replaces
+    """
 
     name: str
     judge: Callable[[Pod, int], Finding | None]

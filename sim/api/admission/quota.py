@@ -1,14 +1,18 @@
-"""What objects use up of quotas, and whether a quota leaves room.
+"""The resources that objects use of quotas, and whether a quota has room.
 
-Turns an object into amounts by name of resource (`usage`; `total` of many), a quota and an object into whether it counts there
-(`covers`), a change into the amounts that quotas hold after it, or the words of the refusal (`charged`).
+`usage` gives the amounts of one object by resource name, `total` the sum of many; `covers` decides
+whether an object counts in a quota; `charged` gives the amounts in quotas after a change, or the
+text of the refusal.
 
-Holds: amounts are exact; a sum keeps the style of its first part that is not zero, as upstream's does.
+Holds: amounts are exact; a sum keeps the style of its first part that is not zero, as upstream's
+does.
 
-Mirrors  kubernetes v1.25 pkg/quota/v1/evaluator/core/{pods,services,persistent_volume_claims,registry}.go,
-         apiserver pkg/quota/v1/{resources.go,generic/evaluator.go}, plugin/pkg/admission/resourcequota/controller.go.
-Differs  no resource is limited by configuration unless a quota names it (upstream's default, too); pods of claims with
-         an ephemeral volume are counted by their claims alone.
+Mirrors  kubernetes v1.25
+         pkg/quota/v1/evaluator/core/{pods,services,persistent_volume_claims,registry}.go, apiserver
+         pkg/quota/v1/{resources.go,generic/evaluator.go},
+         plugin/pkg/admission/resourcequota/controller.go.
+Differs  no resource is limited by configuration unless a quota names it (upstream's default, too);
+         pods of claims with an ephemeral volume are counted by their claims alone.
 """
 
 from __future__ import annotations
@@ -35,13 +39,14 @@ Amounts = dict[str, Amount]
 ONE: Amount = (NANO, DECIMAL_SI)
 NOTHING: Amount = (0, DECIMAL_SI)
 
-# core resources that may be named without "count/" (legacyObjectCountAliases)
+# Core resources that may be named without "count/" (legacyObjectCountAliases).
 _ALIASES = (
     "configmaps", "persistentvolumeclaims", "pods", "replicationcontrollers", "resourcequotas", "secrets", "services",
 )  # fmt: skip
-# resources whose updates are charged too; what a pod asks for cannot change (evaluator/core/pods.go: Handles)
+# Resources with charged updates; the requests of a pod cannot change (evaluator/core/pods.go:
+# Handles).
 CHARGED_AGAIN = ("services", "persistentvolumeclaims")
-# resources whose updates may free something: a pod ends, a Service takes no ports of nodes any more
+# Resources with updates that may free something: a pod ends, a Service gives up node ports.
 FREED = ("pods", "services")
 _IGNORED = ("events", "bindings")  # DefaultIgnoredResources, and what is not stored
 _EXPLICIT = ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
@@ -50,17 +55,19 @@ _POD_NAMES = (*_PLAIN, *(f"{side}.{name}" for side in ("requests", "limits") for
 _HUGE = ("hugepages-", "requests.hugepages-")
 _DONE = ("Failed", "Succeeded")
 _NEVER_US, _ALWAYS_US = -1, 1 << 62
-_KINDS_MAX = 4_096  # of amounts that are kept to be shared
+_KINDS_MAX = 4_096  # amounts that are remembered to be shared
 
 
-# --- amounts ----------------------------------------------------------------------------------------------
+# --- amounts --------------------------------------------------------------------------------------
 
 
 def amounts_of(texts: Mapping[str, Any] | None) -> Amounts:
+    """Amounts from quantity texts."""
     return {name: (quantity_nano(text), quantity_style(text)) for name, text in (texts or {}).items()}
 
 
 def texts_of(amounts: Mapping[str, Amount]) -> dict[str, str]:
+    """Quantity texts from amounts, by sorted name."""
     return {name: format_quantity_nano(*amount) for name, amount in sorted(amounts.items())}
 
 
@@ -71,6 +78,7 @@ def _plus(a: Amount | None, b: Amount) -> Amount:
 
 
 def add(a: Mapping[str, Amount], b: Mapping[str, Amount]) -> Amounts:
+    """The sum of two sets of amounts."""
     return {**a, **{name: _plus(a.get(name), amount) for name, amount in b.items()}}
 
 
@@ -78,21 +86,22 @@ def _most(a: Mapping[str, Amount], b: Mapping[str, Amount]) -> Amounts:
     return {**b, **{name: max(amount, b.get(name, amount), key=lambda x: x[0]) for name, amount in a.items()}}
 
 
-# --- usage ------------------------------------------------------------------------------------------------
+# --- usage ----------------------------------------------------------------------------------------
 
 
 def count_name(resource: Resource) -> str:
+    """The name of a resource's object count."""
     return f"count/{resource.group_resource}"
 
 
 def is_counted(resource: Resource) -> bool:
-    """Whether a quota can name this resource at all."""
+    """True if a quota can limit this resource."""
     wanted = ("create", "delete", "list", "watch")
     return resource.namespaced and resource.rule not in _IGNORED and all(v in resource.verbs for v in wanted)
 
 
 def matching(resource: Resource, names: Iterable[str], naming: Names) -> list[str]:
-    """Of the names in a quota those that this resource's objects use up."""
+    """The names in a quota that objects of this resource use."""
     return [name for name in names if _is_of(resource, name, naming)]
 
 
@@ -115,7 +124,7 @@ def _is_of(resource: Resource, name: str, naming: Names) -> bool:
 
 
 def usage(resource: Resource, obj: Obj, naming: Names, wall_us: int) -> Amounts:
-    """What one object uses up."""
+    """The amounts that one object uses."""
     counted = {count_name(resource): ONE}
     if resource.group:
         return counted
@@ -130,12 +139,15 @@ def usage(resource: Resource, obj: Obj, naming: Names, wall_us: int) -> Amounts:
 
 
 def counts(pod: Obj, wall_us: int) -> bool:
-    """Whether a pod still uses compute resources."""
+    """True if a pod still uses compute resources."""
     return wall_us <= _counts_until_us(pod)
 
 
 def _counts_until_us(pod: Obj) -> int:
-    """Quirk: the grace counts twice, deletionTimestamp has it already."""
+    """The time until which a pod uses compute resources.
+
+    Quirk: the grace period counts twice, because deletionTimestamp includes it.
+    """
     if (pod.get("status") or {}).get("phase") in _DONE:
         return _NEVER_US
     meta = pod["metadata"]
@@ -144,7 +156,7 @@ def _counts_until_us(pod: Obj) -> int:
 
 
 class Share(NamedTuple):
-    """What one object uses up, up to an instant of the wall clock and after it; alike ones are the same objects."""
+    """The amounts that one object uses until a time and after it; equal amounts are one dict."""
 
     used: Amounts
     left: Amounts
@@ -159,6 +171,7 @@ class Shares:
         self._known: dict[tuple[tuple[str, Amount], ...], Amounts] = {}
 
     def of(self, resource: Resource, obj: Obj) -> Share:
+        """The share of one object."""
         until_us = _counts_until_us(obj) if resource.rule == "pods" and not resource.group else _ALWAYS_US
         used = usage(resource, obj, self._naming, until_us)
         left = used if until_us == _ALWAYS_US else usage(resource, obj, self._naming, until_us + 1)
@@ -171,7 +184,7 @@ class Shares:
 
 
 def total(shares: Iterable[Share], wall_us: int) -> Amounts:
-    """The sum of all: those that are the same are counted, not added one by one."""
+    """The sum of all shares; equal ones are counted instead of added one by one."""
     found: dict[int, list[Any]] = {}
     for used, left, until_us in shares:
         amounts = used if wall_us <= until_us else left
@@ -206,7 +219,7 @@ def _resources(container: Obj, side: str) -> Amounts:
 
 
 def _named(amounts: Amounts, side: str) -> Amounts:
-    """Amounts of containers under the names that quotas have for them."""
+    """Amounts of containers by the names that quotas use."""
     out: Amounts = {}
     for name, amount in amounts.items():
         if name in _PLAIN:
@@ -220,7 +233,7 @@ def _named(amounts: Amounts, side: str) -> Amounts:
 
 
 def service_type(service: Obj) -> str:
-    """The type of a Service as far as quotas tell types apart."""
+    """The type of a Service as far as quotas distinguish types."""
     kind = str((service.get("spec") or {}).get("type", ""))
     return kind if kind in ("NodePort", "LoadBalancer") else ""
 
@@ -255,11 +268,11 @@ def _claim_usage(claim: Obj, naming: Names) -> Amounts:
     return out
 
 
-# --- scopes -----------------------------------------------------------------------------------------------
+# --- scopes ---------------------------------------------------------------------------------------
 
 
 def covers(quota: Obj, resource: Resource, obj: Obj, naming: Names) -> bool:
-    """Whether a quota speaks of objects like this one."""
+    """True if a quota limits objects like this one."""
     spec, status = quota.get("spec") or {}, quota.get("status") or {}
     if not matching(resource, status.get("hard") or (), naming):
         return False
@@ -267,6 +280,7 @@ def covers(quota: Obj, resource: Resource, obj: Obj, naming: Names) -> bool:
 
 
 def in_scopes(spec: Obj, resource: Resource, obj: Obj) -> bool:
+    """True if an object lies in all scopes of a quota."""
     selectors = [{"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or ()]
     selectors += (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
     if resource.rule != "pods" or resource.group:
@@ -318,12 +332,12 @@ def _reaches_across(affinity: Obj) -> bool:
     return False
 
 
-# --- charging ---------------------------------------------------------------------------------------------
+# --- charging -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """An object as it would be stored, and as it was (None: it is new)."""
+class PendingWrite:
+    """An object as it would be stored, and the stored one (None for a create)."""
 
     resource: Resource
     obj: Obj
@@ -331,8 +345,8 @@ class Wish:
     wall_us: int
 
 
-def charged(quotas: Sequence[Obj], wish: Wish, naming: Names) -> list[Amounts | None] | str:
-    """What each quota holds as used after a wish comes true (None: as before); or why it may not."""
+def charged(quotas: Sequence[Obj], wish: PendingWrite, naming: Names) -> list[Amounts | None] | str:
+    """The used amounts of each quota after a write (None: unchanged), or why it is refused."""
     resource, obj = wish.resource, wish.obj
     concerned: list[int] = []
     for index, quota in enumerate(quotas):
@@ -366,13 +380,13 @@ def charged(quotas: Sequence[Obj], wish: Wish, naming: Names) -> list[Amounts | 
 
 def _after(quota: Obj, more: Amounts) -> Amounts | str | None:
     hard, used = amounts_of(quota["status"]["hard"]), amounts_of(quota["status"].get("used"))
-    asked = {name: amount for name, amount in more.items() if name in hard}
-    if not asked:
+    requested = {name: amount for name, amount in more.items() if name in hard}
+    if not requested:
         return None
-    after = add(used, asked)
-    over = sorted(name for name in asked if after[name][0] > hard[name][0])
+    after = add(used, requested)
+    over = sorted(name for name in requested if after[name][0] > hard[name][0])
     if over:
-        parts = (("requested", asked), ("used", used), ("limited", hard))
+        parts = (("requested", requested), ("used", used), ("limited", hard))
         shown = (f"{word}: {_print(amounts, over)}" for word, amounts in parts)
         return f"exceeded quota: {quota['metadata']['name']}, {', '.join(shown)}"
     return after
@@ -383,17 +397,17 @@ def _print(amounts: Amounts, names: Sequence[str]) -> str:
 
 
 def _unspecified(resource: Resource, obj: Obj, names: Sequence[str]) -> str:
-    """Containers that must say what they want, because a quota counts it, and do not."""
+    """The error for containers that do not specify a resource that a quota requires."""
     if resource.rule != "pods" or resource.group:
         return ""
     required = [name for name in names if name in _EXPLICIT]
     missing: dict[str, list[str]] = {}
     spec = obj.get("spec") or {}
     for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
-        said = {**_named(_resources(container, "requests"), "requests")}
-        said |= _named(_resources(container, "limits"), "limits")
+        named = {**_named(_resources(container, "requests"), "requests")}
+        named |= _named(_resources(container, "limits"), "limits")
         for name in required:
-            if name not in said:
+            if name not in named:
                 missing.setdefault(name, []).append(container["name"])
     if not missing:
         return ""

@@ -1,21 +1,23 @@
-"""Charging what a write uses up to the quotas of its namespace, before the write itself.
+"""Charges a write to the quotas of its namespace, before the write itself.
 
-Turns an object about to be stored into writes to the status of quotas, or a refusal.
+An object about to be stored becomes writes to the status of quotas, or a refusal.
 
-Holds: a quota is never charged beyond its limits, however many writes meet: each charge is written over exactly what it
-was worked out from.
-Quirk: a write that fails after its charge (a name taken) has been charged; the next recount corrects it.
+Holds: a quota is never charged beyond its limits, however many writes are concurrent: each charge
+replaces exactly the revision that it was computed from.
+Quirk: a write that fails after its charge (the name exists) stays charged until the next recount.
 
-Mirrors  kubernetes v1.25 apiserver pkg/admission/plugin/resourcequota/{controller.go,resource_access.go}.
-Differs  quotas are read from the store, not from an informer; a charge that meets another is worked out anew until it
-         lands, where upstream gathers charges of a namespace and gives up after three tries.
+Mirrors  kubernetes v1.25 apiserver
+         pkg/admission/plugin/resourcequota/{controller.go,resource_access.go}.
+Differs  quotas are read from the store, not from an informer; a charge that conflicts is computed
+         again until it succeeds, where upstream batches the charges of a namespace and gives up
+         after three attempts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 
-from sim.api.admission.quota import Amounts, Wish, charged, texts_of
+from sim.api.admission.quota import Amounts, PendingWrite, charged, texts_of
 from sim.api.ownership import managed as ownership
 from sim.api.store import Answer, Get, Item, Op, Put
 from sim.api.types import Obj
@@ -25,17 +27,17 @@ Charge = Generator[Op, Answer, None]
 
 
 def charge(call: Call, quotas: Sequence[str], obj: Obj, old: Obj | None) -> Charge:
-    """Charge the quotas of these names."""
+    """Charges the quotas of these names."""
     registry, namespace = call.registry, call.request.namespace
     keys = [registry.scheme.key("resourcequotas", namespace, name) for name in quotas]
-    wish = Wish(call.resource, obj, old, registry.wall_us())
+    pending = PendingWrite(call.resource, obj, old, registry.wall_us())
     while keys:
         items: list[Item] = []
         for key in keys:
             item = found((yield Get(key)))
             if item is not None:
                 items.append(item)
-        after = charged([item.obj for item in items], wish, registry.names)
+        after = charged([item.obj for item in items], pending, registry.names)
         if isinstance(after, str):
             metadata = obj["metadata"]
             raise call.forbidden(metadata.get("name") or metadata.get("generateName", ""), after)

@@ -1,13 +1,11 @@
-"""Tokens of service accounts as credentials: signed on their way out, known when they come back.
+"""Tokens of service accounts as credentials: signs the tokens that a server issues and verifies
+those that clients present.
 
-Turns the token of a TokenRequest that is answered into one that this server signed, and such a token into the
-`UserInfo` of its service account.
-
-Holds: whoever has not the server's key, which is random and never leaves it, can make no token; one whose account, pod
-or secret is gone, or another by now, is none.
+Holds: only a holder of the server's key, which is random and never leaves it, can make a valid
+token; a token is invalid once its service account, pod or secret is deleted or replaced.
 
 Mirrors  kubernetes v1.25 pkg/serviceaccount/{jwt,claims,util}.go.
-Differs  the signature is keyed digests of the length of RS256's.
+Differs  the signature consists of keyed digests and has the length of RS256's.
 """
 
 from __future__ import annotations
@@ -20,23 +18,28 @@ from hashlib import sha256
 from typing import Any
 
 from sim.api.types import Obj, UserInfo
-from sim.api.verbs.token import SIGNATURE_BYTES
 from sim.ident import Names
 from sim.units import SECOND, parse_time
 
-LEEWAY_S = 60  # go-jose jwt.DefaultLeeway: of clocks, and of objects that are being deleted
+SIGNATURE_BYTES = 256  # RS256 with a key of 2048 bits
+LEEWAY_S = 60  # go-jose jwt.DefaultLeeway: for clocks, and for objects that are being deleted
 _BOUND = {"pod": "pods", "secret": "secrets"}
-Look = Callable[[str, str, str], Obj | None]
+Find = Callable[[str, str, str], Obj | None]
 
 
 class AccountTokens:
-    """Of one server.  key: what it signs with; wall_us: Unix time; look: an object by resource, namespace and name."""
+    """The tokens of one server.
 
-    def __init__(self, names: Names, key: bytes, wall_us: Callable[[], int], look: Look) -> None:
+    key: the key that it signs with
+    wall_us: reads Unix time, in microseconds
+    find: finds an object by resource, namespace and name
+    """
+
+    def __init__(self, names: Names, key: bytes, wall_us: Callable[[], int], find: Find) -> None:
         self._names = names
         self._key = key
         self._wall_us = wall_us
-        self._look = look
+        self._find = find
 
     def sign(self, token: str) -> str:
         """The same claims, signed by this server."""
@@ -47,7 +50,9 @@ class AccountTokens:
         return f"{claims}.{urlsafe_b64encode(b''.join(blocks)).rstrip(b'=').decode()}"
 
     def user(self, token: str) -> UserInfo | None:
-        """Whose token it is; None if it is not this server's, or not valid any more."""
+        """The service account of a token; None if another server signed it or it is no longer
+        valid.
+        """
         if not token.isascii() or token.count(".") != 2 or not hmac.compare_digest(token, self.sign(token)):
             return None
         text = token.split(".")[1]
@@ -75,7 +80,8 @@ class AccountTokens:
         return UserInfo(user, names.service_account_groups(namespace), account["uid"], extra)
 
     def _lives(self, resource: str, namespace: str, claimed: dict[str, str]) -> bool:
-        obj = self._look(resource, namespace, claimed["name"])
+        """True if the object that a claim names still exists."""
+        obj = self._find(resource, namespace, claimed["name"])
         if obj is None or obj["metadata"]["uid"] != claimed["uid"]:
             return False
         ends = obj["metadata"].get("deletionTimestamp")

@@ -1,9 +1,9 @@
-"""Who may do what.
+"""Authorization: decides whether a user may use a verb on a path or a resource, and lists a user's
+rules.
 
-Turns (user, verb, path or resource) into yes or no, and a user into the rules that say the same.
-
-Mirrors  kubernetes v1.25 pkg/authorization; public paths: those of the bootstrap role system:public-info-viewer.
-Differs  there are no roles yet: who is authenticated may do everything but impersonate.
+Mirrors  kubernetes v1.25 pkg/authorization; public paths: those of the bootstrap role
+         system:public-info-viewer.
+Differs  there are no roles yet: an authenticated user may do everything but impersonate.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ IMPERSONATE = "impersonate"
 
 
 def may(names: Names, user: UserInfo, verb: str, path: str | None = None) -> bool:
-    """Whether the user may; `path` None: it is about a resource."""
+    """True if the user may use the verb.
+
+    path: a non-resource path, None for a request to a resource
+    """
     if names.group_masters in user.groups:
         return True
     if verb == "get" and path in PUBLIC:

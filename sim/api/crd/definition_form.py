@@ -1,13 +1,14 @@
-"""CustomResourceDefinitions as they are stored: defaults, fields that are always or never written, stored versions.
+"""The stored form of CustomResourceDefinitions: defaults, zero values, stored versions.
 
-Turns a well-typed definition into the one upstream would store: names that follow from the kind, the strategy of
-conversion, numbers as Go writes them, and no optional field that holds its zero value.  And gives what a write does to
-its status.
+A well-typed definition becomes the one that upstream would store: with names derived from the kind,
+a conversion strategy, numbers as Go writes them, and without optional fields that hold their zero
+value. Writes get the status that upstream's strategy gives them.
 
-Holds: path copy only; a definition in this form comes back as the same object.  A stored version stays in the status until
-somebody takes it out by /status.
+Holds: path copy only; a definition in this form is returned as the same object. A stored version
+stays in the status until a client removes it through /status.
 
-Mirrors  apiextensions-apiserver v1.25 pkg/apis/apiextensions/v1/{defaults,conversion,types,types_jsonschema}.go,
+Mirrors  apiextensions-apiserver v1.25
+         pkg/apis/apiextensions/v1/{defaults,conversion,types,types_jsonschema}.go,
          pkg/registry/customresourcedefinition/strategy.go.
 """
 
@@ -19,14 +20,14 @@ from typing import Any
 from sim.api.types import Json, Obj
 from sim.ident import NAMES, Names
 
-# Optional fields of v1.JSONSchemaProps that are plain values: Go leaves their zeros out.
+# Optional fields of v1.JSONSchemaProps that are plain values: Go omits their zeros.
 _PLAIN = (
     "$schema", "description", "exclusiveMaximum", "exclusiveMinimum", "format", "id", "nullable", "pattern", "title",
     "type", "uniqueItems", "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string",
 )  # fmt: skip
 _NUMBERS = ("maximum", "minimum", "multipleOf")
 _VALUES = ("default", "enum", "example")
-# Where a schema holds others: one, a list, a map of names, one or a list, one or something else.
+# Fields that hold other schemas: one, a list, a map by name, or one or something else.
 _ONE, _LISTS, _MAPS = (
     ("not",),
     ("allOf", "anyOf", "oneOf"),
@@ -39,18 +40,18 @@ INTEGRAL_MAX = 10**21  # encoding/json writes larger floats with an exponent
 
 
 def names_of(obj: Obj) -> Names:
-    """The naming set a definition is written in."""
+    """The naming set that a definition is written in."""
     version = obj.get("apiVersion")
     return next(
         (n for n in NAMES.values() if n.api_version("apiextensions", "v1") == version), NAMES["kubernetes"]
     )
 
 
-# --- defaults ---------------------------------------------------------------------------------------------
+# --- defaults -------------------------------------------------------------------------------------
 
 
 def definition(obj: Obj) -> Obj:
-    """Defaults of a definition."""
+    """A definition with its defaults."""
     spec = _spec(obj.get("spec") or {})
     status = obj.get("status") or {}
     made = {**obj, "spec": spec, "status": _status(status, spec)}
@@ -83,6 +84,7 @@ def _names(names: Obj) -> Obj:
 
 
 def without_zeros(obj: Obj, *fields: str) -> Obj:
+    """The object without zero values in the named fields."""
     return {key: value for key, value in obj.items() if value or key not in fields}
 
 
@@ -108,7 +110,7 @@ def _conversion(conversion: Obj | None) -> Obj:
         return made
     client = webhook.get("clientConfig")
     if client is None and webhook.get("conversionReviewVersions") is None:
-        del made["webhook"]  # Quirk: the hub has no place for a webhook that says nothing
+        del made["webhook"]  # Quirk: upstream's internal form drops an empty webhook
         return made
     webhook = {"conversionReviewVersions": None, **webhook}
     if client is not None:
@@ -138,12 +140,12 @@ def _stored(spec: Obj) -> list[str] | None:
 
 
 def storage_version(spec: Obj) -> str | None:
-    """Name of the first version that objects are to be stored in; None where no version is."""
+    """The name of the first storage version; None if there is none."""
     named = (version.get("name", "") for version in spec.get("versions") or () if version.get("storage"))
     return next(named, None)
 
 
-# --- schemas ----------------------------------------------------------------------------------------------
+# --- schemas --------------------------------------------------------------------------------------
 
 
 def json_schema(schema: Obj) -> Obj:
@@ -191,7 +193,9 @@ def schemas_in(schema: Obj) -> Iterator[Obj]:
 
 
 def unevaluated(obj: Obj) -> tuple[str, ...]:
-    """A warning for whoever writes rules that nobody will evaluate; `obj`: a sound definition."""
+    """A warning about validation rules, which the server does not evaluate; `obj` is a valid
+    definition.
+    """
     for i, version in enumerate(obj["spec"]["versions"]):
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
         if schema is not None and any(one.get(RULES) for one in schemas_in(schema)):
@@ -201,7 +205,7 @@ def unevaluated(obj: Obj) -> tuple[str, ...]:
 
 
 def plain_value(value: Json) -> Json:
-    """A JSON value after a round through Go: whole floats are written without a point."""
+    """A JSON value after a round trip through Go, which writes whole floats without a point."""
     if isinstance(value, dict):
         return {key: plain_value(one) for key, one in value.items()}
     return [plain_value(one) for one in value] if isinstance(value, list) else _number(value)
@@ -212,17 +216,17 @@ def _number(value: Json) -> Json:
     return int(value) if whole else value
 
 
-# --- writes -----------------------------------------------------------------------------------------------
+# --- writes ---------------------------------------------------------------------------------------
 
 
 def prepare_create(obj: Obj, _: Names) -> Obj:
-    """A new definition's status: nobody's to give, but for the version objects are stored in."""
+    """A new definition: clients cannot set its status, which names the storage version."""
     spec = obj["spec"]
     return {**obj, "status": _status({}, spec)}
 
 
 def prepare_update(new: Obj, _old: Obj, _names: Names) -> Obj:
-    """A version that becomes the one of storage joins those that objects were stored in."""
+    """A definition after an update: a new storage version joins the stored versions."""
     storage, status = storage_version(new["spec"]), new.get("status") or {}
     stored = status.get("storedVersions") or []
     if storage is None or storage in stored:

@@ -1,15 +1,18 @@
-"""The life of a CustomResourceDefinition: names are accepted or refused, it is established, it goes with its objects.
+"""The life of a CustomResourceDefinition: acceptance of its names, establishment, deletion with its
+objects.
 
-Turns a definition, and those it shares a group with, into the status it should have next; each function is one of
-upstream's controllers.  `None` means that there is nothing to write.
+A definition and the others of its group become the status that it should have next; each function
+is one of upstream's controllers. None means that there is nothing to write.
 
-Holds: a name belongs to who had it accepted first, until that one changes it or goes; what was established stays so; a
-condition's time changes with its status alone.
+Holds: a name belongs to the definition that had it accepted first, until that one changes it or is
+deleted; an established definition stays established; a condition's time changes only with its
+status.
 
-Mirrors  apiextensions-apiserver v1.25 pkg/controller/{status/naming_controller,establish/establishing_controller,
+Mirrors  apiextensions-apiserver v1.25
+         pkg/controller/{status/naming_controller,establish/establishing_controller,
          apiapproval/apiapproval_controller,finalizer/crd_finalizer}.go, pkg/apihelpers/helpers.go,
          pkg/registry/customresourcedefinition/etcd.go (Delete).
-Differs  condition NonStructuralSchema is never set: no such schema gets into the store.
+Differs  condition NonStructuralSchema is never set: no such schema is ever stored.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ _APPROVALS = {
     "Approved": ("True", "ApprovedAnnotation"),
     "Unapproved": ("False", "UnapprovedAnnotation"),
 }
-# What becomes of a deletion: status, reason, message.
+# Conditions of a deletion: status, reason, message.
 PENDING = (
     "True",
     "InstanceDeletionPending",
@@ -47,16 +50,20 @@ COMPLETED = ("False", "InstanceDeletionCompleted", "removed all instances")
 NEVER = ("False", "NeverEstablished", "resource was never established")
 
 
-# --- conditions -------------------------------------------------------------------------------------------
+# --- conditions -----------------------------------------------------------------------------------
 
 
 def is_true(obj: Obj, kind: str) -> bool:
+    """True if the condition is True."""
     return condition_status(obj, kind) == "True"
 
 
-def with_condition(obj: Obj, kind: str, said: tuple[str, str, str], now_text: str) -> Obj:
-    """The definition with a condition of this status, reason and message."""
-    status, reason, message = said
+def with_condition(obj: Obj, kind: str, verdict: tuple[str, str, str], now_text: str) -> Obj:
+    """The definition with a condition.
+
+    verdict: its status, reason and message
+    """
+    status, reason, message = verdict
     new = {
         "type": kind,
         "status": status,
@@ -67,16 +74,16 @@ def with_condition(obj: Obj, kind: str, said: tuple[str, str, str], now_text: st
     return objects.with_condition(obj, new)
 
 
-def _says(obj: Obj, kind: str, said: tuple[str, str, str]) -> bool:
+def _has_condition(obj: Obj, kind: str, verdict: tuple[str, str, str]) -> bool:
     old = condition_of(obj, kind)
-    return old is not None and (old["status"], old.get("reason"), old.get("message")) == said
+    return old is not None and (old["status"], old.get("reason"), old.get("message")) == verdict
 
 
-# --- names ------------------------------------------------------------------------------------------------
+# --- names ----------------------------------------------------------------------------------------
 
 
 def _used(definitions: Iterable[Obj]) -> tuple[Mapping[str, None], Mapping[str, None]]:
-    """Names of resources and of kinds that are taken."""
+    """The names of resources and of kinds that are taken."""
     resources: dict[str, None] = {}
     kinds: dict[str, None] = {}
     for definition in definitions:
@@ -88,13 +95,16 @@ def _used(definitions: Iterable[Obj]) -> tuple[Mapping[str, None], Mapping[str, 
 
 
 def named(obj: Obj, group: Iterable[Obj], now_text: str) -> Obj | None:
-    """The definition with the names it may have.  `group`: all definitions of its group, this one among them."""
+    """The definition with the names that it may have.
+
+    group: all definitions of its group, including this one
+    """
     wanted, had = obj["spec"]["names"], obj["status"]["acceptedNames"]
     if wanted == had:
         return None
     resources, kinds = _used(group)
     accepted = dict(had)
-    said = ("True", "NoConflicts", "no conflicts found")
+    verdict = ("True", "NoConflicts", "no conflicts found")
     for field, used in (
         ("plural", resources),
         ("singular", resources),
@@ -105,15 +115,15 @@ def named(obj: Obj, group: Iterable[Obj], now_text: str) -> Obj | None:
         problem = _conflict(wanted.get(field), had.get(field), used)
         if not problem:
             _set(accepted, field, wanted.get(field))
-        else:  # Quirk: the last conflict is the one that is told
-            said = ("False", f"{field[0].upper()}{field[1:]}Conflict", problem)
+        else:  # Quirk: the last conflict is the one that is reported
+            verdict = ("False", f"{field[0].upper()}{field[1:]}Conflict", problem)
     _set(accepted, "categories", wanted.get("categories"))
-    if accepted == had and _says(obj, ACCEPTED, said):
+    if accepted == had and _has_condition(obj, ACCEPTED, verdict):
         return None
     made = with_condition(
-        {**obj, "status": {**obj["status"], "acceptedNames": accepted}}, ACCEPTED, said, now_text
+        {**obj, "status": {**obj["status"], "acceptedNames": accepted}}, ACCEPTED, verdict, now_text
     )
-    if said[0] == "True" and not is_true(obj, ESTABLISHED):
+    if verdict[0] == "True" and not is_true(obj, ESTABLISHED):
         return with_condition(
             made, ESTABLISHED, ("False", "Installing", "the initial names have been accepted"), now_text
         )
@@ -133,7 +143,7 @@ def _set(names: Obj, field: str, value: Json) -> None:
 
 
 def _conflict(wanted: Json, had: Json, used: Mapping[str, None]) -> str:
-    """Which of the names asked for are somebody's; "" if none is."""
+    """The conflicting names among the wanted ones, as text; "" if there are none."""
     if isinstance(wanted, list):
         taken = [name for name in wanted if name in used and name not in (had or ())]
     else:
@@ -142,31 +152,35 @@ def _conflict(wanted: Json, had: Json, used: Mapping[str, None]) -> str:
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]" if texts else ""
 
 
-# --- the other conditions ---------------------------------------------------------------------------------
+# --- the other conditions -------------------------------------------------------------------------
 
 
 def established(obj: Obj, now_text: str) -> Obj | None:
-    """The definition in discovery, once its names are accepted."""
+    """The definition as established, once its names are accepted."""
     if not is_true(obj, ACCEPTED) or is_true(obj, ESTABLISHED):
         return None
-    said = ("True", "InitialNamesAccepted", "the initial names have been accepted")
-    return with_condition(obj, ESTABLISHED, said, now_text)
+    verdict = ("True", "InitialNamesAccepted", "the initial names have been accepted")
+    return with_condition(obj, ESTABLISHED, verdict, now_text)
 
 
 def approved(obj: Obj, now_text: str) -> Obj | None:
-    """The definition with what is said of its group's approval, where the group needs one."""
+    """The definition with the condition about its group's approval, if the group needs one."""
     state = approval(obj)
     if state is None:
         return None
-    said = (*_APPROVALS[state[0]], state[1])
-    return None if _says(obj, CONFORMANT, said) else with_condition(obj, CONFORMANT, said, now_text)
+    verdict = (*_APPROVALS[state[0]], state[1])
+    return (
+        None
+        if _has_condition(obj, CONFORMANT, verdict)
+        else with_condition(obj, CONFORMANT, verdict, now_text)
+    )
 
 
-# --- the end ----------------------------------------------------------------------------------------------
+# --- the end --------------------------------------------------------------------------------------
 
 
 def marked(obj: Obj, finalizer: str, now_text: str) -> Obj:
-    """The definition as the first DELETE leaves it: the finalizer keeps it until its objects are gone."""
+    """The definition after the first DELETE: the finalizer keeps it until its objects are gone."""
     metadata = obj["metadata"]
     finalizers = metadata.get("finalizers") or []
     if finalizer not in finalizers:
@@ -176,12 +190,15 @@ def marked(obj: Obj, finalizer: str, now_text: str) -> Obj:
 
 
 def is_going(obj: Obj, finalizer: str) -> bool:
+    """True if the definition is being deleted and its finalizer is present."""
     metadata = obj["metadata"]
     return bool(metadata.get("deletionTimestamp")) and finalizer in (metadata.get("finalizers") or ())
 
 
-def released(obj: Obj, finalizer: str, said: tuple[str, str, str], now_text: str) -> Obj:
+def released(obj: Obj, finalizer: str, verdict: tuple[str, str, str], now_text: str) -> Obj:
     """The definition without the finalizer."""
     metadata = obj["metadata"]
     left = [name for name in metadata.get("finalizers") or () if name != finalizer]
-    return with_condition({**obj, "metadata": {**metadata, "finalizers": left}}, TERMINATING, said, now_text)
+    return with_condition(
+        {**obj, "metadata": {**metadata, "finalizers": left}}, TERMINATING, verdict, now_text
+    )

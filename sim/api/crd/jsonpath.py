@@ -1,11 +1,12 @@
-"""JSONPath of printer columns: the first value a path leads to.
+r"""JSONPath of printer columns: the values that a path leads to.
 
-Turns the text of a path (".spec.l[?(@.x==\"b\")].y") into steps, and those and an object into values.
+The text of a path (".spec.l[?(@.x==\"b\")].y") becomes steps; steps and an object give values.
 
-Holds: a path that is none is told by ValueError, what is not there by no value; paths are short, filters compare with
-constants, nothing is evaluated.
+Holds: an invalid path raises ValueError, an absent value gives no result; paths are short, filters
+compare with constants, nothing is evaluated.
 
-Mirrors  client-go v1.25 util/jsonpath (fields, indexes, slices, wildcards, filters, recursive descent).
+Mirrors  client-go v1.25 util/jsonpath (fields, indexes, slices, wildcards, filters, recursive
+         descent).
 Differs  `range`, unions and functions are refused.
 """
 
@@ -21,7 +22,7 @@ from sim.api.types import Json
 
 Step = Callable[[Json], Iterator[Json]]
 PATH_CHARS_MAX = 1024
-FOUND_MAX = 10_000  # values a step may lead to
+FOUND_MAX = 10_000  # values after one step
 
 _NAME = re.compile(r"(?:[^.\[\]\s'\"()\\]|\\.)+")
 _INDEX = re.compile(r"\[\s*(-?\d+)\s*\]")
@@ -32,7 +33,7 @@ _FILTER = re.compile(r"\[\?\(\s*@([^=!<>]*?)\s*(?:(==|!=|<=|>=|<|>)\s*(.*?)\s*)?
 
 
 def find(path: str, value: Json) -> list[Json]:
-    """Every value the path leads to, in order.  Raises ValueError for what is no path."""
+    """Every value that the path leads to, in order; raises ValueError for an invalid path."""
     found = [value]
     for step in compiled(path):
         found = [below for one in found for below in step(one)][:FOUND_MAX]
@@ -41,6 +42,7 @@ def find(path: str, value: Json) -> list[Json]:
 
 @lru_cache(maxsize=1024)
 def compiled(path: str) -> tuple[Step, ...]:
+    """The steps of a path; raises ValueError for an invalid path."""
     if len(path) > PATH_CHARS_MAX:
         raise ValueError("path is too long")
     steps: list[Step] = []

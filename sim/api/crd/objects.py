@@ -1,15 +1,16 @@
-"""Custom resources on their way in and out: bodies to objects, stored ones to the version asked for, what is wrong.
+"""Custom resources: decoding of bodies, conversion between versions, validation.
 
-Turns the body of a request into an object by its definition's schema, an object as it is stored into one of the version
-that is asked for, and a new or changed one into field errors.
+A request body becomes an object by its definition's schema; a stored object becomes one of the
+requested version; a new or changed one is validated into field errors.
 
-Holds: what comes out of a body or the store is pruned, has its defaults and well-typed metadata, whoever sent it; warnings
-are told even when the request is refused.
+Holds: every decoded or stored object is pruned, defaulted and has well-typed metadata; warnings are
+sent even if the request is refused.
 
-Mirrors  apiextensions-apiserver v1.25 pkg/apiserver/customresource_handler.go (unstructuredNegotiatedSerializer,
-         unstructuredSchemaCoercer, crdConversionRESTOptionsGetter), pkg/registry/customresource/validator.go.
-Differs  versions differ by name only: a conversion webhook is answered as one that cannot be reached, and of a definition
-         with one only the stored version can be watched; CEL rules are not evaluated.
+Mirrors  apiextensions-apiserver v1.25 pkg/apiserver/customresource_handler.go
+         (unstructuredNegotiatedSerializer, unstructuredSchemaCoercer,
+         crdConversionRESTOptionsGetter), pkg/registry/customresource/validator.go.
+Differs  versions differ by name only: a conversion webhook is treated as unreachable, and with one
+         only the stored version can be watched; CEL rules are not evaluated.
 """
 
 from __future__ import annotations
@@ -46,11 +47,11 @@ SUMMARY_CHARS = 30  # create.go: summarizeData(body, 30)
 _HEAD = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 
 
-# --- bodies -----------------------------------------------------------------------------------------------
+# --- bodies ---------------------------------------------------------------------------------------
 
 
 def decode(call: Call, resource: CustomResource) -> Obj:
-    """The body of a POST or PUT as an object; of which kind it says it is remains to be validated."""
+    """The body of a POST or PUT as an object; validation judges its kind later."""
     body: Json = call.request.body
     raw = bytes(body or b"") if body is None or isinstance(body, bytes | bytearray) else None
     value = body
@@ -88,15 +89,15 @@ def _cannot(resource: CustomResource) -> str:
 def _unrecognized(resource: CustomResource, why: str, raw: bytes) -> Refusal:
     more = " ..." if len(raw) > SUMMARY_CHARS else ""
     cut = raw[:SUMMARY_CHARS]
-    told = cut.decode("utf-8", "replace") if raw[:1] == b"{" else cut.hex()
-    shown = f"{told}{more}" if raw else "<empty>"
+    summary = cut.decode("utf-8", "replace") if raw[:1] == b"{" else cut.hex()
+    shown = f"{summary}{more}" if raw else "<empty>"
     return bad_request(
         f"the object provided is unrecognized (must be of type {resource.kind}): {why} ({shown})"
     )
 
 
 def _headed(resource: CustomResource, value: Json, raw: bytes) -> Obj:
-    """The body with a kind of some sort."""
+    """The body, checked to have a kind."""
     wrong = ""
     if value is not None and not isinstance(value, dict):
         wrong = f"json: cannot unmarshal {fieldvalidation.go_kind(value)} into Go value of type {_HEAD}"
@@ -115,9 +116,11 @@ def _headed(resource: CustomResource, value: Json, raw: bytes) -> Obj:
 
 
 def shaped(resource: CustomResource, value: Obj) -> tuple[Obj, list[str]]:
-    """An object as its schema has it, and what was unknown or came twice, in words.  Raises BadPart.
+    """An object in the shape of its schema, and messages about unknown and duplicate fields. Raises
+    BadPart.
 
-    Quirk: the schema is that of the version the object names; of one that there is not, no field is known.
+    Quirk: the schema is that of the version that the object names; in an unknown version, no field
+    is known.
     """
     problems = duplicate_fields(value)
     obj, unknown = typed_metadata(plain(value) if problems else value)
@@ -133,7 +136,9 @@ def shaped(resource: CustomResource, value: Obj) -> tuple[Obj, list[str]]:
 
 
 def conform(call: Call, resource: CustomResource, obj: Json) -> tuple[Obj, list[str], str]:
-    """What a patch has made, as it is stored; what was unknown; and why it is no object, "" if it is one."""
+    """The result of a patch in stored form, its unknown fields, and why it is not an object ("" if
+    it is).
+    """
     if not isinstance(obj, dict):
         return (
             {},
@@ -158,24 +163,26 @@ def conform(call: Call, resource: CustomResource, obj: Json) -> tuple[Obj, list[
 
 
 def with_defaults(resource: CustomResource, obj: Obj) -> Obj:
-    """As upstream defaults after admission and apply: whatever was left out by then."""
+    """The object with defaults for absent fields, as upstream applies them after admission and
+    apply.
+    """
     out: Obj = defaulted(resource.structure, obj)
     return out
 
 
-# --- versions ---------------------------------------------------------------------------------------------
+# --- versions -------------------------------------------------------------------------------------
 
 _shown: IdentityMemo[Obj] = IdentityMemo()
 
 
 def shown(resource: CustomResource, obj: Obj) -> Obj:
-    """An object as it is stored in the version asked for; the same object where there is nothing to do."""
+    """A stored object in the requested version; the same object if there is nothing to convert."""
     known = _shown.get(resource, obj)
     return _shown.put(_converted(resource, obj, resource.version), resource, obj) if known is None else known
 
 
 def stored(resource: CustomResource, obj: Obj) -> Obj:
-    """An object of the version asked for as it is stored."""
+    """An object of the requested version in stored form."""
     return _converted(resource, obj, resource.stored)
 
 
@@ -197,7 +204,7 @@ def _converted(resource: CustomResource, obj: Obj, wanted: str) -> Obj:
 
 
 def check_webhook(resource: CustomResource, api_version: str) -> None:
-    """Refuse a conversion that somebody else would have to make."""
+    """Raises if the conversion needs a webhook."""
     url = resource.webhook
     if not url:
         return
@@ -207,11 +214,11 @@ def check_webhook(resource: CustomResource, api_version: str) -> None:
     raise internal(f"conversion webhook for {api_version}, Kind={resource.kind} failed: {why}")
 
 
-# --- validation -------------------------------------------------------------------------------------------
+# --- validation -----------------------------------------------------------------------------------
 
 
 def type_errors(resource: CustomResource, obj: Obj) -> Errors:
-    """An object of another kind than its place; nothing else is looked at then."""
+    """Errors of an object of the wrong kind or version; if there are any, nothing else is checked."""
     errors: Errors = []
     for field, wanted in (("kind", resource.kind), ("apiVersion", resource.api_version)):
         if obj.get(field) != wanted:
@@ -220,18 +227,23 @@ def type_errors(resource: CustomResource, obj: Obj) -> Errors:
 
 
 def create_errors(resource: CustomResource, obj: Obj) -> Errors:
+    """Errors of a new object."""
     errors = object_meta(obj["metadata"], resource.namespaced, text.subdomain, core=False)
     return errors + _value_errors(resource, obj, None)
 
 
 def update_errors(resource: CustomResource, new: Obj, old: Obj) -> Errors:
+    """Errors of an update."""
     return object_meta_update(new["metadata"], old["metadata"], core=False) + _value_errors(
         resource, new, old
     )
 
 
 def status_errors(resource: CustomResource, new: Obj, old: Obj) -> Errors:
-    """Quirk: of a status neither embedded objects nor items that come twice are told."""
+    """Errors of an update of the status.
+
+    Quirk: embedded objects and duplicate items are not checked.
+    """
     errors = object_meta_update(new["metadata"], old["metadata"], core=False)
     errors += schema_errors(resource.structure.raw, new)
     scale = resource.scale
@@ -244,14 +256,14 @@ def _value_errors(resource: CustomResource, obj: Obj, old: Obj | None) -> Errors
     if scale is not None:
         errors += _number_errors(scale.replicas, obj) + _shown_errors(scale, obj)
     embedded_errors(structure, obj, "", False, errors)
-    # What came twice before its list was told to have names may stay (strategy.go, ValidateUpdate).
+    # Duplicates from before the list type was declared may stay (strategy.go, ValidateUpdate).
     if old is None or not list_errors(structure, old):
         errors += list_errors(structure, obj)
     return errors
 
 
 def at_path(obj: Obj, path: str) -> Any:
-    """What a simple path such as ".spec.replicas" leads to; None if nothing."""
+    """The value at a simple path such as ".spec.replicas"; None if absent."""
     found: Any = obj
     for name in path.removeprefix(".").split("."):
         found = found.get(name) if isinstance(found, dict) else None
@@ -259,7 +271,7 @@ def at_path(obj: Obj, path: str) -> Any:
 
 
 def _shown_errors(scale: Scale, obj: Obj) -> Errors:
-    """What is wrong with what a scale shows of a status."""
+    """Errors in the status fields that a scale shows."""
     errors = _number_errors(scale.status_replicas, obj)
     if scale.selector and (odd := _not_of(str, obj, scale.selector)):
         errors.append(invalid(scale.selector, "", odd))
@@ -267,7 +279,7 @@ def _shown_errors(scale: Scale, obj: Obj) -> Errors:
 
 
 def _number_errors(path: str, obj: Obj) -> Errors:
-    """What a scale shows must be a number; nothing at all may stand there."""
+    """Errors of a field that a scale shows as a number; it may be absent."""
     odd = _not_of(int, obj, path)
     if odd:
         return [invalid(path, 0, odd)]
@@ -290,7 +302,9 @@ _GO_TYPES = {
 
 
 def _not_of(wanted: type, obj: Obj, path: str) -> str:
-    """Go's words for what does not lead to a value of this type; "" if it does, or to nothing."""
+    """Go's error for a path that does not lead to a value of this type; "" if it does, or to
+    nothing.
+    """
     found: Any = obj
     names = path.removeprefix(".").split(".")
     for depth, name in enumerate(names):
@@ -306,12 +320,12 @@ def _not_of(wanted: type, obj: Obj, path: str) -> str:
 
 def _accessor_error(names: list[str], found: Any, wanted: str) -> str:
     kind = _GO_TYPES.get(type(found), "map[string]interface {}")
-    wanted = wanted.replace(" ", "")  # Quirk: printed with a space, written without
+    wanted = wanted.replace(" ", "")  # Quirk: without the space of Go's type
     return f".{'.'.join(names)} accessor error: {go_print(found)} is of the type {kind}, expected {wanted}"
 
 
 def list_errors(schema: Structural, obj: Obj) -> Errors:
-    """Items that come twice in lists of type set and map."""
+    """Duplicate items in lists of type set and map."""
     errors: Errors = []
     _repeated(schema, obj, "", errors)
     return errors
@@ -332,7 +346,10 @@ def _repeated(schema: Structural, value: Json, at: str, errors: Errors) -> None:
 
 
 def _duplicates(schema: Structural, value: list[Json], at: str) -> Errors:
-    """Quirk: what comes three times is told once, at its second place."""
+    """The duplicate items of one list.
+
+    Quirk: an item that occurs three times is reported once, at its second position.
+    """
     seen: dict[bytes, int] = {}
     errors: Errors = []
     for i, item in enumerate(value):

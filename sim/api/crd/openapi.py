@@ -1,9 +1,10 @@
-"""OpenAPI of custom resources: the schemas of definitions as clients are told them.
+"""OpenAPI of custom resources: the schemas of definitions as documents publish them.
 
-Turns what is served of a definition into named schemas in the words of OpenAPI 3 or 2, with the kinds of lists beside them.
+The served versions of a definition become named schemas in OpenAPI 3 or 2, together with the kinds
+of their lists.
 
-Holds: in the older form nothing is said that it has no words for, and nothing of fields below what may hold anything: clients
-that check bodies by it would refuse good ones.
+Holds: the older form omits what it cannot express, and all fields below a value that may hold
+anything: clients that validate bodies against it would refuse valid ones.
 
 Mirrors  apiextensions-apiserver v1.25 pkg/controller/openapi/{builder/builder.go,v2/conversion.go}.
 """
@@ -19,23 +20,26 @@ from sim.api.types import Json
 
 Body = dict[str, Any]
 
-_POD = "io.k8s.api.core.v1.Pod"  # what all objects, and all lists, say of themselves
+_POD = "io.k8s.api.core.v1.Pod"  # the source of descriptions common to all objects and lists
 _LIST_OF_PODS = f"{_POD}List"
 _COMBINED = ("allOf", "anyOf", "oneOf", "not")
 
 
 def name_of(resource: CustomResource, kind: str) -> str:
-    """ "com.example.v1.Widget": the group turned around."""
+    """ "com.example.v1.Widget": the group in reverse."""
     return ".".join([*reversed(resource.group.split(".")), resource.version, kind])
 
 
 def names_of(resources: list[CustomResource]) -> dict[tuple[str, str, str], str]:
-    """Names of schemas by group, version and kind."""
+    """The names of schemas by group, version and kind."""
     return {(r.group, r.version, kind): name_of(r, kind) for r in resources for kind in (r.kind, r.list_kind)}
 
 
 def schemas(resources: list[CustomResource], refs: str) -> Body:
-    """The schemas of these resources; refs: `V2` or `V3`."""
+    """The schemas of these resources.
+
+    refs: the prefix of references, `V2` or `V3`
+    """
     return {name: schema for r in resources for name, schema in _both(r, refs)}
 
 
@@ -73,8 +77,8 @@ def _metadata(kind: str, owner: str, refs: str) -> Body:
 
 
 def _kind_of(resource: CustomResource, kind: str) -> Body:
-    said = {"group": resource.group, "version": resource.version, "kind": kind}
-    return {"x-kubernetes-group-version-kind": [said]}
+    entry = {"group": resource.group, "version": resource.version, "kind": kind}
+    return {"x-kubernetes-group-version-kind": [entry]}
 
 
 def _object(resource: CustomResource, refs: str) -> Body:

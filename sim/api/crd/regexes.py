@@ -1,14 +1,18 @@
 """Regular expressions from users, in RE2's syntax and in linear time.
 
-Turns a pattern of a CustomResourceDefinition's schema into a `Pattern` that can be searched for in a string.
+A pattern of a CustomResourceDefinition's schema becomes a `Pattern` that can be searched for in a
+text.
 
-Holds: the time of a search is bounded by the size of the compiled pattern times the size of the text, because RE2 does
-not backtrack.  All searches for one object share one `Budget`; a search that the budget does not cover raises
-`TooMuchWork`.  The cost of a search depends on pattern and text alone, so that a refusal is the same in every run.
+Holds: the time of a search is bounded by the size of the compiled pattern times the size of the
+text, because RE2 does not backtrack. All searches for one object share one `Budget`; a search that
+the budget does not cover raises `TooMuchWork`. The cost of a search depends on pattern and text
+alone, so that a refusal is the same in every run.
 
-Mirrors  Go regexp.MatchString (search anywhere in the text) and the messages of regexp/syntax's ErrorCode.
-Differs  the engine is the C++ implementation of RE2, Go's the Go implementation.  Patterns that only one of the two
-         refuses (very large ones, names of groups that start with a digit) follow the C++ implementation.
+Mirrors  Go regexp.MatchString (search anywhere in the text) and the messages of regexp/syntax's
+         ErrorCode.
+Differs  the engine is the C++ implementation of RE2, Go's the Go implementation. Patterns that only
+         one of the two refuses (very large ones, names of groups that start with a digit) follow
+         the C++ implementation.
 """
 
 from __future__ import annotations
@@ -17,11 +21,11 @@ from functools import lru_cache
 
 import re2
 
-WORK_MAX = (
-    100_000_000  # compiled instructions times bytes of text; the slowest pattern takes some 6 ns for each
-)
+# Compiled instructions times bytes of text; the slowest pattern takes some 6 ns for each.
+WORK_MAX = 100_000_000
 
-# RE2's message (re2/regexp.cc: kErrorStrings) to Go's message for the same code (regexp/syntax/parse.go: ErrorCode).
+# RE2's message (re2/regexp.cc: kErrorStrings) to Go's for the same code (syntax/parse.go:
+# ErrorCode).
 _GO_MESSAGES = {
     "missing ]": "missing closing ]",
     "missing )": "missing closing )",
@@ -35,7 +39,7 @@ _GO_MESSAGES = {
 
 
 class BadPattern(ValueError):
-    """The text is no pattern, or compiles to a program that is too large."""
+    """The text is not a pattern, or compiles to a program that is too large."""
 
 
 class TooMuchWork(Exception):
@@ -43,7 +47,7 @@ class TooMuchWork(Exception):
 
 
 class Budget:
-    """The work that is left for the patterns of one object, in compiled instructions times bytes of text."""
+    """The work left for the patterns of one object, in compiled instructions times bytes of text."""
 
     def __init__(self, work: int = WORK_MAX) -> None:
         self.left = work

@@ -1,14 +1,15 @@
-"""Custom resources: what CustomResourceDefinitions add to the kinds that are served.
+"""Custom resources: the resources that CustomResourceDefinitions add to the served ones.
 
-Turns definitions as they are stored into `CustomResource`s, one a served version, and a set of those into `Served`: the
-look-ups by URL, name and kind that a `Scheme` asks where its own table has nothing.
+Each served version of a stored definition becomes a `CustomResource`; a set of definitions becomes
+`Served`, the look-ups by URL, name and kind that a `Scheme` uses after its own table.
 
-Holds: a definition's resources are made once as long as it is the same object, so that identity is equality here too;
-definitions come in the order of their names; one that makes no sense (nobody may have checked it) serves nothing.
-A kind is served from NamesAccepted=True on, and found by discovery from Established=True on.
+Holds: the resources of a definition are made once per definition object, so that identity is
+equality here too; definitions are in the order of their names; a malformed definition, which may
+not have been validated, serves nothing. A kind is served while NamesAccepted=True, and listed in
+discovery while Established=True.
 
-Mirrors  apiextensions-apiserver v1.25 pkg/apiserver/customresource_handler.go (getOrCreateServingInfoFor),
-         customresource_discovery_controller.go.
+Mirrors  apiextensions-apiserver v1.25 pkg/apiserver/customresource_handler.go
+         (getOrCreateServingInfoFor), customresource_discovery_controller.go.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from sim.api.schema.resource import CUSTOM, CUSTOM_WITH_STATUS, Resource, Subres
 from sim.api.store import Change, Managed
 from sim.api.types import Json, Obj
 
-# In upstream's order of discovery, which is not that of other kinds.
+# In upstream's order of discovery, which differs from that of other kinds.
 VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 SUB_VERBS = ("get", "patch", "update")
 _EMPTY: Obj = {}
@@ -38,7 +39,7 @@ _STAGES = {"": 2, "beta": 1, "alpha": 0}
 
 
 class Scale(NamedTuple):
-    """Where a scale is found in an object: JSON paths such as ".spec.replicas"; selector: "" where there is none."""
+    """The JSON paths of a scale, such as ".spec.replicas"; selector: "" if there is none."""
 
     replicas: str
     status_replicas: str
@@ -60,10 +61,13 @@ class Column(NamedTuple):
 class CustomResource(Resource):
     """One served version of a definition.
 
-    schemas: of every version, by its name; stored: the version in which objects are stored
-    warning: to whoever asks, of a version that is deprecated; terminating: the definition is being deleted
-    established: discovery shows it; webhook: its conversion is somebody else's ("" where versions differ by name only)
-    definition: the object that says all this
+    schemas: of every version, by its name
+    stored: the version in which objects are stored
+    warning: for clients of a deprecated version, "" otherwise
+    terminating: True if the definition is being deleted
+    established: True if discovery lists it
+    webhook: the URL of its conversion webhook, "" if versions differ by name only
+    definition: the definition object
     """
 
     schemas: Any = None
@@ -78,15 +82,17 @@ class CustomResource(Resource):
 
     @property
     def structure(self) -> Structural:
+        """The compiled schema of this version."""
         found: Structural = self.schemas[self.version]
         return found
 
     @cached_property
     def schema(self) -> SchemaNode:
+        """The schema for field ownership."""
         return ownership_node(self.structure)
 
     def lost_version(self, managed: tuple[Managed, ...]) -> str:
-        """A version that somebody has written and the definition has no more; "" if there is none."""
+        """A version in ownership entries that the definition no longer has; "" if there is none."""
         written = [entry.api_version for entry in managed]
         return next((text for text in written if text.rpartition("/")[2] not in self.schemas), "")
 
@@ -95,7 +101,7 @@ _made: IdentityMemo[tuple[CustomResource, ...]] = IdentityMemo()
 
 
 def resources_of(definition: Obj) -> tuple[CustomResource, ...]:
-    """What a definition serves, in the order of its versions."""
+    """The resources that a definition serves, in the order of its versions."""
     found = _made.get(definition)
     if found is None:
         found = _made.put(_resources(definition), definition)
@@ -185,7 +191,7 @@ def _columns(version: Obj) -> tuple[Column, ...]:
     found = []
     for column in _maps(version, "additionalPrinterColumns"):
         path = _text(column, "jsonPath")
-        said = f"Custom resource definition column (in JSONPath format): {path}"
+        default_description = f"Custom resource definition column (in JSONPath format): {path}"
         priority = column.get("priority")
         found.append(
             Column(
@@ -193,7 +199,7 @@ def _columns(version: Obj) -> tuple[Column, ...]:
                 _text(column, "type"),
                 path,
                 _text(column, "format"),
-                _text(column, "description") or said,
+                _text(column, "description") or default_description,
                 priority if isinstance(priority, int) else 0,
             )
         )
@@ -207,7 +213,7 @@ def _warning(version: Obj, group: str, kind: str) -> str:
 
 
 def _webhook(spec: Obj) -> str:
-    """Where a conversion would be asked for."""
+    """The URL of the conversion webhook; "" if there is none."""
     conversion = _map(spec, "conversion")
     if conversion.get("strategy") != "Webhook":
         return ""
@@ -219,11 +225,13 @@ def _webhook(spec: Obj) -> str:
     return f"https://{_text(service, 'name')}.{_text(service, 'namespace')}.svc:{service.get('port', 443)}/{path}"
 
 
-# --- sets of them -----------------------------------------------------------------------------------------
+# --- sets of them ---------------------------------------------------------------------------------
 
 
 class Served:
-    """What a set of definitions serves.  `versions`: of each group, preferred first, as discovery shows them."""
+    """The resources of a set of definitions. `versions`: of each group, preferred first, as
+    discovery lists them.
+    """
 
     def __init__(self, definitions: Iterable[Obj] = ()) -> None:
         self.definitions = tuple(definitions)
@@ -243,13 +251,15 @@ class Served:
         self.versions = {group: sorted(versions[group], key=version_order) for group in sorted(versions)}
 
     def find(self, group: str, version: str, plural: str) -> CustomResource | None:
+        """The resource that a URL names; None if there is none."""
         return self._by_path.get((group, version, plural))
 
     def named(self, text: str) -> CustomResource | None:
-        """By plural and group ("widgets.example.com"), or by plural alone; its preferred version."""
+        """The preferred version of a resource, by "widgets.example.com" or the plural alone."""
         return self._by_name.get(text)
 
     def by_kind(self, api_version: str, kind: str) -> CustomResource | None:
+        """The resource of a kind; None if there is none."""
         return self._by_kind.get((api_version, kind))
 
     def preferred(self) -> list[CustomResource]:
@@ -261,13 +271,16 @@ class Served:
 
 
 class Latest:
-    """A `scheme.More` of the definitions as they are stored: for those who know a cluster's types beforehand."""
+    """A `scheme.More` of the stored definitions, for clients that know a cluster's types
+    beforehand.
+    """
 
     def __init__(self) -> None:
         self._found: dict[str, Obj] = {}
         self._served: Served | None = None
 
     def see(self, change: Change) -> None:
+        """Takes a change of a definition."""
         self._served = None
         if change.deleted:
             self._found.pop(change.item.key, None)
@@ -276,20 +289,22 @@ class Latest:
 
     @property
     def served(self) -> Served:
+        """The resources of the present definitions."""
         if self._served is None:
             self._served = Served(self._found[key] for key in sorted(self._found))
         return self._served
 
 
 def version_order(version: str) -> tuple[int, int, int, int, str]:
-    """Preferred versions first: v10, v2, v1beta1, v1alpha1, then all other names by the alphabet."""
+    """Sort key: v10, v2, v1beta1, v1alpha1, then all other names alphabetically."""
     match = _VERSION.fullmatch(version)
     if match is None:
         return (1, 0, 0, 0, version)
     return (0, -_STAGES[match[2] or ""], -int(match[1]), -int(match[3] or 0), version)
 
 
-# --- reading what nobody may have checked -----------------------------------------------------------------
+# --- reading definitions that may not have been validated
+# ------------------------------------------
 
 
 def _map(value: Obj, key: str) -> Obj:

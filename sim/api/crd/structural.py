@@ -1,13 +1,14 @@
 """Structural schemas: the `openAPIV3Schema` of a CustomResourceDefinition's version, compiled.
 
-Turns one schema in JSON into `Structural` nodes, which pruning, defaulting and validation walk, and those into the
-`SchemaNode`s by which ownership is compared and configurations are merged.
+A schema in JSON becomes `Structural` nodes, which pruning, defaulting and validation traverse, and
+these become the `SchemaNode`s that field ownership and apply use.
 
-Holds: a node never changes after it was made; a part of a schema that makes no sense (it came from outside and may
-never have been checked) says nothing, it is no error here.
+Holds: a node never changes after it was made; a malformed part of a schema, which may not have been
+validated, has no effect and is no error here.
 
 Mirrors  apiextensions-apiserver v1.25 pkg/apiserver/schema/{structural,convert}.go,
-         pkg/controller/openapi/builder/builder.go (embedded properties), kube-openapi pkg/util/proto (types of apply).
+         pkg/controller/openapi/builder/builder.go (embedded properties), kube-openapi
+         pkg/util/proto (types of apply).
 """
 
 from __future__ import annotations
@@ -24,9 +25,12 @@ ABSENT: Any = object()
 class Structural:
     """The schema of one value.
 
-    type: "" where any may be; rest: of the keys of a map that have no property of their own (None: none are known)
-    free: unknown fields stay; embedded: a whole object of some kind; default: `ABSENT` where there is none
-    raw: the schema itself, for the checks of values
+    type: "" if any type is allowed
+    rest: schema of map keys without a property of their own (None: such keys are unknown)
+    free: True if unknown fields are kept
+    embedded: True for a whole object of some kind
+    default: `ABSENT` if there is none
+    raw: the schema itself, for validation of values
     """
 
     __slots__ = (
@@ -64,7 +68,7 @@ class Structural:
             if isinstance(properties, dict)
             else {}
         )
-        # Quirk: what is forbidden there (`false`) stays as well, to be refused.
+        # Quirk: forbidden keys (`false`) are kept as well, for validation to refuse them.
         rest = raw.get("additionalProperties")
         self.rest = (
             structural(rest) if isinstance(rest, dict) else ANYTHING if isinstance(rest, bool) else None
@@ -73,28 +77,31 @@ class Structural:
         self.items = structural(items) if isinstance(items, dict) else None
 
     def below(self, key: str) -> Structural | None:
-        """The schema of a field; None where there is none."""
+        """The schema of a field; None if there is none."""
         return self.properties.get(key) or self.rest
 
     def place(self, at: str, key: str) -> str:
-        """Where the value of a key is, in an object at `at`: a field has a name, a map keys."""
+        """The path of a key's value in an object at `at`: fields by name, map keys in brackets."""
         if key not in self.properties:
             return f"{at}[{key}]"
         return f"{at}.{key}" if at else key
 
 
 def structural(raw: Json) -> Structural:
+    """The compiled form of a schema."""
     return Structural(raw if isinstance(raw, dict) else {})
 
 
 ANYTHING = Structural({})  # `additionalProperties: true`: values of any type, without fields
 
 
-# --- for ownership ----------------------------------------------------------------------------------------
+# --- for ownership --------------------------------------------------------------------------------
 
 
 def _deduced() -> SchemaNode:
-    """A value whose form says how it is owned: fields of maps one by one, whatever else as a whole."""
+    """A value with ownership deduced from its form: maps field by field, any other value as a
+    whole.
+    """
     node = SchemaNode("map")
     node.typed = False
     node.values = node
@@ -105,7 +112,7 @@ DEDUCED = _deduced()
 
 
 def ownership_node(schema: Structural, root: bool = True) -> SchemaNode:
-    """The schema as ownership and apply walk it."""
+    """The schema in the form that field ownership and apply use."""
     kind = schema.type or ("int-or-string" if schema.int_or_string else "")
     if not kind:
         return DEDUCED

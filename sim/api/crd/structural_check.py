@@ -1,16 +1,15 @@
-"""Validation by schema: what is wrong with the values of an object, in upstream's words and order.
+"""Validation by schema: the errors in the values of an object, in upstream's words and order.
 
-Turns (schema in JSON, object) into field errors.
-
-Holds: a schema is read as it stands, parts of it that make no sense ask for nothing; patterns of one object share one
-`regexes.Budget`, and what would take longer is refused like a value that does not match; equal errors are told once.
+Holds: malformed parts of a schema have no effect; the patterns of one object share one
+`regexes.Budget`, and a match that would exceed it is refused like a mismatch; equal errors are
+reported once.
 
 Mirrors  kube-openapi v1.25 pkg/validation/{validate,errors,strfmt}, apiextensions-apiserver
          pkg/apiserver/validation/validation.go (ValidateCustomResource).
-Differs  - formats checked are those of `_FORMATS`; upstream knows some more (isbn, creditcard, ssn, colours, mac).
-         - numbers are not checked against the range of their format.
-         - fields are visited in the object's order; upstream's order is random.
-         - a thousand errors are told at most, and none after a million characters.
+Differs  only the formats of `_FORMATS` are checked; upstream has some more (isbn, creditcard, ssn,
+         colours, mac); numbers are not checked against the range of their format; fields are
+         visited in the object's order, upstream's order is random; at most a thousand errors are
+         reported, and none after a million characters.
 """
 
 from __future__ import annotations
@@ -42,19 +41,21 @@ from sim.api.schema.json_text import go_quote
 from sim.api.types import Json, Obj
 from sim.units import parse_time
 
-# Of one value no more are told: a body of megabytes has room for a great many, each with what would be right.
+# The bounds of one reply: a body of megabytes can hold a great many errors.
 ERRORS_MAX = 1000
-TOLD_CHARS_MAX = 1 << 20
-FIXED_DIGITS = 6  # strconv: %g turns to exponents there
+REPORTED_CHARS_MAX = 1 << 20
+FIXED_DIGITS = 6  # strconv: %g uses exponents from this size on
 
 
 class _Found:
-    """What validation of one value came to.  checked: how many checks there were, by which alternatives are compared."""
+    """The result of the validation of one value. checked: the number of checks, for the choice
+    between alternatives.
+    """
 
     __slots__ = ("checked", "errors")
 
     def __init__(self) -> None:
-        self.errors: dict[FieldError, None] = {}  # there may be one an item of a long list
+        self.errors: dict[FieldError, None] = {}  # there may be one per item of a long list
         self.checked = 0
 
     def add(self, error: FieldError) -> None:
@@ -66,7 +67,7 @@ class _Found:
 
 
 def schema_errors(raw: Obj, value: Json, budget: Budget | None = None) -> Errors:
-    """What is wrong with a whole object, or with another value."""
+    """The errors of an object or another value."""
     return list(_Check(budget or Budget()).value(raw, value, "").errors)
 
 
@@ -75,7 +76,7 @@ class _Check:
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
-        self._told = 0  # characters
+        self._reported_chars = 0
 
     def value(self, raw: Json, value: Json, at: str) -> _Found:
         out = _Found()
@@ -98,12 +99,12 @@ class _Check:
             else:
                 for error in found_errors:
                     found.add(error)
-                    self._told += len(error.detail) + len(error.value)
+                    self._reported_chars += len(error.detail) + len(error.value)
             out.checked += 1
             out.merge(found)
         return out
 
-    # --- alternatives -------------------------------------------------------------------------------------
+    # --- alternatives -----------------------------------------------------------------------------
 
     def _combined(self, raw: Obj, value: Json, at: str) -> _Found:
         out = _Found()
@@ -151,10 +152,14 @@ class _Check:
             none = ". None validated" if failed == len(found) else ""
             out.add(_general(f"{go_quote(at)} must validate all the schemas (allOf){none}"))
 
-    # --- kinds of values ----------------------------------------------------------------------------------
+    # --- kinds of values --------------------------------------------------------------------------
 
     def _texts(self, raw: Obj, value: Json, at: str) -> Iterator[FieldError]:
-        """Quirk: only the first of length and pattern that is wrong is told; the format beside it."""
+        """Errors of a text.
+
+        Quirk: of length and pattern only the first error is reported; a format error is added to
+        it.
+        """
         if not isinstance(value, str):
             return
         size = len(value)
@@ -176,9 +181,9 @@ class _Check:
             if compile_pattern(pattern).is_found_in(value, self._budget):
                 return ""
         except BadPattern as error:
-            return f"should match '{pattern}', which is no regular expression: {error}"
+            return f"should match '{pattern}', which is not a regular expression: {error}"
         except TooMuchWork:
-            return f"should match '{pattern}', which takes too long to tell"
+            return f"should match '{pattern}', which takes too much work to check"
         return f"should match '{pattern}'"
 
     def _items(self, raw: Obj, value: Json, at: str) -> _Found:
@@ -232,11 +237,13 @@ class _Check:
         return out
 
     def _enough(self, out: _Found) -> bool:
-        """Whether so much is wrong that no more need be told."""
-        return len(out.errors) >= ERRORS_MAX or (bool(out.errors) and self._told >= TOLD_CHARS_MAX)
+        """True if there are so many errors that no more are reported."""
+        return len(out.errors) >= ERRORS_MAX or (
+            bool(out.errors) and self._reported_chars >= REPORTED_CHARS_MAX
+        )
 
 
-# --- parts ------------------------------------------------------------------------------------------------
+# --- parts ----------------------------------------------------------------------------------------
 
 
 def _type_errors(raw: Obj, value: Json, at: str) -> Iterator[FieldError]:
@@ -259,7 +266,7 @@ def _type_errors(raw: Obj, value: Json, at: str) -> Iterator[FieldError]:
 
 
 def kind_of(value: Json) -> str:
-    """A JSON value's type, whole numbers told apart."""
+    """The type of a JSON value, with integers distinguished from other numbers."""
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, str):
@@ -379,7 +386,7 @@ def _wrong_type(at: str, value: str, wanted: str, given: str) -> FieldError:
     return WrongType(_path(at), INVALID, text, go_quote(value))
 
 
-# --- formats ----------------------------------------------------------------------------------------------
+# --- formats --------------------------------------------------------------------------------------
 
 _HOST = re.compile(r"[a-zA-Z0-9](?:[-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?")
 _UUID = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}")

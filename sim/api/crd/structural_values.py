@@ -1,9 +1,12 @@
-"""What a structural schema makes of an object: unknown fields out, defaults in, embedded metadata in shape.
+"""Applies a structural schema to an object: prunes unknown fields, sets defaults, and shapes
+embedded metadata.
 
-Turns (schema, object) into the object that is stored or shown, by path copy, with the paths of what went.
+Schema and object become the object that is stored or shown, by path copy, with the paths of removed
+fields.
 
-Holds: an object that needs nothing comes back as itself; neither argument is changed; paths come sorted, as upstream
-tells them.  What a schema says nothing of is left alone only where it says so (`x-kubernetes-preserve-unknown-fields`).
+Holds: an object that needs no change is returned as itself; neither argument is changed; paths are
+sorted, as upstream reports them. Unknown fields are kept only where the schema says so
+(`x-kubernetes-preserve-unknown-fields`).
 
 Mirrors  apiextensions-apiserver v1.25 pkg/apiserver/schema/{pruning,defaulting,objectmeta}.
 """
@@ -22,21 +25,24 @@ _META = ("apiVersion", "kind", "metadata")
 
 
 class BadPart(Exception):
-    """A part of an object that has a Go type does not fit it."""
+    """A part of an object does not fit the Go type that it has."""
 
 
-# --- pruning ----------------------------------------------------------------------------------------------
+# --- pruning --------------------------------------------------------------------------------------
 
 
 def pruned(schema: Structural, obj: Obj) -> tuple[Obj, list[str]]:
-    """A whole object without unknown fields, and their paths."""
+    """An object without unknown fields, and their paths."""
     unknown: list[str] = []
     out: Obj = _prune_fields(schema, obj, "", unknown, True, schema.free)
     return out, sorted(unknown)
 
 
 def _prune(schema: Structural, value: Json, at: str, unknown: list[str], free: bool) -> Any:
-    """free: fields that the schema does not know stay, though it knows what others are."""
+    """A value without unknown fields.
+
+    free: True if unknown fields are kept, although the schema knows others
+    """
     if isinstance(value, dict):
         return _prune_fields(schema, value, at, unknown, schema.embedded, free)
     if not isinstance(value, list):
@@ -53,7 +59,11 @@ def _prune(schema: Structural, value: Json, at: str, unknown: list[str], free: b
 def _prune_fields(
     schema: Structural, value: Obj, at: str, unknown: list[str], whole: bool, free: bool
 ) -> Obj:
-    """whole: an object of some kind, whose type and metadata are known without being said."""
+    """An object or map without unknown fields.
+
+    whole: True for a complete object, which may have a type and metadata that the schema does not
+        list
+    """
     out: Obj = {}
     same = True
     for key, given in value.items():
@@ -76,7 +86,7 @@ def _prune_fields(
 
 
 def without_nulls(schema: Structural, value: Json) -> Any:
-    """Without the nulls that may not be, unless a default takes their place."""
+    """A value without the nulls that are not allowed, unless a default replaces them."""
     if isinstance(value, dict):
         out: Obj = {}
         for key, given in value.items():
@@ -102,11 +112,11 @@ def _unless_all_same(old: list[Json], new: list[Json]) -> list[Json]:
     return old if all(a is b for a, b in zip(new, old, strict=True)) else new
 
 
-# --- defaults ---------------------------------------------------------------------------------------------
+# --- defaults -------------------------------------------------------------------------------------
 
 
 def defaulted(schema: Structural, value: Json) -> Any:
-    """The value with what was left out; a null that may not be is left out."""
+    """A value with defaults for absent fields; a null that is not allowed counts as absent."""
     if isinstance(value, dict):
         out = dict(value)
         for key, below in schema.properties.items():
@@ -140,11 +150,11 @@ def _is_bad_null(schema: Structural, value: Json) -> bool:
     return value is None and not schema.nullable
 
 
-# --- parts that have a type of their own ------------------------------------------------------------------
+# --- parts that have a type of their own ----------------------------------------------------------
 
 
 def typed_metadata(obj: Obj) -> tuple[Obj, list[str]]:
-    """An object whose metadata is one, and what was not known in it.  Raises BadPart."""
+    """An object with well-typed metadata, and the unknown fields in it. Raises BadPart."""
     if "metadata" not in obj:
         return obj, []
     given = obj["metadata"]
@@ -157,13 +167,13 @@ def typed_metadata(obj: Obj) -> tuple[Obj, list[str]]:
 
 
 def _unknown(problems: list[str]) -> list[str]:
-    """Paths of unknown fields; those that came twice are told by whoever has the text."""
+    """The paths of unknown fields; duplicates are reported where the text is available."""
     head = 'unknown field "'
     return [text[len(head) : -1] for text in problems if text.startswith(head)]
 
 
 def with_typed_parts(schema: Structural, obj: Obj) -> tuple[Obj, list[str]]:
-    """As `typed_metadata`, of all objects embedded in one."""
+    """As `typed_metadata`, for all objects embedded in one."""
     unknown: list[str] = []
     out: Obj = _typed(schema, obj, "", unknown, False)
     return out, unknown

@@ -1,8 +1,9 @@
-"""Tables of custom resources: the columns that their definition names.
+"""Tables of custom resources: the columns that their definition declares.
 
-Turns the JSON paths of a version and an object into cells.
+The JSON paths of a version and an object become cells.
 
-Holds: a path that leads nowhere, or to a value of another type than its column's, is an empty cell (null).
+Holds: a path that leads to no value, or to one of another type than its column's, gives an empty
+cell (null).
 
 Mirrors  apiextensions-apiserver v1.25 pkg/registry/customresource/tableconvertor/tableconvertor.go.
 """
@@ -24,7 +25,7 @@ _AGE = "creationTimestamp"
 
 
 def _columns(resource: CustomResource) -> tuple[Column, ...]:
-    """Those of the definition; the age where it names none."""
+    """The columns of the definition; the age if it declares none."""
     age = Column("Age", "date", f".metadata.{_AGE}", "", description(OBJECT_META, (_AGE,)))
     return resource.columns or (age,)
 
@@ -56,7 +57,7 @@ def _cell(column: Column, obj: Obj, now_us: int) -> Any:
         return None
     if not found or found[0] is None:
         return None
-    value = found[0]  # Quirk: of many only the first
+    value = found[0]  # Quirk: only the first of several
     if column.type == "string":
         return _text(value)
     if column.type == "date":

@@ -1,14 +1,18 @@
-"""Priority and fairness, the part before any queue: which requests are alike, how many seats each level has.
+"""Priority and fairness, the part before the queues: the flow of a request, and the seats of each
+level.
 
-Turns FlowSchemas and PriorityLevelConfigurations into a `Plan`, and a request into its flow: the schema that matches it, that
-schema's level, the hash by which it finds its queues, and how many seats it takes for how long.
+FlowSchemas and PriorityLevelConfigurations become a `Plan`; a request gets a flow: the schema that
+matches it, the level of that schema, the hash that selects its queues, and how many seats it takes
+for how long.
 
-Holds: a request always has a flow; equal flows have equal hashes in every process and every run.
+Holds: each request has a flow; equal flows have equal hashes in every process and every run.
 
-Mirrors  kubernetes v1.25 apiserver pkg/util/flowcontrol/{apf_controller,rule,conc_alloc,formatting}.go,
+Mirrors  kubernetes v1.25 apiserver
+         pkg/util/flowcontrol/{apf_controller,rule,conc_alloc,formatting}.go,
          request/{list_work_estimator,mutating_work_estimator,width}.go, pkg/util/shufflesharding.
-Differs  - requests for paths without resource are not classified: they need no storage, so none is ever slow here.
-         - a list's count of objects is the storage's at this instant, not a minute old; it is never stale.
+Differs  requests for paths without a resource are not classified: they need no storage, so none is
+         ever slow here; the object count of a list is the storage's at that instant, not a minute
+         old, and is never stale.
 """
 
 from __future__ import annotations
@@ -21,18 +25,23 @@ from sim.api.types import Json, Obj, UserInfo
 from sim.ident import Names
 from sim.units import MS
 
-CATCH_ALL = "catch-all"  # flowcontrol/types.go: FlowSchemaNameCatchAll, matched where nothing else is
+CATCH_ALL = "catch-all"  # flowcontrol/types.go: FlowSchemaNameCatchAll, the fallback
 ALL = "*"
-HAND_MAX = 15  # shufflesharding.go: the most queues a flow is dealt
+HAND_MAX = 15  # shufflesharding.go: the largest hand
 SEATS_MAX = 10  # request/config.go: maximumSeats
-SEATS_PERCENT = 15  # of a level's limit that one request may take at most
+SEATS_PERCENT = 15  # the largest part of a level's limit that one request may take
 OBJECTS_PER_SEAT = 100  # request/config.go: objectsPerSeat
 WATCHES_PER_SEAT = 10  # request/config.go: watchesPerSeat
 EVENT_US = 5 * MS  # request/config.go: eventAdditionalDuration
 
 
 class Queuing(NamedTuple):
-    """How a level lets requests wait: so many queues, of which a flow is dealt a hand, each of a length."""
+    """How a level queues requests.
+
+    queues: number of queues
+    hand: number of queues per flow
+    length: bound of each queue
+    """
 
     queues: int
     hand: int
@@ -40,7 +49,11 @@ class Queuing(NamedTuple):
 
 
 class Level(NamedTuple):
-    """A priority level.  limit: its seats (an exempt one has no need of any); queuing None: it lets nobody wait."""
+    """A priority level.
+
+    limit: its seats; an exempt level needs none
+    queuing: None if it rejects requests that find no seat
+    """
 
     name: str
     limit: int
@@ -49,7 +62,7 @@ class Level(NamedTuple):
 
     @property
     def seats_max(self) -> int:
-        """The most seats that one request takes here."""
+        """The largest number of seats that one request takes here."""
         most = min(SEATS_MAX, -(-self.limit * SEATS_PERCENT // 100))
         if self.queuing is not None:
             most = min(most, self.limit // self.queuing.hand)
@@ -57,7 +70,9 @@ class Level(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a request is classified by; `resource` with its subresource: "nodes/status"."""
+    """The attributes by which a request is classified; `resource` includes the subresource:
+    "nodes/status".
+    """
 
     user: UserInfo
     verb: str
@@ -67,7 +82,7 @@ class Asked(NamedTuple):
 
 
 class Flow(NamedTuple):
-    """Requests that are served fairly among themselves."""
+    """Requests that share queues, so that flows get fair shares."""
 
     schema: str
     level: Level
@@ -75,7 +90,12 @@ class Flow(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What a request is expected to cost: seats while it runs, and afterwards for so long (its events)."""
+    """The expected cost of a request.
+
+    seats: while it runs
+    final_seats: afterwards, for its watch events
+    extra_us: how long the final seats stay taken
+    """
 
     seats: int = 1
     final_seats: int = 0
@@ -83,7 +103,7 @@ class Work(NamedTuple):
 
 
 class Plan:
-    """The configuration as it is now."""
+    """The present configuration."""
 
     def __init__(self, names: Names, schemas: Iterable[Obj], levels: Iterable[Obj], seats: int) -> None:
         self._names = names
@@ -92,7 +112,7 @@ class Plan:
         self._schemas = sorted(found, key=_order)
 
     def flow(self, asked: Asked) -> Flow:
-        """The flow of a request: of the matching schema that comes first."""
+        """The flow of a request: of the first matching schema."""
         for schema in self._schemas:
             if any(_rule_matches(self._names, rule, asked) for rule in schema["spec"].get("rules") or ()):
                 method = (schema["spec"].get("distinguisherMethod") or {}).get("type") or ""
@@ -102,11 +122,13 @@ class Plan:
         return Flow(CATCH_ALL, self.levels[CATCH_ALL], flow_hash(CATCH_ALL, asked.user.name))
 
 
-# --- levels -----------------------------------------------------------------------------------------------
+# --- levels ---------------------------------------------------------------------------------------
 
 
 def levels_of(levels: Iterable[Obj], seats: int) -> dict[str, Level]:
-    """Levels by name, each with its part of the server's seats, rounded up; the last resort is always there."""
+    """Levels by name, each with its share of the server's seats, rounded up; always with the
+    catch-all level.
+    """
     limited: dict[str, Obj] = {}
     out: dict[str, Level] = {}
     for level in levels:
@@ -134,7 +156,7 @@ def _shares(limited: Obj) -> int:
     return int(limited.get("assuredConcurrencyShares") or 1)
 
 
-# --- classification ---------------------------------------------------------------------------------------
+# --- classification -------------------------------------------------------------------------------
 
 
 def _level_name(schema: Obj) -> str:
@@ -178,16 +200,16 @@ def _has(values: Json, value: str) -> bool:
     return isinstance(values, list) and (values == [ALL] or value in values)
 
 
-# --- shuffle sharding -------------------------------------------------------------------------------------
+# --- shuffle sharding -----------------------------------------------------------------------------
 
 
 def flow_hash(schema: str, distinguisher: str) -> int:
-    """64 bits that tell a flow from others (apf_controller.go, hashFlowID)."""
+    """64 bits that identify a flow (apf_controller.go, hashFlowID)."""
     return int.from_bytes(sha256(f"{schema}\0{distinguisher}".encode()).digest()[:8], "little")
 
 
 def deal(flow: int, deck: int, hand: int) -> list[int]:
-    """Different cards of a deck, as the hash of a flow deals them: two flows seldom have one hand."""
+    """Different queues of a level, selected by a flow's hash: two flows seldom have the same hand."""
     out: list[int] = []
     for i in range(min(hand, deck, HAND_MAX)):
         flow, card = divmod(flow, deck - i)
@@ -198,11 +220,14 @@ def deal(flow: int, deck: int, hand: int) -> list[int]:
     return out
 
 
-# --- work -------------------------------------------------------------------------------------------------
+# --- work -----------------------------------------------------------------------------------------
 
 
 def list_work(stored: int, limit: int, cached: bool, selects: bool, seats_max: int) -> Work:
-    """A list: a seat for each hundred objects that it has to look at.  limit 0: all of them."""
+    """The cost of a list: one seat per hundred objects that it reads.
+
+    limit: 0 for none
+    """
     page = min(limit, stored) if limit else stored
     if cached:
         looked_at = stored
@@ -212,7 +237,7 @@ def list_work(stored: int, limit: int, cached: bool, selects: bool, seats_max: i
 
 
 def write_work(watches: int, seats_max: int) -> Work:
-    """A write: its events cost more, the more watches see them."""
+    """The cost of a write, which grows with the number of watches that receive its event."""
     if watches < WATCHES_PER_SEAT:
         return Work()
     wanted = -(-watches // WATCHES_PER_SEAT)

@@ -1,15 +1,16 @@
-"""The seats and queues of one priority level: who runs, who waits, who is next.
+"""The seats and queues of one priority level: which requests run, which wait, which is next.
 
-Turns arrivals and ends of requests, each with its time, into starts: fair queuing in virtual time, where a queue that
-has had little is served before one that has had much.
+Arrivals and ends of requests, each with its time, give starts: fair queuing in virtual time, where
+a queue that has received little service is served before one that has received much.
 
-Holds: no more seats are taken than there are, but by a single request that wants more than all; each request starts at
-most once; of equal queues the one that was served longest ago comes first; no clock, no random.
+Holds: no more seats are taken than exist, except by a single request that wants more than all; each
+request starts at most once; of equal queues the least recently served is first; no clock, no random
+draws.
 
 Mirrors  kubernetes v1.25 apiserver pkg/util/flowcontrol/fairqueuing/queueset/{queueset,types}.go.
-Differs  - a request that has waited too long is refused at that very time; upstream refuses it when another arrives
-           in its queue.
-         - the progress of virtual time is cut to 1e-8 seat-seconds at each event, as upstream's is, in integers.
+Differs  a request that has waited too long is refused at that time; upstream refuses it when
+         another arrives in its queue; the progress of virtual time is rounded down to 1e-8
+         seat-seconds at each event, in integers.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from enum import Enum
 from sim.api.fairness.classification import Queuing, Work, deal
 from sim.units import MS
 
-GUESS_US = 3 * MS  # queueset.go: what a request is taken to last before it has (estimatedServiceDuration)
+GUESS_US = 3 * MS  # queueset.go, estimatedServiceDuration: the duration assumed at the start
 PER_SEAT_US = 100  # seatsecs.go: progress is counted in 1e-8 seat-seconds
 
 
 class Verdict(Enum):
-    """What becomes of a request on its arrival.  WAIT: it is queued, and may be the next to start."""
+    """The answer to an arrival. WAIT: the request is queued, and may be the next to start."""
 
     START = "start"
     WAIT = "wait"
@@ -33,7 +34,7 @@ class Verdict(Enum):
 
 
 class _Job:
-    """A request that waits or runs.  began_us -1: it waits."""
+    """A waiting or running request. began_us: -1 while it waits."""
 
     __slots__ = ("arrival", "began_us", "queue", "work")
 
@@ -55,7 +56,7 @@ class _Job:
 
 
 class _Queue:
-    """Requests of the flows that were dealt it.  next: the virtual time at which its next request starts."""
+    """Requests of the flows that use this queue. next: virtual start time of its next request."""
 
     __slots__ = ("index", "next", "seats", "waiting", "waiting_cost")
 
@@ -71,14 +72,20 @@ class _Queue:
         return self.seats > 0 or bool(self.waiting)
 
     def bound(self) -> None:
-        """In the virtual world too a request does not start before it arrives (boundNextDispatchLocked)."""
+        """A request does not start before it arrives in virtual time either
+        (boundNextDispatchLocked).
+        """
         for oldest in self.waiting.values():
             self.next = max(self.next, oldest.arrival)
             return
 
 
 class QueueSet:
-    """One level's state.  `limit` seats; `queuing` None lets nobody wait."""
+    """The state of one level.
+
+    limit: its seats
+    queuing: None if requests cannot wait
+    """
 
     def __init__(self, limit: int, queuing: Queuing | None) -> None:
         self.limit = limit
@@ -86,26 +93,30 @@ class QueueSet:
         self.in_use = 0
         self._queues: dict[int, _Queue] = {}
         self._jobs: dict[int, _Job] = {}
-        self._lined: list[int] = []  # queues in which somebody waits, in order
-        self._wanted = 0  # seats of all who wait or run
-        self._active = 0  # queues in which somebody waits or runs
+        self._waiting_queues: list[int] = []  # indexes of queues with waiting requests, in order
+        self._wanted = 0  # seats of all waiting and running requests
+        self._active = 0  # number of queues with waiting or running requests
         self._progress = 0
         self._at_us = 0
         self._arrivals = 0
-        self._robin = -1  # the queue served last
+        self._last_served = -1  # the queue served last
 
     def configure(self, limit: int, queuing: Queuing | None) -> None:
-        """Take over a changed configuration; who waits in a queue that is not dealt any more stays until served."""
+        """Applies a changed configuration.
+
+        Requests in a queue that no flow uses any more wait there until they are served.
+        """
         self.limit, self.queuing = limit, queuing
 
     @property
     def waiting(self) -> bool:
-        return bool(self._lined)
+        """True if a request waits."""
+        return bool(self._waiting_queues)
 
-    # --- what happens -------------------------------------------------------------------------------------
+    # --- events ---------------------------------------------------------------------------------
 
     def arrive(self, number: int, flow: int, work: Work, now_us: int) -> Verdict:
-        """A request comes; after WAIT ask `start_next`."""
+        """A request arrives; after WAIT the caller calls `start_next`."""
         self._sync(now_us)
         queuing = self.queuing
         if queuing is None:
@@ -122,15 +133,15 @@ class QueueSet:
             self._active += 1
             queue.next = self._progress
         if not queue.waiting:
-            insort(self._lined, queue.index)
+            insort(self._waiting_queues, queue.index)
         job = self._jobs[number] = queue.waiting[number] = _Job(work, queue, self._progress)
         queue.waiting_cost += job.cost
         self._wanted += job.seats
         return Verdict.WAIT
 
     def start_next(self, now_us: int) -> int | None:
-        """The next request to run, which is taken to have begun; None: none waits, or there is no seat for it."""
-        if not self._lined or self.in_use >= self.limit:
+        """Starts the next request; None if none waits, or if its seats are not free."""
+        if not self._waiting_queues or self.in_use >= self.limit:
             return None
         self._sync(now_us)
         queue = self._next_queue()
@@ -138,8 +149,8 @@ class QueueSet:
         job = queue.waiting[number]
         if not self._fits(job.seats):
             return None
-        self._robin = queue.index
-        self._unline(queue, number, job)
+        self._last_served = queue.index
+        self._remove_waiting(queue, number, job)
         queue.next += job.cost
         queue.seats += job.seats
         queue.bound()
@@ -147,7 +158,10 @@ class QueueSet:
         return number
 
     def finish(self, number: int, now_us: int) -> int:
-        """A request has been served; its seats are free after so many microseconds (0: now), by `release`."""
+        """A request has been served.
+
+        Returns after how many microseconds its seats are free, by `release`; 0: they are free now.
+        """
         self._sync(now_us)
         job = self._jobs[number]
         if job.queue is not None:
@@ -159,7 +173,7 @@ class QueueSet:
         return job.work.extra_us
 
     def release(self, number: int, now_us: int) -> None:
-        """The seats of a served request are free."""
+        """Frees the seats of a served request."""
         self._sync(now_us)
         job = self._jobs.pop(number)
         self.in_use -= job.seats
@@ -169,22 +183,22 @@ class QueueSet:
             self._active -= not job.queue.active
 
     def give_up(self, number: int, now_us: int) -> bool:
-        """A request does not want to wait any longer; False if it need not any more."""
+        """Removes a request that has waited too long; False if it does not wait any more."""
         job = self._jobs.get(number)
         if job is None or job.queue is None or job.began_us >= 0:
             return False
         self._sync(now_us)
         del self._jobs[number]
-        self._unline(job.queue, number, job)
+        self._remove_waiting(job.queue, number, job)
         job.queue.bound()
         self._wanted -= job.seats
         self._active -= not job.queue.active
         return True
 
-    # --- how ----------------------------------------------------------------------------------------------
+    # --- decisions ------------------------------------------------------------------------------
 
     def _sync(self, now_us: int) -> None:
-        """Let virtual time progress: by the seats in use for each queue that uses any."""
+        """Advances virtual time: by the seats in use per active queue."""
         past_us, self._at_us = now_us - self._at_us, now_us
         if past_us and self._active:
             self._progress += min(self._wanted, self.limit) * past_us * PER_SEAT_US // self._active
@@ -193,7 +207,10 @@ class QueueSet:
         return self.in_use + seats <= self.limit or (seats > self.limit and not self.in_use)
 
     def _shortest(self, hand: list[int]) -> _Queue:
-        """The queue of a hand in which the least is waited for; beginning in turn elsewhere, so that none is favoured."""
+        """The queue of a hand with the least waiting cost.
+
+        The search starts at a different queue each time, so that no queue is preferred.
+        """
         offset = self._arrivals % len(hand)
         self._arrivals += 1
         best: _Queue | None = None
@@ -207,11 +224,13 @@ class QueueSet:
         return best
 
     def _next_queue(self) -> _Queue:
-        """The queue whose oldest request would end first in virtual time, looked for from the one after the last."""
-        start = bisect_right(self._lined, self._robin)
+        """The queue with the earliest virtual end of its oldest request, from the one after the
+        last served.
+        """
+        start = bisect_right(self._waiting_queues, self._last_served)
         best: _Queue | None = None
         best_end = 0
-        for index in self._lined[start:] + self._lined[:start]:
+        for index in self._waiting_queues[start:] + self._waiting_queues[:start]:
             queue = self._queues[index]
             end = queue.next + next(iter(queue.waiting.values())).cost
             if best is None or end < best_end:
@@ -219,11 +238,11 @@ class QueueSet:
         assert best is not None
         return best
 
-    def _unline(self, queue: _Queue, number: int, job: _Job) -> None:
+    def _remove_waiting(self, queue: _Queue, number: int, job: _Job) -> None:
         del queue.waiting[number]
         queue.waiting_cost -= job.cost
         if not queue.waiting:
-            self._lined.remove(queue.index)
+            self._waiting_queues.remove(queue.index)
 
     def _begin(self, job: _Job, now_us: int) -> None:
         job.began_us = now_us

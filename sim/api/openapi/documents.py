@@ -1,12 +1,12 @@
 """OpenAPI documents: the schema of the served kinds, for clients that validate, explain and apply.
 
-Turns a scheme into the v3 index, one v3 document per group version, and the v2 document.
+A scheme becomes the v3 index, one v3 document per group version, and the v2 document.
 
-Holds: the dependency's own changes to the schema are undone (null types, enums of kind and apiVersion, Quantity and
-IntOrString as unions).
+Holds: the dependency's own changes to the schema are undone (null types, enums of kind and
+apiVersion, Quantity and IntOrString as unions).
 
 Mirrors  kubernetes v1.25 api/openapi-spec, apiserver pkg/server/routes/openapi.go.
-Differs  what a field may hold (`enum`) and what it is by default are not told.
+Differs  allowed values (`enum`) and defaults of fields are omitted.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _definition(name: str, refs: str, names: Names) -> Body:
 
 
 def _reached(roots: list[str]) -> list[str]:
-    """Definitions reached from the roots, by name."""
+    """Definitions that the roots refer to, directly or indirectly, by name."""
     seen: dict[str, None] = {}
     todo = list(roots)
     while todo:
@@ -84,7 +84,7 @@ def _references(raw: Any) -> list[str]:
 
 
 def _roots(resources: list[Resource], names: Names) -> list[str]:
-    """The definitions of what is sent and answered."""
+    """The definitions of request and reply bodies."""
     kinds: list[tuple[str, str, str]] = []
     for r in resources:
         kinds += [(r.upstream_group, r.version, kind) for kind in (r.kind, r.list_kind)]
@@ -101,7 +101,7 @@ def _paths(resources: Sequence[Resource], names: Names, own: Named = EMPTY) -> B
 
 
 def _documents(scheme: Scheme) -> Body:
-    """The paths of discovery and of the version, by what leads there."""
+    """The paths of discovery and of the version, by the path of their document."""
     names = scheme.names
 
     def at(path: str, name: str, answer: str = "") -> tuple[str, Body]:
@@ -147,7 +147,7 @@ def _schemas(roots: list[str], names: Names) -> Body:
 
 
 def openapi_v3(scheme: Scheme, group: str, version: str) -> bytes | None:
-    """The JSON document of one group version; None where it is not served."""
+    """The JSON document of one group version; None if it is not served."""
     if version in scheme.more.served.versions.get(group, ()):
         return _custom_v3(scheme.fixed, scheme.more.served, group, version)
     return _fixed_v3(scheme.fixed, group, version)
@@ -178,7 +178,7 @@ def _fixed_v3(scheme: Scheme, group: str, version: str) -> bytes | None:
 
 
 def openapi_v3_of_discovery(scheme: Scheme, path: str) -> bytes | None:
-    """The JSON document of "api", "apis", "apis/<group>" or "version"; None where there is no such."""
+    """The JSON document of "api", "apis", "apis/<group>" or "version"; None if there is none."""
     return _discovery_v3(scheme.fixed, path)
 
 
@@ -245,7 +245,7 @@ def _v2_json(scheme: Scheme, served: Served) -> bytes:
 
 
 def openapi_v2_protobuf(scheme: Scheme) -> bytes:
-    """Its protobuf form, of media type `openapi_protobuf.MEDIA`."""
+    """The protobuf form of /openapi/v2, of media type `openapi_protobuf.MEDIA`."""
     return _v2_protobuf(scheme.fixed, scheme.more.served)
 
 

@@ -1,11 +1,12 @@
 """The paths of an OpenAPI document: one operation for each verb of each resource and subresource.
 
-Turns a `Resource` into path items in the words of OpenAPI 2, and those into the words of OpenAPI 3.
+A `Resource` becomes path items of OpenAPI 2, and these become path items of OpenAPI 3.
 
-Holds: an operation is there if and only if its resource has the verb and serves it; no two have one `operationId`.
+Holds: an operation exists if and only if its resource has the verb and serves it; each
+`operationId` is unique.
 
-Mirrors  kubernetes v1.25 apiserver pkg/endpoints/installer.go (registerResourceHandlers), pkg/endpoints/openapi/openapi.go
-         (GetOperationIDAndTags), kube-openapi pkg/builder.
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/installer.go (registerResourceHandlers),
+         pkg/endpoints/openapi/openapi.go (GetOperationIDAndTags), kube-openapi pkg/builder.
 Differs  parameters have no descriptions.
 """
 
@@ -69,7 +70,7 @@ _ITEM = {
 
 
 def title(short_group: str, version: str) -> str:
-    """A group version as operations are named by it: "CoreV1", "RbacAuthorizationV1"."""
+    """A group version in the names of operations: "CoreV1", "RbacAuthorizationV1"."""
     parts = (short_group or "core").split(".")
     return "".join(part[:1].upper() + part[1:] for part in (*parts, version))
 
@@ -101,7 +102,7 @@ class Writer:
         ]
 
     def items(self) -> Iterator[tuple[str, Body]]:
-        """Path and path item."""
+        """Path and path item of each path."""
         r = self._r
         yield self._collection, self._item_of(self._many(), r.namespaced)
         if r.namespaced and "list" in r.verbs:
@@ -114,7 +115,7 @@ class Writer:
         if "watch" in r.verbs:
             yield from self._watches()
 
-    # --- operations ---------------------------------------------------------------------------------------
+    # --- operations -------------------------------------------------------------------------------
 
     def _many(self) -> Body:
         r, made = self._r, {}
@@ -149,7 +150,7 @@ class Writer:
         return made
 
     def _sub(self, sub: Subresource) -> Body:
-        """Operations of a subresource, whose kind may be another one."""
+        """Operations of a subresource, which may be of another kind."""
         made: Body = {}
         suffix = "".join(part[:1].upper() + part[1:] for part in _words(sub.name))
         gvk = self._gvk_of(sub)
@@ -187,7 +188,7 @@ class Writer:
         one = self._item_of(watch("watch", name), r.namespaced, "name", query=_LIST)
         yield f"{self._watched}/{{name}}", one
 
-    # --- parts --------------------------------------------------------------------------------------------
+    # --- parts ------------------------------------------------------------------------------------
 
     def _name(self) -> str:
         return f"{self._group}{self._scope}{self._r.kind}"
@@ -198,7 +199,9 @@ class Writer:
         return {"group": group, "version": sub.version or r.version, "kind": sub.kind}
 
     def _refers(self, kind: str, gvk: Body) -> Body:
-        """The schema of an answer or a body; of the operation's group version, or of everybody's."""
+        """The schema of a reply or a body: of the operation's group version, or one common to all
+        groups.
+        """
         if kind in ("Status", "DeleteOptions", "Patch", "WatchEvent"):
             return {"$ref": f"{V2}{META}{kind}"}
         group = self._names.upstream_group(gvk["group"])
@@ -248,7 +251,7 @@ class Writer:
         }
 
     def _item_of(self, operations: Body, namespaced: bool, *path: str, query: tuple[str, ...] = ()) -> Body:
-        """A path item: operations and the parameters that all of them have."""
+        """A path item: operations and their common parameters."""
         names = (*path[:1], *(("namespace",) if namespaced else ()), *path[1:])
         named = [
             {"name": name, "in": "path", "required": True, "type": "string", "uniqueItems": True}
@@ -293,11 +296,11 @@ def document(path: str, name: str, names: Names, answer: str = "") -> Body:
     }
 
 
-# --- OpenAPI 3 --------------------------------------------------------------------------------------------
+# --- OpenAPI 3 ------------------------------------------------------------------------------------
 
 
 def newer(item: Body) -> Body:
-    """A path item in the words of OpenAPI 3."""
+    """A path item in the form of OpenAPI 3."""
     return {
         key: [_parameter(each) for each in value] if key == "parameters" else _newer_operation(value)
         for key, value in item.items()

@@ -1,9 +1,7 @@
 """The protobuf form of an OpenAPI v2 document, which older clients read for explain and validation.
 
-Turns the JSON document into bytes of the schema that clients hold it in.
-
 Mirrors  google/gnostic-models openapiv2/OpenAPIv2.proto (field numbers only).
-Differs  only the members that `openapi` writes are known; others are left out.
+Differs  only the members that `openapi` writes are encoded.
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ Body = dict[str, Any]
 
 
 def document(body: Body) -> bytes:
+    """The bytes of a document."""
     out = _text(1, body["swagger"]) + part(
         2, _text(1, body["info"]["title"]) + _text(2, body["info"]["version"])
     )
@@ -29,7 +28,7 @@ def document(body: Body) -> bytes:
     return out + part(8, paths) + part(9, schemas)
 
 
-# --- the wire ---------------------------------------------------------------------------------------------
+# --- the wire -------------------------------------------------------------------------------------
 
 
 def _text(number: int, text: str) -> bytes:
@@ -41,7 +40,7 @@ def _named(name: str, value: bytes) -> bytes:
 
 
 def _any(value: Any) -> bytes:
-    """A value of no fixed type, as YAML; JSON is YAML too."""
+    """A value of any type, as YAML; JSON is YAML too."""
     return _text(2, msgspec.json.encode(value).decode() + "\n")
 
 
@@ -51,7 +50,7 @@ def _extensions(number: int, raw: Body) -> bytes:
     )
 
 
-# --- schemas ----------------------------------------------------------------------------------------------
+# --- schemas --------------------------------------------------------------------------------------
 
 
 def _schema(raw: Body) -> bytes:
@@ -74,7 +73,7 @@ _MEMBERS: dict[str, Callable[[Any], bytes]] = {
 }
 
 
-# --- paths ------------------------------------------------------------------------------------------------
+# --- paths ----------------------------------------------------------------------------------------
 
 _METHODS = {"get": 2, "put": 3, "post": 4, "delete": 5, "options": 6, "head": 7, "patch": 8}
 

@@ -1,15 +1,17 @@
-"""Server-side apply: (object, its record, a configuration) to the merged object and the new record, or conflicts.
+"""Server-side apply: (object, record, configuration) become the merged object and the new record,
+or conflicts.
 
-Turns what a manager wants fields to be into the object in which they are, takes out what it wanted before and
-nobody wants any more, and says who loses fields by it.
+The values that a manager applies are merged into the object; fields that it applied before and that
+no manager applies any more are removed; other managers lose the fields that change.
 
-Holds: an entry per applying manager and subresource, whatever version it applied in; an entry's time moves only when
-the object changes, so that who merely joins an owner has none.  Pure: the object is as stored, or {} of a new one.
+Holds: one entry per applying manager and subresource, for all versions that it applied in; the time
+of an entry changes only when the object changes, so a manager that merely becomes a co-owner has
+none. Pure: the object is as stored, or {} for a new one.
 
 Mirrors  structured-merge-diff v4.2.3 merge/update.go (Apply, prune); kubernetes v1.25 apiserver
          pkg/endpoints/handlers/fieldmanager (structuredmerge, skipnonapplied, lastappliedmanager,
          managedfieldsupdater), internal/conflict.go.
-Differs  what a manager applied in another version is taken out in the version of the request.
+Differs  fields that a manager applied in another version are removed in the version of the request.
 """
 
 from __future__ import annotations
@@ -41,21 +43,24 @@ from sim.api.ownership.field_sets import (
     union_of,
 )
 from sim.api.ownership.managed import APPLY, UPDATE, Writer, with_fields
-from sim.api.ownership.typed_values import element_text, merge, told_nulls, type_errors, with_named, without
+from sim.api.ownership.typed_values import element_text, given_nulls, merge, type_errors, with_named, without
 from sim.api.schema.field_schemas import SchemaNode
 from sim.api.schema.json_text import parse
 from sim.api.store import Managed
 from sim.api.types import Obj
 
-BEFORE_FIRST_APPLY = "before-first-apply"  # skipnonapplied.go: who owns what was there before
+# Skipnonapplied.go: the owner of fields older than the first apply.
+BEFORE_FIRST_APPLY = "before-first-apply"
 
 
 class Configuration(NamedTuple):
-    """What is applied, and by whom.
+    """An applied configuration and its manager.
 
-    force: take fields from others; reset: fields left as they are
-    annotation: of a manager that takes over what it applied on the client's side, where that is told
-    versions: where entries of other versions may be
+    force: True if it takes fields from other managers
+    reset: fields that the write ignores
+    annotation: the last-applied annotation, for a manager that takes over what it applied
+        client-side; "" otherwise
+    versions: the other versions that entries may have
     """
 
     obj: Obj
@@ -67,7 +72,11 @@ class Configuration(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """The merged object, not yet of its Go type (the very live object if nothing changes), and who owns its fields."""
+    """The outcome of an apply without conflicts.
+
+    obj: the merged object, not yet of its Go type; the live object itself if nothing changes
+    managed: the new owners of its fields
+    """
 
     obj: Obj
     managed: tuple[Managed, ...]
@@ -98,7 +107,11 @@ def apply(
 def _spelled(
     node: SchemaNode, live: Obj, managed: tuple[Managed, ...], wanted: Configuration
 ) -> tuple[Managed, ...]:
-    """The record to start from, in full; all that was there belongs to nobody yet where nobody applied before."""
+    """The record to start from, in full.
+
+    Before the first apply to an object without a record, one entry of an artificial manager owns
+    all its fields.
+    """
     managed = ownership.as_read(managed)
     if not managed and live:
         writer = msgspec.structs.replace(wanted.writer, manager=BEFORE_FIRST_APPLY)
@@ -123,7 +136,7 @@ def _settled(
         given = outside(whole_set(node, wanted.obj), reset)
         merged = _pruned(node, merged, outside(last.fields, reset), union(theirs, given))
     changed, removed = changed_fields(node, live, merged)
-    changed = union(changed, told_nulls(node, live, wanted.obj))
+    changed = union(changed, given_nulls(node, live, wanted.obj))
     changed, removed = outside(changed, reset), outside(removed, reset)
     changes = [_elsewhere(entry, live, merged, wanted) or (changed, removed) for entry in others]
     conflicts = [
@@ -133,7 +146,7 @@ def _settled(
     ]
     if conflicts and not wanted.force:
         return conflicts
-    # Of lists whose items are owned one by one no order counts, of fields left as they are no value.
+    # The order of lists with separately owned items does not count, nor the values of reset fields.
     same = merged == live or not (changed or removed or not unowned_alike(live, merged))
     kept = [
         with_fields(entry, difference(difference(entry.fields, taken), gone))
@@ -158,6 +171,7 @@ def _elsewhere(entry: Managed, live: Obj, merged: Obj, wanted: Configuration) ->
 
 
 def _is_of(entry: Managed, writer: Writer) -> bool:
+    """True if the entry is the writer's own Apply entry."""
     return (
         entry.operation == APPLY
         and entry.manager == writer.manager
@@ -166,10 +180,12 @@ def _is_of(entry: Managed, writer: Writer) -> bool:
 
 
 def _pruned(node: SchemaNode, merged: Obj, last: Tree, owned: Tree) -> Obj:
-    """Without what the manager applied before, but for what is `owned` now, by anybody.
+    """The merged object without the fields that the manager applied before and that no manager owns
+    now.
 
-    First all of it goes, with whatever is below; then what others own comes back, and last what was below and is in
-    no applied set: only what the manager had itself stays away.
+    All of them are removed first, with everything below; then the fields that others own are
+    restored, and then those below that are in no applied set: only the manager's own fields stay
+    removed.
     """
     if not last:
         return merged
@@ -181,18 +197,18 @@ def _pruned(node: SchemaNode, merged: Obj, last: Tree, owned: Tree) -> Obj:
     return without(node, merged, intersection(dangling, last)) or {}
 
 
-# --- what kubectl applied on the client's side ------------------------------------------------------------
+# --- what kubectl applied on the client's side ----------------------------------------------------
 
 
 def _applied_before(node: SchemaNode, live: Obj, annotation: str) -> Tree:
-    """The fields that the annotation says were applied and that are still as it says."""
+    """The fields in the annotation that still have the values in it."""
     text = ((live.get("metadata") or {}).get("annotations") or {}).get(annotation)
     try:
         before = parse(text or "null")
     except ValueError:
         return NOTHING
     if not isinstance(before, dict) or before.get("apiVersion") != live.get("apiVersion"):
-        return NOTHING  # of another version of its kind, it says nothing
+        return NOTHING  # of another version of its kind: it does not count
     if not before.get("kind") or type_errors(node, before):
         return NOTHING
     changed, removed = changed_fields(node, before, live)
@@ -200,9 +216,10 @@ def _applied_before(node: SchemaNode, live: Obj, annotation: str) -> Tree:
 
 
 def with_last_applied(obj: Obj, wanted: Configuration) -> Obj:
-    """The object with kubectl's annotation, where it has one, telling the present configuration.
+    """The object with kubectl's annotation, if it has one, holding the present configuration.
 
-    The very object if it tells that already (lastappliedupdater.go: it is written even if nothing else changes).
+    The same object if it holds that already (lastappliedupdater.go: it is written even if nothing
+    else changes).
     """
     annotation = wanted.annotation
     metadata = obj.get("metadata") or {}
@@ -210,18 +227,20 @@ def with_last_applied(obj: Obj, wanted: Configuration) -> Obj:
     if not annotation or not annotations.get(annotation):
         return obj
     given = wanted.obj.get("metadata") or {}
-    told = {**wanted.obj, "metadata": {k: v for k, v in given.items() if k != "managedFields"}}
+    configuration = {**wanted.obj, "metadata": {k: v for k, v in given.items() if k != "managedFields"}}
     if isinstance(given.get("annotations"), dict):
-        told["metadata"]["annotations"] = {k: v for k, v in given["annotations"].items() if k != annotation}
-    text = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    for char in "<>&\u2028\u2029":  # as Go's encoder has them
+        configuration["metadata"]["annotations"] = {
+            k: v for k, v in given["annotations"].items() if k != annotation
+        }
+    text = json.dumps(configuration, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    for char in "<>&\u2028\u2029":  # as Go's encoder escapes them
         text = text.replace(char, f"\\u{ord(char):04x}")
     if annotations[annotation] == f"{text}\n":
         return obj
     return {**obj, "metadata": {**metadata, "annotations": {**annotations, annotation: f"{text}\n"}}}
 
 
-# --- conflicts in words -----------------------------------------------------------------------------------
+# --- texts of conflicts ---------------------------------------------------------------------------
 
 
 def conflict_texts(conflicts: list[Conflict]) -> tuple[list[tuple[str, str]], str]:
@@ -251,7 +270,7 @@ def _shown(entry: Managed) -> str:
 
 
 def paths(fields: Tree, at: str = "") -> list[str]:
-    """The members of a set as texts: those of a level first, then what is below them."""
+    """The members of a set as texts: those of a level first, then those below them."""
     below = [(name, tree) for name, tree in fields.items() if name != SELF]
     out = [at + element_text(name) for name, tree in below if is_member(tree)]
     for name, tree in below:

@@ -1,18 +1,21 @@
-"""What differs between two objects, as sets of field paths: the half of field ownership that looks at objects.
+"""The differences of two objects as sets of field paths: the part of field ownership that reads
+objects.
 
-Turns (schema, old, new) into the sets of fields added or modified and removed.
+Schema, old and new object give the sets of fields added or modified and of fields removed.
 
-Holds: identical subtrees cost nothing; what depends on the shape of an object only (a new Event) is found once per
-shape.  Trees are interned (`managed_set`), so equal differences are one object.
+Holds: identical subtrees cost nothing; a result that depends only on the shape of an object (a new
+Event) is computed once per shape. Trees are interned (`field_sets`), so equal differences are one
+object.
 
-An object's own element: the items of all keyed lists but one are named alike in all objects of a template.  A pod's
-`podIPs` are not: its address would make every set that holds it the pod's own.  So where a pod has exactly one
-address, its sets name that item by `OWN` instead, and `spelled` and `bound` turn one form into the other.  The form of
-a record follows from the object beside it: no set beside a pod of one address spells that address.
+An object's own element: the items of all keyed lists but one have the same names in all objects of
+a template. A pod's `podIPs` do not: its address would make every set that holds it specific to the
+pod. So if a pod has exactly one address, its sets name that item by `OWN` instead, and `spelled`
+and `bound` convert between the forms. The form of a record follows from the object beside it: no
+set beside a pod with one address spells that address.
 
 Mirrors  structured-merge-diff v4 typed/merge.go; apiserver v1.25 fieldmanager/stripmeta.go.
-Differs  upstream compares Go values, in which structs held by value and fields without omitempty are always
-         there; here `_BY_VALUE` and the schema's required fields say which those are.
+Differs  upstream compares Go values, in which structs held by value and fields without omitempty
+         always exist; here `_BY_VALUE` and the schema's required fields list those.
 """
 
 from __future__ import annotations
@@ -40,7 +43,8 @@ _UNOWNED = frozenset(
         "clusterName",
     ]
 )
-# Fields that Go holds by value (or, containers, writes as null): always there, so never added as such.
+# Fields that Go holds by value (or, containers, writes as null): they always exist, so they are
+# never added.
 _BY_VALUE = frozenset(
     [
         "metadata",
@@ -75,11 +79,11 @@ _MISSING: Any = object()
 
 
 class Duplicates(Exception):
-    """A list whose items are owned one by one holds two of one name: nobody can say whose they are."""
+    """A list of separately owned items holds two with one name, so that ownership is undefined."""
 
 
 def whole_set(node: SchemaNode, obj: Obj) -> Tree:
-    """Every field of an object: containers only where null or an empty map, items and map keys always."""
+    """Every field of an object: containers only if null or empty, items and map keys always."""
     return _set_below(node, obj) or NOTHING
 
 
@@ -89,9 +93,9 @@ def field_set(node: SchemaNode, obj: Obj) -> Tree:
 
 
 def changed_fields(node: SchemaNode, old: Obj, new: Obj) -> tuple[Tree, Tree]:
-    """(added or modified, removed) fields between two objects, never of `_UNOWNED`; identical subtrees cost nothing.
+    """(added or modified, removed) fields between two objects, never of `_UNOWNED`.
 
-    Raises Duplicates; subtrees that did not change are not looked at.
+    Raises Duplicates; identical subtrees are skipped.
     """
     if old:
         return _changed(node, old, new)
@@ -133,8 +137,10 @@ def _changed(node: SchemaNode, old: Obj, new: Obj) -> tuple[Tree, Tree]:
 
 
 def reconciled(node: SchemaNode, fields: Tree) -> Tree:
-    """A set of a custom resource by today's schema: who owned a part of what has become atomic owns the whole."""
-    # A leaf; of Go's types, or of any: these do not change.
+    """A set of a custom resource by the present schema: an owner of a part of what has become
+    atomic owns the whole.
+    """
+    # A leaf; a Go type; a value of any type: these do not change.
     if not fields or node.typed or node.values is node:
         return fields
     if node.list_type == "atomic" or node.map_type == "atomic":
@@ -146,16 +152,17 @@ def reconciled(node: SchemaNode, fields: Tree) -> Tree:
     return intern(out)
 
 
-# Shapes of new objects whose kind is plain: values, and structs of values (events, leases).
+# Shapes of new objects of plain kinds: values, and structs of values (events, leases).
 _SHAPES_MAX = 4096
 _plain_made: dict[Any, tuple[Tree, Tree]] = {}
 _plain_parts: dict[SchemaNode, tuple[str, ...] | None] = {}
 
 
 def _shape_of_plain(node: SchemaNode, obj: Obj) -> Any:
-    """What the fields of a new object of a plain kind depend on; None for other kinds, or where metadata has owners.
+    """What the fields of a new object of a plain kind depend on: the present fields, their types,
+    and which are zero.
 
-    That is: which fields there are, of which types, and which of them are zero.
+    None for other kinds, or if its metadata has owned fields.
     """
     parts = _plain_parts.get(node, ())
     if parts == ():
@@ -188,13 +195,13 @@ _made_meta: IdentityMemo[tuple[Tree | None]] = IdentityMemo()
 
 
 def _made_metadata(node: SchemaNode, metadata: Obj) -> Tree | None:
-    """What the metadata of a new object adds; objects of one owner share its parts by identity."""
+    """The fields that the metadata of a new object adds; objects of one owner share its parts."""
     names = [name for name in metadata if name not in _UNOWNED]
     if not names:
         return None
     if not _METADATA_KNOWN.issuperset(names):
         return _compare(node, {}, _owned(metadata))[0]
-    # None for a part that is missing: it adds as little as one that is null.
+    # None for an absent part: it adds as little as a null one.
     parts = [metadata.get(name) for name in _METADATA_PARTS]
     named = bool(metadata.get("generateName"))
     made = _made_meta.get(node, named, *parts)
@@ -210,7 +217,9 @@ def _owned(metadata: Any) -> Obj:
 
 
 def unowned_alike(old: Obj, new: Obj) -> bool:
-    """True if two objects agree in what has no owner: name, uid, times and the rest of `_UNOWNED`."""
+    """True if two objects agree in the fields without owners: name, uid, times and the rest of
+    `_UNOWNED`.
+    """
     before, after = old.get("metadata") or {}, new.get("metadata") or {}
     return all(before.get(key, _MISSING) == after.get(key, _MISSING) for key in _UNOWNED_NAMES)
 
@@ -226,8 +235,8 @@ _made: IdentityMemo[tuple[Tree | None]] = IdentityMemo()
 
 
 def _made_of_nothing(node: SchemaNode, key: str, value: Obj) -> Tree | None:
-    """What a root field of a new object adds; objects of one template share it by identity."""
-    if not value or _shape(node) == _FLAT:  # one object's own, and looked up as fast
+    """The fields that a root field of a new object adds; objects of one template share its value."""
+    if not value or _shape(node) == _FLAT:  # differs per object, and is compared quickly
         return _compare(node, {}, value)[0] if key in _BY_VALUE and node.typed else _all(node, value)
     made = _made.get(node, value)
     if made is None:
@@ -237,7 +246,7 @@ def _made_of_nothing(node: SchemaNode, key: str, value: Obj) -> Tree | None:
 
 
 def _compare_field(node: SchemaNode, key: str, before: Any, after: Any, changed: Tree, removed: Tree) -> None:
-    """Compare one field or map entry that differs in identity; `_MISSING` where there is none."""
+    """Compares one field or map entry; `_MISSING` if it is absent on one side."""
     below = node.properties.get(key) or node.values
     if below is None or before == after:
         return
@@ -246,9 +255,9 @@ def _compare_field(node: SchemaNode, key: str, before: Any, after: Any, changed:
         return
     if before is _MISSING or after is _MISSING:
         given = after if before is _MISSING else before
-        if _goes_without_saying(node, key, given):
+        if _is_implicit_zero(node, key, given):
             return
-        # A label or an entry of data may be called as such a field is.
+        # A label or an entry of data may have the name of such a field.
         by_value = key in _BY_VALUE and key in node.properties and (node.name, key) not in _BY_POINTER
         if not by_value or not node.typed:
             (changed if before is _MISSING else removed)[f"f:{key}"] = _all(below, given)
@@ -265,12 +274,12 @@ def _compare_field(node: SchemaNode, key: str, before: Any, after: Any, changed:
         removed[f"f:{key}"] = gone
 
 
-# Lists that alike objects share: the conditions of pods that start in one second.
+# Lists that many objects share: the conditions of pods that start in one second.
 _compared: IdentityMemo[tuple[Tree | None, Tree | None]] = IdentityMemo()
 
 
 def _compare(node: SchemaNode, old: Any, new: Any) -> tuple[Tree | None, Tree | None]:
-    """(added or modified, removed) of two present values; None where there is nothing."""
+    """(added or modified, removed) of two present values; None for an empty set."""
     shape = _shape(node)
     if (
         not node.typed
@@ -279,14 +288,14 @@ def _compare(node: SchemaNode, old: Any, new: Any) -> tuple[Tree | None, Tree | 
         and new is not None
         and type(old) is not type(new)
     ):
-        return _all(node, new), _all(node, old)  # of no known type: it is another one now
+        return _all(node, new), _all(node, old)  # an untyped value that changes its type
     if shape == _SCALAR or not (old or new) or type(old or new) is not (list if shape == _LIST else dict):
-        # Two empty containers are leaves: null and {} are told apart.
+        # Two empty containers are leaves: null and {} differ.
         return (LEAF, None) if old != new else (None, None)
     if shape == _FLAT:
         old, new = old or {}, new or {}
         made = _differing(node, old, new)
-        gone = [k for k in old if k not in new and not _goes_without_saying(node, k, old[k])]
+        gone = [k for k in old if k not in new and not _is_implicit_zero(node, k, old[k])]
         return (
             _leaves(node, tuple(made), False) if made else None,
             _leaves(node, tuple(gone), False) if gone else None,
@@ -345,7 +354,9 @@ def _compare_items(node: SchemaNode, old: Any, new: Any, changed: Tree, removed:
 
 
 def _compare_named(node: SchemaNode, key: str, old: Any, new: Any, changed: Tree, removed: Tree) -> bool:
-    """As the rest of `_compare_items`, for items told apart by one text each; False where they are not."""
+    """The common case of `_compare_items`: items with one text as key. Returns False if it does not
+    apply.
+    """
     below = node.items
     assert below is not None
     try:
@@ -387,14 +398,14 @@ def _find_scalars(node: SchemaNode) -> dict[str, str]:
 
 
 _NODES_MAX = 65536
-_SCALAR, _MAP, _LIST, _FLAT = range(4)  # _SCALAR: anything owned as a whole; _FLAT: a struct of such
+_SCALAR, _MAP, _LIST, _FLAT = range(4)  # _SCALAR: owned as a whole; _FLAT: a struct of scalars
 _shapes: dict[SchemaNode, int] = {}
 
 
 def _shape(node: SchemaNode) -> int:
     shape = _shapes.get(node)
     if shape is None:
-        if len(_shapes) >= _NODES_MAX:  # schemas of custom resources come and go
+        if len(_shapes) >= _NODES_MAX:  # definitions come and go at run time
             _shapes.clear()
         shape = _shapes[node] = _shape_of(node)
     return shape
@@ -415,32 +426,32 @@ def _shape_of(node: SchemaNode) -> int:
 
 @lru_cache(maxsize=4096)
 def _leaves(node: SchemaNode, names: tuple[str, ...], whole: bool) -> Tree:
-    """The set of these fields of a flat struct, and of the struct itself if it is `whole`."""
+    """The set of these fields of a flat struct, and of the struct itself if `whole` is True."""
     leaves = {f"f:{name}": LEAF for name in names if name in node.properties}
     return intern({SELF: LEAF, **leaves} if whole else leaves)
 
 
 def _differing(node: SchemaNode, old: Obj, new: Obj) -> list[str]:
-    """Fields of a flat struct that are new or other than they were."""
+    """The fields of a flat struct that are new or changed."""
     out = []
     for key, after in new.items():
         before = old.get(key, _MISSING)
         if before is after or before == after:
             continue
-        if before is _MISSING and _goes_without_saying(node, key, after):
+        if before is _MISSING and _is_implicit_zero(node, key, after):
             continue
         out.append(key)
     return out
 
 
-def _goes_without_saying(node: SchemaNode, key: str, value: Any) -> bool:
+def _is_implicit_zero(node: SchemaNode, key: str, value: Any) -> bool:
     """Zeros that Go writes anyway: there or not, they are the same."""
     zero = key in node.required or (key in _ZERO_WRITTEN and key in node.properties)
     return node.typed and (value is None or (not value and zero))
 
 
 def _all(node: SchemaNode, value: Any) -> Tree:
-    """Every path of a value that the other side lacks, containers themselves included."""
+    """Every path of a value that the other side lacks, containers included."""
     shape = _shape(node)
     if shape == _SCALAR or not value:
         return LEAF
@@ -459,12 +470,14 @@ def _all(node: SchemaNode, value: Any) -> Tree:
             if schema is not None:
                 out[f"f:{key}"] = _all(schema, below)
     else:
-        return LEAF  # of no known type
+        return LEAF  # of unknown type
     return intern(out)
 
 
 def _set_below(node: SchemaNode, value: Any) -> Tree | None:
-    """As `_all`, but a container of a known field is a member only where it is empty; None: no member at all."""
+    """As `_all`, but a container of a known field is a member only if it is empty; None if there is
+    no member.
+    """
     shape = _shape(node)
     if shape == _SCALAR or not value:
         return LEAF
@@ -480,7 +493,7 @@ def _set_below(node: SchemaNode, value: Any) -> Tree | None:
             if schema is None:
                 continue
             known = key in node.properties
-            # Quirk: an empty list that has no items to own is not owned itself, nor is what holds nothing else
+            # Quirk: an empty list of owned items has no owner, nor has a container of nothing else.
             below = None if known and item == [] and _shape(schema) == _LIST else _set_below(schema, item)
             if not known:
                 below = intern({SELF: LEAF, **below}) if below else LEAF
@@ -499,7 +512,8 @@ def path_element(node: SchemaNode, item: Any) -> str:
         defaults = node.key_defaults
         values = tuple([item.get(name, defaults.get(name)) for name in names])
         if any(isinstance(value, dict | list) for value in values):
-            return _key_element.__wrapped__(names, values)  # no key: of a body that is about to be refused
+            # Not a valid key: the body will be refused.
+            return _key_element.__wrapped__(names, values)
         return _key_element(names, values)
     return _value_element(item) if isinstance(item, str | int) else "v:" + _json(item)
 
@@ -519,15 +533,15 @@ def _json(value: Json) -> str:
     return _encode(value)
 
 
-# --- an object's own element ------------------------------------------------------------------------------
+# --- an object's own element ----------------------------------------------------------------------
 
-_OWN_ADDRESS = "*"  # no address is written so
+_OWN_ADDRESS = "*"  # not a valid address
 _OWN_ITEMS = [{"ip": _OWN_ADDRESS}]
 OWN = 'k:{"ip":"*"}'
 
 
 def own_address(obj: Obj) -> str:
-    """The one address of a pod; "" where there is none, or more than one, and for other kinds."""
+    """The one address of a pod; "" if it has none or several, and for other kinds."""
     if obj.get("kind") != "Pod" or obj.get("apiVersion") != "v1":
         return ""
     listed = (obj.get("status") or LEAF).get("podIPs")
@@ -538,11 +552,14 @@ def own_address(obj: Obj) -> str:
 
 
 def has_addresses(obj: Obj) -> bool:
+    """True if the object is a pod with addresses."""
     return bool((obj.get("status") or LEAF).get("podIPs"))
 
 
 def with_own(obj: Obj) -> Obj:
-    """A pod of one address as every such pod looks: a change between two of them depends on no address."""
+    """A pod with one address, with a placeholder for it: changes between such pods depend on no
+    address.
+    """
     return {**obj, "status": {**obj["status"], "podIPs": _OWN_ITEMS}}
 
 
@@ -553,14 +570,14 @@ def is_neutral(fields: Tree) -> bool:
 
 
 def bound(fields: Tree, address: str) -> Tree:
-    """A set beside a pod of that one address: spelled out, as it is kept."""
+    """The stored form of a set beside a pod with that one address."""
     if is_neutral(fields):
         return fields
     return _renamed(fields, _address_element(address), OWN)
 
 
 def spelled(fields: Tree, address: str) -> Tree:
-    """A set beside a pod of that one address: as it is kept, spelled out."""
+    """The full form of a set beside a pod with that one address."""
     if OWN not in fields.get("f:status", LEAF).get("f:podIPs", LEAF):
         return fields
     return _renamed(fields, OWN, _address_element(address))

@@ -1,11 +1,12 @@
 """Sets of field paths as FieldsV1 trees, and their algebra.
 
-Turns paths into nested dicts whose keys are upstream's path elements ("f:spec", `k:{"name":"c"}`, `v:"x"`), so
-that a set is already its own JSON.  A path is a member if its node is empty or holds "."; the root never is.
+Paths become nested dicts with upstream's path elements as keys ("f:spec", `k:{"name":"c"}`,
+`v:"x"`), so that a set is already its own JSON. A path is a member if its node is empty or holds
+"."; the root never is.
 
-Holds: trees are interned: two equal sets made here are (until the table is emptied at its bound) one object, keys
-stand in upstream's order, and nobody changes a tree.  So thousands of alike objects share their ownership
-records, and the algebra is remembered by identity.
+Holds: trees are interned: two equal sets made here are one object (until the table is emptied at
+its bound); keys are in upstream's order; a tree never changes. So thousands of similar objects
+share their ownership records, and the results of the algebra are remembered by identity.
 
 Mirrors  sigs.k8s.io/structured-merge-diff/v4 fieldpath/{set,serialize}.go.
 Differs  items of map lists are ordered by the text of their keys, not key by key.
@@ -23,7 +24,8 @@ LEAF: Tree = {}  # a member without members below it; as a root: the empty set
 NOTHING = LEAF
 SELF = "."
 
-# Sets of one cluster are few (one per shape of object and writer); the bound only guards against odd loads.
+# A cluster has few sets (one per shape of object and writer); the bounds guard against unusual
+# loads.
 _TREES_MAX = 50_000
 _FIELDS_MAX = 500_000  # of all trees together: one body can have 50,000
 _RESULTS_MAX = 50_000
@@ -36,7 +38,7 @@ _fields_held = 0
 
 
 def intern(fields: Tree) -> Tree:
-    """The shared tree equal to `fields`, whose values are interned already."""
+    """The shared tree equal to `fields`; its values must be interned already."""
     global _fields_held
     if not fields:
         return LEAF
@@ -54,23 +56,24 @@ def intern(fields: Tree) -> Tree:
             _results.clear()
             _fields_held = len(names)
         tree = _trees[key] = {name: fields[name] for name in names}
-    _trees[given] = tree  # found at once in the order that alike objects have
+    _trees[given] = tree  # a direct entry for the order that similar objects have
     return tree
 
 
 def intern_deep(fields: Tree) -> Tree:
-    """The shared tree of one that came from outside."""
+    """The shared tree equal to one from outside."""
     return intern({name: intern_deep(below) for name, below in fields.items()})
 
 
 def is_tree(value: Any) -> bool:
-    """Whether something from outside has the form of a set."""
+    """True if a value from outside has the form of a set."""
     if not isinstance(value, dict):
         return False
     return all((name == SELF or name[1:2] == ":") and is_tree(below) for name, below in value.items())
 
 
 def is_member(node: Tree) -> bool:
+    """True if the path of the node is a member of the set."""
     return not node or SELF in node
 
 
@@ -85,13 +88,13 @@ def _remembered(
         result = operation(a, b)
         if len(_results) >= _RESULTS_MAX:
             _results.clear()
-        _results[key] = (a, b, result)  # holding both keeps their ids from being used again
+        _results[key] = (a, b, result)  # a reference to both keeps their ids unique
         return result
 
     return run
 
 
-# Below, for two nodes of one path; None: no member is left there.
+# The following take two nodes of one path; None means that no member is left.
 
 
 def _union(a: Tree, b: Tree) -> Tree:
@@ -169,14 +172,14 @@ def union(a: Tree, b: Tree) -> Tree:
 
 
 def union_of(trees: list[Tree]) -> Tree:
-    """Members of any of the sets; two by two, so that no large one is made for each."""
+    """Members of any of the sets; pairwise, so that few large sets are made."""
     while len(trees) > 1:
         trees = [union(a, b) for a, b in zip_longest(trees[::2], trees[1::2], fillvalue=NOTHING)]
     return trees[0] if trees else NOTHING
 
 
 def difference(a: Tree, b: Tree) -> Tree:
-    """Members of `a` that are no members of `b`."""
+    """Members of `a` that are not members of `b`."""
     if a is b:
         return NOTHING
     return (_difference_remembered(a, b) or NOTHING) if a and b else a
@@ -190,7 +193,7 @@ def intersection(a: Tree, b: Tree) -> Tree:
 
 
 def outside(a: Tree, b: Tree) -> Tree:
-    """Members of `a` neither in `b` nor below a member of it."""
+    """Members of `a` that are neither in `b` nor below a member of it."""
     return (_outside_remembered(a, b) or NOTHING) if a and b else a
 
 

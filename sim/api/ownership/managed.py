@@ -1,15 +1,17 @@
-"""Field ownership: an object before and after a write to who owns which of its fields.
+"""Field ownership: the owners of an object's fields after a write.
 
-Turns (schema, old, new, writer) into the `Managed` entries that a store keeps beside the object, and those into
-`metadata.managedFields`.
+Schema, old and new object and writer give the `Managed` entries that a store keeps beside the
+object, and these become `metadata.managedFields`.
 
-Holds: an entry per manager, operation, subresource and apiVersion, none of them empty, in upstream's order
-(operation, time, manager, version, subresource).  Objects handed in carry no `metadata.managedFields` unless a
-client sets it on purpose.  An object whose record is empty stays untracked until somebody applies.
+Holds: one entry per manager, operation, subresource and apiVersion, none of them empty, in
+upstream's order (operation, time, manager, version, subresource). Objects carry no
+`metadata.managedFields` unless a client sets it on purpose. An object with an empty record stays
+untracked until the first apply.
 
-Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/fieldmanager (structuredmerge, managedfieldsupdater,
-         buildmanagerinfo, capmanagers, skipnonapplied, stripmeta), structured-merge-diff v4 typed/merge.go.
-Differs  fields that a write leaves as they are are left out in its version only.
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/fieldmanager (structuredmerge,
+         managedfieldsupdater, buildmanagerinfo, capmanagers, skipnonapplied, stripmeta),
+         structured-merge-diff v4 typed/merge.go.
+Differs  fields that a write ignores are excluded in the version of the write only.
 """
 
 from __future__ import annotations
@@ -52,11 +54,11 @@ from sim.units import SECOND, format_time, parse_time
 UPDATE_MANAGERS_MAX = 10  # fieldmanager.DefaultMaxUpdateManagers
 ANCIENT = "ancient-changes"  # capmanagers.go: oldUpdatesManagerName
 UPDATE, APPLY = "Update", "Apply"
-FIELDS_TYPE = "FieldsV1"  # the only form of sets that there is
+FIELDS_TYPE = "FieldsV1"  # the only form of sets
 
 
 class Writer(msgspec.Struct, frozen=True):
-    """Who writes: field manager, version and subresource of the request, Unix time in seconds."""
+    """The manager of a write, the version and subresource of the request, and Unix time in seconds."""
 
     manager: str
     api_version: str
@@ -65,30 +67,35 @@ class Writer(msgspec.Struct, frozen=True):
 
 
 class Version(NamedTuple):
-    """Another version of an object: its schema, and how an object of the write's version looks in it."""
+    """Another version of an object.
+
+    node: its schema
+    shown: converts an object of the write's version to it
+    """
 
     node: SchemaNode
     shown: Callable[[Obj], Obj]
 
 
-Versions = Callable[[str], Version | None]  # by apiVersion; None: as the version of the write
+# By apiVersion; None: the same as the version of the write.
+Versions = Callable[[str], Version | None]
 
 
-# --- entries ----------------------------------------------------------------------------------------------
+# --- entries --------------------------------------------------------------------------------------
 
 
 def on_create(node: SchemaNode, obj: Obj, writer: Writer, reset: Tree = NOTHING) -> tuple[Managed, ...]:
-    """The record of a new object: all of it belongs to its creator.
+    """The record of a new object: its creator owns all fields.
 
-    obj: as decoded and defaulted, before admission and strategy: what they fill in has no owner.
-    reset: fields that this kind never takes from a create (`reset_fields`).
+    obj: decoded and defaulted, before admission and strategy, which fill in fields without owners
+    reset: fields that this kind never takes from a create (`reset_fields`)
     """
     if not node.typed and type_errors(node, obj):
-        return ()  # upstream tells nobody of what it cannot compare
+        return ()  # upstream ignores ownership of values that it cannot compare
     given = given_record(obj)
     if given:
         record = on_update(node, given, {}, obj, writer, reset)
-        return rebound(record, obj, {})  # no pod is born with an address
+        return rebound(record, obj, {})  # a new pod has no address
     try:
         owned = outside(changed_fields(node, {}, obj)[0], reset)
     except Duplicates:
@@ -107,10 +114,13 @@ def on_update(
     reset: Tree = NOTHING,
     versions: Versions | None = None,
 ) -> tuple[Managed, ...]:
-    """The record after an update: who changes a field owns it, nobody owns one that is gone.
+    """The record after an update: the writer owns each field that it changes, and removed fields
+    have no owner.
 
-    managed: `live_or_given`'s answer.  versions: where entries of other versions may be.
-    An entry's time moves only when its writer adds or changes a value.
+    managed: the result of `live_or_given`
+    versions: the other versions that entries may have
+
+    The time of an entry changes only when its writer adds or changes a value.
     """
     if not managed or old is new:
         return managed
@@ -118,7 +128,7 @@ def on_update(
         managed = _left_elsewhere(managed, old, new, writer.api_version, versions)
     if not node.typed:
         if type_errors(node, new) or type_errors(node, old):
-            return ()  # fieldmanager.go, UpdateNoErrors: the record goes
+            return ()  # fieldmanager.go, UpdateNoErrors: the record is dropped
         managed = tuple([with_fields(entry, reconciled(node, entry.fields)) for entry in managed])
     was, now = own_address(old), own_address(new)
     own = was or now
@@ -137,7 +147,9 @@ def on_update(
 def _left_elsewhere(
     managed: tuple[Managed, ...], old: Obj, new: Obj, version: str, versions: Versions
 ) -> tuple[Managed, ...]:
-    """The record without what the change takes, each in its version, from entries of other versions."""
+    """The record without the changed fields in entries of other versions, each compared in its
+    version.
+    """
     out = []
     for entry in managed:
         other = versions(entry.api_version) if entry.api_version != version else None
@@ -150,19 +162,21 @@ def _left_elsewhere(
 
 
 def rebound(managed: tuple[Managed, ...], wanted: Obj, stored: Obj) -> tuple[Managed, ...]:
-    """The record beside an object as it is beside that object as it is stored (`managed_fields`: own elements)."""
-    asked, kept = own_address(wanted), own_address(stored)
-    if asked == kept:
+    """The record of an object in the form that fits the stored object (`differences`: own
+    elements).
+    """
+    wanted_address, kept = own_address(wanted), own_address(stored)
+    if wanted_address == kept:
         return managed
-    if asked:
-        managed = _renamed(managed, asked, spelled)
+    if wanted_address:
+        managed = _renamed(managed, wanted_address, spelled)
     return _renamed(managed, kept, bound) if kept else managed
 
 
 def kept_times(before: tuple[Managed, ...], after: tuple[Managed, ...]) -> tuple[Managed, ...]:
-    """The record as it was, where only times differ: nobody writes for the sake of a time (equality.go).
+    """The old record if only times differ: a changed time alone is not written (equality.go).
 
-    Quirk: entries are compared by place; one whose time moves it behind another is written.
+    Quirk: entries are compared by position; a time that changes the order of entries is written.
     """
 
     def timeless(record: tuple[Managed, ...]) -> list[Managed]:
@@ -179,7 +193,7 @@ def is_bound(managed: tuple[Managed, ...]) -> bool:
 def _renamed(
     managed: tuple[Managed, ...], address: str, rename: Callable[[Tree, str], Tree]
 ) -> tuple[Managed, ...]:
-    """The entries with their sets `bound` or `spelled`; the same tuple where nothing was to do."""
+    """The entries with their sets `bound` or `spelled`; the same tuple if nothing changes."""
     for entry in managed:
         if rename(entry.fields, address) is not entry.fields:
             return tuple([with_fields(entry, rename(entry.fields, address)) for entry in managed])
@@ -187,6 +201,7 @@ def _renamed(
 
 
 def with_fields(entry: Managed, fields: Tree) -> Managed:
+    """The entry with another set of fields."""
     return entry if fields is entry.fields else msgspec.structs.replace(entry, fields=fields)
 
 
@@ -196,7 +211,7 @@ def _updated(
     try:
         changed, removed = changed_fields(node, old, new)
     except Duplicates:
-        return ()  # fieldmanager.go, UpdateNoErrors: the record goes
+        return ()  # fieldmanager.go, UpdateNoErrors: the record is dropped
     if reset:
         changed, removed = outside(changed, reset), outside(removed, reset)
     if not changed and not removed:
@@ -204,11 +219,11 @@ def _updated(
     return _remembered(
         (managed, changed, removed),
         (id(managed), id(changed), id(removed), writer),
-        lambda: _folded(managed, changed, removed, writer),
+        lambda: _merged(managed, changed, removed, writer),
     )
 
 
-# Records that alike objects written in one second share; what they were made of is kept alive, so that its ids hold.
+# Records shared by similar objects of one second; references to the inputs keep their ids unique.
 _RECORDS_MAX = 8192
 _records: dict[Any, tuple[Any, tuple[Managed, ...]]] = {}
 
@@ -222,7 +237,7 @@ def _remembered(held: Any, key: Any, make: Callable[[], tuple[Managed, ...]]) ->
     return known[1]
 
 
-def _folded(
+def _merged(
     managed: tuple[Managed, ...], changed: Tree, removed: Tree, writer: Writer
 ) -> tuple[Managed, ...]:
     touched = union(changed, removed)
@@ -264,36 +279,38 @@ def _entry(writer: Writer, fields: Tree) -> Managed:
 
 
 def order(entry: Managed) -> tuple[str, int, str, str, str]:
-    """Key of upstream's order of entries."""
+    """Sort key of upstream's order of entries."""
     return (entry.operation, entry.time_s, entry.manager, entry.api_version, entry.subresource)
 
 
 def _cap(entries: list[Managed]) -> None:
-    """Fold the oldest Update entries of a version into one until no more than the bound are left."""
+    """Combines the oldest Update entries of a version until the bound is kept."""
     updaters = [entry for entry in entries if entry.operation == UPDATE]
     surplus = len(updaters) - UPDATE_MANAGERS_MAX
     if surplus <= 0:
         return
     updaters.sort(key=lambda entry: (entry.time_s, identifier(entry)))
-    folded: dict[str, list[Managed]] = {}
+    combined: dict[str, list[Managed]] = {}
     for count, entry in enumerate(updaters):
-        if count - len(folded) == surplus:
+        if count - len(combined) == surplus:
             break
-        folded.setdefault(entry.api_version, []).append(entry)
+        combined.setdefault(entry.api_version, []).append(entry)
     else:
         count = len(updaters)
     entries[:] = [entry for entry in entries if entry.operation != UPDATE] + updaters[count:]
-    for version, alike in folded.items():
-        # The time of the youngest: the one they become changed last when that one did.
+    for version, alike in combined.items():
+        # The time of the youngest entry, which was the last to change.
         time_s, fields = alike[-1].time_s, union_of([entry.fields for entry in alike])
         entries.append(alike[0] if len(alike) == 1 else Managed(ANCIENT, UPDATE, version, time_s, fields))
 
 
-# --- records in objects -----------------------------------------------------------------------------------
+# --- records in objects ---------------------------------------------------------------------------
 
 
 def given_record(obj: Obj) -> tuple[Managed, ...] | None:
-    """The record a client sends inside an object; () if it asks to start anew; None if it sends none (or a bad one)."""
+    """The record in an object from a client; () if it requests a reset; None if it has none, or an
+    invalid one.
+    """
     entries = (obj.get("metadata") or {}).get("managedFields")
     if not isinstance(entries, list):
         return None
@@ -319,7 +336,7 @@ def given_record(obj: Obj) -> tuple[Managed, ...] | None:
 
 
 def live_or_given(live: tuple[Managed, ...], new: Obj, subresource: str) -> tuple[Managed, ...]:
-    """The record an update starts from: the client's own where it sends one through the main resource."""
+    """The record that an update starts from: the client's own if it sends one to the main resource."""
     given = None if subresource else given_record(new)
     return as_read(live) if given is None else given
 
@@ -327,7 +344,8 @@ def live_or_given(live: tuple[Managed, ...], new: Obj, subresource: str) -> tupl
 def as_read(managed: tuple[Managed, ...]) -> tuple[Managed, ...]:
     """The record as the next writer reads it.
 
-    Quirk: of two entries of one name it keeps the later one; only the first, from a scale, may have no time.
+    Quirk: of two entries with one identifier it keeps the later one; only the first, from a scale,
+    may have no time.
     """
     for entry in managed:
         if not entry.time_s:
@@ -339,9 +357,10 @@ def as_read(managed: tuple[Managed, ...]) -> tuple[Managed, ...]:
 
 
 def identifier(entry: Managed) -> str:
-    """What tells entries apart, and orders their conflicts (internal/managedfields.go, BuildManagerIdentifier).
+    """The identity of an entry, which also orders conflicts (internal/managedfields.go,
+    BuildManagerIdentifier).
 
-    Of appliers the version does not count.
+    It excludes the version of Apply entries.
     """
     parts = {
         "manager": entry.manager,
@@ -370,11 +389,11 @@ def _render(entry: Managed) -> Obj:
     return out
 
 
-# --- fields that a write never takes ----------------------------------------------------------------------
+# --- fields that a write never takes ------------------------------------------------------------
 
 _SPEC, _STATUS = of_paths(("spec",)), of_paths(("status",))
 _METADATA_SPEC = of_paths(("metadata",), ("spec",))
-# Each registry strategy's GetResetFields, where it isn't the rule (facts of kinds, section 1).
+# GetResetFields of registry strategies, where it differs from the rule (facts of kinds, section 1).
 _RESET = {
     ("pods", "status"): of_paths(
         ("spec",), ("metadata", "deletionTimestamp"), ("metadata", "ownerReferences")
@@ -390,7 +409,7 @@ _RESET = {
 
 
 def reset_fields(plural: str, subresource: str, has_status: bool) -> Tree:
-    """Fields that a write of this resource leaves as they are, and therefore doesn't own."""
+    """Fields that a write of this resource ignores and therefore does not own."""
     special = _RESET.get((plural, subresource))
     if special is not None:
         return special

@@ -1,11 +1,9 @@
-"""Who owns a workload's number of replicas, as entries of the workload and as entries of its Scale.
-
-Turns the record beside a workload into that of its Scale, and both, after a write to the Scale, into the workload's.
+"""The owners of a workload's number of replicas, as entries of the workload and of its Scale.
 
 Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/fieldmanager/scalehandler.go.
-Quirk    Entries of updates name their version, which is another one in a Scale: upstream does not know them again.  Each
-         write to the Scale, even one that changes nothing, takes the number out of them and gives whoever still owns it
-         a new entry, as it does to who comes by it.  New entries have no time.
+Quirk  update entries name their version, which differs in a Scale, so upstream does not match them.
+         Each write to the Scale, even one that changes nothing, removes the number from them and
+         adds a new entry for each remaining or new owner. New entries have no time.
 """
 
 from __future__ import annotations
@@ -28,14 +26,18 @@ def of_scale(workload: tuple[Managed, ...], scale_version: str) -> tuple[Managed
 def of_workload(
     workload: tuple[Managed, ...], scale: tuple[Managed, ...], version: str
 ) -> tuple[Managed, ...]:
-    """The workload's record after a write that left the Scale with this one.  version: of the workload."""
+    """The workload's record after a write to its Scale.
+
+    scale: the record of the Scale after the write
+    version: of the workload
+    """
     owners = [entry for entry in scale if _owns(entry.fields)]
     out = []
     for entry in as_read(workload):
         if _owns(entry.fields):
-            again = next((owner for owner in owners if _is_known_again(entry, owner)), None)
-            if again is not None:
-                owners.remove(again)
+            match = next((owner for owner in owners if _matches(entry, owner)), None)
+            if match is not None:
+                owners.remove(match)
             else:
                 entry = replace(entry, fields=difference(entry.fields, _REPLICAS))
         if entry.fields:
@@ -48,7 +50,7 @@ def _owns(fields: Tree) -> bool:
     return "f:replicas" in fields.get("f:spec", LEAF)
 
 
-def _is_known_again(entry: Managed, owner: Managed) -> bool:
+def _matches(entry: Managed, owner: Managed) -> bool:
     return (
         entry.operation == owner.operation == APPLY
         and entry.manager == owner.manager

@@ -1,10 +1,11 @@
-"""What apply does to values by their schema: check a configuration, merge it into an object, take fields out.
+"""Apply by schema: checks a configuration, merges it into an object, and removes fields.
 
-Turns (schema, configuration) into upstream's list of what is wrong with its types, (schema, object, configuration)
-into the merged object, and (schema, object, set of fields) into the object without them, by path copy.
+Results are upstream's list of type errors of a configuration, the merged object, and an object
+without a set of fields, all by path copy.
 
-Holds: an item of a keyed list or a set is told by its path element (`managed_fields.path_element`), the same as ownership
-is recorded by.  What becomes empty by taking things out becomes null, which the object's decoder drops.
+Holds: an item of a keyed list or a set is identified by its path element
+(`differences.path_element`), as in ownership. A container that removals make empty becomes null,
+which the object's decoder drops.
 
 Mirrors  structured-merge-diff v4.2.3 typed/{validate,merge,remove,helpers}.go, fieldpath/set.go
          (EnsureNamedFieldsAreMembers).
@@ -22,25 +23,25 @@ from sim.api.schema.field_schemas import OPEN_TYPES, SchemaNode
 from sim.api.types import Json, Obj
 
 _NUMBERS = ("integer", "number")
-# A key that the type requires has the zero of its type where it is left out (kube-openapi's `default`).
+# A key that the type requires defaults to the zero of its type (kube-openapi's `default`).
 _ZEROS = {"string": "", "integer": 0, "boolean": False}
 
 
 def is_list(node: SchemaNode) -> bool:
-    """True for lists whose items are owned one by one."""
+    """True for lists with separately owned items."""
     return node.type == "array" and node.list_type != "atomic"
 
 
 def is_map(node: SchemaNode) -> bool:
-    """True for objects and maps whose fields are owned one by one."""
+    """True for objects and maps with separately owned fields."""
     return node.type in ("object", "map") and node.map_type != "atomic"
 
 
-# --- types ------------------------------------------------------------------------------------------------
+# --- types ----------------------------------------------------------------------------------------
 
 
 def type_errors(node: SchemaNode, value: Json) -> list[str]:
-    """What upstream finds wrong with the types of a configuration, each with its path."""
+    """The type errors that upstream finds in a configuration, each with its path."""
     found: list[str] = []
     _check(node, value, "", found)
     return found
@@ -48,7 +49,7 @@ def type_errors(node: SchemaNode, value: Json) -> list[str]:
 
 def _check(node: SchemaNode, value: Json, at: str, found: list[str]) -> None:
     if value is None or (node.values is node and not isinstance(value, dict)):
-        return  # null, or of no known type
+        return  # null, or of unknown type
     wrong = ""
     if node.type in ("object", "map"):
         if isinstance(value, dict):
@@ -108,7 +109,7 @@ def _check_items(node: SchemaNode, value: list[Json], at: str, found: list[str])
 
 
 def _misnamed(node: SchemaNode, item: Json) -> str:
-    """Why an item of a keyed list or set has no path element; "" if it has."""
+    """Why an item of a keyed list or set has no path element; "" if it has one."""
     if not node.list_map_keys:
         if isinstance(item, list):
             return "not supported: associative list with lists as elements"
@@ -182,22 +183,23 @@ def _key_text(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-# --- merging ----------------------------------------------------------------------------------------------
+# --- merging --------------------------------------------------------------------------------------
 
 _ABSENT: Any = object()
 
 
 def merge(node: SchemaNode, live: Json, given: Json) -> Json:
-    """The live value with the configuration merged in: scalars and atomic values replaced, the rest item by item.
+    """The live value with the configuration merged in: scalars and atomic values replaced, others
+    item by item.
 
-    A list or map that is null or empty in the configuration leaves what there is.
+    A list or map that is null or empty in the configuration changes nothing.
     """
     if given is _ABSENT:
         return live
     if live is _ABSENT:
         live = None
     if node.values is node and not (isinstance(live, dict) and isinstance(given, dict)):
-        return given  # of no known type: only maps are merged
+        return given  # of unknown type: only maps are merged
     if is_map(node) and (live or given):
         return _merge_fields(node, live or {}, given or {})
     if is_list(node) and (live or given):
@@ -214,7 +216,9 @@ def _merge_fields(node: SchemaNode, live: Obj, given: Obj) -> Obj:
 
 
 def _merge_items(node: SchemaNode, live: list[Json], given: list[Json]) -> list[Json]:
-    """Items in an order that keeps both sides' where it can; where they disagree, the configuration's."""
+    """Items in an order that agrees with both sides if possible, otherwise with the
+    configuration's.
+    """
     below = node.items
     assert below is not None
     mine = {path_element(node, item): item for item in live}
@@ -239,7 +243,7 @@ def _merge_items(node: SchemaNode, live: list[Json], given: list[Json]) -> list[
                 i, j = i + 1, j + 1
                 continue
             if name in theirs and shared and shared[0] != name:
-                i += 1  # shared, but its turn comes with the configuration's order
+                i += 1  # shared: it follows in the configuration's order
                 continue
         if i < len(left):
             name = left[i]
@@ -255,8 +259,8 @@ def _merge_items(node: SchemaNode, live: list[Json], given: list[Json]) -> list[
     return out
 
 
-def told_nulls(node: SchemaNode, live: Obj, given: Obj) -> Tree:
-    """Fields of a Go type that a configuration says are null and the object, which never says so, has not."""
+def given_nulls(node: SchemaNode, live: Obj, given: Obj) -> Tree:
+    """Fields of a Go type that are null in a configuration and absent in the object."""
     return (_nulls(node, live, given) or LEAF) if node.typed else LEAF
 
 
@@ -282,11 +286,13 @@ def _nulls(node: SchemaNode, live: Any, given: Any) -> Tree | None:
     return intern(out) if out else None
 
 
-# --- taking out -------------------------------------------------------------------------------------------
+# --- removal --------------------------------------------------------------------------------------
 
 
 def without(node: SchemaNode, value: Json, fields: Tree) -> Json:
-    """The value without these members and what is below them; a container that becomes empty becomes null."""
+    """The value without these members and all below them; a container that becomes empty becomes
+    null.
+    """
     if not fields or not value:
         return value
     if is_map(node) and isinstance(value, dict):
@@ -322,7 +328,7 @@ def _without_items(node: SchemaNode, value: list[Json], fields: Tree) -> list[Js
 
 
 def with_named(node: SchemaNode, fields: Tree) -> Tree:
-    """The set with every known field on the way to a member as a member."""
+    """The set with every known field on the path to a member as a member."""
     out: Tree = {}
     for name, below in fields.items():
         if name == SELF:

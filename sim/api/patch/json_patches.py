@@ -1,16 +1,18 @@
-"""JSON patch and merge patch: (document, patch) to the patched document, by path copy.
+"""JSON patch and merge patch: (document, patch) become the patched document, by path copy.
 
-A JSON patch copies a container once, however many of its operations change it (`_OwnMap`, `_OwnList`).
+A JSON patch copies a container once, however many of its operations change it (`_OwnMap`,
+`_OwnList`).
 
-Holds: neither argument is changed and whatever a patch does not touch is shared with the old document by
-identity.  A refusal is a `PatchError` with everything its Status needs; nothing is half applied.  What a JSON patch makes
-is no deeper than what a body may be, and longer than the document and the patch by `COPIED_MAX` at most.
+Holds: neither argument is changed, and the parts that a patch does not touch are shared with the
+old document by identity. A refusal is a `PatchError` with the parts of its Status; no patch is half
+applied. The result of a JSON patch is no deeper than a body may be, and exceeds the length of
+document and patch by at most `COPIED_MAX`.
 
 Mirrors  gopkg.in/evanphx/json-patch.v4 (as vendored by kubernetes v1.25: Patch.Apply, MergePatch),
          apiserver pkg/endpoints/handlers/patch.go: jsonPatcher.
-Quirk    as upstream: a map answers a missing key with null, so `replace`, `copy` and `test null` work on one
-         that is not there; the text before a path's first "/" is ignored; indexes may be negative and may have
-         leading zeros; `replace ""` with a scalar does nothing.
+Quirk  as upstream: an absent key of a map reads as null, so `replace`, `copy` and `test null`
+         accept it; the text before a path's first "/" is ignored; indexes may be negative and may
+         have leading zeros; `replace ""` with a scalar does nothing.
 """
 
 from __future__ import annotations
@@ -25,13 +27,13 @@ from sim.api.types import Json, Obj
 
 # apiserver pkg/endpoints/handlers/patch.go: maxJSONPatchOperations.
 OPERATIONS_MAX = 10_000
-# pkg/server/config.go: JSONPatchMaxCopyBytes, of all that the `copy` operations of one patch copy.
+# pkg/server/config.go: JSONPatchMaxCopyBytes, the total of the `copy` operations of one patch.
 COPIED_MAX = 3 * 1024 * 1024
 GENERIC_REFUSAL = "the server rejected our request due to an error in our request"
 
 
 class PatchError(Exception):
-    """A patch that is refused: HTTP code, Status reason ("" for upstream's bare 500), message, details."""
+    """A refused patch: HTTP code, Status reason ("" for upstream's bare 500), message, details."""
 
     def __init__(self, code: int, reason: str, message: str, details: Obj | None = None) -> None:
         super().__init__(message)
@@ -42,19 +44,20 @@ class PatchError(Exception):
 
 
 def bad_patch(message: str) -> PatchError:
+    """The refusal of a malformed patch."""
     return PatchError(400, "BadRequest", message)
 
 
 def _unprocessable() -> PatchError:
-    # The cause is only logged upstream; the client sees this text whatever it was.
+    # Upstream only logs the cause; the client gets this text in every case.
     return PatchError(422, "Invalid", GENERIC_REFUSAL, {})
 
 
-# --- merge patch (RFC 7386) -------------------------------------------------------------------------------
+# --- merge patch (RFC 7386) -----------------------------------------------------------------------
 
 
 def merge_patch(target: Json, patch: Json) -> Json:
-    """The target changed as the patch says: maps merge, null removes, anything else replaces."""
+    """The target with the patch applied: maps merge, null removes, any other value replaces."""
     if not isinstance(patch, dict):
         return patch
     if not isinstance(target, dict):
@@ -71,7 +74,7 @@ def merge_patch(target: Json, patch: Json) -> Json:
 
 
 def check_merge_patch(patch: Json) -> None:
-    """Refuse a body that is no merge patch of an object."""
+    """Raises if the body is not a merge patch of an object."""
     if patch is None:
         raise bad_patch("Invalid JSON Patch")
     if not isinstance(patch, dict):
@@ -81,13 +84,13 @@ def check_merge_patch(patch: Json) -> None:
         )
 
 
-# --- JSON patch (RFC 6902) --------------------------------------------------------------------------------
+# --- JSON patch (RFC 6902) ------------------------------------------------------------------------
 
 _KNOWN_FIELDS = ("op", "path", "from", "value")
 
 
 def check_operations(patch: Json) -> list[str]:
-    """Type errors (raised) and the unknown fields ("[0].extra") of a decoded JSON patch."""
+    """The unknown fields ("[0].extra") of a decoded JSON patch; raises on a wrong type."""
     if patch is None:
         return []
     if not isinstance(patch, list):
@@ -121,7 +124,7 @@ def check_operations(patch: Json) -> list[str]:
 
 
 def json_patch_problems(patch: Json) -> list[str]:
-    """Unknown and duplicate fields of a JSON patch, worded."""
+    """The messages about unknown and duplicate fields of a JSON patch."""
     found = [f'json patch unknown field "{path}"' for path in check_operations(patch)]
     for i, operation in enumerate(patch or ()):
         if isinstance(operation, Twice):
@@ -130,22 +133,22 @@ def json_patch_problems(patch: Json) -> list[str]:
 
 
 class _OwnMap(dict[str, Any]):
-    """A map that a patch has copied, so that its next operation changes the copy."""
+    """A map that the patch has copied, so that later operations change the copy."""
 
 
 class _OwnList(list[Any]):
-    """The like of a list."""
+    """A list that the patch has copied."""
 
 
 def _owned(container: Any) -> Any:
-    """The container, or its copy, that may be changed."""
+    """The container itself if the patch owns it, otherwise a copy that it may change."""
     if isinstance(container, _OwnMap | _OwnList):
         return container
     return _OwnMap(container) if isinstance(container, dict) else _OwnList(container)
 
 
 def _plain(value: Json) -> Json:
-    """The value with copies of what the patch owns, which lies in nothing but what it owns."""
+    """The value with plain copies of the containers that the patch owns; only these contain others."""
     if isinstance(value, _OwnMap):
         return {key: _plain(below) for key, below in value.items()}
     if isinstance(value, _OwnList):
@@ -154,7 +157,7 @@ def _plain(value: Json) -> Json:
 
 
 def json_patch(document: Json, patch: Json) -> Json:
-    """The document after all operations; `PatchError` at the first that fails."""
+    """The document after all operations; raises `PatchError` at the first that fails."""
     check_operations(patch)
     copied = 0
     for operation in patch or ():
@@ -170,7 +173,7 @@ def json_patch(document: Json, patch: Json) -> Json:
 
 
 def _source(document: Json, operation: Obj) -> Json:
-    """What a `move` or `copy` is about."""
+    """The value that a `move` or `copy` reads."""
     source = operation.get("from")
     if not isinstance(source, str):
         raise _unprocessable()
@@ -178,14 +181,14 @@ def _source(document: Json, operation: Obj) -> Json:
 
 
 def _length(value: Json) -> int:
-    """Of its JSON text."""
+    """The length of the value's JSON text."""
     if _is_deep(value):
         raise _unprocessable()
     return len(msgspec.json.encode(value))
 
 
 def _is_deep(value: Json) -> bool:
-    """Whether it is deeper than a body may be: operations nest what they are given."""
+    """True if the value is deeper than a body may be, as operations can nest values."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(DEPTH_MAX + 1):
         below = [each.values() if isinstance(each, dict) else each for each in level]
@@ -217,19 +220,19 @@ def _apply(document: Json, operation: Obj) -> Json:
     if op == "move":
         document = _change(document, operation["from"], _remove, None)
     else:
-        moved = _plain(moved)  # changed on its own from now on
+        moved = _plain(moved)  # a copy that changes independently
     return _change(document, path, _add, moved)
 
 
 def _test(document: Json, path: str, operation: Obj) -> None:
     found = document if path == "" else _member(*_find(document, path))
-    # A test without `value` fails on anything; with null it holds for a key that is not there.
+    # A test without `value` always fails; with null it accepts an absent key.
     if "value" not in operation or not equal(found, operation["value"]):
         raise _unprocessable()
 
 
 def equal(a: Json, b: Json) -> bool:
-    """Equality of JSON values; Python alone would take True for 1."""
+    """Equality of JSON values; Python alone would equate True and 1."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, dict) and isinstance(b, dict):
@@ -241,14 +244,14 @@ def equal(a: Json, b: Json) -> bool:
 
 def _split(path: str) -> list[str]:
     parts = path.split("/")
-    # "data/q" names the root's member "q": the text before the first "/" is dropped.
-    if len(parts) < 2 or len(parts) > DEPTH_MAX:  # nothing lies so deep
+    # "data/q" names the root's member "q": the text before the first "/" is ignored.
+    if len(parts) < 2 or len(parts) > DEPTH_MAX:  # no document is that deep
         raise _unprocessable()
     return [p.replace("~1", "/").replace("~0", "~") for p in parts[1:]]
 
 
 def _find(document: Json, path: str) -> tuple[Json, str]:
-    """The container that a path's last part is looked up in, and that part."""
+    """The container in which a path's last part is looked up, and that part."""
     *parents, key = _split(path)
     for part in parents:
         document = _member(document, part)
@@ -275,7 +278,7 @@ def _index(container: list[Any], key: str, size: int) -> int:
 
 
 def _change(document: Json, path: str, edit: Any, value: Json) -> Json:
-    """The document with `edit` made to the container of the path's last part; owned all the way there."""
+    """The document with `edit` applied to the container of the path's last part."""
     *parents, last = _split(path)
     if not isinstance(document, dict | list):
         raise _unprocessable()

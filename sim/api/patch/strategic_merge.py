@@ -1,14 +1,16 @@
-"""Strategic merge patch: (schema, document, patch) to the patched document, by path copy.
+"""Strategic merge patch: (schema, document, patch) become the patched document, by path copy.
 
-Lists of maps merge by the key that the schema names, primitive lists as sets; directives in the patch ($patch,
-$retainKeys, $setElementOrder/…, $deleteFromPrimitiveList/…) say otherwise.
+Lists of maps merge by the key that the schema names, and primitive lists as sets, unless directives
+in the patch ($patch, $retainKeys, $setElementOrder/…, $deleteFromPrimitiveList/…) change this.
 
-Holds: neither argument is changed; what the patch does not touch is shared with the old document.
+Holds: neither argument is changed; the parts that the patch does not touch are shared with the old
+document.
 
-Mirrors  apimachinery v1.25 pkg/util/strategicpatch/patch.go: StrategicMergeMapPatch; pkg/util/mergepatch/errors.go;
-         apiserver pkg/endpoints/handlers/patch.go: interpretStrategicMergePatchError.
-Quirk    as upstream: items new to a list go in front of those only the server has; a mistake in a directive
-         answers 500 without a reason; text in a $deleteFromPrimitiveList is ignored.
+Mirrors  apimachinery v1.25 pkg/util/strategicpatch/patch.go: StrategicMergeMapPatch;
+         pkg/util/mergepatch/errors.go; apiserver pkg/endpoints/handlers/patch.go:
+         interpretStrategicMergePatchError.
+Quirk  as upstream: items that are new to a list go before those that only the server has; a mistake
+         in a directive answers 500 without a reason; text in a $deleteFromPrimitiveList is ignored.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ _ABSENT: Json = object()
 
 
 def strategic_merge(node: SchemaNode, original: Obj, patch: Json) -> Obj:
-    """The original changed as the patch says; `PatchError` where it makes no sense."""
+    """The original with the patch applied; raises `PatchError` if the patch is invalid."""
     if patch is None:
         return original
     if not isinstance(patch, dict):
@@ -41,7 +43,7 @@ def _server_error(message: str) -> PatchError:
     return PatchError(500, "", message)
 
 
-# --- maps -------------------------------------------------------------------------------------------------
+# --- maps -----------------------------------------------------------------------------------------
 
 
 def _merge_map(node: SchemaNode | None, original: Obj | None, patch: Obj) -> Obj:
@@ -52,7 +54,7 @@ def _merge_map(node: SchemaNode | None, original: Obj | None, patch: Obj) -> Obj
         if directive == "delete":
             return {}
         raise _bad_patch_type(directive, patch)
-    if patch and min(patch) < "%":  # "$" sorts before every letter: one look tells plain patches
+    if patch and min(patch) < "%":  # "$" sorts before letters: one test finds plain patches
         for name in patch:
             if name.startswith("$"):
                 return _merge_directed(node, original, patch)
@@ -122,7 +124,7 @@ def _below(node: SchemaNode | None, key: str) -> SchemaNode | None:
 
 
 def _kind(value: Json) -> str:
-    """Kind of a decoded value as Go tells them apart."""
+    """The kind of a decoded value, as Go distinguishes kinds."""
     if isinstance(value, dict):
         return "map"
     if isinstance(value, list):
@@ -131,9 +133,10 @@ def _kind(value: Json) -> str:
 
 
 def without_nulls(value: Json) -> Json:
-    """A value new to the document: nulls in its maps delete nothing and say nothing (as an item of a list one stays).
+    """A value that is new to the document, without the nulls in its maps, which delete nothing; a
+    null in a list stays.
 
-    The value itself where there are none, which is nearly always.
+    Returns the value itself if there are none, which is the usual case.
     """
     kind = type(value)
     if kind is dict:
@@ -150,7 +153,7 @@ def without_nulls(value: Json) -> Json:
 
 
 def _retain_keys(out: Obj, patch: Obj) -> None:
-    """Drop what is not listed; the patch itself may only set what is."""
+    """Drops the keys that are not listed; the patch itself may only set listed ones."""
     kept = patch[RETAIN_KEYS]
     if not isinstance(kept, list):
         raise bad_patch(_RETAIN_KEYS_ERROR)
@@ -165,11 +168,11 @@ def _retain_keys(out: Obj, patch: Obj) -> None:
         del out[key]
 
 
-# --- lists ------------------------------------------------------------------------------------------------
+# --- lists ----------------------------------------------------------------------------------------
 
 
 def _merge_ordered_lists(node: SchemaNode | None, out: Obj, patch: Obj) -> tuple[str, ...]:
-    """Merge the lists that come with an order; answers their names."""
+    """Merges the lists that have a $setElementOrder; returns their names."""
     done: tuple[str, ...] = ()
     for directive, order in patch.items():
         if not directive.startswith(ORDER_PREFIX):
@@ -205,7 +208,7 @@ def _go_kind(value: Json) -> str:
 
 
 def _check_order(items: list[Json], order: list[Json], key: str) -> None:
-    """The items of a patch must stand in the order given, which names them all."""
+    """Raises unless the items of a patch are in the given order, which names them all."""
     wanted = [v for v in items if not (key and isinstance(v, dict) and v.get(PATCH) == "delete")]
     at = 0
     for given in order:
@@ -248,7 +251,7 @@ def _merge_list(node: SchemaNode | None, old: list[Json], patch: list[Json], del
     items = node.items if node is not None else None
     places: dict[Json, int] = {}
     for at, item in enumerate(merged):
-        if key in item:  # one without is refused below
+        if key in item:  # an item without the key is refused below
             places.setdefault(_name(item, key), at)
     for item in patch:
         name = _name(item, key)
@@ -264,13 +267,15 @@ def _merge_list(node: SchemaNode | None, old: list[Json], patch: list[Json], del
 def _merge_plain(
     node: SchemaNode, old: list[Json], patch: list[Json], order: list[Json] | None
 ) -> list[Json] | None:
-    """What `_merge_list` (and the order given, if any) makes of two lists of named maps without directives.
+    """The result of `_merge_list`, and of a given order, for two lists of named maps without
+    directives.
 
-    None where anything is out of the ordinary: the long way then finds the answer, or the words of the refusal.
-    Items of plain values are remembered by what they say: pods that start in one second share their conditions.
+    None if anything is out of the ordinary: the ordinary path then finds the result or the refusal.
+    Results for items of plain values are remembered by content: pods that start in one second share
+    their conditions.
     """
     try:
-        known = (node, id(old), _said(patch), None if order is None else _said(order))
+        known = (node, id(old), _content_key(patch), None if order is None else _content_key(order))
         found = _merged.get(known)
     except (AttributeError, TypeError):
         return _find_merged(node, old, patch, order)
@@ -280,7 +285,7 @@ def _merge_plain(
     if merged is not None:
         if len(_merged) >= _MERGED_MAX:
             _merged.clear()
-        _merged[known] = (old, merged)  # keeping the old list keeps its id from being used again
+        _merged[known] = (old, merged)  # a reference to the old list keeps its id unique
     return merged
 
 
@@ -288,8 +293,8 @@ _MERGED_MAX = 4096
 _merged: dict[Any, tuple[list[Json], list[Json]]] = {}
 
 
-def _said(items: list[Json]) -> Any:
-    """Maps of plain values as something that can be looked up; 1 and True are told apart."""
+def _content_key(items: list[Json]) -> Any:
+    """The content of maps of plain values as a hashable key; 1 and True differ."""
     return tuple([(*item, *item.values(), *map(type, item.values())) for item in items])
 
 
@@ -307,8 +312,8 @@ def _find_merged(
             at = places.get(name)
             merged[name] = item if at is None else _merge_map(items, old[at], item)
         wanted = list(merged) if order is None else [given[key] for given in order]
-        asked = dict.fromkeys(wanted)
-    except (KeyError, TypeError):  # no map, no name, or none that can be looked up
+        places_wanted = dict.fromkeys(wanted)
+    except (KeyError, TypeError):  # not a map, no name, or a name that is not hashable
         return None
     if len(places) != len(old) or len(merged) != len(patch) or not old or not patch or None in places:
         return None
@@ -317,9 +322,9 @@ def _find_merged(
         if not all(name in rest for name in merged):
             return None
     out: list[Json] = []
-    left = [(at, name) for name, at in places.items() if name not in asked]
+    left = [(at, name) for name, at in places.items() if name not in places_wanted]
     left.reverse()
-    for name in asked:
+    for name in places_wanted:
         at = places.get(name, -1)
         while left and left[-1][0] < at:
             out.append(old[left.pop()[0]])
@@ -341,7 +346,7 @@ def _is_list_of_maps(old: list[Json], patch: list[Json]) -> bool:
 
 
 def _apply_directives(old: list[Json], patch: list[Json], key: str) -> tuple[list[Json], list[Json]]:
-    """Take the $patch items out of a list, deleting or replacing the old items as they say."""
+    """Removes the $patch items from a list, and deletes or replaces old items accordingly."""
     plain = []
     gone: dict[Json, None] = {}
     replace = False
@@ -352,7 +357,7 @@ def _apply_directives(old: list[Json], patch: list[Json], key: str) -> tuple[lis
         elif directive == "delete":
             name = _name(item, key)
             if not gone:
-                _places(old, key)  # each has to have one
+                _places(old, key)  # raises if an item has no name
             gone[name] = None
         elif directive == "replace":
             replace = True
@@ -366,13 +371,13 @@ def _apply_directives(old: list[Json], patch: list[Json], key: str) -> tuple[lis
 
 
 def _name(item: Json, key: str) -> Json:
-    """What tells an item from others: its merge key or itself, as something that can be looked up."""
+    """The identity of an item, hashable: its merge key, or the item itself."""
     value = _merge_value_of(item, key) if key else item
     return ("", go_print(value)) if isinstance(value, dict | list) else value
 
 
 def _places(items: list[Json], key: str) -> dict[Json, int]:
-    """Name of each item to where it stands first."""
+    """The name of each item with its first position."""
     places: dict[Json, int] = {}
     for at, item in enumerate(items):
         places.setdefault(_name(item, key), at)
@@ -380,7 +385,9 @@ def _places(items: list[Json], key: str) -> dict[Json, int]:
 
 
 def _ordered(merged: list[Json], wanted: list[Json], server: list[Json], key: str) -> list[Json]:
-    """Items of the patch in its order, items only the server has in its order, interleaved by the server's order."""
+    """The items of the patch in its order and those of the server only in theirs, interleaved by
+    the server's order.
+    """
     named = [(_name(item, key), item) for item in merged]
     first, before = _places(wanted, key), _places(server, key)
     mine = sorted((pair for pair in named if pair[0] in first), key=lambda pair: first[pair[0]])
@@ -398,11 +405,12 @@ def _ordered(merged: list[Json], wanted: list[Json], server: list[Json], key: st
     return out + [item for _, item in theirs[at:]]
 
 
-# --- types of the result ----------------------------------------------------------------------------------
+# --- types of the result --------------------------------------------------------------------------
 
 
 def restore_error(node: SchemaNode, value: Json) -> str:
-    """What the converter of a patched object says about its first value of a wrong type; "" if all fit.
+    """The error of upstream's converter for the first value of a wrong type in a patched object; ""
+    if all fit.
 
     Mirrors  apimachinery v1.25 pkg/runtime/converter.go: fromUnstructured.
     """
@@ -436,7 +444,7 @@ def _scalar_error(node: SchemaNode, value: Json) -> str:
     }.get(node.type)
     given = _restored(value)
     if wanted is None or given == wanted or (wanted == "string" and node.format == "byte"):
-        return ""  # types with a decoder of their own are looked at when the object is decoded
+        return ""  # types with a decoder of their own are checked when the object is decoded
     if given in ("int64", "float64"):
         fits = given == "int64" or float(value).is_integer()
         if wanted in ("int32", "int64", "float64") and fits:
@@ -446,7 +454,7 @@ def _scalar_error(node: SchemaNode, value: Json) -> str:
     return f"unrecognized type: {wanted}"
 
 
-# --- errors -----------------------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------
 
 
 def _no_merge_key(item: Json, key: str) -> PatchError:
@@ -459,7 +467,7 @@ def _bad_patch_type(directive: Json, patch: Obj) -> PatchError:
 
 
 def go_print(value: Any) -> str:
-    """A decoded JSON value as Go's %v shows it."""
+    """A decoded JSON value as Go's %v prints it."""
     if isinstance(value, dict):
         return "map[" + " ".join(f"{k}:{go_print(value[k])}" for k in sorted(value)) + "]"
     if isinstance(value, list | tuple):

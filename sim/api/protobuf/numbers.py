@@ -1,4 +1,4 @@
-"""The protobuf forms of the kinds: field numbers, and which fields Go has pointers for.
+"""The protobuf forms of the kinds: field numbers, and the fields that are pointers in Go.
 
 Turns the number files into a table by message ("core.v1.Pod"): `numbers.txt` here, which also states
 the format, and all files in `sim/api/kinds` with a name that ends in "numbers.txt".  The field

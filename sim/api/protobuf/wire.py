@@ -1,6 +1,6 @@
-"""The bytes that protobuf messages are made of.
+"""The bytes of protobuf messages.
 
-Mirrors  the protobuf encoding: variable-length numbers, and fields that tell their length.
+Mirrors  the protobuf encoding: variable-length numbers, and fields with a length.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ _U64 = (1 << 64) - 1
 
 
 def varint(value: int) -> bytes:
+    """A variable-length number."""
     if 0 <= value < 0x80:
         return bytes((value,))
-    value &= _U64  # negative numbers are as long as can be
+    value &= _U64  # negative numbers take the full length
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

@@ -1,8 +1,9 @@
-"""Discovery documents: which groups, versions and resources a server has.
+"""Discovery documents: the groups, versions and resources of a server.
 
-Turns a scheme into the bodies of /api, /apis, /api/v1, /apis/<group> and /apis/<group>/<version>.
+A scheme becomes the bodies of /api, /apis, /api/v1, /apis/<group> and /apis/<group>/<version>.
 
-Mirrors  apiserver v1.25 pkg/endpoints/discovery/*.go, kube-aggregator pkg/apiserver/handler_apis.go (order of /apis).
+Mirrors  apiserver v1.25 pkg/endpoints/discovery/*.go, kube-aggregator pkg/apiserver/handler_apis.go
+         (order of /apis).
 Differs  subresources that are not served (attach, exec, portforward, proxy) are not listed.
 """
 
@@ -25,13 +26,16 @@ def api_versions(server_address: str) -> Body:
 
 
 def group_versions(scheme: Scheme) -> dict[str, list[str]]:
-    """Served versions of each group but core, in the order of /apis: by priority, then name; custom ones come last."""
+    """Served versions of each group but core, in the order of /apis: by priority, then name; custom
+    groups are last.
+    """
     fixed = fixed_versions(scheme.fixed)
     return {**fixed, **{g: v for g, v in scheme.more.served.versions.items() if g not in fixed}}
 
 
 @lru_cache(maxsize=64)
 def fixed_versions(scheme: Scheme) -> dict[str, list[str]]:
+    """Served versions of the built-in groups."""
     found: dict[tuple[int, str], dict[tuple[int, str], str]] = {}
     for r in scheme.resources:
         if r.group:
@@ -48,7 +52,7 @@ def api_group_list(scheme: Scheme) -> Body:
 
 
 def api_group(scheme: Scheme, group: str) -> Body | None:
-    """/apis/<group>; None where it is not served."""
+    """/apis/<group>; None if it is not served."""
     versions = group_versions(scheme).get(group)
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, versions)} if versions else None
 
@@ -59,7 +63,7 @@ def _group(group: str, versions: list[str]) -> Body:
 
 
 def custom_resource_list(scheme: Scheme, group: str, version: str) -> Body | None:
-    """/apis/<group>/<version> of a group that definitions made; None where it is not served."""
+    """/apis/<group>/<version> of a group of custom resources; None if it is not served."""
     found = [
         r for r in scheme.more.served.resources if (r.group, r.version) == (group, version) and r.established
     ]
@@ -76,7 +80,7 @@ def custom_resource_list(scheme: Scheme, group: str, version: str) -> Body | Non
 
 @lru_cache(maxsize=256)
 def api_resource_list(scheme: Scheme, group: str, version: str) -> Body | None:
-    """/api/v1 (group "") or /apis/<group>/<version>; None where it is not served."""
+    """/api/v1 (group "") or /apis/<group>/<version>; None if it is not served."""
     resources = [r for r in scheme.resources if (r.group, r.version) == (group, version)]
     if not resources:
         return None
@@ -120,7 +124,7 @@ def _rows(r: Resource) -> list[Body]:
 
 
 def root_paths(scheme: Scheme, others: tuple[str, ...] = ()) -> Body:
-    """/: every path served, sorted."""
+    """/: every served path, sorted."""
     paths = ["/api", "/api/v1", "/apis", "/apis/", *others]
     for group, versions in group_versions(scheme).items():
         paths.append(f"/apis/{group}")

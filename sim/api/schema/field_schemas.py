@@ -1,16 +1,17 @@
-"""Field schemas of every kind: one JSON file of a dependency in, compact nodes out.
+"""Field schemas of every kind: compact nodes from one JSON file of a dependency.
 
-Turns the v1.25 `_definitions.json` of kubernetes-validate into `SchemaNode`s, the form that validation of types,
-strategic merge, field ownership and defaults walk, and into plain definitions for OpenAPI, with that
-package's own changes undone.
+The v1.25 `_definitions.json` of kubernetes-validate becomes `SchemaNode`s, the form that type
+validation, strategic merge, field ownership and defaults traverse, and plain definitions for
+OpenAPI, with that package's own changes undone.
 
-Holds: a definition is compiled once, when first asked for, with everything it reaches; nodes are shared and
-never change after that.  Recursive definitions are recursive nodes.  Every list has a list type.
+Holds: a definition is compiled once, on first use, with all definitions that it refers to; nodes
+are shared and never change afterwards. Recursive definitions are recursive nodes. Every list has a
+list type.
 
 Mirrors  kubernetes v1.25 api/openapi-spec/swagger.json.
-Differs  the source of the schema: upstream compiles its Go types.  Where a list has no apply marker in v1.25
-         (`PodSpec.containers`), its patch strategy decides, as kube-openapi's conversion does: merge with a key is a map,
-         merge without one a set, anything else atomic.
+Differs  the source of the schema: upstream compiles its Go types. If a list has no apply marker in
+         v1.25 (`PodSpec.containers`), its patch strategy decides, as in kube-openapi's conversion:
+         merge with a key is a map, merge without one a set, any other strategy atomic.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 OBJECT_META = _META + "ObjectMeta"
 JSON_SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 
-# Definitions that are values of their own kind, whatever their schema says.
+# Definitions with a type of their own, independent of their schema.
 _SPECIAL = {
     QUANTITY: "quantity",
     INT_OR_STRING: "int-or-string",
@@ -48,28 +49,30 @@ _SPECIAL = {
     JSON_SCHEMA + "OrStringArray": "schema-or-names",
 }
 _SCALARS = ("string", "boolean", "integer", "number")
-# Of those that Go writes even when they are zero, the ones that the schema doesn't require.
+# Optional fields that Go nevertheless writes when they are zero.
 _ZERO_WRITTEN = {
     "core.v1.Event": ("reportingComponent", "reportingInstance"),
     "apps.v1.StatefulSetStatus": ("availableReplicas",),
 }
-# Types whose values may have any form as far as ownership and patches go.
+# Types with values of any form, for ownership and patches.
 OPEN_TYPES = ("any", "schema-or-list", "schema-or-bool", "schema-or-names")
-# Keys of map lists with a default that a written item may leave out (core/v1 types.go: +default="TCP").
+# Defaults of map list keys that a written item may omit (core/v1 types.go: +default="TCP").
 _KEY_DEFAULTS = {"protocol": "TCP"}
 
 
 class SchemaNode:
     """The schema of one value.
 
-    type: object (known `properties`), map (`values` of any key), array, string, integer, number, boolean,
-          quantity, int-or-string, time, micro-time, any,
-          schema-or-list, schema-or-bool, schema-or-names (a JSON schema, or something else in its place)
+    type: object (known `properties`), map (`values` of any key), array, string, integer, number,
+        boolean, quantity, int-or-string, time, micro-time, any, schema-or-list, schema-or-bool,
+        schema-or-names (a JSON schema, or an alternative to one)
     name: of the definition ("io.k8s.api.core.v1.PodSpec"), "" for inline ones
-    list_type: map (keyed by `list_map_keys`), set or atomic, of arrays; `key_defaults` of keys left out
-    map_type: "atomic" where apply owns the object or map as a whole, else "granular"
+    list_type: map (keyed by `list_map_keys`), set or atomic, of arrays
+    key_defaults: of absent list map keys
+    map_type: "atomic" if apply owns the object or map as a whole, otherwise "granular"
     patch_strategies, patch_merge_key: of strategic merge
-    typed: Go has a type for it, with zeros and pointers; False of custom resources, of which every null is told
+    typed: True if Go has a type for it, with zeros and pointers; False for custom resources, in
+        which every null is reported
     spared: its scalars that Go leaves out when they are zero or ""
     """
 
@@ -112,7 +115,9 @@ class SchemaNode:
         return f"SchemaNode({self.type}, {self.name or '-'})"
 
     def copy(self) -> SchemaNode:
-        """Another node over the same children, for a field that marks a shared definition in its own way."""
+        """Another node with the same children, for a field that marks a shared definition
+        differently.
+        """
         twin = SchemaNode(self.type, self.name, self.format)
         for slot in SchemaNode.__slots__:
             setattr(twin, slot, getattr(self, slot))
@@ -120,14 +125,17 @@ class SchemaNode:
 
 
 class _Kinds(msgspec.Struct):
-    """Of a definition: the kinds that it is of, by group, version and kind."""
+    """The group, version and kind entries of a definition."""
 
     given: list[dict[str, str]] = msgspec.field(name="x-kubernetes-group-version-kind", default_factory=list)
 
 
 @lru_cache(maxsize=1)
 def definitions() -> dict[str, msgspec.Raw]:
-    """The text of each definition as the dependency ships it.  The package is located, not imported: 60 ms saved."""
+    """The text of each definition in the dependency.
+
+    The package is located but not imported, which saves 60 ms.
+    """
     spec = importlib.util.find_spec("kubernetes_validate")
     assert spec is not None and spec.origin is not None, "kubernetes-validate is a dependency"
     path = Path(spec.origin).parent / "kubernetes-json-schema" / RELEASE / "_definitions.json"
@@ -138,7 +146,7 @@ def definitions() -> dict[str, msgspec.Raw]:
 
 
 def raw_definition(name: str) -> Raw:
-    """One definition, read anew: a process needs few of them, each once."""
+    """One definition, decoded on each call: a process needs few of them, each once."""
     raw: Raw = msgspec.json.decode(definitions()[name])
     return raw
 
@@ -153,7 +161,7 @@ def _definition_names() -> dict[tuple[str, str, str], str]:
 
 
 def definition_name(upstream_group: str, version: str, kind: str) -> str:
-    """Name of the definition of a kind; "" where there is none."""
+    """The name of the definition of a kind; "" if there is none."""
     return _definition_names().get((upstream_group, version, kind), "")
 
 
@@ -174,7 +182,7 @@ def schema_of(name: str) -> SchemaNode:
 
 
 def _spared(node: SchemaNode) -> frozenset[str]:
-    """Its optional scalars that are no pointers."""
+    """The optional scalars that are not pointers in Go."""
     name = short_name(node.name)
     plain = [column.field for column in numbers().get(name, {}).values() if not column.pointer]
     written = (*node.required, *_ZERO_WRITTEN.get(name, ()))
@@ -186,6 +194,7 @@ def _spared(node: SchemaNode) -> frozenset[str]:
 
 
 def schema_of_kind(upstream_group: str, version: str, kind: str) -> SchemaNode:
+    """The compiled schema of a kind."""
     return schema_of(definition_name(upstream_group, version, kind))
 
 
@@ -239,7 +248,9 @@ def _mark(node: SchemaNode, raw: Raw) -> None:
 
 
 def description(name: str, path: tuple[str, ...]) -> str:
-    """Upstream's sentence about a field of a definition: ("io.k8s.api.apps.v1.ReplicaSet", ("spec", "replicas"))."""
+    """Upstream's description of a field of a definition, e.g. of ("io.k8s.api.apps.v1.ReplicaSet",
+    ("spec", "replicas")).
+    """
     raw = raw_definition(name)
     text = raw.get("description", "")
     for field in path:

@@ -1,16 +1,18 @@
-"""Structural validation: the body of a request to a well-typed object of its kind.
+"""Structural validation: the body of a request becomes a well-typed object of its kind.
 
-Turns text or a decoded value into the object upstream's typed decoder would make (unknown fields and nulls dropped,
-empty lists, maps and scalars of optional fields dropped, quantities and times in their canonical text), with the
-unknown and duplicate fields it met; wrong types raise `DecodeError` in upstream's words.
+Text or a decoded value becomes the object that upstream's typed decoder would make (without unknown
+fields, nulls, and empty lists, maps and scalars of optional fields; with quantities and times in
+canonical text), and the list of its unknown and duplicate fields; a wrong type raises `DecodeError`
+in upstream's words.
 
-Holds: what comes out fits the schema, so that defaults, strategies and validation need not check types.
-Bodies of in-process clients are objects of ours and need none of this.
+Holds: the result fits the schema, so defaults, strategies and validation need not check types.
+Bodies of in-process clients are well-typed already and skip this.
 
-Mirrors  sigs.k8s.io/json v1.25 (type errors, strict errors), apiserver pkg/endpoints/handlers/create.go,
-         apimachinery pkg/apis/meta/v1/{time,micro_time}.go, pkg/api/resource/quantity.go, pkg/util/intstr.
-Differs  - what a decoded value carries twice can't be seen: duplicates are reported for text only.
-         - of a key given twice the last value counts, where Go merges maps and structs into the first one.
+Mirrors  sigs.k8s.io/json v1.25 (type errors, strict errors), apiserver
+         pkg/endpoints/handlers/create.go, apimachinery pkg/apis/meta/v1/{time,micro_time}.go,
+         pkg/api/resource/quantity.go, pkg/util/intstr.
+Differs  duplicate keys are reported for text only, because a decoded value has none; of duplicate
+         keys the last value counts, where Go merges maps and structs into the first one.
 """
 
 from __future__ import annotations
@@ -28,13 +30,13 @@ from sim.api.types import Json, Obj
 from sim.ident import NAMES
 from sim.units import format_micro_time, format_time, parse_time, quantity_nano, quantity_text
 
-# Groups that hold (or held) kinds of another group under the same name.
+# Groups with kinds that exist, or existed, in another group under the same name.
 _OTHER_GROUPS = ("apps", "extensions", *(names.group("events") for names in NAMES.values()))
 IGNORE, WARN, STRICT = "Ignore", "Warn", "Strict"
 SUMMARY_CHARS = 30  # create.go: summarizeData(body, 30)
 RECORD = "metadata.managedFields"
-PROBLEMS_MAX = 100  # sigs.k8s.io/json: saveStrictError; further ones are not told
-# pkg/runtime/scheme.go's own name, as its errors show it.
+PROBLEMS_MAX = 100  # sigs.k8s.io/json: saveStrictError; further ones are not reported
+# The name of pkg/runtime/scheme.go in its own errors.
 _SCHEME = '"pkg/runtime/scheme.go:100"'
 
 
@@ -47,7 +49,11 @@ class DecodeError(Exception):
 
 
 class Decoded:
-    """obj: the object; problems: unknown and duplicate fields, worded, in the order of the text."""
+    """A decoded body.
+
+    obj: the object
+    problems: messages about unknown and duplicate fields, in the order of the text
+    """
 
     __slots__ = ("obj", "problems")
 
@@ -57,7 +63,7 @@ class Decoded:
 
 
 def decode(resource: Resource, body: bytes | str | Json, directive: str = WARN) -> Decoded:
-    """The object in a POST or PUT; with `Strict` any problem refuses it, with `Ignore` none is told."""
+    """The object in a POST or PUT; `Strict` refuses any problem, `Ignore` reports none."""
     text = bytes(body).decode("utf-8", "replace") if isinstance(body, bytes | bytearray) else body
     value, shown = text, ""
     if isinstance(text, str):
@@ -88,7 +94,7 @@ def _unrecognized(resource: Resource, why: str, text: str) -> DecodeError:
 
 
 def _typed(resource: Resource, value: Json, text: str) -> Obj:
-    """The body with its version and kind checked; left out, they are the resource's."""
+    """The body with its version and kind checked; absent ones default to the resource's."""
     if value is None:
         value = {}
     if not isinstance(value, dict):
@@ -101,7 +107,7 @@ def _typed(resource: Resource, value: Json, text: str) -> Obj:
             why = f"json: cannot unmarshal {go_kind(given)} into Go struct field .{field} of type string"
             raise _unrecognized(resource, f"couldn't get version/kind; json parse error: {why}", text)
     version, kind = value.get("apiVersion") or resource.api_version, value.get("kind") or resource.kind
-    if version.startswith("/"):  # Quirk: the core group has no name, which may be written so
+    if version.startswith("/"):  # Quirk: the core group may be written as an empty name
         version = version.removeprefix("/")
     if version == resource.api_version and kind == resource.kind:
         return value
@@ -133,7 +139,10 @@ def conform(node: SchemaNode, value: Json, kind: str) -> tuple[Any, list[str]]:
 
 
 def conform_part(node: SchemaNode, value: Json, at: str) -> tuple[Any, list[str]]:
-    """As `conform`, of a value inside an object whose other parts have no Go type; `at`: where it is there."""
+    """As `conform`, for a value inside of an object that otherwise has no Go type.
+
+    at: the path of the value in the object
+    """
     owner = node.name.rpartition(".")[2]
     if not isinstance(value, dict):
         return DecodeError(f"json: cannot unmarshal {go_kind(value)} into Go value of type v1.{owner}"), []
@@ -145,12 +154,12 @@ def conform_part(node: SchemaNode, value: Json, at: str) -> tuple[Any, list[str]
 
 
 def duplicate_fields(value: Json) -> list[str]:
-    """What is told of the keys that a decoded text held twice."""
+    """The messages about keys that a decoded text held more than once."""
     found = [f"duplicate field {go_quote(path)}" for path in duplicates(value)]
     return list(dict.fromkeys(found))[:PROBLEMS_MAX]
 
 
-# --- the walk ---------------------------------------------------------------------------------------------
+# --- the walk -------------------------------------------------------------------------------------
 
 
 class _WrongType(Exception):
@@ -158,7 +167,7 @@ class _WrongType(Exception):
 
 
 def go_kind(value: Json) -> str:
-    """What Go calls the kind of a JSON value."""
+    """Go's name for the kind of a JSON value."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, str):
@@ -194,25 +203,31 @@ def _go_type(node: SchemaNode) -> str:
 
 
 class _Walk:
-    """Rebuilds a value by its schema.  `owner`: Go struct; `go`: its field path without indexes; `at`: with them."""
+    """Rebuilds a value by its schema. Arguments of its methods:
+
+    owner: the Go struct
+    go: the field path in it, without indexes
+    at: the field path with indexes
+    """
 
     def __init__(self) -> None:
         self.problems: list[str] = []
 
-    def _tell(self, problem: str) -> None:
+    def _report(self, problem: str) -> None:
         if len(self.problems) < PROBLEMS_MAX and problem not in self.problems:
             self.problems.append(problem)
 
     def fields(self, node: SchemaNode, value: Obj, owner: str, go: str, at: str) -> Obj:
+        """The object with known, well-typed fields."""
         out: Obj = {}
-        twice = dict.fromkeys(value.keys_twice) if isinstance(value, Twice) else ()
+        duplicated = dict.fromkeys(value.keys_twice) if isinstance(value, Twice) else ()
         for key, given in value.items():
             path = f"{at}.{key}" if at else key
             below = node.properties.get(key)
-            if key in twice:
-                self._tell(f"duplicate field {go_quote(path)}")
+            if key in duplicated:
+                self._report(f"duplicate field {go_quote(path)}")
             if below is None:
-                self._tell(f"unknown field {go_quote(path)}")
+                self._report(f"unknown field {go_quote(path)}")
                 continue
             if given is None:
                 continue
@@ -223,7 +238,7 @@ class _Walk:
                 f"{go}.{key}" if go else key,
                 path,
             )
-            # An empty record of ownership has a meaning of its own: start anew (`managed.given_record`).
+            # An empty list of managedFields has a meaning: a reset (`managed.given_record`).
             if not made and key in node.spared:
                 continue
             if made or key in node.required or below.type not in ("array", "map") or path == RECORD:
@@ -231,6 +246,7 @@ class _Walk:
         return {**out, **missing} if (missing := _missing(node, out)) else out
 
     def value(self, node: SchemaNode, value: Json, field: str, go: str, at: str) -> Any:
+        """A value of a field."""
         kind = node.type
         if kind == "object":
             if not isinstance(value, dict):
@@ -244,7 +260,7 @@ class _Walk:
             return self._map(node, value, field, go, at)
         if kind == "array":
             return self._list(node, value, field, go, at)
-        if kind in _SCHEMA_OR:  # here, for they nest: few frames a level
+        if kind in _SCHEMA_OR:  # here, because they nest: fewer stack frames per level
             return _schema_or(kind, value)
         return self._scalar(node, value, field)
 
@@ -255,7 +271,7 @@ class _Walk:
         if below is None:
             return _plain(value)
         for key in value.keys_twice if isinstance(value, Twice) else ():
-            self._tell(f"duplicate field {go_quote(f'{at}.{key}')}")
+            self._report(f"duplicate field {go_quote(f'{at}.{key}')}")
         out = {}
         for key, given in value.items():
             out[key] = _zero(below) if given is None else self.value(below, given, field, go, f"{at}.{key}")
@@ -342,9 +358,10 @@ _SCHEMA_OR = ("schema-or-list", "schema-or-bool", "schema-or-names")
 
 
 def _schema_or(kind: str, value: Json) -> Any:
-    """A JSON schema, or what may stand in its place.  Such a value decodes itself, as one of its own.
+    """A JSON schema or an alternative to one. Such a value has a decoder of its own.
 
-    Quirk: so it drops what it does not know without a word, and its errors begin anew.  What is neither becomes null.
+    Quirk: therefore it drops unknown fields without a report, and paths in its errors start at the
+    value. Any other value becomes null.
     Mirrors  apiextensions-apiserver v1.25 pkg/apis/apiextensions/v1/marshal.go.
     """
     node = schema_of(JSON_SCHEMA)
@@ -369,13 +386,13 @@ _ZEROS = {"string": "", "boolean": False, "integer": 0, "number": 0}
 
 
 def _missing(node: SchemaNode, made: Obj) -> Obj:
-    """Scalars that Go writes although nobody gave them: all others rely on their being there."""
+    """Absent scalars that Go always writes: other code relies on them."""
     absent = [key for key in node.required if key not in made and node.properties[key].type in _ZEROS]
     return {key: _ZEROS[node.properties[key].type] for key in absent}
 
 
 def _zero(node: SchemaNode) -> Any:
-    """What null means where Go holds a value."""
+    """The value of null where Go holds a value, not a pointer."""
     if node.type == "object":
         return _missing(node, {})
     return "0" if node.type == "quantity" else _ZEROS.get(node.type)
@@ -392,7 +409,7 @@ def _quantity(value: Json) -> str:
         raise _WrongType(str(error)) from None
 
 
-# --- times ------------------------------------------------------------------------------------------------
+# --- times ----------------------------------------------------------------------------------------
 
 _DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 

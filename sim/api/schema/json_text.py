@@ -1,7 +1,8 @@
-"""JSON text to values, knowing which keys came twice; and what Go's decoder says about text that is no JSON.
+"""JSON text becomes values that record duplicate keys; Go's error message for text that is not
+JSON.
 
 Mirrors  Go encoding/json scanner.go (error texts); sigs.k8s.io/json (duplicate fields).
-Differs  of several mistakes in one text only the first is looked for, as upstream; its byte offset isn't told.
+Differs  only the first mistake in a text is reported, as upstream, but without its byte offset.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from operator import is_
 from typing import Any
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
-_LETTERS = re.compile(r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrtu])*+')  # of a string, up to its end or to a mistake
+_LETTERS = re.compile(
+    r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrtu])*+'
+)  # the rest of a string, up to its end or a mistake
 _SPACE = " \t\r\n"
 END = "unexpected end of JSON input"
 # Schemas nest about 20 deep; upstream stops at 10000, which Python's own stack does not reach.
@@ -33,7 +36,7 @@ _UNQUOTED = {
 
 
 def go_quote(text: str) -> str:
-    """Text in quotes as Go's %q has it."""
+    """Text in quotes, as Go's %q prints it."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return '"' + "".join([_go_letter(letter) for letter in text]) + '"'
@@ -51,14 +54,15 @@ def _go_letter(letter: str) -> str:
 
 
 class Twice(dict[str, Any]):
-    """A JSON object with keys given more than once; the last value counts.
+    """A JSON object with duplicate keys; the last value counts.
 
-    It exists only until the duplicates are reported: what changes and stores objects compares with `dict` itself.
+    It exists only until the duplicates are reported: code that changes and stores objects compares
+    types with `dict`.
     """
 
     __slots__ = ("keys_twice", "lost")
     keys_twice: list[str]
-    lost: dict[str, list[str]]  # what came twice in those that do not count
+    lost: dict[str, list[str]]  # duplicate keys within values that do not count
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -78,7 +82,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def duplicates(value: Any, at: str = "") -> list[str]:
-    """The paths of all keys that came twice, in the order of the text."""
+    """The paths of all duplicate keys, in the order of the text."""
     found: list[str] = []
     if isinstance(value, list):
         for index, item in enumerate(value):
@@ -95,7 +99,7 @@ def duplicates(value: Any, at: str = "") -> list[str]:
 
 
 def parse(text: str) -> Any:
-    """The value, of plain dicts and lists; of a key given more than once the last value.  ValueError in Go's words."""
+    """The value of a text, as plain dicts and lists; raises ValueError in Go's words."""
     return plain(parse_noting_twice(text))
 
 
@@ -112,7 +116,7 @@ def plain(value: Any) -> Any:
 
 
 def parse_noting_twice(text: str) -> Any:
-    """As `parse`, with a `Twice` for each object that has a key more than once."""
+    """As `parse`, with a `Twice` for each object with duplicate keys."""
     try:
         return json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
     except (ValueError, RecursionError):
@@ -120,16 +124,16 @@ def parse_noting_twice(text: str) -> Any:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(name)  # NaN and Infinity are no JSON
+    raise ValueError(name)  # NaN and Infinity are not JSON
 
 
 def syntax_error(text: str) -> str:
-    """Go's sentence about the first mistake."""
+    """Go's message about the first mistake."""
     try:
         at = _Scanner(text).value(0)
     except _Mistake as mistake:
         return str(mistake)
-    except RecursionError:  # as Go says of the 10,001st: Python's stack ends earlier
+    except RecursionError:  # Go reports this at depth 10,001; Python's stack ends earlier
         return f"invalid character {_char(text.lstrip(_SPACE)[0])} exceeded max depth"
     rest = text[at:].lstrip(_SPACE)
     return f"invalid character {_char(rest[0])} after top-level value" if rest else END
@@ -148,7 +152,7 @@ class _Mistake(Exception):
 
 
 class _Scanner:
-    """Walks the text as Go's scanner does, raising at the first character that fits nowhere."""
+    """Walks the text as Go's scanner does, and raises at the first invalid character."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -164,6 +168,7 @@ class _Scanner:
         return _Mistake(f"invalid character {_char(c)} {where}")
 
     def value(self, at: int) -> int:
+        """The position after the value that starts at a position."""
         c, at = self._next(at)
         if c == "{":
             return self._object(at + 1)

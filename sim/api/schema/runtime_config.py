@@ -1,12 +1,14 @@
-"""Which of the kinds a server serves: --runtime-config.
+"""The kinds that a server serves: --runtime-config.
 
-Turns pairs of key and value into the resources that are turned off.
+Pairs of key and value become the set of resources that are turned off.
 
-Holds: what is said of a resource wins over what is said of its version, and that over what is said of all.
+Holds: a setting of a resource overrides one of its version, and that overrides one of all versions.
 
-Mirrors  kubernetes v1.25 apiserver pkg/server/options/api_enablement.go, pkg/server/resourceconfig/helpers.go.
-Differs  a version that upstream knows and never serves (batch/v1beta1) is one that has not been registered; informers of
-         what is turned off stay empty, where upstream's ask in vain and hold up who waits for them.
+Mirrors  kubernetes v1.25 apiserver pkg/server/options/api_enablement.go,
+         pkg/server/resourceconfig/helpers.go.
+Differs  a version that upstream knows and never serves (batch/v1beta1) counts as not registered;
+         informers of turned-off resources stay empty, where upstream's fail and block the
+         components that wait for them.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from sim.ident import Names
 
 Key = tuple[str, str, str]  # group, version, plural
 TRUE, FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE", "false", "False")
-# In the order in which they count.
+# In order of precedence.
 _ALL = {
     "api/all": re.compile(".*"),
     "api/ga": re.compile(r"v\d+"),
@@ -29,7 +31,7 @@ _ALL = {
 
 
 def turned_off(config: Mapping[str, str], names: Names) -> frozenset[Key]:
-    """What is not served.  Raises ValueError in upstream's words."""
+    """The resources that are not served; raises ValueError in upstream's words."""
     on: dict[Key, bool] = {(names.group(row.group), row.version, row.plural): True for row in ROWS}
     if dict(config) == {"api/all": "false"}:
         raise ValueError("invalid key with only api/all=false")
@@ -53,7 +55,7 @@ def turned_off(config: Mapping[str, str], names: Names) -> frozenset[Key]:
 
 
 def _parts(key: str) -> tuple[str, ...]:
-    """Group, version and perhaps a resource.  The core group is "" or left out."""
+    """Group, version and optionally resource. The core group is "" or absent."""
     parts = tuple(key.split("/"))
     if len(parts) == 1 and parts[0] == "v1":
         return "", "v1"

@@ -1,10 +1,10 @@
-"""The kinds of one naming set: look-ups by resource, kind and URL, and the keys of the store.
+"""The resources of one naming set: look-ups by resource, kind and URL, and the keys of the store.
 
-Turns the rows of `kinds` and the names of a cluster into `Resource`s.
+The rows of `kinds` and the names of a cluster become `Resource`s.
 
-Holds: one `Resource` object per group, version and plural, shared by everybody, so identity is
-equality. A resource whose objects live in another group (events.k8s.io in core) has that group's
-keys.
+Holds: one `Resource` object exists per group, version and plural, so identity is equality. A
+resource that stores its objects in another group (events.k8s.io in core) has the keys of that
+group.
 
 Mirrors  kubernetes v1.25 pkg/api/legacyscheme,
          pkg/kubeapiserver/default_storage_factory_builder.go.
@@ -28,10 +28,11 @@ from sim.ident import Names
 
 
 class More(Protocol):
-    """Kinds that come and go: what definitions add to a scheme.  `served`: as `custom.Served`."""
+    """The resources that definitions add to a scheme at run time."""
 
     @property
-    def served(self) -> Any: ...
+    def served(self) -> Any:
+        """The present ones, as `custom.Served`."""
 
 
 class _Nothing:
@@ -56,19 +57,18 @@ class _Nothing:
 
 
 class NoResource(KeyError):
-    """No resource is called so, or not yet: a definition adds it when it is established."""
+    """No resource has that name, or its definition is not established yet."""
 
     def __str__(self) -> str:
         return f"there is no resource {self.args[0]!r}, or not yet"
 
 
 class Scheme:
-    """The resources of a naming set that are served, in the order of the table.
+    """The served resources of a naming set, in the order of the table.
 
-    off: those that are not; by name they are still known, to those who ask for them in vain.
-    more: those that definitions add.  Only what is not found in the table is looked for there.
-    fixed: the scheme of the table alone that this one goes back to, by which is remembered what
-    depends on no definition
+    off: resources that are not served; by name they are still found
+    more: the resources that definitions add; searched after the table
+    fixed: the scheme of the table alone, the key of memos that depend on no definition
     """
 
     def __init__(
@@ -93,15 +93,16 @@ class Scheme:
             self._by_kind.setdefault((r.api_version, r.kind), r)
 
     def resource(self, text: str | Resource) -> Resource:
-        """ "pods", "deployments.apps", "events.events.k8s.io": the first of the table where
-        ambiguous.
+        """The resource of a name: "pods", "deployments.apps", "events.events.k8s.io".
+
+        Of an ambiguous name, the first in the table.
         """
         if not isinstance(text, str):
             return text
         return self._by_name.get(text) or self._added(text)
 
     def named(self, text: str) -> Resource | None:
-        """As `resource`, of what may not be there: definitions come and go."""
+        """As `resource`, but None if there is none: definitions come and go at run time."""
         return self._by_name.get(text) or self.more.served.named(text)
 
     def _added(self, text: str) -> Resource:
@@ -111,31 +112,32 @@ class Scheme:
         return found
 
     def beside(self, more: More) -> Self:
-        """The same table, with other definitions: those that somebody else sees."""
+        """The same table with other definitions, for a reader that sees another state."""
         other = copy.copy(self)
         other.more = more
         return other
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
-        """The resource a URL names."""
+        """The resource that a URL names."""
         return self._by_path.get((group, version, plural)) or self.more.served.find(group, version, plural)
 
     def serves(self, text: str | Resource) -> bool:
-        """Whether a resource that is known is served."""
+        """True if a known resource is served."""
         r = self.resource(text)
         return self.find(r.group, r.version, r.plural) is r
 
     def by_kind(self, api_version: str, kind: str) -> Resource | None:
+        """The resource of a kind; None if there is none."""
         return self._by_kind.get((api_version, kind)) or self.more.served.by_kind(api_version, kind)
 
     def key(self, resource: str | Resource, namespace: str, name: str) -> str:
-        """Key in the store; the namespace of cluster-scoped kinds is dropped."""
+        """The key of an object in the store; the namespace of cluster-scoped kinds is dropped."""
         known = self._by_name
         r = (known.get(resource) or self._added(resource)) if isinstance(resource, str) else resource
         return f"{r.prefix}{namespace}/{name}" if r.namespaced else f"{r.prefix}/{name}"
 
     def prefix(self, resource: str | Resource, namespace: str = "") -> str:
-        """Prefix of a resource's keys, or of those in one namespace."""
+        """The prefix of a resource's keys, or of those in one namespace."""
         known = self._by_name
         r = (known.get(resource) or self._added(resource)) if isinstance(resource, str) else resource
         return f"{r.prefix}{namespace}/" if namespace else r.prefix

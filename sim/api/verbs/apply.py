@@ -1,15 +1,17 @@
-"""Server-side apply as a verb: PATCH of apply kind creates the object or merges the configuration into it.
+"""Server-side apply as a verb: a PATCH of apply type creates the object or merges the configuration
+into it.
 
-Turns such a request into the store operations of a create or of an update, with the ownership that `managed_apply`
-finds; conflicts are refused with all of them named.
+The request becomes the store operations of a create or of an update, with the field ownership that
+`sim.api.ownership.apply` computes; a refusal names all conflicts.
 
-Holds: what is stored went through the same defaults, admission, strategy and validation as any other write; a
-configuration that changes nothing and joins nothing writes nothing.
+Holds: a stored object has passed the same defaults, admission, strategy and validation as with any
+other write; a configuration that changes no field and no owner writes nothing.
 
-Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/patch.go (applyPatcher), fieldmanager/structuredmerge.go,
-         fieldmanager/scalehandler.go; pkg/registry/generic/registry/store.go (Update).
-Differs  - that a create needs the right to create is not asked: there are no roles.
-         - fields that a YAML body holds twice are not warned about.
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/patch.go (applyPatcher),
+         fieldmanager/structuredmerge.go, fieldmanager/scalehandler.go;
+         pkg/registry/generic/registry/store.go (Update).
+Differs  a create by apply needs no permission to create, as there are no roles; duplicate fields in
+         a YAML body cause no warning.
 """
 
 from __future__ import annotations
@@ -48,18 +50,20 @@ from sim.api.verbs.versions import versions_of
 
 
 def is_apply(call: Call) -> bool:
+    """True if the request is a server-side apply."""
     return call.request.content_type.startswith(call.registry.names.media_apply_patch)
 
 
 def patch(call: Call) -> Steps:
-    """PATCH of any kind."""
+    """PATCH of any type."""
     return apply_object(call) if is_apply(call) else verbs.patch(call)
 
 
 def apply_object(call: Call) -> Steps:
-    """PATCH of apply kind: an object that is absent is created.
+    """PATCH of apply type; creates an object that is absent.
 
-    By a subresource it is only where a PUT creates too, as the storage of a subresource has its kind's strategy.
+    An apply to a subresource creates only where a PUT creates too, because the storage of a
+    subresource uses the strategy of its kind.
     """
     resource = call.resource
     wanted = configuration(call, resource, reset_of(resource, call.subresource))
@@ -75,7 +79,7 @@ def apply_object(call: Call) -> Steps:
 
 
 def configuration(call: Call, kind: Resource, reset: Tree) -> Configuration:
-    """The body of an apply, of the kind that it must be."""
+    """The body of an apply, checked to be of the given kind."""
     body: Json = call.body()
     if body is not None and not isinstance(body, dict):
         what = "array" if isinstance(body, list) else "string" if isinstance(body, str) else "number"
@@ -112,7 +116,7 @@ def configuration(call: Call, kind: Resource, reset: Tree) -> Configuration:
 
 
 def _shown(body: Obj) -> str:
-    """An object as upstream's errors name it."""
+    """The object's identity in upstream's errors."""
     metadata = any_of(body.get("metadata"))
     return f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}; {_shown_kind(body)}"
 
@@ -123,14 +127,14 @@ def _shown_kind(body: Obj) -> str:
 
 
 def _merged(kind: Resource, live: Obj, managed: Record, wanted: Configuration) -> Applied:
-    """The typed outcome of an apply, or the refusal that names its conflicts."""
+    """The typed outcome of an apply; raises the refusal that names its conflicts."""
     _check_live(kind, live, managed)
     outcome = apply(kind.schema, live, managed, wanted)
     if not isinstance(outcome, Applied):
         raise Refusal.of(status.apply_conflict(*conflict_texts(outcome)))
     if outcome.obj is live:
         return outcome._replace(obj=with_last_applied(live, wanted))
-    if kind.custom:  # of no Go type: what became empty is null, and validation's business
+    if kind.custom:  # it has no Go type: a field that became empty is null, which validation judges
         return Applied(with_last_applied(outcome.obj, wanted), outcome.managed)
     made, _ = fieldvalidation.conform(kind.schema, outcome.obj, kind.kind)
     if isinstance(made, fieldvalidation.DecodeError):
@@ -143,11 +147,11 @@ def _merged(kind: Resource, live: Obj, managed: Record, wanted: Configuration) -
 
 
 def _check_live(kind: Resource, live: Obj, managed: Record) -> None:
-    """Refuse to merge into what fits its schema no more, or holds two items of one name."""
+    """Raises if the live object no longer fits its schema or holds two items with one key."""
     if isinstance(kind, CustomResource) and (lost := kind.lost_version(managed)):
         raise internal(f"request to convert CR to an invalid group/version: {lost}")
     wrong = type_errors(kind.schema, live) if live else []
-    if not kind.custom:  # of a Go type, so nothing else can be wrong
+    if not kind.custom:  # a Go type allows no other error
         wrong = [text for text in wrong if "duplicate entries" in text]
     if not wrong:
         return
@@ -165,13 +169,14 @@ def _listed(errors: list[str]) -> str:
 
 
 def _conversion(message: str) -> str:
-    """A type error as the converter of unstructured objects words it."""
+    """A type error in the words of upstream's converter of unstructured objects."""
     if message.startswith("json: cannot unmarshal number"):
         return f"cannot convert float64 to {message.rpartition(' ')[2]}"
     return f"error decoding from json: {message}" if message.startswith("illegal base64") else message
 
 
 def _create(call: Call, wanted: Configuration) -> Steps:
+    """The create of an apply to an absent object."""
     resource = call.resource
     obj, record = _merged(resource, {}, (), wanted)
     metadata = any_of(obj.get("metadata"))
@@ -192,12 +197,16 @@ def _create(call: Call, wanted: Configuration) -> Steps:
 
 
 def _bound(record: Record, address: str) -> Record:
+    """The record with list paths bound to the object's own address."""
     return tuple([msgspec.structs.replace(e, fields=bound(e.fields, address)) for e in record])
 
 
 @dataclass(slots=True)
 class _Merge:
-    """One attempt to merge: `change` says what the object shall be, `owning` who owns its fields then."""
+    """One attempt to merge.
+
+    `change` makes the wanted object; `owning` then returns the owners of its fields.
+    """
 
     call: Call
     wanted: Configuration
@@ -222,25 +231,29 @@ class _Merge:
         return self.record
 
 
-# --- scale ------------------------------------------------------------------------------------------------
+# --- scale ----------------------------------------------------------------------------------------
 
 
 def scale_kind(call: Call) -> Resource:
+    """The Scale kind of the call's resource."""
     return subresource_kind(call.registry.names, call.resource, "scale")
 
 
 def applied_scale(call: Call, show: Callable[[Obj], Obj]) -> tuple[Callable[[Item], Obj], list[Record]]:
-    """How an apply to a scale makes the Scale to be written; with it, in the list, the workload's record then."""
+    """A function that makes the Scale to be written by an apply.
+
+    The returned list holds the workload's field ownership after each call of that function.
+    """
     kind = scale_kind(call)
     wanted = configuration(call, kind, NOTHING)
     writer = msgspec.structs.replace(wanted.writer, api_version=kind.api_version, subresource="scale")
     wanted = wanted._replace(writer=writer)
     outcome: list[Record] = [()]
 
-    def asked(item: Item) -> Obj:
+    def merged_scale(item: Item) -> Obj:
         mine = managed_scale.of_scale(item.managed, kind.api_version)
         made = _merged(kind, show(item.obj), mine, wanted)
         outcome[0] = managed_scale.of_workload(item.managed, made.managed, call.resource.api_version)
         return made.obj
 
-    return asked, outcome
+    return merged_scale, outcome

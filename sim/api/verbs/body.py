@@ -1,7 +1,7 @@
-"""Bodies of requests as objects of the kind they must be.
+"""Bodies of requests as objects of the expected kind.
 
-Turns the body of a POST or PUT, and what a patch has made of an object, into a well-typed object; takes down warnings,
-refuses what does not fit.  Objects of our own processes are good ones and pass as they are.
+The body of a POST or PUT, or the result of a patch, becomes a well-typed object. Problems become
+warnings or a refusal. Objects of the simulation's own processes are well-typed and pass unchanged.
 
 Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/{create,update,patch}.go (decoding).
 """
@@ -26,7 +26,12 @@ from sim.ident import Names
 
 @dataclass(frozen=True, slots=True)
 class Patched:
-    """What a refusal of a patched object needs: its text, what the converter says, the patch's own unknown fields."""
+    """What the refusal of a patched object needs.
+
+    shown: makes the text of the object
+    wrong: the converter's error, "" for none
+    problems: duplicate fields of the patch itself
+    """
 
     shown: Callable[[], str]
     wrong: str
@@ -35,11 +40,13 @@ class Patched:
 
 @lru_cache(maxsize=64)
 def subresource_kind(names: Names, resource: Resource, subresource: str) -> Resource:
-    """The kind of a subresource's bodies, as a resource; its own where it has none of its own."""
+    """The kind of a subresource's bodies as a resource; the resource itself if they are of its
+    kind.
+    """
     sub = resource.subresource(subresource)
     if sub is None or sub.kind == resource.kind:
         return resource
-    if resource.custom:  # a Scale is of no definition
+    if resource.custom:  # the definition does not describe a Scale
         resource = Resource(**{field.name: getattr(resource, field.name) for field in fields(Resource)})
     return replace(
         resource,
@@ -54,7 +61,7 @@ def subresource_kind(names: Names, resource: Resource, subresource: str) -> Reso
 
 
 def body_kind(call: Call) -> Resource:
-    """The kind that the body of a call to a subresource must be."""
+    """The expected kind of the body of a call to a subresource."""
     return subresource_kind(call.registry.names, call.resource, call.request.subresource or "binding")
 
 
@@ -80,7 +87,7 @@ def decode(call: Call, resource: Resource) -> Obj:
 
 
 def _newer_eviction(resource: Resource, body: Json) -> Json:
-    """An Eviction of policy/v1beta1, which is still understood, as one of v1."""
+    """An Eviction of policy/v1beta1, which is still accepted, as one of v1."""
     if not isinstance(body, dict):
         try:
             value = parse(bytes(body or b"").decode("utf-8", "replace"))
@@ -95,7 +102,7 @@ def _newer_eviction(resource: Resource, body: Json) -> Json:
 
 
 def conform(call: Call, resource: Resource, obj: Obj, patched: Patched) -> Obj:
-    """What a patch has made, well typed and of the resource's kind."""
+    """The result of a patch, well-typed and of the resource's kind."""
     directive = call.field_validation
     if isinstance(resource, CustomResource):
         made, problems, wrong = custom_objects.conform(call, resource, obj)
@@ -112,7 +119,7 @@ def conform(call: Call, resource: Resource, obj: Obj, patched: Patched) -> Obj:
     if directive != fieldvalidation.IGNORE:
         call.warnings += [problem for problem in problems if problem not in call.warnings]
     if resource.custom:
-        return made  # of which kind it says it is remains to be validated
+        return made  # validation judges its apiVersion and kind
     typed = {"apiVersion": resource.api_version, "kind": resource.kind}
     return {**typed, **made, **typed}
 
@@ -127,6 +134,8 @@ def _other_kind(resource: Resource, obj: Json) -> str:
 
 
 class _BadPatch:
+    """The cause in the refusal of a patch: the whole patched object is the invalid value."""
+
     reason, field = "FieldValueInvalid", "patch"
 
     def __init__(self, shown: str, why: str) -> None:

@@ -1,13 +1,14 @@
-"""One request on its way through the verbs: what it asks, what the replica lends it, how it is refused.
+"""One request in the verbs: its options, the services of the server that it uses, its refusals.
 
-Turns a `Request` into a `Call` with parsed options, and refusals into Status bodies.
+A `Request` becomes a `Call` with parsed options, and a refusal becomes a Status body.
 
 Holds: a `Refusal` raised by a verb is the whole answer; nothing was written before it.
 
-Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/{create,update,delete,rest}.go, apimachinery
-         pkg/api/errors/errors.go; etcd 3.5 (the longest request).
-Differs  how long an object is, is told by its JSON text, without who owns its fields; of kinds of its own upstream stores
-         protobuf, which is shorter.  Processes of the cluster write nothing so long, and are not asked.
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/{create,update,delete,rest}.go,
+         apimachinery pkg/api/errors/errors.go; etcd 3.5 (the size limit of a request).
+Differs  the size of an object is the length of its JSON text without managedFields; upstream stores
+         built-in kinds as protobuf, which is shorter. Objects that processes of the simulation
+         write are never that large and are not measured.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from sim.units import SECOND, format_time, not_unsigned, parse_unsigned
 
 Steps = Generator[Op, Answer, Reply]
 STORED_MAX = 3 * 512 * 1024  # etcd, DefaultMaxRequestBytes
-MANAGER_MAX = 128  # fieldmanager: a default manager name is cut there
+MANAGER_MAX = 128  # fieldmanager: a default manager name is cut to this length
 
 
 class Refusal(Exception):
-    """The request is refused with this Status."""
+    """Raised by a verb to refuse its request with a Status."""
 
     def __init__(self, code: int, reason: str, message: str, details: Json = None) -> None:
         super().__init__(message)
@@ -54,12 +55,13 @@ class Refusal(Exception):
 
     @classmethod
     def of(cls, body: Obj) -> Refusal:
-        """A refusal that is a Status already."""
+        """A refusal with a Status that exists already."""
         refusal = cls(body["code"], "", body.get("message", ""))
         refusal.body = body
         return refusal
 
     def reply(self, warnings: tuple[str, ...] = ()) -> Reply:
+        """The refusal as a reply, with a Retry-After header if the Status has one."""
         details = self.body.get("details") or {}
         after = details.get("retryAfterSeconds", 0)
         headers = {"Retry-After": str(after)} if after else {}
@@ -68,11 +70,14 @@ class Refusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The parts of the API machinery that a verb runs an object through.
+    """The parts of the API machinery that a verb passes each object through.
 
-    defaults(resource, obj, subresource) fills in what was left out; admit(call, obj, old) answers the object as admission changes it, or raises; check(call, obj, old) is
-    admission's last word; valid(call, obj, old) raises what validation finds; charge(call, obj, old) charges quotas, None:
-    there are none.
+    defaults: called with (resource, obj, subresource); fills in the fields that are absent
+    admit: called with (call, obj, old); returns the object as mutating admission changes it, or
+        raises
+    valid: called with (call, obj, old); raises what validation finds
+    check: called with (call, obj, old); runs validating admission
+    charge: called with (call, obj, old); charges quotas, or returns None if there are none
     """
 
     defaults: Callable[[Resource, Obj, str], Obj]
@@ -84,11 +89,14 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """What all calls on one replica share.  `bits(n)` draws random bits, `wall_us()` reads Unix time.
+    """What all calls on one API server share.
 
-    collects: somebody collects what depends on deleted objects, so that a deletion may wait for it.
-    checks_fields: fieldValidation= is heard; else unknown fields are dropped without a word.
-    gates: of features that are on though they are off by default (`Kind.gated_fields`).
+    bits: draws that number of random bits
+    wall_us: reads Unix time, in microseconds
+    log: reads the log of a container by name
+    collects: True if a garbage collector runs, so that a deletion may wait for it
+    checks_fields: True if the server honours fieldValidation; otherwise it drops unknown fields
+    gates: enabled features that are off by default (`Kind.gated_fields`)
     """
 
     scheme: Scheme
@@ -96,7 +104,7 @@ class Registry:
     bits: Callable[[int], int]
     wall_us: Callable[[], int]
     service_cidr: str = "10.0.0.0/24"
-    log: Callable[[Call, Item, str], Reply] | None = None  # of the container named
+    log: Callable[[Call, Item, str], Reply] | None = None
     collects: bool = True
     checks_fields: bool = True
     node_ports: range = range(30000, 32768)
@@ -104,12 +112,13 @@ class Registry:
 
     @property
     def names(self) -> Names:
+        """The identifiers of this cluster."""
         return self.scheme.names
 
 
 @dataclass(slots=True)
 class Call:
-    """One request, its resource found and its options read."""
+    """One request with its resource and its parsed options."""
 
     request: Request
     resource: Resource
@@ -121,19 +130,23 @@ class Call:
 
     @property
     def key(self) -> str:
+        """The storage key of the object that the request names."""
         return self.registry.scheme.key(self.resource, self.request.namespace, self.request.name)
 
     @property
     def field_validation(self) -> str:
+        """How unknown and duplicate fields are handled: Ignore, Warn or Strict."""
         if not self.registry.checks_fields:
             return fieldvalidation.IGNORE
         return self.options.get("fieldValidation") or fieldvalidation.WARN
 
     @property
     def now_text(self) -> str:
+        """The present time as an object's timestamp."""
         return format_time(self.registry.wall_us())
 
     def writer(self) -> Writer:
+        """The field manager of this request."""
         manager = self.options.get("fieldManager") or self.request.manager[:MANAGER_MAX] or "unknown"
         return Writer(
             manager=manager,
@@ -144,22 +157,25 @@ class Call:
 
     @property
     def from_outside(self) -> bool:
-        """True if the body came as text, from a client whose types nobody has checked."""
+        """True if the body came as text, so that no types have been checked."""
         return isinstance(self.request.body, bytes | bytearray)
 
     @property
     def unchecked(self) -> bool:
-        """True if the body may be anything: it came as text, or from a user who is no part of the system."""
+        """True if the body may hold anything: it came as text, or from a user outside of the
+        system.
+        """
         return self.from_outside or not self.request.user.name.startswith("system:")
 
     def body(self) -> Json:
-        """The body as a JSON value; ValueError if the text is none."""
+        """The body as a JSON value; raises ValueError if its text is not JSON."""
         body = self.request.body
         return parse(bytes(body).decode("utf-8", "replace")) if self.from_outside and body else body or None
 
-    # --- refusals -----------------------------------------------------------------------------------------
+    # --- refusals ---------------------------------------------------------------------------------
 
     def details(self, name: str = "", kind: str = "", **more: Json) -> Obj:
+        """The details of a Status about an object of this resource."""
         out: Obj = {"name": name} if name else {}
         if self.resource.group:
             out["group"] = self.resource.group
@@ -170,11 +186,15 @@ class Call:
         return f"{self.resource.group_resource} {go_quote(name)}"
 
     def not_found(self, name: str = "") -> Refusal:
+        """The refusal of a request for an object that does not exist."""
         name = name or self.request.name
         return Refusal(404, "NotFound", f"{self._named(name)} not found", self.details(name))
 
     def already_exists(self, name: str, existing: Item | None, generated: bool = False) -> Refusal:
-        """generated: the object asked for a generated name, if only in vain (create.go, CheckGeneratedNameError)."""
+        """The refusal of a create.
+
+        generated: True if the object has a generateName (create.go, CheckGeneratedNameError)
+        """
         text = f"{self._named(name)} already exists"
         if generated:
             text += ", the server was not able to generate a unique name for the object"
@@ -184,11 +204,12 @@ class Call:
         return Refusal(409, "AlreadyExists", text, self.details(name, **more))
 
     def conflict(self, text: str) -> Refusal:
+        """The refusal of a write that conflicts; its message names the resource."""
         message = f"Operation cannot be fulfilled on {self._named(self.request.name)}: {text}"
         return Refusal(409, "Conflict", message, self.details(self.request.name))
 
     def conflict_of_kind(self, text: str) -> Refusal:
-        """Names the kind, with its group."""
+        """The refusal of a write that conflicts; its message names the kind and group."""
         resource, name = self.resource, self.request.name
         group = {"group": resource.group} if resource.group else {}
         shown = f"{resource.kind}.{resource.group}" if group else resource.kind
@@ -196,15 +217,20 @@ class Call:
         return Refusal(409, "Conflict", message, {"name": name, **group, "kind": resource.kind})
 
     def modified(self) -> Refusal:
+        """The refusal of a write that names an old revision."""
         return self.conflict(
             "the object has been modified; please apply your changes to the latest version and try again"
         )
 
     def forbidden(self, name: str, text: str) -> Refusal:
+        """The refusal of a request about an object that admission forbids."""
         return Refusal(403, "Forbidden", f"{self._named(name)} is forbidden: {text}", self.details(name))
 
     def invalid(self, name: str, causes: list[tuple[str, str, str]]) -> Refusal:
-        """causes: (reason, field, message)."""
+        """The refusal of an invalid object.
+
+        causes: triples (reason, field, message)
+        """
         texts = list(dict.fromkeys(f"{where}: {text}" for _, where, text in causes))
         text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
         kind = f"{self.resource.kind}.{self.resource.group}" if self.resource.group else self.resource.kind
@@ -217,16 +243,17 @@ class Call:
 
 
 def bad_request(text: str) -> Refusal:
+    """The refusal of a malformed request."""
     return Refusal(400, "BadRequest", text)
 
 
 def internal(text: str) -> Refusal:
-    """500 of upstream without reason, where upstream answers client mistakes so."""
+    """A 500 without a reason, which upstream gives for some mistakes of clients."""
     return Refusal(500, "", text)
 
 
 def bad_dry_run(names: Names, request: Request) -> Refusal:
-    """422: a dryRun that is not All."""
+    """The refusal of a dryRun value other than All."""
     kinds = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
     given = f'[]string{{"{request.options["dryRun"]}"}}'
     cause = FieldError("dryRun", UNSUPPORTED, 'supported values: "All"', given)
@@ -234,34 +261,36 @@ def bad_dry_run(names: Names, request: Request) -> Refusal:
 
 
 def method_not_allowed() -> Refusal:
+    """The refusal of a verb that the resource does not support."""
     text = "the server does not allow this method on the requested resource"
     return Refusal(405, "MethodNotAllowed", text, {})
 
 
 def no_such_resource() -> Refusal:
+    """The refusal of a path that no resource has."""
     return Refusal(404, "NotFound", "the server could not find the requested resource", {})
 
 
 def check_size(call: Call, obj: Obj) -> None:
-    """The storage takes no request that is too long."""
+    """Raises if an object is larger than the storage accepts."""
     if call.from_outside and len(msgspec.json.encode(obj)) > STORED_MAX:
         raise internal("etcdserver: request is too large")
 
 
 def unavailable(answer: Unavailable) -> NoReturn:
-    """The store gave no answer."""
+    """Raises the refusal of a request when the store gives no answer."""
     raise internal(answer.message)
 
 
 def written(answer: Answer) -> Item | None:
-    """The item of a write, None if its expectation failed."""
+    """The item of a write; None if another writer was first."""
     if isinstance(answer, Unavailable):
         unavailable(answer)
     return answer if isinstance(answer, Item) else None
 
 
 def found(answer: Answer) -> Item | None:
-    """The item of a get."""
+    """The item of a get; None if there is none."""
     if isinstance(answer, Unavailable):
         unavailable(answer)
     assert answer is None or isinstance(answer, Item)
@@ -269,12 +298,12 @@ def found(answer: Answer) -> Item | None:
 
 
 def is_true(options: Mapping[str, str], name: str) -> bool:
-    """Every value but "", 0 and false means true."""
+    """True for every value of a boolean option except "", 0 and false."""
     return options.get(name, "false").lower() not in ("", "0", "false")
 
 
 def parse_revision(text: str) -> int:
-    """A resourceVersion of a write or a cached read; garbage is upstream's 500."""
+    """The resourceVersion of a write or a cached read; for other texts, raises upstream's 500."""
     if not text:
         return 0
     revision = parse_unsigned(text)
@@ -284,7 +313,7 @@ def parse_revision(text: str) -> int:
 
 
 def check_name(obj: Obj, call: Call) -> None:
-    """The names in a PUT's or PATCH's object are those of the URL."""
+    """Raises if the names in the object of a PUT or PATCH differ from those in the URL."""
     request, metadata = call.request, obj.get("metadata") or {}
     name = metadata.get("name", "")
     if not name:
@@ -299,7 +328,7 @@ def check_name(obj: Obj, call: Call) -> None:
 
 
 def check_namespace(metadata: Obj, request: Request) -> None:
-    """Refuse an object of another namespace than the request's; one that says none is of that."""
+    """Raises if an object names another namespace than the request; an absent one is accepted."""
     if metadata.get("namespace") not in (None, "", request.namespace):
         raise bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
@@ -307,5 +336,5 @@ def check_namespace(metadata: Obj, request: Request) -> None:
 
 
 def any_of(value: Any) -> Obj:
-    """A body's mapping, {} where there is none."""
+    """The value if it is a mapping, otherwise an empty one."""
     return value if isinstance(value, dict) else {}

@@ -1,15 +1,18 @@
-"""Deletion: marks, grace periods, finalizers, and the object's end; collections of them.
+"""Deletion of one object and of collections: deletion marks, grace periods, finalizers, removal.
 
-Turns a DELETE into the writes of each object: an object with finalizers, or a pod on a node, is marked and stays; the
-update that takes the last reason away removes it (`verbs.update_object`).  Of a graceful kind (pods) even the deletion
-that ends it at once is told first: a write with a grace period of 0, and then the object's end.
+A DELETE becomes the writes of each object. An object with finalizers, or a pod on a node, is marked
+and stays; the update that removes the last reason to keep it also removes the object
+(`verbs.update_object`). For graceful kinds (pods) even a deletion that takes effect at once is two
+writes: one that sets the grace period to 0, then the removal.
 
-Holds: a deletion timestamp only ever moves earlier; finalizers are never added once an object is marked,
-except by the deletion itself.
+Holds: a deletion timestamp only ever moves earlier; finalizers are never added to a marked object,
+except by a deletion itself.
 
-Mirrors  kubernetes v1.25 apiserver pkg/registry/rest/delete.go, pkg/registry/generic/registry/store.go
-         (Delete, DeleteCollection), pkg/registry/core/{pod,namespace}.
-Differs  events of a deleted namespace's contents are the namespace controller's; nothing cascades here.
+Mirrors  kubernetes v1.25 apiserver pkg/registry/rest/delete.go,
+         pkg/registry/generic/registry/store.go (Delete, DeleteCollection),
+         pkg/registry/core/{pod,namespace}.
+Differs  the namespace controller deletes the events of a deleted namespace with the rest of its
+         content; nothing cascades here.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ from sim.api.verbs.call import (
 )
 from sim.units import SECOND, format_time, not_whole, parse_time, parse_whole
 
-# Registries that answer the deleted object instead of a Status (ReturnDeletedObject).
+# Resources for which DELETE returns the deleted object instead of a Status (ReturnDeletedObject).
 RETURNS_OBJECT = ("pods", "services", "persistentvolumeclaims", "persistentvolumes", "serviceaccounts",
                   "podtemplates", "resourcequotas")  # fmt: skip
 
@@ -49,7 +52,12 @@ DEFINITIONS = "customresourcedefinitions"
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """policy: None where none is given, which an empty one is not."""
+    """The options of one DELETE; None means that the field was absent.
+
+    grace_s: grace period in seconds
+    policy: propagation policy; an empty text is not the same as None
+    uid, revision: preconditions
+    """
 
     grace_s: int | None = None
     policy: str | None = None
@@ -59,7 +67,7 @@ class DeleteOptions:
 
 
 def options_of(request: Request, body: Json) -> DeleteOptions:
-    """From the body; only without a body from the query."""
+    """The options from the body, or from the query if there is no body."""
     if body is not None:
         return given_options(body)
     query = request.options
@@ -78,7 +86,7 @@ def options_of(request: Request, body: Json) -> DeleteOptions:
 
 
 def given_options(body: Obj) -> DeleteOptions:
-    """The options of a body."""
+    """The options in a DeleteOptions body."""
     given = any_of(body.get("preconditions"))
     return DeleteOptions(
         body.get("gracePeriodSeconds"),
@@ -101,11 +109,15 @@ ORPHANED_PODS = (
 
 
 def delete(call: Call) -> Steps:
+    """DELETE of one object."""
     return (yield from delete_object(call, checked_options(call)))
 
 
 def checked_options(call: Call) -> DeleteOptions:
-    """The options of a DELETE; a body's dryRun counts, and then the query's does not."""
+    """The options of a DELETE; raises `Refusal` if they are invalid.
+
+    If there is a body, its dryRun replaces the dryRun of the query.
+    """
     try:
         body = call.body()
     except ValueError as error:
@@ -131,9 +143,12 @@ _VERSION_KIND = (
 )
 
 
-def _typed(body: Json, ours: bool) -> Obj:
-    """A body of the right types; what processes of our own send is."""
-    if ours:
+def _typed(body: Json, internal_body: bool) -> Obj:
+    """The body with fields of the right types.
+
+    internal_body: True if a process of the simulation sent it, so that it needs no check
+    """
+    if internal_body:
         return body  # type: ignore[no-any-return]
     if not isinstance(body, dict):
         what = fieldvalidation.go_kind(body)
@@ -150,7 +165,7 @@ POLICIES = ("Foreground", "Background", "Orphan")
 
 
 def delete_option_errors(policy: str | None, orphan_dependents: bool | None, dry_run: list[str]) -> Errors:
-    """What no DELETE may ask for.
+    """Errors of options that are invalid for every resource.
 
     Mirrors  apimachinery v1.25 pkg/apis/meta/v1/validation: ValidateDeleteOptions, ValidateDryRun.
     """
@@ -166,18 +181,22 @@ def delete_option_errors(policy: str | None, orphan_dependents: bool | None, dry
 
 
 def check_delete_options(call: Call, options: DeleteOptions, dry_run: list[str]) -> None:
-    """Refuse options that are wrong.  dry_run: of the body"""
+    """Raises `Refusal` if the options are invalid.
+
+    dry_run: the dryRun values of the body
+    """
     errors = delete_option_errors(options.policy, options.orphan_dependents, dry_run)
     if errors:
         raise Refusal.of(status.invalid(call.registry.names.group("meta"), "DeleteOptions", "", errors))
 
 
 def delete_object(call: Call, options: DeleteOptions) -> Steps:
-    told: Item | None = None  # what was written as the first half of its end
+    """The writes of one deletion, repeated until they meet no conflict."""
+    announced: Item | None = None  # the object after the first of two writes
     while True:
         item = found((yield Get(call.key)))
-        if item is None and told is not None:  # somebody else wrote the second half
-            return _answer(call, told, told.obj, False, options)
+        if item is None and announced is not None:  # another writer has removed it since
+            return _answer(call, announced, announced.obj, False, options)
         if item is None:
             raise call.not_found()
         _check_preconditions(call, options, item)
@@ -185,32 +204,35 @@ def delete_object(call: Call, options: DeleteOptions) -> Steps:
             raise call.forbidden(call.request.name, "this is a system priority class and cannot be deleted")
         call.registry.rules.check(call, None, item.obj)
         marked = _marked(call, options, item)
-        if marked is None:  # graceful deletion goes on already, nothing shortens it
+        if marked is None:  # a graceful deletion is in progress and is not shortened
             return Reply(200, item=item)
-        going = _stays(call, marked)
+        stays = _stays(call, marked)
         if call.dry_run:
-            return _answer(call, item, marked, going, options)
-        if going and marked is item.obj:
-            return _answer(call, item, marked, going, options)
-        if going or _is_told(call, item.obj, marked):
+            return _answer(call, item, marked, stays, options)
+        if stays and marked is item.obj:
+            return _answer(call, item, marked, stays, options)
+        if stays or _announces_removal(call, item.obj, marked):
             marked = {**marked, "metadata": {**marked["metadata"]}}
-            told = written((yield Put(call.key, marked, item.rev, item.managed, call.request.cause)))
-            if told is None:
+            announced = written((yield Put(call.key, marked, item.rev, item.managed, call.request.cause)))
+            if announced is None:
                 continue
-            if going:
-                return _answer(call, told, told.obj, going, options)
-            item, marked = told, told.obj
+            if stays:
+                return _answer(call, announced, announced.obj, stays, options)
+            item, marked = announced, announced.obj
         done = written((yield Delete(call.key, item.rev, call.request.cause)))
         if done is not None:
             if call.resource.rule == "services":
                 yield Delete(
                     f"//endpoints/{call.request.namespace}/{call.request.name}", None, call.request.cause
                 )
-            return _answer(call, item, marked, going, options)
+            return _answer(call, item, marked, stays, options)
 
 
-def _is_told(call: Call, obj: Obj, marked: Obj) -> bool:
-    """Whether an end at once shows as a change before it: a graceful deletion that begins, or is cut short, with 0."""
+def _announces_removal(call: Call, obj: Obj, marked: Obj) -> bool:
+    """True if a removal without delay emits MODIFIED before DELETED.
+
+    So it is for a graceful kind if this deletion sets the grace period to 0 or shortens it to 0.
+    """
     if not call.resource.behavior.strategy.graceful:
         return False
     before, after = (one["metadata"].get("deletionGracePeriodSeconds") for one in (obj, marked))
@@ -218,6 +240,7 @@ def _is_told(call: Call, obj: Obj, marked: Obj) -> bool:
 
 
 def _check_preconditions(call: Call, options: DeleteOptions, item: Item) -> None:
+    """Raises a conflict if the object is not the one that the options name."""
     metadata = item.obj["metadata"]
     uid, revision = metadata.get("uid", ""), metadata["resourceVersion"]
     if call.resource.rule in ("namespaces", DEFINITIONS):
@@ -228,7 +251,7 @@ def _check_preconditions(call: Call, options: DeleteOptions, item: Item) -> None
             text = f"Precondition failed: ResourceVersion in precondition: {options.revision}, ResourceVersion in object meta: {revision}"
             raise call.conflict(text)
         return
-    # Quirk: these two name the kind where every other conflict names the resource.
+    # Quirk: these two messages name the kind, while every other conflict names the resource.
     if options.uid is not None and options.uid != uid:
         text = f"the UID in the precondition ({options.uid}) does not match the UID in record ({uid}). The object might have been deleted and then recreated"
         raise call.conflict_of_kind(text)
@@ -238,7 +261,7 @@ def _check_preconditions(call: Call, options: DeleteOptions, item: Item) -> None
 
 
 def _marked(call: Call, options: DeleteOptions, item: Item) -> Obj | None:
-    """The object with its deletion mark and finalizers; None if there is nothing to do but wait."""
+    """The object with its deletion mark and finalizers; None if the deletion changes nothing."""
     obj = item.obj
     metadata = obj["metadata"]
     if call.resource.rule == DEFINITIONS and not metadata.get("deletionTimestamp"):
@@ -257,10 +280,10 @@ def _marked(call: Call, options: DeleteOptions, item: Item) -> Obj | None:
         if grace_s is not None and grace_s < left_s:
             at_us = parse_time(deleted) - left_s * SECOND + grace_s * SECOND
             fields |= {"deletionTimestamp": format_time(at_us), "deletionGracePeriodSeconds": grace_s}
-        elif left_s:  # nor are finalizers changed then (store.go, Delete)
+        elif left_s:  # in this case finalizers do not change either (store.go, Delete)
             return None
         elif finalizers and "deletionGracePeriodSeconds" not in metadata and not _kept_by_spec(obj):
-            fields["deletionGracePeriodSeconds"] = 0  # a namespace that its own finalizers have let go
+            fields["deletionGracePeriodSeconds"] = 0  # a namespace without spec.finalizers left
     else:
         fields["deletionTimestamp"] = format_time(now_us + (grace_s or 0) * SECOND)
         if call.resource.rule != "namespaces" or not _kept_by_spec(obj):
@@ -274,7 +297,9 @@ def _marked(call: Call, options: DeleteOptions, item: Item) -> Obj | None:
 
 
 def _grace_s(call: Call, options: DeleteOptions, obj: Obj) -> int | None:
-    """Grace period of a graceful kind; None where deletion is not graceful, or not asked to change."""
+    """The grace period for a graceful kind; None if deletion is not graceful or keeps its grace
+    period.
+    """
     if not call.resource.behavior.strategy.graceful:
         return None
     spec, phase = obj.get("spec") or {}, (obj.get("status") or {}).get("phase")
@@ -289,7 +314,7 @@ def _grace_s(call: Call, options: DeleteOptions, obj: Obj) -> int | None:
 
 
 def _finalizers(call: Call, options: DeleteOptions, obj: Obj) -> list[str]:
-    """Finalizers after the propagation policy has had its say."""
+    """The finalizers after the propagation policy is applied."""
     names = call.registry.names
     orphan, foreground = names.finalizer_orphan, names.finalizer_foreground
     present = obj["metadata"].get("finalizers") or []
@@ -309,7 +334,7 @@ def _finalizers(call: Call, options: DeleteOptions, obj: Obj) -> list[str]:
 
 
 def _stays(call: Call, obj: Obj) -> bool:
-    """True if the object is kept for now."""
+    """True if the object stays in the store after this write."""
     metadata = obj["metadata"]
     if metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds", 0):
         return True
@@ -317,15 +342,17 @@ def _stays(call: Call, obj: Obj) -> bool:
 
 
 def _kept_by_spec(namespace: Obj) -> bool:
+    """True if a namespace still has spec.finalizers."""
     return bool((namespace.get("spec") or {}).get("finalizers"))
 
 
 def _answer(call: Call, item: Item, obj: Obj, stays: bool, options: DeleteOptions) -> Reply:
+    """The reply to a deletion: the object, or a Status."""
     code = 202 if stays and options.orphan_dependents is False else 200
     warnings = tuple(call.warnings)
     if stays or call.resource.rule in RETURNS_OBJECT:
         if not stays and not call.resource.behavior.strategy.graceful:
-            obj = item.obj  # gone without ever having been marked
+            obj = item.obj  # it was removed without a mark
         shown = item if obj is item.obj else Item(item.key, obj, item.rev, item.created, item.managed)
         return Reply(code, item=shown, warnings=warnings)
     details = call.details(call.request.name, uid=item.obj["metadata"].get("uid", ""))
@@ -334,7 +361,7 @@ def _answer(call: Call, item: Item, obj: Obj, stays: bool, options: DeleteOption
 
 
 def delete_collection(call: Call, listed: Reply, options: DeleteOptions) -> Steps:
-    """DELETE each item of a list already made; stops at the first refusal but NotFound."""
+    """Deletes each listed item; stops at the first refusal other than NotFound."""
     assert listed.items is not None
     request = call.request
     for item in listed.items:
@@ -356,6 +383,7 @@ def delete_collection(call: Call, listed: Reply, options: DeleteOptions) -> Step
 
 
 def _renamed(request: Request, namespace: str, name: str) -> Request:
+    """The request for one item of a collection."""
     return Request(
         verb="delete",
         resource=request.resource,

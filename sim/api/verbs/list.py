@@ -1,15 +1,15 @@
-"""Lists: which revision a list is answered at, from where, in what pages.
+"""Lists: the revision and the source of a list, and its pages.
 
-Turns list options into a `ListPlan` by upstream's tables, and a plan that the store answers into pages; continue
-tokens carry the revision and the key to go on from.
+List options become a `ListPlan` by upstream's tables; the store's answer to a plan becomes a page.
+A continue token carries the revision and the next key.
 
-Holds: all pages of one list show one revision; a token older than history is refused with a token that goes on
-inconsistently.
+Holds: all pages of one list show one revision; the refusal of a token older than history carries a
+token for an inconsistent continuation.
 
-Mirrors  kubernetes v1.25 apiserver pkg/storage/{cacher/cacher.go (List), etcd3/store.go (GetList), continue.go},
-         apimachinery pkg/apis/meta/internalversion/validation.
-Differs  a selector filters one range of the store instead of growing chunks; `resourceVersion=0` lists come in key
-         order, not in random order.
+Mirrors  kubernetes v1.25 apiserver pkg/storage/{cacher/cacher.go (List), etcd3/store.go (GetList),
+         continue.go}, apimachinery pkg/apis/meta/internalversion/validation.
+Differs  a selector filters one range of the store instead of growing chunks; `resourceVersion=0`
+         lists come in key order, not in random order.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ from sim.api.verbs.call import Call, Refusal, Steps, bad_request, internal, unav
 from sim.ident import CONTINUE_TOKEN_VERSION
 from sim.units import not_unsigned, not_whole, parse_unsigned, parse_whole
 
-INCONSISTENT = -1  # revision in a token that goes on at whatever is there
+INCONSISTENT = -1  # the revision in a token that continues at the present state
 Matches = Callable[[Obj], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class ListPlan:
-    """cached: answer from the watch cache, at `rev` or newer; otherwise from the store at `rev` (0: now).
+    """How to answer a list.
 
-    newer: the store may answer anything from `rev` on (NotOlderThan with a limit)
-    start: key to go on from, relative to the prefix
+    cached: True for the watch cache at `rev` or newer, False for the store at `rev` (0: latest)
+    newer: True if the store may answer at any revision from `rev` on (NotOlderThan with a limit)
+    start: the next key, relative to the prefix
     """
 
     cached: bool
@@ -60,7 +61,7 @@ class _Cause:
 
 
 def check_match(options: Mapping[str, str], group: str, watching: bool = False) -> None:
-    """resourceVersionMatch against the other options: 422 of the options object."""
+    """Raises 422 if resourceVersionMatch does not fit the other options."""
     match, rev = options.get("resourceVersionMatch", ""), options.get("resourceVersion", "")
     if not match:
         return
@@ -84,6 +85,7 @@ def check_match(options: Mapping[str, str], group: str, watching: bool = False) 
 
 
 def parse_limit(options: Mapping[str, str]) -> int:
+    """The limit of a list; 0 means none."""
     text = options.get("limit")
     if text is None:
         return 0
@@ -94,7 +96,11 @@ def parse_limit(options: Mapping[str, str]) -> int:
 
 
 def parse_list_revision(text: str, stored: bool) -> int:
-    """Garbage is 400 where the store answers, a bare 500 of upstream where the cache does."""
+    """The resourceVersion of a list.
+
+    For other texts, raises 400 where the store answers and upstream's bare 500 where the cache
+    does.
+    """
     if not text:
         return 0
     revision = parse_unsigned(text)
@@ -105,7 +111,10 @@ def parse_list_revision(text: str, stored: bool) -> int:
 
 
 def plan_list(options: Mapping[str, str], direct: bool) -> ListPlan:
-    """Where a list is served from.  direct: this resource has no watch cache."""
+    """The source and the revision of a list.
+
+    direct: True if the resource has no watch cache
+    """
     limit = parse_limit(options)
     text, match, token = (options.get(k, "") for k in ("resourceVersion", "resourceVersionMatch", "continue"))
     from_store = direct or not text or bool(token) or match == "Exact" or (limit > 0 and text != "0")
@@ -123,6 +132,7 @@ def plan_list(options: Mapping[str, str], direct: bool) -> ListPlan:
 
 
 def encode_token(rev: int, start: str) -> str:
+    """A continue token."""
     data = json.dumps({"v": CONTINUE_TOKEN_VERSION, "rv": rev, "start": start}, separators=(",", ":"))
     return urlsafe_b64encode(data.encode()).decode().rstrip("=")
 
@@ -135,7 +145,7 @@ def decode_token(token: str) -> tuple[int, str]:
         raise _bad_token(f"illegal base64 data at input byte {min(letters, len(token) // 4 * 4)}")
     raw = urlsafe_b64decode(token + "=" * (-len(token) % 4))
     try:
-        data = parse(raw.decode("latin-1"))  # byte by byte, as Go looks at it
+        data = parse(raw.decode("latin-1"))  # byte by byte, as Go reads it
     except ValueError as error:
         raise _bad_token(str(error)) from None
     if not isinstance(data, dict | None):
@@ -160,7 +170,7 @@ _INT64 = 1 << 63
 
 
 def _token_field(data: Obj, name: str, type_: type[Any], go_type: str) -> Any:
-    """A field of a token, of its type."""
+    """A field of a token, checked to be of its type."""
     value = data.get(name)
     if value is None:
         return type_()
@@ -200,7 +210,7 @@ def list_stored(call: Call, plan: ListPlan, matches: Matches | None) -> Steps:
 
 
 def page_reply(page: Page, plan: ListPlan, matches: Matches | None, prefix: str) -> Reply:
-    """A page as a reply; with a selector the limit counts what matches."""
+    """A page as a reply; with a selector, the limit counts matching items."""
     items, more = page.items, page.more
     remaining: int | None = page.remaining if more else None
     if matches is not None:
@@ -213,7 +223,7 @@ def page_reply(page: Page, plan: ListPlan, matches: Matches | None, prefix: str)
 
 
 def _matching(items: list[Item], matches: Matches, limit: int) -> tuple[list[Item], bool]:
-    """Up to `limit` matching items, and whether keys are left behind the last of them."""
+    """Up to `limit` matching items, and True if more keys follow the last of them."""
     if not limit:
         return [item for item in items if matches(item.obj)], False
     out: list[Item] = []
@@ -221,6 +231,7 @@ def _matching(items: list[Item], matches: Matches, limit: int) -> tuple[list[Ite
         if matches(item.obj):
             out.append(item)
             if len(out) == limit:
-                # Quirk: a page that fills exactly goes on, though nothing behind may match.
+                # Quirk: a page that is exactly full has a continue token, even if no later key
+                # matches.
                 return out, index + 1 < len(items)
     return out, False

@@ -1,9 +1,10 @@
-"""Logs of pods, as far as the API server goes: what may be asked, and of which container.
+"""Logs of pods: validation of the options and choice of the container.
 
-Turns a request for a log into the question to who knows the node agents, or into a refusal.
+The API server passes a valid request to the node agent through `Registry.log`; other requests are
+refused.
 
-Mirrors  kubernetes v1.25 pkg/registry/core/pod/rest/log.go, pkg/registry/core/pod/strategy.go (LogLocation),
-         pkg/apis/core/validation: ValidatePodLogOptions.
+Mirrors  kubernetes v1.25 pkg/registry/core/pod/rest/log.go, pkg/registry/core/pod/strategy.go
+         (LogLocation), pkg/apis/core/validation: ValidatePodLogOptions.
 Differs  `timestamps`, `sinceSeconds` and `sinceTime` change nothing.
 """
 
@@ -38,7 +39,7 @@ def read_log(call: Call) -> Steps:
 
 
 def errors_of(options: Mapping[str, str]) -> list[FieldError]:
-    """What is wrong with the options of a log.  Raises Refusal where one is no number."""
+    """Errors in the options of a log request; raises `Refusal` for a text that is not a number."""
     errors = []
     tail, limit, since = (number_of(options, name) for name in ("tailLines", "limitBytes", "sinceSeconds"))
     if tail is not None and tail < 0:
@@ -53,7 +54,7 @@ def errors_of(options: Mapping[str, str]) -> list[FieldError]:
 
 
 def container_of(pod: Obj, name: str) -> str:
-    """The container whose log is meant."""
+    """The name of the container to read the log of; raises `Refusal` if it is not determined."""
     spec, pod_name = pod["spec"], pod["metadata"]["name"]
     kinds = ("initContainers", "containers", "ephemeralContainers")
     known = [container["name"] for kind in kinds for container in spec.get(kind) or ()]
@@ -68,12 +69,13 @@ def container_of(pod: Obj, name: str) -> str:
 
 
 def number_of(options: Mapping[str, str], name: str) -> int | None:
+    """The integer value of an option, None if it is absent."""
     text = options.get(name)
     if text is None:
         return None
     digits = text.removeprefix("-")
     if not digits.isascii() or not digits.isdecimal():
         raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-    if len(digits) > INT64_DIGITS:  # nor is a text without end made a number
+    if len(digits) > INT64_DIGITS:  # checked first, so that a text of any length is never converted
         raise bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
     return int(text)

@@ -1,11 +1,12 @@
-"""Access reviews: may somebody do something, and what may I do?
+"""Access reviews: whether a user may perform an action, and what the caller may do.
 
-Turns a review into the same with its answer as status.
+The answer is the review with a status.
 
 Holds: nothing is stored.
 
 Mirrors  kubernetes v1.25 pkg/registry/authorization/*/rest.go, pkg/apis/authorization/validation.
-Differs  answers come from `authorizer`, which knows no roles: they give no reason, and who is named counts as authenticated.
+Differs  answers come from `authorizer`, which knows no roles: they give no reason, and each user
+         that a review names counts as authenticated.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ def review_access(call: Call) -> Steps:
         if spec.get("user") != names.user_anonymous and names.group_authenticated not in groups:
             groups = (*groups, names.group_authenticated)
         user = UserInfo(spec.get("user", ""), groups)
-    asked = spec.get("resourceAttributes")
-    path = None if asked is not None else spec["nonResourceAttributes"].get("path", "")
-    verb = (asked or spec.get("nonResourceAttributes") or {}).get("verb", "")
+    attributes = spec.get("resourceAttributes")
+    path = None if attributes is not None else spec["nonResourceAttributes"].get("path", "")
+    verb = (attributes or spec.get("nonResourceAttributes") or {}).get("verb", "")
     return _answered(call, obj, {"allowed": may(names, user, verb, path)})
 
 
@@ -54,7 +55,7 @@ def review_rules(call: Call) -> Steps:
 
 
 def errors_of(plural: str, review: Obj) -> list[FieldError]:
-    """What is wrong with an access review."""
+    """Errors in an access review."""
     spec, metadata = review.get("spec") or {}, review["metadata"]
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     errors = []
@@ -83,6 +84,7 @@ def errors_of(plural: str, review: Obj) -> list[FieldError]:
 
 
 def _decoded(call: Call) -> Obj:
+    """The review in the body, in the namespace of the request."""
     obj = decode(call, call.resource)
     metadata, namespace = dict(obj.get("metadata") or {}), call.request.namespace
     check_namespace(metadata, call.request)

@@ -32,6 +32,8 @@ from sim.api.verbs.single import Record, patch_body, registry_key, update_object
 
 
 class _Cause:
+    """The cause in the refusal of a negative number of replicas."""
+
     reason, field = "FieldValueInvalid", "spec.replicas"
 
     def __init__(self, value: int) -> None:
@@ -39,6 +41,7 @@ class _Cause:
 
 
 def scale_of(obj: Obj) -> Obj:
+    """The Scale of a built-in workload."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     chosen = spec.get("selector")
     if chosen and obj["kind"] == "ReplicationController":
@@ -48,7 +51,11 @@ def scale_of(obj: Obj) -> Obj:
 
 
 def scale_body(metadata: Obj, wanted: int, found: int, selector: str) -> Obj:
-    """The Scale of an object with this metadata.  wanted, found: replicas; selector: of its pods, "" for none."""
+    """The Scale of an object with the given metadata.
+
+    wanted, found: replicas in spec and status
+    selector: the selector of its pods, "" for none
+    """
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     return {
         "apiVersion": "autoscaling/v1",
@@ -60,24 +67,25 @@ def scale_body(metadata: Obj, wanted: int, found: int, selector: str) -> Obj:
 
 
 def get_scale(call: Call) -> Steps:
+    """GET of a scale."""
     item = found((yield Get(call.key)))
     if item is None:
-        if call.resource.rule == "statefulsets":  # Quirk: the only scale that does not name itself
+        if call.resource.rule == "statefulsets":  # Quirk: its message omits the scale
             raise call.not_found()
-        # Quirk: of the core group, the missing one is named by the group of its Scale.
+        # Quirk: for a resource of the core group, the message names the group of the Scale.
         named = call.resource if call.resource.group else body_kind(call)
         raise Refusal.of(not_found(named, call.request.name, "scale"))
     return Reply(200, body=scale_of(item.obj))
 
 
 def write_scale(call: Call) -> Steps:
-    """PUT or PATCH: takes spec.replicas, honours uid and resourceVersion."""
+    """PUT or PATCH of a scale: sets spec.replicas, honours uid and resourceVersion."""
 
     applies = is_apply(call) and call.request.verb == "patch"
-    asked, record = applied_scale(call, scale_of) if applies else _updated_scale(call)
+    wanted_scale, record = applied_scale(call, scale_of) if applies else _updated_scale(call)
 
     def change(item: Item) -> Obj:
-        scale = asked(item)
+        scale = wanted_scale(item)
         metadata = any_of(scale.get("metadata"))
         if metadata.get("namespace", call.request.namespace) != call.request.namespace:
             raise bad_request(
@@ -102,31 +110,34 @@ def write_scale(call: Call) -> Steps:
             return item.obj
         return {**item.obj, "spec": {**spec, "replicas": replicas}}
 
-    call.subresource = ""  # the workload's own strategy runs: the generation counts
+    call.subresource = ""  # the workload's own strategy runs, so the generation increases
     reply = yield from update_object(call, change, lambda *_: record[0])
     assert reply.item is not None
     return Reply(200, body=scale_of(reply.item.obj), warnings=reply.warnings)
 
 
 def _updated_scale(call: Call) -> tuple[Callable[[Item], Obj], list[Record]]:
-    """How a PUT or a patch makes the Scale to be written; with it, in the list, the workload's record then."""
+    """A function that makes the Scale to be written by a PUT or a patch.
+
+    The returned list holds the workload's field ownership after each call of that function.
+    """
     kind = body_kind(call)
-    given = _asked(call, kind)
+    given = _scale_source(call, kind)
     writer = replace(call.writer(), api_version=kind.api_version, subresource="scale")
     outcome: list[Record] = [()]
 
-    def asked(item: Item) -> Obj:
+    def wanted_scale(item: Item) -> Obj:
         scale = given(item)
         mine = managed_scale.of_scale(item.managed, kind.api_version)
         after = on_update(kind.schema, mine, scale_of(item.obj), scale, writer)
         outcome[0] = managed_scale.of_workload(item.managed, after, call.resource.api_version)
         return scale
 
-    return asked, outcome
+    return wanted_scale, outcome
 
 
-def _asked(call: Call, kind: Resource) -> Callable[[Item], Obj]:
-    """The Scale that a PUT brings, or that a patch makes of the present one."""
+def _scale_source(call: Call, kind: Resource) -> Callable[[Item], Obj]:
+    """A function that returns the Scale of a PUT, or patches the present one."""
     if call.request.verb == "update":
         given = decode(call, kind)
         return lambda item: given
@@ -134,13 +145,16 @@ def _asked(call: Call, kind: Resource) -> Callable[[Item], Obj]:
 
 
 def patched_scale(call: Call, kind: Resource, shown: Callable[[Obj], Obj]) -> Callable[[Item], Obj]:
-    """What a patch makes of the Scale that an object shows."""
+    """A function that applies the request's patch to the Scale of an object.
+
+    shown: makes the Scale of an object
+    """
     names = call.registry.names
     media = call.request.content_type.partition(";")[0].strip()
-    patch, twice = patch_body(call, media)
+    patch, duplicates = patch_body(call, media)
 
     def patched(item: Item) -> Obj:
-        scale, problems = shown(item.obj), twice
+        scale, problems = shown(item.obj), duplicates
         try:
             if media == names.media_json_patch:
                 problems = json_patch_problems(patch)

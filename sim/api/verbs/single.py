@@ -1,17 +1,19 @@
-"""The verbs that read and write one object: get, create, update, patch, as generators of store operations.
+"""The verbs that read and write one object: get, create, update, patch, as generators of store
+operations.
 
-Turns a `Call` into store operations one at a time and, in the end, into a `Reply`; refusals are raised.
-The same generator runs straight through on a store in memory and step by step over a slow one.
+A `Call` becomes a sequence of store operations and, at the end, a `Reply`; a refused request raises
+a `Refusal`. The same generator runs straight through on a store in memory and step by step over a
+slow one.
 
-Order of a create: decode, default, field ownership, admission, system fields, strategy, generated name,
-validation, last admission, store.  Order of an update: the same on top of the stored object, inside the loop
-that tries again when somebody else wrote in between.
+Order of a create: decode, default, field ownership, admission, system fields, strategy, generated
+name, validation, validating admission, store. An update does the same on top of the stored object,
+inside the loop that starts again when another writer changed the object in between.
 
-Holds: an object given to `Put` has a metadata dict of its own (the store stamps it in place); a write that
-changes nothing writes nothing.
+Holds: an object given to `Put` has a metadata dict of its own (the store stamps it in place); a
+write that changes nothing writes nothing.
 
-Mirrors  kubernetes v1.25 apiserver pkg/registry/generic/registry/store.go, pkg/registry/rest/{create,update}.go,
-         pkg/endpoints/handlers/{create,update,patch}.go.
+Mirrors  kubernetes v1.25 apiserver pkg/registry/generic/registry/store.go,
+         pkg/registry/rest/{create,update}.go, pkg/endpoints/handlers/{create,update,patch}.go.
 """
 
 from __future__ import annotations
@@ -72,13 +74,14 @@ Record = tuple[Managed, ...]
 
 
 def get(call: Call) -> Steps:
+    """GET of one object."""
     item = found((yield Get(call.key)))
     if item is None:
         raise call.not_found()
     return Reply(200, item=item)
 
 
-# --- create -----------------------------------------------------------------------------------------------
+# --- create ---------------------------------------------------------------------------------------
 
 
 def create(call: Call) -> Steps:
@@ -89,7 +92,7 @@ def create(call: Call) -> Steps:
 
 
 def _given_metadata(call: Call, obj: Obj) -> Obj:
-    """The metadata of an object to be created, without what only the server may say."""
+    """The metadata of an object to be created, without the fields that only the server may set."""
     resource, request = call.resource, call.request
     metadata = dict(obj.get("metadata") or {})
     for field in _EMPTIED:
@@ -99,9 +102,10 @@ def _given_metadata(call: Call, obj: Obj) -> Obj:
         check_namespace(metadata, request)
         metadata["namespace"] = request.namespace
     else:
-        metadata.pop("namespace", None)  # EnsureObjectNamespaceMatchesRequestNamespace: reset without a word
+        # EnsureObjectNamespaceMatchesRequestNamespace: dropped without an error.
+        metadata.pop("namespace", None)
     revision = metadata.get("resourceVersion", "")
-    if revision and not call.dry_run:  # Quirk: one that is no number is let through
+    if revision and not call.dry_run:  # Quirk: a revision that is not a number is ignored
         if parse_unsigned(revision):
             raise internal("resourceVersion should not be set on objects to be created")
         del metadata["resourceVersion"]
@@ -113,7 +117,10 @@ def _given_metadata(call: Call, obj: Obj) -> Obj:
 
 
 def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
-    """record: who owns which fields, where it isn't all the writer's."""
+    """The writes of a create, for a decoded object.
+
+    record: the owners of its fields, if they are not all the writer's
+    """
     registry, resource, request = call.registry, call.resource, call.request
     names = registry.names
     obj = _once_owned(call, {**obj, "metadata": _given_metadata(call, obj)})
@@ -160,18 +167,21 @@ _REPEATED = (
 
 
 def _once_owned(call: Call, obj: Obj, admitted: bool = False) -> Obj:
-    """The object without owner references that come twice, which is warned of (rest.go).  admitted: after admission."""
+    """The object without repeated owner references; the reply warns about them (rest.go).
+
+    admitted: True if the object has already passed admission
+    """
     owners = (obj.get("metadata") or {}).get("ownerReferences")
     if not owners or len(owners) == 1:
         return obj
     kept: dict[frozenset[tuple[str, Json]], Obj] = {}
     repeated: list[str] = []
     for owner in owners:
-        said = frozenset(owner.items())
-        if said in kept:
+        key = frozenset(owner.items())
+        if key in kept:
             repeated.append(owner.get("uid", ""))
         else:
-            kept[said] = owner
+            kept[key] = owner
     if not repeated:
         return obj
     when = " after mutating admission happens" if admitted else ""
@@ -185,7 +195,9 @@ _EMPTIED = ("labels", "annotations", "finalizers", "ownerReferences")
 
 
 def tidied(obj: Obj) -> Obj:
-    """Without the empty maps and lists of metadata, which upstream's encoding leaves out."""
+    """The object without empty maps and lists in its metadata, which upstream's encoding leaves
+    out.
+    """
     metadata = obj.get("metadata")
     if not metadata:
         return obj
@@ -200,12 +212,13 @@ def tidied(obj: Obj) -> Obj:
 
 
 def without_record(obj: Obj) -> Obj:
-    """Ownership lives beside the object."""
+    """The object without managedFields: the store keeps field ownership beside the object."""
     return with_metadata(obj, managedFields=None) if "managedFields" in obj["metadata"] else obj
 
 
 @lru_cache(maxsize=1024)
 def reset_of(resource: Resource, subresource: str) -> dict[str, object]:
+    """The fields that a write of a resource or subresource never owns."""
     return ownership.reset_fields(resource.rule, subresource, resource.behavior.strategy.status)
 
 
@@ -223,7 +236,7 @@ def _allocated(call: Call, allocate: Allocate, obj: Obj, old: Obj | None) -> Gen
         raise call.invalid(obj["metadata"].get("name", ""), refusal.causes) from None
 
 
-# --- update -----------------------------------------------------------------------------------------------
+# --- update ---------------------------------------------------------------------------------------
 
 
 def update(call: Call) -> Steps:
@@ -256,6 +269,7 @@ def update(call: Call) -> Steps:
 
 
 def _check_uid(call: Call, uid: str, item: Item) -> None:
+    """Raises a conflict if a write names another UID than the stored object's."""
     stored = item.obj["metadata"].get("uid", "")
     if uid and uid != stored:
         raise call.conflict(
@@ -265,6 +279,7 @@ def _check_uid(call: Call, uid: str, item: Item) -> None:
 
 
 def _gone(call: Call, uid: str) -> str:
+    """The conflict of a write that names a UID while no object is stored."""
     return (
         f"StorageError: invalid object, Code: 4, Key: {registry_key(call)}, ResourceVersion: 0, "
         f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: "
@@ -272,7 +287,10 @@ def _gone(call: Call, uid: str) -> str:
 
 
 def registry_key(call: Call) -> str:
-    """The key as upstream's messages show it.  Quirk: without the storage's prefix in a dry run."""
+    """The storage key as upstream's error messages show it.
+
+    Quirk: a dry run shows it without the storage prefix.
+    """
     request = call.request
     middle = f"{request.namespace}/" if request.namespace else ""
     group = f"{call.resource.group}/" if call.resource.custom else ""
@@ -280,7 +298,8 @@ def registry_key(call: Call) -> str:
 
 
 def must_specify_revision(call: Call) -> Refusal:
-    # Quirk: this one message names the plural resource, and prints the number in hexadecimal.
+    """The refusal of an update without a resourceVersion, for kinds that require one."""
+    # Quirk: only this message names the plural resource, and it prints the number in hexadecimal.
     resource, name = call.resource, call.request.name
     text = "Invalid value: 0x0: must be specified for an update"
     cause = {"reason": "FieldValueInvalid", "message": text, "field": "metadata.resourceVersion"}
@@ -293,32 +312,36 @@ def must_specify_revision(call: Call) -> Refusal:
 
 
 def taken_over(call: Call, item: Item, wanted: Obj) -> Record:
-    """Ownership after an update: who changes a field owns it."""
+    """Field ownership after an update: the writer owns each field that it changes."""
     resource = call.resource
     live = ownership.live_or_given(item.managed, wanted, call.subresource)
     if isinstance(resource, CustomResource) and resource.lost_version(live):
-        return ()  # it cannot be converted (fieldmanager.go, UpdateNoErrors: the record goes)
+        return ()  # it cannot be converted: dropped (fieldmanager.go, UpdateNoErrors)
     reset = reset_of(resource, call.subresource)
     record = ownership.on_update(
         resource.schema, live, item.obj, wanted, call.writer(), reset, versions_of(call)
     )
     if resource.rule == "events" and record is not item.managed:
-        # Quirk: what was owned in the other group's form cannot be converted, and is lost.
+        # Quirk: fields owned in the form of the other group cannot be converted, so they are lost.
         return tuple(entry for entry in record if entry.api_version == resource.api_version)
     return record
 
 
 def as_before(call: Call, item: Item, wanted: Obj) -> Record:
-    """Ownership after a write that owns nothing."""
+    """Field ownership after a write that owns nothing."""
     return item.managed
 
 
 def update_object(
     call: Call, transform: Transform, owning: Callable[[Call, Item, Obj], Record] = taken_over
 ) -> Steps:
-    """Read, change, check and write until nobody interfered, as long as the request lasts (etcd3/store.go, GuaranteedUpdate).
+    """Reads, changes, checks and writes an object until the write meets no conflict or the request
+    ends.
 
-    `owning` is asked after `transform`.
+    transform: makes the wanted object from the stored one
+    owning: the field ownership afterwards; called after `transform`
+
+    Mirrors  etcd3/store.go, GuaranteedUpdate.
     """
     key = call.key
     while True:
@@ -350,7 +373,7 @@ def update_object(
 def _prepared(
     call: Call, wanted: Obj, item: Item, record: Record
 ) -> Generator[Op, Answer, tuple[Obj, Record]]:
-    """The object an update stores, and who owns its fields then."""
+    """The object that an update stores, and the owners of its fields afterwards."""
     registry, resource = call.registry, call.resource
     names, old = registry.names, item.obj
     new = without_record(registry.rules.admit(call, wanted, old))
@@ -364,7 +387,8 @@ def _prepared(
     elif call.subresource:
         new = for_subresource(resource, call.subresource, new, old, names)
         if call.subresource == "ephemeralcontainers":
-            # Quirk: the record is the old pod's, as all but the one list (dropNonEphemeralContainerUpdates).
+            # Quirk: the record stays the old pod's; only the one list changes
+            # (dropNonEphemeralContainerUpdates).
             record = item.managed
     else:
         if resource.behavior.allocate is not None:
@@ -377,8 +401,8 @@ def _prepared(
     if new is not old:
         registry.rules.valid(call, new, old)
         if not call.subresource:
-            found_warnings = warnings_of(resource, new, old, names, call.from_outside)
-            call.warnings += [text for text in found_warnings if text not in call.warnings]
+            warnings = warnings_of(resource, new, old, names, call.from_outside)
+            call.warnings += [text for text in warnings if text not in call.warnings]
         registry.rules.check(call, new, old)
         charge = registry.rules.charge(call, new, old)
         if charge is not None:
@@ -387,7 +411,7 @@ def _prepared(
 
 
 def _is_removed(call: Call, obj: Obj) -> bool:
-    """True if this update takes the last thing away that kept a deleted object."""
+    """True if this update removes the last thing that kept a deleted object in the store."""
     metadata = obj["metadata"]
     if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
         return False
@@ -396,7 +420,7 @@ def _is_removed(call: Call, obj: Obj) -> bool:
     return call.resource.rule != "namespaces" or not (obj.get("spec") or {}).get("finalizers")
 
 
-# --- patch ------------------------------------------------------------------------------------------------
+# --- patch ----------------------------------------------------------------------------------------
 
 
 def patch(call: Call) -> Steps:
@@ -406,11 +430,11 @@ def patch(call: Call) -> Steps:
     known = (names.media_json_patch, names.media_merge_patch, names.media_strategic_patch)
     if kind not in known or (resource.custom and kind == known[-1]):
         raise unsupported_patch(call)
-    body, twice = patch_body(call, kind)
+    body, duplicates = patch_body(call, kind)
     strategic = kind == names.media_strategic_patch
 
     def change(item: Item) -> Obj:
-        problems = twice
+        problems = duplicates
         try:
             if strategic:
                 out: Obj = strategic_merge(resource.schema, item.obj, body)
@@ -439,9 +463,10 @@ def patch(call: Call) -> Steps:
 
 
 def patch_body(call: Call, kind: str) -> tuple[Json, list[str]]:
-    """The patch, and the keys that it has twice, as they are reported.
+    """The decoded patch, and the messages about keys that it holds duplicates.
 
-    The operations of a JSON patch keep their duplicates, for `json_patch_problems`, and none is reported here.
+    A JSON patch keeps the duplicates of its operations for `json_patch_problems`, so none are
+    reported here.
     """
     body = call.request.body
     if isinstance(body, bytes | bytearray):
@@ -452,12 +477,12 @@ def patch_body(call: Call, kind: str) -> tuple[Json, list[str]]:
             raise bad_request(f"{text}{error}") from None
     if kind == call.registry.names.media_json_patch:
         return body, []
-    twice = duplicate_fields(body) if call.from_outside else []
-    return plain(body) if twice else body, twice
+    duplicates = duplicate_fields(body) if call.from_outside else []
+    return plain(body) if duplicates else body, duplicates
 
 
 def _with_record(item: Item, patch: Json) -> Obj:
-    """The object as a JSON patch sees it: with its record of ownership, where the patch speaks of that."""
+    """The object as a JSON patch sees it: with managedFields if an operation addresses them."""
     paths = [str(any_of(operation).get("path")) for operation in patch] if isinstance(patch, list) else []
     if not any(path.startswith("/metadata/managedFields") for path in paths):
         return item.obj
@@ -465,7 +490,10 @@ def _with_record(item: Item, patch: Json) -> Obj:
 
 
 def _document(item: Item, out: Json, patch: Json) -> str:
-    """A patched object that does not fit its type, as upstream quotes it: with its record, patched maps by key."""
+    """The text of a patched object that does not fit its type, as upstream quotes it.
+
+    It contains the managedFields, and the keys of patched maps are sorted.
+    """
     if isinstance(out, dict) and isinstance(out.get("metadata"), dict) and item.managed:
         out = with_metadata(out, managedFields=ownership.render(item.managed, item.obj))
 
@@ -478,6 +506,7 @@ def _document(item: Item, out: Json, patch: Json) -> str:
 
 
 def unsupported_patch(call: Call) -> Refusal:
+    """The refusal of a PATCH with a content type that the resource does not support."""
     names = call.registry.names
     kinds = (
         names.media_json_patch,

@@ -1,11 +1,13 @@
-"""Subresources that are not plain parts of their object: binding, eviction, scale, finalize, ephemeral containers.
+"""Subresources that are not plain parts of their object: binding, eviction, scale, finalize,
+ephemeral containers.
 
-Turns such a request into the write it stands for on the object behind it.
+A request to a subresource becomes a write of the object that it belongs to.
 
-Holds: a pod is bound once; an eviction takes its budget before it deletes, and only when the budget allows it.
+Holds: a pod is bound once; an eviction takes one disruption of the pod's budget before it deletes,
+and only if the budget allows it.
 
-Mirrors  kubernetes v1.25 pkg/registry/core/pod/storage/{storage,eviction}.go, pkg/registry/apps/*/storage,
-         pkg/registry/core/namespace/storage.
+Mirrors  kubernetes v1.25 pkg/registry/core/pod/storage/{storage,eviction}.go,
+         pkg/registry/apps/*/storage, pkg/registry/core/namespace/storage.
 """
 
 from __future__ import annotations
@@ -14,7 +16,6 @@ from collections.abc import Callable, Generator
 from dataclasses import replace
 from functools import lru_cache
 
-from sim.api.crd.verbs import CUSTOM_SCALE
 from sim.api.kinds.core.pod.disruption_target import Disruption, disrupted
 from sim.api.objects import is_ready, with_metadata
 from sim.api.selectors import from_selector
@@ -35,6 +36,7 @@ from sim.api.verbs.call import (
     unavailable,
     written,
 )
+from sim.api.verbs.custom import CUSTOM_SCALE
 from sim.api.verbs.delete import DeleteOptions, check_delete_options, delete_object, given_options
 from sim.api.verbs.log import read_log
 from sim.api.verbs.review import review_access, review_rules
@@ -44,14 +46,14 @@ from sim.api.verbs.token import request_token
 from sim.options.gates import POD_DISRUPTION
 from sim.units import MS
 
-# eviction.go, EvictionsRetry: what conflicts is tried 20 times, 0.5 s x (1..1.1) apart.
+# eviction.go, EvictionsRetry: 20 attempts at a write that conflicts, 0.5 s x (1..1.1) apart.
 EVICTION_TRIES_MAX = 20
 EVICTION_PAUSE_US, EVICTION_JITTER_US = 500 * MS, 50 * MS
 DISRUPTED_MAX = 2000  # eviction.go: MaxDisruptedPodSize
 STALE_RETRY_S = 10  # eviction.go: the controller has not seen the budget's newest generation
 
 
-# The whole answer to a binding.
+# The body of every reply to a binding.
 BOUND: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
@@ -59,7 +61,7 @@ def _success(call: Call) -> Reply:
     return Reply(201, body=BOUND, warnings=tuple(call.warnings))
 
 
-# --- binding ----------------------------------------------------------------------------------------------
+# --- binding --------------------------------------------------------------------------------------
 
 
 def bind(call: Call) -> Steps:
@@ -90,6 +92,7 @@ def bind(call: Call) -> Steps:
 
 
 def _assigned(call: Call, item: Item, binding: Obj, node: str) -> Obj:
+    """The pod bound to a node; raises a conflict if it may not be bound."""
     pod, name = item.obj, call.request.name
     own = pod["metadata"]
     uid, revision = binding.get("uid", ""), binding.get("resourceVersion", "")
@@ -119,6 +122,7 @@ def _binding_conflict(call: Call, text: str) -> Refusal:
 
 
 def _scheduled(call: Call, status: Obj) -> Obj:
+    """The pod's status with the condition PodScheduled=True."""
     conditions = status.get("conditions") or []
     if not conditions:
         return {**status, "conditions": first_scheduled(call.now_text)}
@@ -132,7 +136,7 @@ def _scheduled(call: Call, status: Obj) -> Obj:
 
 @lru_cache(maxsize=16)
 def first_scheduled(now_text: str) -> list[Obj]:
-    """The conditions of a pod bound now; those bound in one second share them."""
+    """The conditions of a pod bound now; pods bound within one second share the value."""
     condition = {
         "type": "PodScheduled",
         "status": "True",
@@ -142,24 +146,24 @@ def first_scheduled(now_text: str) -> list[Obj]:
     return [condition]
 
 
-# --- eviction ---------------------------------------------------------------------------------------------
+# --- eviction -------------------------------------------------------------------------------------
 
 
 def evict(call: Call) -> Steps:
-    """POST pods/NAME/eviction: a deletion that asks the pod's budget first."""
+    """POST pods/NAME/eviction: a deletion that the pod's disruption budget must allow."""
     body = decode(call, body_kind(call))
     check_namespace(any_of(body.get("metadata")), call.request)
     call.registry.rules.admit(call, body, None)
     if any_of(body.get("metadata")).get("name") != call.request.name:
         raise bad_request("name in URL does not match name in Eviction object")
-    asked = any_of(body.get("deleteOptions"))
-    dry_run = asked.get("dryRun") or []
+    delete_options = any_of(body.get("deleteOptions"))
+    dry_run = delete_options.get("dryRun") or []
     if call.dry_run and dry_run and dry_run != ["All"]:
         raise internal(
             f"Non-matching dry-run options in request and content: [All] and [{' '.join(dry_run)}]"
         )
     call.dry_run = call.dry_run or bool(dry_run)
-    options = given_options(asked)
+    options = given_options(delete_options)
     check_delete_options(call, options, dry_run)
     tries = 0
     while True:
@@ -170,7 +174,7 @@ def evict(call: Call) -> Steps:
             break
         tries += 1
         try:
-            yield from _delete_evicted(call, _as_it_is(options, item))
+            yield from _delete_evicted(call, _at_revision(options, item))
         except Refusal as refusal:
             if refusal.code != CONFLICT or options.revision is not None or tries >= EVICTION_TRIES_MAX:
                 raise
@@ -181,24 +185,26 @@ def evict(call: Call) -> Steps:
     return _success(call)
 
 
-def _as_it_is(options: DeleteOptions, item: Item) -> DeleteOptions:
-    """To delete the pod in this state only, if nobody says in which."""
+def _at_revision(options: DeleteOptions, item: Item) -> DeleteOptions:
+    """Options that delete the pod only at this revision, unless they name a revision already."""
     if options.revision is not None:
         return options
     return replace(options, revision=item.obj["metadata"]["resourceVersion"])
 
 
 def _pause(call: Call) -> Pause:
+    """The pause before the next attempt."""
     return Pause(EVICTION_PAUSE_US + (EVICTION_JITTER_US * call.registry.bits(16) >> 16))
 
 
 def _evict_within_budget(call: Call, item: Item, options: DeleteOptions) -> Steps:
+    """Evicts a pod that a budget may protect."""
     pod = item.obj
     budget = yield from _budget_of(call, pod)
     if budget is None or (yield from _spend(call, pod, budget)):
         return (yield from _delete_evicted(call, options))
     try:
-        return (yield from _delete_evicted(call, _as_it_is(options, item)))
+        return (yield from _delete_evicted(call, _at_revision(options, item)))
     except Refusal as refusal:
         if refusal.code != CONFLICT or options.revision is not None:
             raise
@@ -206,20 +212,20 @@ def _evict_within_budget(call: Call, item: Item, options: DeleteOptions) -> Step
 
 
 def _delete_evicted(call: Call, options: DeleteOptions) -> Steps:
-    """Delete the pod; say why first, where its gate is on."""
+    """Deletes the pod; sets the condition DisruptionTarget first if its feature gate is on."""
     if POD_DISRUPTION not in call.registry.gates or call.dry_run:
         return (yield from delete_object(call, options))
     while True:
         item = found((yield Get(call.key)))
         if item is None:
             raise call.not_found()
-        told = disrupted(item.obj, Disruption.EVICTION, call.now_text)
-        if told is item.obj:
+        marked = disrupted(item.obj, Disruption.EVICTION, call.now_text)
+        if marked is item.obj:
             return (yield from delete_object(call, options))
         if options.revision not in (None, item.obj["metadata"]["resourceVersion"]):
             return (yield from delete_object(call, options))  # which is refused
-        told = {**told, "metadata": {**told["metadata"]}}
-        put = written((yield Put(item.key, told, item.rev, item.managed, call.request.cause)))
+        marked = {**marked, "metadata": {**marked["metadata"]}}
+        put = written((yield Put(item.key, marked, item.rev, item.managed, call.request.cause)))
         if put is not None:
             break
     if options.revision is not None:
@@ -228,11 +234,13 @@ def _delete_evicted(call: Call, options: DeleteOptions) -> Steps:
 
 
 def _ignores_budget(pod: Obj) -> bool:
+    """True if the eviction of the pod needs no budget."""
     phase = (pod.get("status") or {}).get("phase")
     return bool(pod["metadata"].get("deletionTimestamp")) or phase in ("Pending", "Succeeded", "Failed")
 
 
 def _budget_of(call: Call, pod: Obj) -> Generator[Op, Answer, Item | None]:
+    """The one budget that matches the pod; raises if there are several."""
     budgets = call.registry.scheme.resource("poddisruptionbudgets")
     page = yield Range(call.registry.scheme.prefix(budgets, call.request.namespace))
     if isinstance(page, Unavailable):
@@ -242,7 +250,8 @@ def _budget_of(call: Call, pod: Obj) -> Generator[Op, Answer, Item | None]:
     matching = []
     for item in page.items:
         selector = from_selector((item.obj.get("spec") or {}).get("selector"))
-        # Quirk: an empty selector protects nothing here, while the budget's own loop counts every pod
+        # Quirk: an empty selector protects no pod here, while the budget's controller counts every
+        # pod.
         if not selector.empty and selector.matches(labels):
             matching.append(item)
     if len(matching) > 1:
@@ -253,7 +262,11 @@ def _budget_of(call: Call, pod: Obj) -> Generator[Op, Answer, Item | None]:
 
 
 def _spend(call: Call, pod: Obj, item: Item) -> Generator[Op, Answer, bool]:
-    """Take one disruption of the budget, or refuse the eviction; False: it takes none, as long as the pod stays unready."""
+    """Takes one disruption of the budget; raises if the budget refuses the eviction.
+
+    Returns False if the eviction takes none, which is so while the pod stays unready and the budget
+    is met.
+    """
     status = item.obj.get("status") or {}
     if not is_ready(pod) and status.get("currentHealthy", 0) >= status.get("desiredHealthy", 0) > 0:
         return False
@@ -283,6 +296,7 @@ def _spend(call: Call, pod: Obj, item: Item) -> Generator[Op, Answer, bool]:
 
 
 def _insufficient(call: Call, condition: Obj) -> Obj:
+    """The condition of a budget that allows no further disruption."""
     if condition["type"] != "DisruptionAllowed" or condition["status"] == "False":
         return condition
     return {
@@ -294,7 +308,10 @@ def _insufficient(call: Call, condition: Obj) -> Obj:
 
 
 def _forbidden(call: Call, name: str, why: str) -> Refusal:
-    """Quirk: it speaks of the budget by its singular."""
+    """The refusal of an eviction.
+
+    Quirk: its message names the budget's resource in the singular.
+    """
     about = {"name": name, "group": call.registry.scheme.resource("poddisruptionbudgets").group}
     kind = "poddisruptionbudget"
     text = f'{kind}.{about["group"]} "{name}" is forbidden: {why}'
@@ -302,6 +319,7 @@ def _forbidden(call: Call, name: str, why: str) -> Refusal:
 
 
 def _still_processed(name: str) -> Refusal:
+    """The refusal of an eviction while the budget's controller has not observed it."""
     cause = {
         "reason": "DisruptionBudget",
         "message": f"The disruption budget {name} is still being processed by the server.",
@@ -311,6 +329,7 @@ def _still_processed(name: str) -> Refusal:
 
 
 def _check_budget(call: Call, budget: Obj, status: Obj) -> None:
+    """Raises if the budget allows no disruption now."""
     name = budget["metadata"]["name"]
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
         raise _still_processed(name)
@@ -332,11 +351,14 @@ def _check_budget(call: Call, budget: Obj, status: Obj) -> None:
         raise Refusal.of(refusal)
 
 
-# --- ephemeral containers -----------------------------------------------------------------------------
+# --- ephemeral containers -------------------------------------------------------------------------
 
 
 def write_ephemeral(call: Call) -> Steps:
-    """PUT or PATCH pods/NAME/ephemeralcontainers: only that list changes (`verbs` restores the rest)."""
+    """PUT or PATCH pods/NAME/ephemeralcontainers.
+
+    Only that list changes: the strategy restores all other fields.
+    """
     return (yield from (update(call) if call.request.verb == "update" else patch(call)))
 
 
@@ -364,7 +386,7 @@ SCALE: dict[str, Callable[[Call], Steps]] = {"get": get_scale, "update": write_s
 
 
 def verb_of(call: Call) -> Callable[[Call], Steps] | None:
-    """The generator function of a subresource request; None if this server has none."""
+    """The generator function of a subresource request; None if the server has none."""
     request = call.request
     special = SUBRESOURCES.get((request.verb, request.resource, request.subresource))
     if special is not None:

@@ -1,13 +1,13 @@
-"""Tokens of service accounts: serviceaccounts/token answers a TokenRequest.
+"""Tokens of service accounts: the answer to a POST of serviceaccounts/token.
 
-Turns a TokenRequest into one with a JSON web token of upstream's claims and form.
+The TokenRequest is answered with a JSON web token of upstream's claims and form.
 
 Holds: nothing is stored; the same request at the same instant gets the same token.
 
-Mirrors  kubernetes v1.25 pkg/registry/core/serviceaccount/storage/token.go, pkg/apis/authentication/validation,
-         pkg/serviceaccount/claims.go.
-Differs  the signature is a digest: it has the length of RS256's, and no key can verify it
-         (who is served from outside gets it signed anew: `sim.api.auth.account_tokens`).
+Mirrors  kubernetes v1.25 pkg/registry/core/serviceaccount/storage/token.go,
+         pkg/apis/authentication/validation, pkg/serviceaccount/claims.go.
+Differs  the signature is a digest: it has the length of RS256's, and no key can verify it. For
+         clients outside of the simulation `sim.api.auth.account_tokens` replaces the signature.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from hashlib import sha256
 
 from msgspec.structs import replace
 
+from sim.api.auth.account_tokens import SIGNATURE_BYTES
 from sim.api.kinds.common.errors import FieldError, invalid
 from sim.api.ownership import managed
 from sim.api.status import invalid_object
@@ -30,7 +31,7 @@ from sim.units import SECOND, format_time
 
 EXPIRATION_S = 3600  # defaults.go: SetDefaults_TokenRequestSpec
 EXPIRATION_MIN_S, EXPIRATION_MAX_S = 600, 1 << 32  # validation.go: ValidateTokenRequest
-SIGNATURE_BYTES = 256  # RS256 with a key of 2048 bits
+
 _BINDABLE = {"Pod": "pods", "Secret": "secrets"}
 
 
@@ -101,10 +102,10 @@ def _bound(call: Call, reference: Obj | None) -> Generator[Op, Answer, Obj]:
             f"serviceaccount name."
         )
     uid = item.obj["metadata"]["uid"]
-    asked = reference.get("uid", "")
-    if asked and asked != uid:
+    wanted_uid = reference.get("uid", "")
+    if wanted_uid and wanted_uid != uid:
         text = (
-            f"the UID in the bound object reference ({asked}) does not match the UID in record. "
+            f"the UID in the bound object reference ({wanted_uid}) does not match the UID in record. "
             "The object might have been deleted and then recreated"
         )
         message = f'Operation cannot be fulfilled on {kind} "{name}": {text}'

@@ -1,7 +1,7 @@
-"""The other versions of a kind, for entries of ownership that were written in them.
+"""The other versions of a kind, for ownership entries that were written in them.
 
 Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/fieldmanager/versionconverter.go.
-Differs  where somebody else would have to convert (a webhook), entries are read in the version of the request.
+Differs  where a webhook would have to convert, entries are read in the version of the request.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sim.api.verbs.call import Call
 
 
 def versions_of(call: Call) -> Versions | None:
-    """The versions of the call's kind; None where all have the same fields."""
+    """The versions of the call's kind; None if all have the same fields."""
     resource = call.resource
     if isinstance(resource, CustomResource):
         differs = not resource.webhook

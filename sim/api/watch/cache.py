@@ -1,52 +1,38 @@
-"""Watch caches: what one API server replica knows of one resource, some microseconds after the store.
+"""Watch caches: the view that one API server has of one resource, a short time behind the store.
 
-Turns the store's log into watches: which start revisions can be served, which events a watch sees and when it
-is told of them.  A cache copies no state: it is a horizon on the store's log, until that is about to lose what a replica
-that is far behind still shows.  An event becomes visible when
-the horizon has passed the time of its commit.  Nothing is scheduled per event: an attached watch is notified
-through one pending pump per cache; a watch that nobody attached to is brought up to date when it is read.
+A cache turns the store's log into watches: it knows which start revisions it can serve, which
+events a watch receives and when. It copies no state: it is a horizon on the store's log. Only when
+the store is about to compact a revision that a delayed server still shows does the cache keep its
+content. An event becomes visible when the horizon has passed the time of its commit. Nothing is
+scheduled per event: one pending pump per cache notifies the attached watches; a watch without an
+owner is brought up to date when it is read.
 
-Watches that ask for one object or (pods) for one node are found by an index, so that an event reaches the
-concerned ones only, however many thousands there are.
+An index finds the watches of one object or (for pods) of one node, so that an event reaches only
+the watches that it concerns, however many thousands there are.
 
-Holds: events of a watch come in revision order, none twice, none missing between its start and its end;
-visibility never goes back; a watch ends by its deadline, by `stop`, by the replica's end, or because it was
-too slow, never silently in between.
+Holds: a watch receives its events in revision order, each once, and none is missing between its
+start and its end; visibility never goes back; a watch ends at its deadline, by `stop`, with its
+server, or because it was too slow, and always with a notification.
 
 Mirrors  kubernetes v1.25 apiserver pkg/storage/cacher/{cacher,watch_cache,cache_watcher,util}.go.
-Differs  the delay behind the store is one value per replica, not drawn per event (below 1 ms it moves nothing).
+Differs  the delay behind the store is one value per server, not drawn per event (below 1 ms it
+         changes nothing).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import Any, Protocol
 
 from sim.api.store import Beaten, Change, Compacted, Item, Page, Range
 from sim.api.types import Obj, WatchEvent
 from sim.api.watch.cache_watch import UNREAD_MAX, CacheWatch
 from sim.api.watch.events import event_of
+from sim.api.watch.feed import Feed
 from sim.api.watch.horizon import NEVER_US, Horizon
 from sim.api.watch.window import Window
-
-
-class Feed(Protocol):
-    """What a cache reads of a store."""
-
-    @property
-    def revision(self) -> int: ...
-    @property
-    def floor(self) -> int: ...
-    def events(self, after: int, prefix: str, limit: int = 0) -> Sequence[Change] | Compacted: ...
-    def stretches(self, after: int, prefix: str) -> Iterable[Sequence[Change]] | Compacted: ...
-    def changed_since(self, after: int, prefix: str) -> bool: ...
-    def range(self, op: Range) -> Any: ...
-    def get(self, key: str) -> Item | None: ...
-    def get_at(self, key: str, rev: int) -> Item | None: ...
-    def subscribe(self, prefix: str, on_change: Callable[[Change], None]) -> Callable[[], None]: ...
 
 
 def _time_of(change: Change) -> int:
@@ -54,17 +40,25 @@ def _time_of(change: Change) -> int:
 
 
 class TooOld:
-    """The start revision of a watch is not in the window any more."""
+    """The refusal of a watch: its start revision is no longer in the window.
 
-    __slots__ = ("asked", "oldest")
+    requested: the start revision of the watch
+    oldest: the oldest revision that a watch can start after
+    """
 
-    def __init__(self, asked: int, oldest: int) -> None:
-        self.asked = asked
+    __slots__ = ("oldest", "requested")
+
+    def __init__(self, requested: int, oldest: int) -> None:
+        self.requested = requested
         self.oldest = oldest
 
 
 class WatchCache:
-    """One resource on one replica.  `index_value(obj["spec"])`: the value by which its watches can be indexed."""
+    """The watches on one resource of one API server.
+
+    direct: True if upstream has no cache for the resource (events): its window is the whole history
+    index_value: the value in an object's spec by which watches can be indexed
+    """
 
     def __init__(
         self,
@@ -77,55 +71,54 @@ class WatchCache:
         self.feed = feed
         self.prefix = prefix
         self.horizon = horizon
-        self.direct = direct  # no cache upstream (events): the window is the store's whole history
+        self.direct = direct
         self._index_value = index_value
         self._window = Window(horizon.start_rev, horizon.reached_us)
         self._cursor = horizon.start_rev
-        self._shown = 0  # a revision that has been visible here
-        self._copy: tuple[int, dict[str, Item]] | None = (
-            None  # what is shown at that revision, if history has lost it
-        )
+        self._shown = 0  # the newest revision that has been visible
+        # The content at the revision shown, once the store has compacted that revision.
+        self._copy: tuple[int, dict[str, Item]] | None = None
         self._open: dict[CacheWatch, None] = {}  # in order of opening
-        self._unindexed: dict[str, int] = {}  # how many of them want all below a prefix
+        self._unindexed: dict[str, int] = {}  # number of open watches of all keys below a prefix
         self._scanning: dict[CacheWatch, None] = {}  # attached, not indexed
-        self._by_key: dict[str, tuple[CacheWatch, ...]] = {}  # mostly one: each node's of itself
+        self._by_key: dict[str, tuple[CacheWatch, ...]] = {}  # mostly one: a node agent's own node
         self._by_value: dict[str, tuple[CacheWatch, ...]] = {}
         self._dirty: dict[CacheWatch, None] = {}
-        self._times: deque[int] = deque()  # commit times not yet visible that somebody must hear of
+        self._times: deque[int] = deque()  # commit times of events to deliver, not yet visible
         self._pump_at_us = NEVER_US
         self._unsubscribe: Callable[[], None] | None = None
         horizon.moved.append(self._replan)
         horizon.before_moved.append(self._before_replan)
 
-    # --- reading ------------------------------------------------------------------------------------------
+    # --- reading ----------------------------------------------------------------------------------
 
     @property
     def whole(self) -> bool:
-        """Whether it has all since its replica started: what it does not have was before."""
+        """True if the window holds every event since the server started."""
         return self._window.dropped_rev == self.horizon.start_rev
 
     def drain(self) -> None:
-        """Take what the store has committed into the window, and into watches that nobody has read."""
+        """Takes new commits from the store's log into the window."""
         found = self.feed.stretches(self._cursor, self.prefix)
         if isinstance(found, Compacted):
-            self._window.dropped_rev = self.feed.floor  # made after history had begun to be forgotten
+            self._window.dropped_rev = self.feed.floor  # the cache was made after a compaction
             found = self.feed.stretches(self.feed.floor, self.prefix)
         if not isinstance(found, Compacted):
             for part in found:
                 if self._copy is not None:
-                    self._keep_up(part)
+                    self._advance_copy(part)
                 self._window.add(part)
         self._cursor = self.feed.revision
 
     def restart(self) -> None:
-        """Begin anew with the present content: what was before is not in the window any more."""
+        """Restarts with the present content; earlier events leave the window."""
         self.drain()
         self._window.restart(self.feed.revision)
         self._copy = None
 
     def before_compact(self, rev: int) -> None:
-        """Take in what history up to `rev` is about to lose."""
-        shown = self.revision()  # and nothing is left to drain
+        """Keeps what the store's history up to `rev` is about to lose."""
+        shown = self.revision()  # this also drains the log
         if shown < rev and self.feed.changed_since(shown, self.prefix) and self._copied(shown) is None:
             page: Page = self.feed.range(Range(self.prefix, rev=self._readable(shown)))
             self._copy = shown, {item.key: item for item in page.items}
@@ -133,16 +126,19 @@ class WatchCache:
             watch.pull()
             if watch.relaxed and len(watch.queue) > UNREAD_MAX:
                 watch.unread = len(watch.queue)
-                watch.tell(self.horizon.timers.now_us())
+                watch.deliver(self.horizon.timers.now_us())
 
     def revision(self, before_us: int = 0) -> int:
-        """The revision of the newest event of this resource that is visible here (or was, so long ago)."""
+        """The revision of the newest event of this resource that is visible now.
+
+        before_us: how long ago to look instead
+        """
         self.drain()
         newest = max(self._window.dropped_rev, self.horizon.progress_rev)
         reached_us = self.horizon.reached_us(before_us)
         changes = self._window.changes
         count = len(changes)
-        if count and changes[-1].at_us > reached_us:  # behind, or asked for the past
+        if count and changes[-1].at_us > reached_us:  # the newest is not visible
             count = bisect_right(changes, reached_us, key=_time_of)
         if count and changes[count - 1].rev > newest:
             newest = changes[count - 1].rev
@@ -152,15 +148,16 @@ class WatchCache:
 
     @property
     def saw_events(self) -> bool:
-        """False until the first event of this resource since the replica started, or the store's first word that there is none
-        (cacher.go, dispatchEvents: before that it has processed nothing)."""
+        """True once the cache has processed an event or a progress notification since the server
+        started (cacher.go, dispatchEvents).
+        """
         horizon = self.horizon
         return (
             bool(self._window.changes) or self._window.dropped_rev > horizon.start_rev or horizon.progressed
         )
 
     def page(self, prefix: str) -> Page:
-        """All objects below a prefix as this cache shows them now; `rev` is the cache's revision."""
+        """All objects below a prefix that are visible now, with the cache's revision as `rev`."""
         rev = self.revision()
         copied = self._copied(rev)
         if copied is not None:
@@ -168,31 +165,35 @@ class WatchCache:
         page: Page = self.feed.range(Range(prefix, rev=self._readable(rev)))
         return Page(page.items, rev)
 
-    def _copied(self, rev: int, coming: Sequence[Change] = ()) -> dict[str, Item] | None:
-        """All objects at a revision, where history has lost it; the copy moves on with what is shown.
+    def _copied(self, rev: int, incoming: Sequence[Change] = ()) -> dict[str, Item] | None:
+        """All objects at a revision that the store has compacted, otherwise None; advances the
+        copy.
 
-        coming: what the window is about to take in
+        incoming: changes that the window is about to take in
         """
         if self._copy is not None and self._copy[0] != rev:
-            self._copy = (rev, self._moved_on(*self._copy, rev, coming)) if rev < self.feed.floor else None
+            self._copy = (
+                (rev, self._with_changes(*self._copy, rev, incoming)) if rev < self.feed.floor else None
+            )
         return None if self._copy is None else self._copy[1]
 
-    def _keep_up(self, coming: Sequence[Change]) -> None:
-        """Move the copy on by what the window may let go for what is coming: it holds what is shown no longer than it must."""
-        if len(self._window.changes) + len(coming) <= self._window.capacity:
+    def _advance_copy(self, incoming: Sequence[Change]) -> None:
+        """Advances the copy before `incoming` changes push visible ones out of the window."""
+        if len(self._window.changes) + len(incoming) <= self._window.capacity:
             return
         reached_us = self.horizon.reached_us()
-        for changes in (coming, self._window.changes):
+        for changes in (incoming, self._window.changes):
             count = bisect_right(changes, reached_us, key=_time_of)
             if count:
-                self._copied(changes[count - 1].rev, coming)
+                self._copied(changes[count - 1].rev, incoming)
                 return
 
-    def _moved_on(
-        self, since: int, copied: dict[str, Item], rev: int, coming: Sequence[Change]
+    def _with_changes(
+        self, since: int, copied: dict[str, Item], rev: int, incoming: Sequence[Change]
     ) -> dict[str, Item]:
+        """The copy at revision `since` with the changes up to `rev` applied, in key order."""
         found = dict(copied)
-        for change in chain(self._window.changes, coming):
+        for change in chain(self._window.changes, incoming):
             if since < change.rev <= rev:
                 found.pop(change.item.key, None)
                 if not change.deleted:
@@ -200,6 +201,7 @@ class WatchCache:
         return {key: found[key] for key in sorted(found)}
 
     def get(self, key: str) -> Item | None:
+        """The object of a key that is visible now; None if there is none."""
         item = self.feed.get(key)
         if item is not None and item.rev <= self._shown:
             return item
@@ -208,20 +210,23 @@ class WatchCache:
         return copied.get(key) if copied is not None else self.feed.get_at(key, self._readable(rev))
 
     def _readable(self, rev: int) -> int:
-        """Nothing of this resource changed between its revision and the floor, where the log begins."""
+        """A revision at which the store shows the same content.
+
+        This resource has no change between `rev` and the floor at which the log begins.
+        """
         return max(rev, self.feed.floor)
 
-    # --- watches ------------------------------------------------------------------------------------------
+    # --- watches ----------------------------------------------------------------------------------
 
     def oldest(self) -> int:
-        """The oldest revision a watch can start after."""
+        """The oldest revision that a watch can start after."""
         if self.direct:
             return self.feed.floor
         self.drain()
         return self._window.oldest
 
     def open(self, watch: CacheWatch, rev: int) -> TooOld | None:
-        """Start a watch after revision `rev` (0: with the present content as ADDED events)."""
+        """Starts a watch after revision `rev`; for 0, with the present content as ADDED events."""
         if rev:
             oldest = self.oldest()
             if rev < oldest:
@@ -241,16 +246,19 @@ class WatchCache:
         return None
 
     def _wanted_after(self, rev: int, watch: CacheWatch) -> Sequence[Change]:
+        """The changes after a revision that can concern a watch."""
         if watch.key:
             item = self.feed.get(watch.key)
             if item is not None and item.rev <= rev:
-                return []  # thousands of node agents watch one node each
+                return []  # a short cut: thousands of node agents watch one node each
         if watch.prefix == self.prefix:
             return self._after(rev)
         return [change for change in self._after(rev) if change.item.key.startswith(watch.prefix)]
 
     def _after(self, rev: int) -> Sequence[Change]:
-        """Events after a revision: from the store, or from the window where the store has forgotten them."""
+        """Changes after a revision, from the store or, if the store has compacted them, from the
+        window.
+        """
         self.drain()
         found = self.feed.events(rev, self.prefix)
         if not isinstance(found, Compacted):
@@ -258,7 +266,7 @@ class WatchCache:
         return self._window.changes.after(rev)
 
     def attached(self, watch: CacheWatch) -> None:
-        """Somebody wants to be told: from now on its events are scheduled for."""
+        """Schedules the delivery of a watch's events from now on."""
         if not watch.indexed and not watch.relaxed:
             self._scanning[watch] = None
             watch._listed()
@@ -269,17 +277,18 @@ class WatchCache:
             watch.first_us = watch.last_us = watch.waiting_us
             self._dirty[watch] = None
             self._plan(watch.waiting_us)
-            if watch.queue and watch.queue[-1].at_us > watch.last_us:  # visible later, perhaps
+            if watch.queue and watch.queue[-1].at_us > watch.last_us:  # which becomes visible later
                 watch.last_us = watch.queue[-1].at_us
                 self._plan(watch.last_us)
 
     def relax(self, watch: CacheWatch) -> None:
-        """Its events are not scheduled for any more: its owner asks when it wants to know."""
+        """Stops scheduling a watch's events; its owner reads when it needs them."""
         self._scanning.pop(watch, None)
         self._dirty.pop(watch, None)
         self._unfollow()
 
     def close(self, watch: CacheWatch) -> None:
+        """Removes a watch from the cache."""
         if watch in self._open:
             self._count(watch, -1)
         for group in (self._open, self._scanning, self._dirty):
@@ -299,24 +308,29 @@ class WatchCache:
 
     @property
     def watched(self) -> int:
-        """How many watches are open now."""
+        """The number of open watches."""
         return len(self._open)
 
     def watches(self) -> list[CacheWatch]:
-        """Those that are open now."""
+        """The open watches, in order of opening."""
         return list(self._open)
 
     def end_watches(self) -> None:
+        """Ends each open watch."""
         for watch in self.watches():
             watch.end()
 
     def fail_watches(self, error: Obj) -> None:
-        """As `end_watches`, with an error as their last word."""
+        """Ends each open watch with an error as its last event."""
         for watch in self.watches():
             watch.fail(error)
 
     def interested(self, key: str) -> int:
-        """How many watches a change of this object concerns, by upstream's guess: of all namespaces or its own, not by a value."""
+        """The number of watches that a change of this object concerns, by upstream's estimate.
+
+        The estimate counts watches of all namespaces and of the object's own, but none by an index
+        value.
+        """
         prefixes = {self.prefix: None, key[: key.rfind("/") + 1]: None}
         return sum([self._unindexed.get(prefix, 0) for prefix in prefixes]) + len(self._by_key.get(key, ()))
 
@@ -327,7 +341,7 @@ class WatchCache:
                 del self._unindexed[watch.prefix]
 
     def cut(self) -> None:
-        """End every watch: the replica dies."""
+        """Ends each open watch, because the server crashes."""
         self.end_watches()
         self.horizon.moved.remove(self._replan)
         self.horizon.before_moved.remove(self._before_replan)
@@ -337,7 +351,7 @@ class WatchCache:
             self._unsubscribe = self.feed.subscribe(self.prefix, self._on_change)
 
     def _on_change(self, change: Change) -> None:
-        """A commit: find whom it concerns.  Runs within the write, so it only marks."""
+        """Marks the watches that a commit concerns. Runs within the write, so it delivers nothing."""
         wanted = False
         for watch in self._scanning:
             if watch.whole or change.item.key.startswith(watch.prefix):
@@ -373,7 +387,7 @@ class WatchCache:
             watch.first_us = at_us
         return True
 
-    # --- telling ------------------------------------------------------------------------------------------
+    # --- delivery ---------------------------------------------------------------------------------
 
     def _plan(self, at_us: int) -> None:
         times = self._times
@@ -402,7 +416,7 @@ class WatchCache:
 
     def _pump(self, planned_us: int) -> None:
         if planned_us != self._pump_at_us:
-            return  # planned before the lag changed
+            return  # it was scheduled before the lag changed
         self._pump_at_us = NEVER_US
         now_us, reached_us = self.horizon.timers.now_us(), self.horizon.reached_us()
         times = self._times
@@ -412,7 +426,7 @@ class WatchCache:
             if watch.look is not None:
                 watch.look()
         dirty, self._dirty = self._dirty, {}
-        last: Change | None = None  # and the event that it is for those who want everything
+        last: Change | None = None  # with its event for watches without a selection
         event: WatchEvent | None = None
         for watch in dirty:
             change = watch.pop(now_us, reached_us)
@@ -429,6 +443,6 @@ class WatchCache:
                 if watch.last_us > reached_us:
                     self._dirty[watch] = None
                     watch.first_us = reached_us + 1
-                watch.tell(now_us)
+                watch.deliver(now_us)
         if times:
             self._schedule()

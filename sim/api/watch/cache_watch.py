@@ -1,36 +1,68 @@
-"""One watch on a watch cache: what it has not told yet, and when it ends.
+"""One watch on a watch cache: its pending events, their delivery, and its end.
 
-Turns changes that a cache gives it, or that it reads from the store's log, into the events of one selection.
+The changes that the cache passes in, or that the watch reads from the store's log, become the
+events of one selection.
 
-Holds: events come in revision order, none twice, none missing between its start and its end; it ends by its deadline, by
-`stop`, by the replica's end, or because it was too slow; what is nothing but renewals stays in `Runs` until somebody
-wants them one by one.
+Holds: events come in revision order, each once, and none is missing between start and end; a watch
+ends at its deadline, by `stop`, with its server, or because it was too slow; pending changes that
+are all lease renewals stay in `Runs` until they are read one by one.
 
-Mirrors  kubernetes v1.25 apiserver pkg/storage/cacher/cache_watcher.go, and the bookmarks of cacher.go.
+Mirrors  kubernetes v1.25 apiserver pkg/storage/cacher/cache_watcher.go, and the bookmarks of
+         cacher.go.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast
 
 from sim.api.store import Beaten, Change, Compacted, Page
 from sim.api.types import Obj, WatchEvent
 from sim.api.watch.columnar_renewals import Runs, runs_of
 from sim.api.watch.events import event_of
-from sim.api.watch.horizon import NEVER_US
+from sim.api.watch.feed import Feed
+from sim.api.watch.horizon import NEVER_US, Horizon
 from sim.api.watch.lease_renewals import all_renewals
 from sim.units import MS, SECOND
 
-if TYPE_CHECKING:
-    from sim.api.watch.cache import WatchCache
+
+class WatchSource(Protocol):
+    """What a watch uses of the cache that it belongs to (see `sim.api.watch.cache.WatchCache`)."""
+
+    feed: Feed
+    prefix: str
+    horizon: Horizon
+    direct: bool
+
+    @property
+    def saw_events(self) -> bool:
+        """True once the cache has processed an event or a progress notification."""
+        ...
+
+    def revision(self, before_us: int = 0) -> int:
+        """The revision of the newest event that is visible now, or was `before_us` ago."""
+        ...
+
+    def attached(self, watch: CacheWatch) -> None:
+        """Schedules the delivery of the watch's events."""
+        ...
+
+    def relax(self, watch: CacheWatch) -> None:
+        """Stops scheduling the watch's events."""
+        ...
+
+    def close(self, watch: CacheWatch) -> None:
+        """Removes the watch from the cache."""
+        ...
+
 
 # cacher.go: a watch that has this many events unread when its 0.1 s budget ends is closed.
 UNREAD_MAX = 1_000
 UNREAD_BUDGET_US = 100 * MS
-GIVEN_MAX = 1_000  # events given at once
-# Bookmarks come 59 to 62.3 s apart, and about 2 s before the deadline (cacher.go, bookmarkFrequency and its jitter).
+GIVEN_MAX = 1_000  # events in one delivery
+# cacher.go, bookmarkFrequency and its jitter: bookmarks 59 to 62.3 s apart, one 2 s before the
+# deadline.
 BOOKMARK_LOW_US, BOOKMARK_HIGH_US = 59 * SECOND, 62_300 * MS
 LAST_BOOKMARK_LOW_US, LAST_BOOKMARK_HIGH_US = 800 * MS, 2_800 * MS
 
@@ -42,14 +74,17 @@ def _time_of(change: Change) -> int:
 class CacheWatch:
     """A watch on a cache (`sim.api.types.Watch`).
 
-    prefix: of the keys it wants; key, value: the one object or index value it wants, when it can be indexed (by a value
-    only in all namespaces: an index knows none)
-    matches: label and field selector in one predicate (None: everything)
+    prefix: the prefix of the keys that it selects
+    matches: label and field selector as one predicate, None for all objects
+    key, value: the one object or index value that it selects, if the cache can index it (a value
+        only for all namespaces)
+    deadline_us: when it ends
+    bookmarks: True if it sends bookmarks
     """
 
     def __init__(
         self,
-        cache: WatchCache,
+        cache: WatchSource,
         prefix: str,
         matches: Callable[[Obj], bool] | None = None,
         *,
@@ -65,37 +100,38 @@ class CacheWatch:
         self.key = key
         self.value = value if self.whole else ""
         self.indexed = bool(key or self.value)
-        self.fed = self.indexed  # given each change as it is committed; else it reads the log
-        self.client = ""  # the user who holds it, told by the server
-        self.queue: Sequence[Change] = []  # mostly empty, by the thousand: a deque takes 600 bytes even then
+        self.fed = self.indexed  # True: the cache passes each commit in; False: it reads the log
+        self.client = ""  # the name of the user that opened it, set by the server
+        self.queue: Sequence[Change] = []  # mostly empty; a deque takes 600 bytes even then
         self.notify: Callable[[], None] | None = None
         self._give: Callable[[Sequence[WatchEvent]], bool] | None = None
-        self.relaxed = False  # the owner is told of the end, and else asks
-        self.look: Callable[[], None] | None = (
-            None  # has the owner ask, before what it has not asked for is mixed up with more
-        )
-        self.hushed = False  # the owner is not told of bookmarks
-        self.deaf = False  # nor of states in which only times of hearing are new
+        self.relaxed = False  # the owner is notified of the end only, and reads itself
+        # Has the owner read, before what it has not read is mixed up with more.
+        self.look: Callable[[], None] | None = None
+        self.hushed = False  # the owner is not notified of a bookmark alone
+        self.deaf = False  # the owner is not notified of a change of heartbeat times alone
         self.unread = 0
         self.first_us = self.last_us = 0
         self._cursor = 0
-        self._since = 0  # the revision after which it started, which the cache may not show yet
+        self._since = 0  # the revision after which it started; the cache may show it later
         self._started: Sequence[WatchEvent] = ()
         self._ended = False
-        self._told_us = 0
+        self._unread_since_us = 0
         self._deadline_us = deadline_us
         self._bookmark_us = NEVER_US
         if bookmarks:
             self._plan_bookmark(cache.horizon.timers.now_us())
 
-    # --- for the cache ------------------------------------------------------------------------------------
+    # --- for the cache ----------------------------------------------------------------------------
 
     def start(self, rev: int, changes: Sequence[Change]) -> None:
+        """Starts after revision `rev` with the given later changes."""
         self._queue(changes)
         self._since = rev
         self._cursor = max(rev, self.cache.feed.revision)
 
     def start_with(self, page: Page, later: Sequence[Change]) -> None:
+        """Starts with the objects of a page as ADDED events."""
         matches = self.matches
         self._started = [
             WatchEvent("ADDED", item, item.rev) for item in page.items if matches is None or matches(item.obj)
@@ -103,7 +139,7 @@ class CacheWatch:
         self.start(page.rev, [change for change in later if change.item.key.startswith(self.prefix)])
 
     def pull(self) -> None:
-        """Take new changes from the store's log, unless they are given to it."""
+        """Takes new changes from the store's log, unless the cache passes them in."""
         if not self.fed and not self._ended:
             feed = self.cache.feed
             if feed.revision > self._cursor:
@@ -115,7 +151,7 @@ class CacheWatch:
                 self._cursor = feed.revision
 
     def _queue(self, found: Sequence[Change]) -> None:
-        """Add to what waits, which stays as it is kept as long as it is all renewals."""
+        """Appends to the pending changes, which stay `Runs` while they are all renewals."""
         queue = self.queue
         if self.matches is None and Runs in (type(queue), type(found)):
             before, after = runs_of(queue), runs_of(found)
@@ -126,14 +162,19 @@ class CacheWatch:
             self._listed().extend(found)
 
     def _listed(self) -> list[Change]:
-        """What waits, one by one."""
+        """The pending changes as a list."""
         queue = self.queue
         if type(queue) is not list:
             queue = self.queue = list(queue)
         return queue
 
     def pop(self, now_us: int, reached_us: int) -> Change | None:
-        """The one change that waits, if it is visible and all there is to say, and there is somebody to give it to."""
+        """Removes and returns the only pending change, if a single delivery of it is all that is
+        due.
+
+        Returns None if it is not visible yet, if a bookmark or the deadline is due, or without a
+        receiver.
+        """
         queue = self.queue
         if len(queue) != 1 or self._give is None or self._started or not self.fed:
             return None
@@ -142,13 +183,13 @@ class CacheWatch:
         return queue.pop() if type(queue) is list else self._listed().pop()
 
     def give(self, event: WatchEvent | None) -> None:
-        """What `pop` has answered, as it is seen here.  None: nothing of it is."""
-        self.unread = self._told_us = 0
+        """Delivers the event of the change that `pop` returned; None if the selection excludes it."""
+        self.unread = self._unread_since_us = 0
         if event is not None and self._give is not None and not self._give([event]):
             self._give = None
 
-    def tell(self, now_us: int) -> None:
-        """Notify the owner, or give; one that has not read for too long, with too much to read, is cut."""
+    def deliver(self, now_us: int) -> None:
+        """Delivers or notifies; ends a watch that has had too many unread events for too long."""
         give = self._give
         if give is not None:
             batch = self.take(GIVEN_MAX)
@@ -156,24 +197,29 @@ class CacheWatch:
                 self._give = None
             if len(batch) < GIVEN_MAX and not self._ended:
                 return
-        late = self.unread > UNREAD_MAX and self._told_us and now_us - self._told_us > UNREAD_BUDGET_US
-        if late and not self.cache.direct:  # the storage's own watches wait (etcd3/watcher.go, sendEvent)
+        late = (
+            self.unread > UNREAD_MAX
+            and self._unread_since_us
+            and now_us - self._unread_since_us > UNREAD_BUDGET_US
+        )
+        if late and not self.cache.direct:  # watches of the storage wait (etcd3/watcher.go)
             self.end()
             return
-        self._told_us = self._told_us or now_us
+        self._unread_since_us = self._unread_since_us or now_us
         if self.notify is not None:
             self.notify()
 
     @property
     def waiting_us(self) -> int | None:
-        """Commit time of the first thing to tell at the start; None if there is nothing."""
+        """Commit time of the first pending event; None if there is none."""
         if self._started:
             return 0
         return self.queue[0].at_us if self.queue else None
 
-    # --- for the owner ------------------------------------------------------------------------------------
+    # --- for the owner ----------------------------------------------------------------------------
 
     def attach(self, notify: Callable[[], None]) -> None:
+        """Starts notifications: `notify` is called when events are visible and at the end."""
         self.pull()
         timers = self.cache.horizon.timers
         if self._deadline_us < NEVER_US and self.notify is None:
@@ -184,32 +230,45 @@ class CacheWatch:
         self.cache.attached(self)
 
     def give_to(self, give: Callable[[Sequence[WatchEvent]], bool]) -> None:
-        """Give what there is without being asked, until the owner answers that it has no room: then notify."""
+        """Delivers events to `give` until it returns False, for lack of room; then notifies
+        instead.
+        """
         self._give = give
 
     def hush(self, hushed: bool = True) -> None:
-        """Bookmarks come with what else there is to take, or at the end: nobody is told of one alone."""
+        """True stops notifications of a bookmark alone: it comes with the next event, or at the
+        end.
+        """
         self.hushed = hushed
         self._expect_bookmark()
 
     def deafen(self, deaf: bool = True) -> None:
-        """States in which only times of hearing are new come with what else there is, or when the owner asks, or at the end."""
+        """True stops notifications of changes in heartbeat times alone.
+
+        They come with the next other event, when the owner reads, or at the end.
+        """
         if deaf is not self.deaf:
             self.deaf = deaf
             if not deaf and self.queue and not self._ended:
                 self.cache.attached(self)
 
-    def keep(self, beat: Change) -> bool:
-        """A beat that is told with what else there is, the last of an object in a row; whether that much may wait."""
+    def keep(self, heartbeat: Change) -> bool:
+        """Keeps a heartbeat until the next delivery, in place of an earlier one of the same object.
+
+        Returns False if too many are pending to wait longer.
+        """
         queue = self._listed()
-        if queue and type(queue[-1].item) is Beaten and queue[-1].item.key == beat.item.key:
-            queue[-1] = beat
+        if queue and type(queue[-1].item) is Beaten and queue[-1].item.key == heartbeat.item.key:
+            queue[-1] = heartbeat
         else:
-            queue.append(beat)
+            queue.append(heartbeat)
         return len(queue) < UNREAD_MAX
 
     def relax(self) -> bool:
-        """The owner will ask for events (`attach` takes that back); False for an indexed watch, which stays as it is."""
+        """Stops notifications of events, until the next `attach`; the owner reads instead.
+
+        Returns False, and changes nothing, for an indexed watch.
+        """
         if self.indexed or self._ended:
             return False
         self.pull()
@@ -227,23 +286,26 @@ class CacheWatch:
 
     @property
     def quiet(self) -> bool:
-        """True if `take` has surely nothing to give."""
+        """True if `take` would return nothing."""
         if self.queue or self._started or self.cache.horizon.timers.now_us() >= self._bookmark_us:
             return False
         return self.fed or not self.cache.feed.changed_since(self._cursor, self.cache.prefix)
 
     def take(self, limit: int = 1000, before_us: int = 0) -> Sequence[WatchEvent]:
-        """Events visible by now (or so long before), at most `limit`; fewer means that there are no more for now."""
+        """The events that are visible now, at most `limit`; fewer mean that no more are visible.
+
+        before_us: how long ago they must have been visible
+        """
         horizon = self.cache.horizon
         now_us = horizon.timers.now_us()
         if self._ended or now_us >= self._deadline_us:
             self._close()
             left, self._started = self._started, ()
             return left
-        self.unread = self._told_us = 0
+        self.unread = self._unread_since_us = 0
         if not self.fed:
             self.pull()
-            if self.ended:  # what it has not read is gone: no bookmark may pass it
+            if self.ended:  # an unread change was compacted, and no bookmark may pass it
                 return []
             queue = self.queue
             if type(queue) is Runs and not self._started:
@@ -264,9 +326,9 @@ class CacheWatch:
         return events
 
     def _take_queued(self, events: list[WatchEvent], limit: int, reached_us: int) -> int:
-        """Answers when the last of these events was committed; 0: there is none."""
+        """Appends visible events; returns the commit time of the last, 0 for none."""
         queue, taken, matches, newest_us = self._listed(), 0, self.matches, 0
-        # Hundreds that nobody has asked for until now.
+        # Hundreds of renewals that nothing has read until now.
         if matches is None and len(queue) > 1 and all_renewals(queue):
             taken = bisect_right(queue, reached_us, 0, min(len(queue), limit - len(events)), key=_time_of)
             events += cast(list[WatchEvent], queue[:taken])
@@ -289,22 +351,23 @@ class CacheWatch:
 
     @property
     def ended(self) -> bool:
+        """True once the watch has ended, by now at its deadline at the latest."""
         if not self._ended and self.cache.horizon.timers.now_us() >= self._deadline_us:
             self._close()
         return self._ended
 
     def stop(self) -> None:
-        """The client has gone."""
+        """Ends the watch because the client has closed it."""
         self.notify = self._give = None
         self._close()
 
     def end(self) -> None:
-        """The server ends it: the stream closes without an error event."""
+        """Ends the watch from the server's side: the stream closes without an error event."""
         if not self._ended:
             self._send_left()
             self._close()
             notify = self.notify
-            self.notify = self._give = None  # its owner holds it: no cycle is left behind
+            self.notify = self._give = None  # the owner refers to it: no reference cycle stays
             if notify is not None:
                 notify()
 
@@ -318,10 +381,10 @@ class CacheWatch:
                 self.notify()
 
     def fail(self, error: Obj) -> None:
-        """The server ends it because of an error, which it tells."""
+        """Ends the watch from the server's side, with an ERROR event."""
         if not self._ended:
             notify = self.notify
-            self.notify = None  # it takes what is left when all is said
+            self.notify = None  # restored below, after the error is pending
             self.end()
             self._started = [WatchEvent("ERROR", None, 0, error)]
             if notify is not None:
@@ -332,7 +395,7 @@ class CacheWatch:
             self._started = ()
             if self.hushed and not self.relaxed and not self.queue and self.notify is not None:
                 bookmark = self._bookmark([], 0, 0)
-                self._started = () if bookmark is None else (bookmark,)  # its owner has everything else
+                self._started = () if bookmark is None else (bookmark,)  # all else is taken
             self.queue = []
             self._ended = True
             self.cache.close(self)
@@ -340,7 +403,7 @@ class CacheWatch:
     def _timeout(self, _: Any) -> None:
         self.end()
 
-    # --- bookmarks ----------------------------------------------------------------------------------------
+    # --- bookmarks --------------------------------------------------------------------------------
 
     def _plan_bookmark(self, now_us: int) -> None:
         uniform_us = self.cache.horizon.timers.uniform_us
@@ -356,18 +419,19 @@ class CacheWatch:
 
     def _bookmark_due(self, _: Any) -> None:
         if not self._ended and not self.relaxed and not self.hushed and self.notify is not None:
-            self.tell(self.cache.horizon.timers.now_us())
+            self.deliver(self.cache.horizon.timers.now_us())
 
     def _bookmark(
         self, events: Sequence[WatchEvent] | Runs, before_us: int, newest_us: int
     ) -> WatchEvent | None:
-        """The newest bookmark that is due, unless these events, which come before it, say more.
+        """The newest bookmark that is due, None if `events`, which precede it, reach at least as
+        far.
 
-        newest_us: when the last of them was committed; 0: not known
+        newest_us: the commit time of the last of these events, 0 if unknown
         """
         horizon = self.cache.horizon
         now_us, due_us = horizon.timers.now_us(), -1
-        if self._bookmark_us < self._deadline_us <= now_us - before_us:  # the last says more than all before
+        if self._bookmark_us < self._deadline_us <= now_us - before_us:  # only the last is of use
             last_us = self._deadline_us - horizon.timers.uniform_us(
                 LAST_BOOKMARK_LOW_US, LAST_BOOKMARK_HIGH_US
             )
@@ -378,12 +442,12 @@ class CacheWatch:
         if due_us < 0:
             return None
         self._expect_bookmark()
-        given_us = horizon.reached_us(now_us - due_us)  # below 0 where the lag is longer
+        given_us = horizon.reached_us(now_us - due_us)  # negative if the lag is longer
         if newest_us and newest_us > given_us and events[-1].revision > horizon.progress_rev:
-            return None  # nearly always, where somebody is given events as they come: they are newer
+            return None  # the usual case of a watch with deliveries: they are newer
         rev = self.cache.revision(now_us - due_us)
         if rev < self._since or (self.queue and self.queue[0].rev <= rev):
-            return None  # not told yet: the cache has begun anew since
+            return None  # the cache has restarted since, and has not shown it
         if self.cache.saw_events and (not events or events[-1].revision <= rev):
             return WatchEvent("BOOKMARK", None, rev)
         return None

@@ -1,13 +1,16 @@
-"""Renewals by the thousand: revisions kept in columns, made into objects when somebody looks at one.
+"""Columnar renewals: lease renewals of thousands of objects in arrays, made into objects when they
+are read.
 
-Turns a `Window` (what beats within a second, in the order of time) and the revisions it has come to have (`Run`s, each a
-stretch without another write in between) into `Renewal`s, sequences of them (`Runs`), and the newest of one object as
-of a revision (`Course`).
+A `Window` holds the renewals that are due within one second, in order of time. A `Run` is a stretch
+of them that the store has committed without another write in between. They are read as `Renewal`s,
+as sequences of them (`Runs`), and as the newest of one object as of a revision (`Course`).
 
-Holds: what is made is what the store would have kept, object by object; a place in a window that no run covers has not
-happened; of each object the newest is found however old it is, and of the older ones those that history still has.
+Holds: what is read is what the store would have kept, object by object; a place of a window that no
+run covers has not happened; the newest renewal of each object is found however old it is, and
+earlier ones while history has them.
 
-Columns are numpy arrays, made elsewhere: where few objects are renewed none are, and numpy is not loaded.
+Columns are numpy arrays, made elsewhere: where few objects are renewed there are none, and numpy is
+not loaded.
 """
 
 from __future__ import annotations
@@ -21,67 +24,81 @@ from typing import Any, Protocol, overload
 from sim.api.store import Item
 from sim.api.watch.lease_renewals import KINDS, Line, Renewal, all_renewals
 
-KEPT = 16  # windows that stay although history has let go of them: in these nearly everybody has renewed
+KEPT = 16  # windows kept after they leave the history: nearly every object has renewed in them
 
 
 class Beater(Protocol):
-    """Who renews one object for ever."""
+    """A process that renews one object for ever."""
 
     cause: int
 
     def state(self) -> dict[str, int]:
-        """What the coming beats depend on, by the names of the columns that keep it."""
+        """What the next renewals depend on, by the names of the columns that keep it."""
         ...
 
     def resume(self, written_us: int, end_us: int, next_us: int, state: int, item: Item) -> None:
-        """Go on alone: `item` is what the last renewal wrote, which was written and answered then; the next is written then."""
+        """Continue alone.
+
+        written_us, end_us: when the last renewal was written, and when it was answered
+        next_us: when the next renewal is written
+        item: what the last renewal wrote
+        """
         ...
 
     def plan(self) -> None:
-        """Something moves: go on by ordinary requests."""
+        """Continue by ordinary requests, because something moves."""
         ...
 
 
 class Carrier(Protocol):
-    """The way by which one object is renewed.  ahead_us: of virtual time, the clock of the server that writes."""
+    """The path by which the renewals of one object reach the store."""
 
     @property
-    def server(self) -> object: ...
+    def server(self) -> object:
+        """The API server that writes them."""
+
     @property
-    def line(self) -> Line | None: ...
+    def line(self) -> Line | None:
+        """What the object's renewals share; None if they cannot be columnar."""
+
     @property
-    def ahead_us(self) -> int | None: ...
+    def ahead_us(self) -> int | None:
+        """How far the clock of that server is ahead of virtual time."""
+
     @property
     def bounded(self) -> bool:
-        """Whether a renewal may have to wait."""
+        """True if a renewal may have to wait."""
         ...
 
     def carried(self, count: int) -> None:
-        """So many renewals of objects that go by the same server were written."""
+        """Called after that number of renewals of objects with the same server were written."""
         ...
 
     def left(self, item: Item) -> None:
-        """Renewals are written one by one again, after this one."""
+        """Called when renewals are written one by one again, after this one."""
         ...
 
 
 class Crowd(Protocol):
-    """Who renews thousands of objects."""
+    """The component that renews thousands of objects."""
 
     def join(self, beater: Beater, carrier: Carrier, next_us: int) -> bool:
-        """Take over what `beater` does by `carrier` from its next beat on; False: not now."""
+        """Takes over the renewals of `beater` from the next one on; returns False if it does not."""
         ...
 
     def leave(self, key: str) -> None:
-        """Let its beater go on alone, if it has joined."""
+        """Makes the object's beater continue alone, if it has joined."""
         ...
 
 
 class Window:
-    """What beats within a second.  By place, in order of time:
+    """The renewals due within one second. Columns by place, in order of time:
 
-    rows: whose turn it is (`Course.rows`); at: when, virtual us; value: the time that is written; time_s: of ownership
-    lines: by row
+    rows: the number of the object (`Course.rows`)
+    at: when, virtual microseconds
+    value: the time that is written
+    time_s: the time of the ownership entry
+    lines: by row, what the renewals of an object share
     """
 
     __slots__ = ("at", "lines", "rows", "runs", "serial", "time_s", "value")
@@ -93,16 +110,20 @@ class Window:
         self.runs: list[Run] = []
 
     def run_of(self, place: int) -> Run | None:
-        """The stretch in which a place has happened."""
+        """The run that covers a place; None if the place has not happened."""
         runs = self.runs
         at = bisect_right(runs, place, key=attrgetter("lo")) - 1
         return runs[at] if at >= 0 and place < runs[at].hi else None
 
 
 class Run:
-    """Places `lo` to `hi` of a window: revisions `first` to `rev`, trace records from `ident` on.  at_us: of the first.
+    """The committed places `lo` to `hi` of a window.
 
-    The last of a log may still reach further; what is handed out of it does not.
+    first, rev: the revisions of the first and the last
+    ident: the trace record of the first
+    at_us: the commit time of the first
+
+    The last run of a log may still grow; the parts that are handed out of it do not.
     """
 
     __slots__ = ("at_us", "course", "first", "hi", "ident", "lo", "rev", "window")
@@ -118,7 +139,7 @@ class Run:
         self.at_us = at_us
 
     def reach(self, hi: int) -> None:
-        """More has happened, with nothing in between."""
+        """Extends the run: more places were committed, with no other write in between."""
         self.hi, self.rev = hi, self.first + hi - self.lo - 1
 
     def cut(self, lo: int, hi: int) -> Run:
@@ -127,14 +148,15 @@ class Run:
         return Run(self.course, self.window, lo, hi, self.first + skipped, self.ident + skipped, at_us)
 
     def after(self, rev: int) -> Run:
-        """Without what lies at or before a revision (which is not the last of it)."""
+        """The part after a revision, which is not the run's last."""
         return self.cut(max(self.lo, self.lo + rev + 1 - self.first), self.hi)
 
     def visible(self, at_us: int) -> int:
-        """The place after the last that has happened by then."""
+        """The place after the last one committed by that time."""
         return bisect_right(self.window.at, at_us, self.lo, self.hi)
 
     def make(self, place: int) -> Renewal:
+        """The renewal at a place."""
         return Found(self, place)
 
     def __iter__(self) -> Iterator[Renewal]:
@@ -142,7 +164,7 @@ class Run:
 
 
 class Found(Renewal):
-    """A renewal made of columns."""
+    """A renewal made from columns."""
 
     __slots__ = ("_course", "_row")
 
@@ -163,20 +185,21 @@ class Found(Renewal):
 
     @property
     def prev(self) -> Item | None:  # type: ignore[override]
-        """The revision before, as long as it is found."""
+        """The revision before, while it can be found."""
         return self._course.find(self._row, self.rev - 1)
 
     def forget(self) -> None:
-        """It holds on to nothing."""
+        """Does nothing: it refers to no earlier revision."""
 
 
 KINDS.add(Found)
 
 
 class Runs(Sequence[Any]):
-    """One renewal after the other, in the order of revisions; in pieces, which are runs or single ones.
+    """A sequence of renewals in the order of revisions, in pieces, which are runs or single
+    renewals.
 
-    A part of one, and one and what follows it there, is made without a look at the pieces.
+    A slice, and a slice joined with its continuation, share the pieces.
     """
 
     __slots__ = ("_all", "_ends", "_start", "_stop")
@@ -194,6 +217,7 @@ class Runs(Sequence[Any]):
 
     @property
     def pieces(self) -> list[Run | Renewal]:
+        """The pieces within this part."""
         if self._start == self._stop:
             return []
         first, last = bisect_right(self._ends, self._start), bisect_left(self._ends, self._stop)
@@ -205,15 +229,16 @@ class Runs(Sequence[Any]):
         return found
 
     def _before(self, number: int) -> int:
-        """How many there are in the pieces before one."""
+        """The number of renewals in the pieces before one."""
         return self._ends[number - 1] if number else 0
 
     @property
     def last(self) -> Run | None:
-        """The last that is a run."""
+        """The last piece that is a run."""
         return next((piece for piece in reversed(self.pieces) if isinstance(piece, Run)), None)
 
     def plus(self, later: Runs) -> Runs:
+        """This sequence followed by a later one."""
         if later._all is self._all and later._start == self._stop:
             return self._part(self._start, later._stop)
         return Runs([*self.pieces, *later.pieces])
@@ -236,7 +261,7 @@ class Runs(Sequence[Any]):
         return piece.make(place) if isinstance(piece, Run) else piece
 
     def _find(self, index: int) -> tuple[Run | Renewal, int]:
-        """The piece in which one of them is, and its place in that."""
+        """The piece that holds a renewal, and the renewal's place in it."""
         at = index + (self._start if index >= 0 else self._stop)
         if not self._start <= at < self._stop:
             raise IndexError(index)
@@ -245,17 +270,17 @@ class Runs(Sequence[Any]):
         return piece, piece.lo + at - self._before(number) if isinstance(piece, Run) else 0
 
     def at_us(self, index: int) -> int:
-        """When one of them happened."""
+        """The commit time of one renewal."""
         piece, place = self._find(index)
         return int(piece.window.at[place]) if isinstance(piece, Run) else piece.at_us
 
     def rev(self, index: int) -> int:
-        """The revision of one of them."""
+        """The revision of one renewal."""
         piece, place = self._find(index)
         return piece.first + place - piece.lo if isinstance(piece, Run) else piece.rev
 
     def until(self, at_us: int) -> Runs:
-        """Those that have happened by then."""
+        """The renewals committed by that time."""
         number = bisect_right(self._all, at_us, key=attrgetter("at_us"))
         if not number:
             return self._part(self._start, self._start)
@@ -265,9 +290,9 @@ class Runs(Sequence[Any]):
         return self._part(self._start, min(self._stop, end))
 
     def stretches(self) -> Iterator[tuple[Window, int, int] | Renewal]:
-        """The same as parts of windows, as few as there can be, and what is single.
+        """The same as the fewest possible parts of windows, and single renewals.
 
-        A single one may come before a stretch that has begun earlier: they are of different objects.
+        A single renewal may precede a stretch that began earlier: they are of different objects.
         """
         window, lo, hi = None, 0, 0
         for piece in self.pieces:
@@ -284,11 +309,13 @@ class Runs(Sequence[Any]):
 
 
 class Course:
-    """The renewals of one resource that are kept in columns.
+    """The columnar renewals of one resource.
 
-    rows: key to number, for ever; last: by row, in which window (by its serial) its newest place that has happened lies,
-    -1 for none (the window that is open is looked at first); rest: by row, revisions that are in no window, or whose window
-    goes: those before a stretch of renewals, the last of it, and the newest at the floor
+    rows: the number of each key, for ever
+    last: by row, the serial of the window with the newest committed renewal, -1 for none (the open
+        window is searched first)
+    rest: by row, revisions outside of the windows: those before a stretch of renewals, its last,
+        and the newest at the floor
     """
 
     def __init__(self, last: Any) -> None:
@@ -298,11 +325,12 @@ class Course:
         self.rest: dict[int, list[Item]] = {}
 
     def newest(self, key: str, rev: int) -> Item | None:
-        """The newest of an object as of a revision; None if history has none."""
+        """The newest revision of an object as of `rev`; None if history has none."""
         row = self.rows.get(key)
         return None if row is None else self.find(row, rev)
 
     def find(self, row: int, rev: int) -> Item | None:
+        """As `newest`, by row."""
         found: Item | None = None
         windows = self.windows
         if windows:
@@ -317,7 +345,7 @@ class Course:
         return found
 
     def stays(self, row: int, item: Item) -> None:
-        """A revision that is to be found although no window has it, or though its window goes."""
+        """Keeps a revision that lies in no window, or in one that is about to be dropped."""
         known = self.rest.setdefault(row, [])
         if all(other.rev != item.rev for other in known):
             insort(known, item, key=attrgetter("rev"))
@@ -333,13 +361,13 @@ class Course:
         return None
 
     def trim(self, rev: int) -> None:
-        """History up to a revision goes; of each object the newest in it stays."""
+        """Drops the history up to a revision, except the newest revision of each object in it."""
         windows = self.windows
-        past = 0  # windows of which nothing is history any more
+        past = 0  # windows that lie wholly outside of the history
         while past < len(windows) - 1 and (not windows[past].runs or windows[past].runs[-1].rev <= rev):
             past += 1
         gone = max(0, past - KEPT)
-        seen = self.last < -1  # nobody
+        seen = self.last < -1  # none yet
         for window in windows[gone:past]:
             for kept in window.runs:
                 seen[window.rows[kept.lo : kept.hi]] = True
@@ -352,32 +380,32 @@ class Course:
                     seen[row] = True
                     self.stays(row, run.make(place))
         for window in windows[:gone]:
-            window.runs = []  # they hold on to it, and in a run nobody looks for cycles
+            window.runs = []  # runs refer to their window, and the cyclic collector ignores them
         del windows[:gone]
         for known in [known for known in self.rest.values() if len(known) > 1]:
             del known[: max(0, bisect_right(known, rev, key=attrgetter("rev")) - 1)]
 
 
 def is_renewed(piece: object) -> bool:
-    """Whether it is a run of renewals, or one."""
+    """True for a run and for a single renewal."""
     return type(piece) is Run or type(piece) in KINDS
 
 
 def in_runs(found: Sequence[object]) -> bool:
-    """Whether there are runs, and beside them nothing but renewals."""
+    """True if the sequence holds at least one run, and nothing but runs and renewals."""
     kinds = {*map(type, found)}
     return Run in kinds and kinds - {Run} <= KINDS
 
 
 def runs_of(found: Sequence[Any]) -> Runs | None:
-    """As runs; None if there is more than renewals."""
+    """The sequence as `Runs`; None if it holds anything but renewals."""
     if isinstance(found, Runs):
         return found
     return Runs([*found]) if all_renewals(found) else None
 
 
 def spread(found: Sequence[Any]) -> list[Any]:
-    """One change after the other."""
+    """The sequence with each run replaced by its renewals."""
     changes: list[Any] = []
     for change in found:
         if type(change) is Run:

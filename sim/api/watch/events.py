@@ -1,9 +1,7 @@
-"""What a change of the store is to who watches: everything, or a selection.
+"""The event that a change of the store is for a watch of all objects or of a selection.
 
-Turns a `Change` into the `WatchEvent` of a watch, if it has one.
-
-Holds: an object that enters a selection is ADDED, one that leaves it DELETED, as it was before with the revision of
-the change.
+Holds: an object that enters a selection is ADDED; one that leaves it is DELETED, with its last
+selected state and the revision of the change.
 
 Mirrors  kubernetes v1.25 apiserver pkg/storage/cacher/cache_watcher.go (convertToWatchEvent).
 """
@@ -17,7 +15,10 @@ from sim.api.types import Obj, WatchEvent
 
 
 def event_of(change: Change, matches: Callable[[Obj], bool] | None) -> WatchEvent | None:
-    """`matches`: the selection (None: everything)."""
+    """The event of a change, None if it concerns no selected object.
+
+    matches: the selection, None for all objects
+    """
     item = change.item
     if matches is None:
         kind = "DELETED" if change.deleted else "MODIFIED" if item.created != item.rev else "ADDED"

@@ -1,11 +1,12 @@
-"""How far behind the store one API server replica is.
+"""The horizon of an API server: how far behind the store its watch caches are.
 
-Turns virtual time and the replica's lag into the commit time up to which its watch caches show the store.
+Virtual time and the server's lag determine the commit time up to which its watch caches show the
+store.
 
-Holds: what is visible once stays visible, whatever the lag becomes.
+Holds: what has been visible once stays visible when the lag grows.
 
 Mirrors  kubernetes v1.25 apiserver pkg/storage/cacher: the reflector that feeds a watch cache.
-Differs  one delay for all caches of a replica, not one of each event.
+Differs  one delay for all caches of a server, not one per event.
 """
 
 from __future__ import annotations
@@ -17,35 +18,42 @@ NEVER_US = 1 << 62
 
 
 class Timers(Protocol):
-    """Virtual time, as the owner lends it to its caches."""
+    """Virtual time and random draws, as the server provides them to its caches."""
 
-    def now_us(self) -> int: ...
-    def call_at(self, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> None: ...
-    def uniform_us(self, low_us: int, high_us: int) -> int: ...
+    def now_us(self) -> int:
+        """The present virtual time."""
+
+    def call_at(self, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> None:
+        """Calls `fn(arg)` at a virtual time."""
+
+    def uniform_us(self, low_us: int, high_us: int) -> int:
+        """A random duration between two bounds."""
 
 
 class Horizon:
-    """Up to which commit time a replica has seen the store.  One for all caches of the replica.
+    """The commit time up to which one API server shows the store, for all its caches.
 
-    frozen: it sees nothing new
+    lag_us: the delay behind the store
+    frozen: True while the caches do not follow the store
+    moved: callbacks after a change of lag or freezing
     """
 
     def __init__(self, timers: Timers, lag_us: int, start_rev: int) -> None:
         self.timers = timers
         self.lag_us = lag_us
         self.start_rev = start_rev
-        self.progress_rev = start_rev  # the store's progress notification, every 600 s
-        self.progressed = False  # there has been one
+        self.progress_rev = start_rev  # of the store's progress notification, every 600 s
+        self.progressed = False  # True after the first progress notification
         self.moved: list[Callable[[], None]] = []
         self.before_moved: list[Callable[[], None]] = []
         self._turned_us = 0  # since when it goes on as now
         self.frozen = False
         self._reached_us = -1
-        # Since when it goes on as now or as it did once, from what it had reached then, and so far behind (NEVER_US: not at all).
-        self._courses = [(-NEVER_US, -1, lag_us)]
+        # The phases so far: start time, commit time reached then, lag (NEVER_US while frozen).
+        self._phases = [(-NEVER_US, -1, lag_us)]
 
     def reached_us(self, before_us: int = 0) -> int:
-        """By now, or so long ago."""
+        """The commit time that is visible now, or was `before_us` ago."""
         if before_us:
             return self._reached_by(self.timers.now_us() - before_us)
         if not self.frozen:
@@ -55,11 +63,11 @@ class Horizon:
         return self._reached_us
 
     def _reached_by(self, at_us: int) -> int:
-        _, from_us, lag_us = next(course for course in reversed(self._courses) if course[0] <= at_us)
+        _, from_us, lag_us = next(phase for phase in reversed(self._phases) if phase[0] <= at_us)
         return max(from_us, at_us - lag_us)
 
     def due_us(self, at_us: int) -> int:
-        """When a commit of that time becomes visible."""
+        """When a commit at that time becomes visible."""
         return NEVER_US if self.frozen else at_us + self.lag_us
 
     def shown_us(self, at_us: int) -> int:
@@ -67,31 +75,32 @@ class Horizon:
         return NEVER_US if self.frozen else max(self._turned_us, at_us + self.lag_us)
 
     def show_progress(self, rev: int) -> None:
-        """The store tells how far it is."""
+        """Takes a progress notification of the store."""
         self.progress_rev, self.progressed = rev, True
 
     def set_lag(self, lag_us: int) -> None:
-        self._before()
+        """Changes the lag."""
+        self._prepare_phase()
         self.lag_us = lag_us
-        self._turn()
+        self._begin_phase()
 
     def freeze(self, frozen: bool) -> None:
-        """Cut off from the store (True), or following it again."""
-        self._before()
+        """Stops following the store (True), or follows it again (False)."""
+        self._prepare_phase()
         self.frozen = frozen
-        self._turn()
+        self._begin_phase()
 
-    def _before(self) -> None:
-        """It is about to go on otherwise."""
-        for tell in list(self.before_moved):
-            tell()
+    def _prepare_phase(self) -> None:
+        """Notify the listeners before the phase ends, and fix what has been reached."""
+        for notify in list(self.before_moved):
+            notify()
         self.reached_us()
 
-    def _turn(self) -> None:
-        """It goes on otherwise from now on."""
+    def _begin_phase(self) -> None:
+        """Begins a new phase."""
         self._turned_us = self.timers.now_us()
         lag_us = NEVER_US if self.frozen else self.lag_us
-        if self._courses[-1][2] != lag_us:
-            self._courses.append((self.timers.now_us(), self._reached_us, lag_us))
-        for tell in self.moved:
-            tell()
+        if self._phases[-1][2] != lag_us:
+            self._phases.append((self.timers.now_us(), self._reached_us, lag_us))
+        for notify in self.moved:
+            notify()

@@ -1,11 +1,12 @@
-"""A revision that moves one time of an object on: history keeps thousands of these per second.
+"""Lease renewals: revisions that change one time of an object. History keeps thousands of these per
+second.
 
-Turns the object before and a time into the revision after, of which the object itself, its ownership and the time's
-text are made when somebody reads them.
+A renewal holds the time and refers to the parts that all renewals of one object share. The object
+itself, its ownership and the text of the time are made when they are read.
 
-Holds: what is read of it is what an ordinary revision would hold; it is its own change (`store.Change`) and its own
-event (`api.WatchEvent`), so that a renewal is one thing to make, keep, tell of and forget; it holds on to one before it
-that is not in the history any more, and to none before that.
+Holds: a renewal reads like an ordinary revision; it is its own change (`store.Change`) and its own
+event (`api.WatchEvent`), so that there is one thing to make, keep, deliver and drop; it refers to
+at most one earlier revision that has left the history.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from sim.units import format_micro_time
 
 
 class Line:
-    """What the renewals of one object share: `item` but for the time at `path`, owned as `owner` says.
+    """What the renewals of one object share.
 
-    listeners: who is told of a renewal, as long as `heard` is what the store's bucket says
+    item: the object, of which renewals change only the time at `path`
+    owner: the owner of that time
+    listeners: callbacks of a renewal, valid while `heard` equals the token of the store's bucket
     series: of the trace records of renewals that `cause` causes (`Trace.series`), 0 for none yet
     """
 
@@ -40,10 +43,15 @@ class Line:
 
 
 class Renewal(Item):
-    """value: the time, microseconds since 1970; time_s: of its ownership; at_us: of the commit.
+    """One renewal.
 
-    prev: the revision before; None once that has gone from the history (`forget`), so that no chain grows
-    The object is kept, once built, only while it is the current one.
+    value: the time that it writes, microseconds since 1970
+    time_s: the time of its ownership entry
+    at_us: commit time
+    prev: the revision before; None once that has left the history (`forget`), so that no chain
+        grows
+
+    The object, once built, is kept only while the renewal is the current revision.
     """
 
     __slots__ = ("_built", "_line", "at_us", "prev", "time_s", "value")
@@ -66,30 +74,38 @@ class Renewal(Item):
         self._line = line
         self.prev: Item | None = before
         if isinstance(before, Renewal):
-            before._built = None  # superseded: whoever needs the object holds it, or has it built again
+            before._built = None  # superseded: it is built again if it is read
 
     def forget(self) -> None:
-        """It is not in the history any more."""
+        """Called when the revision before leaves the history."""
         self.prev = None
 
     def end(self) -> None:
-        """What comes next is no renewal: its `Change`, which the cyclic collector does not see, leads to no listeners."""
+        """Called when another kind of write follows: drops the references to listeners.
+
+        The cyclic collector does not see the `Change` of that write, so no reference cycle may lead
+        through it.
+        """
         self._line.heard, self._line.listeners = None, ()
 
     @property
     def item(self) -> Renewal:
+        """The renewal itself, as the item of its change and event."""
         return self
 
     @property
     def created(self) -> int:  # type: ignore[override]
+        """The revision of the object's creation."""
         return self._line.created
 
     @property
     def revision(self) -> int:
+        """The revision, as an event's attribute."""
         return self.rev
 
     @property
     def managed(self) -> tuple[Managed, ...]:  # type: ignore[override]
+        """Field ownership: the one owner of the time, and of all other fields."""
         owner = self._line.owner
         return (
             Managed(
@@ -104,6 +120,7 @@ class Renewal(Item):
 
     @property
     def obj(self) -> dict[str, Any]:  # type: ignore[override]
+        """The object as of this revision."""
         built = self._built
         if built is None:
             line = self._line
@@ -115,6 +132,7 @@ class Renewal(Item):
         return built
 
     def peek(self, section: str, field: str) -> Any:
+        """One field of a section, read without building the object."""
         line = self._line
         if field == line.field and section == line.section:
             return format_micro_time(self.value)
@@ -123,15 +141,16 @@ class Renewal(Item):
         return (line.base.get(section) or {}).get(field)
 
     def peek_us(self, section: str, field: str) -> int:
+        """As `peek`, for a time in microseconds."""
         line = self._line
         if field == line.field and section == line.section:
             return self.value
         return super().peek_us(section, field)
 
 
-KINDS: set[type] = {Renewal}  # and what is derived from it
+KINDS: set[type] = {Renewal}  # with its subclasses
 
 
 def all_renewals(found: Sequence[object]) -> bool:
-    """Whether there is nothing else."""
+    """True if the sequence holds renewals only."""
     return {*map(type, found)} <= KINDS

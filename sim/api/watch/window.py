@@ -1,8 +1,6 @@
-"""The recent events of one resource, as many as a watch cache keeps.
+"""The window of a watch cache: the recent events of one resource, from which a watch can start.
 
-Turns the changes of a resource, in order, into those that a watch can start from.
-
-Holds: what is kept is the same whether changes come one by one or many at once.
+Holds: the content is the same whether changes are added one by one or many at once.
 
 Mirrors  kubernetes v1.25 apiserver pkg/storage/cacher/watch_cache.go (resizeCacheLocked).
 """
@@ -21,22 +19,22 @@ from sim.units import SECOND
 # watch_cache.go: ring of 100 to 102400 events, sized to hold 75 s (eventFreshDuration).
 WINDOW_MIN, WINDOW_MAX = 100, 102_400
 FRESH_US = 75 * SECOND
-RUN = 64  # events of a piece, below WINDOW_MIN
+RUN = 64  # events per piece, below WINDOW_MIN
 
 
 def at_us(changes: Sequence[Change], index: int) -> int:
-    """When one of these happened, without making it."""
+    """The commit time of one change, without making the change."""
     return changes.at_us(index) if type(changes) is Runs else changes[index].at_us
 
 
 class Ring:
-    """Changes in order, first in, first out; kept in the pieces in which they came, which may be `Runs`."""
+    """Changes in order, first in, first out; kept in the pieces in which they were added."""
 
     __slots__ = ("_ends", "_gone", "_pieces")
 
     def __init__(self) -> None:
         self._pieces: list[Sequence[Change]] = []
-        self._ends: list[int] = []  # of the pieces, counted from the first change there ever was
+        self._ends: list[int] = []  # of the pieces, counted from the first change ever added
         self._gone = 0
 
     def __len__(self) -> int:
@@ -47,18 +45,23 @@ class Ring:
         return piece[place]
 
     def at_us(self, index: int) -> int:
-        """When one of them happened."""
-        place = index + (self._gone if index >= 0 else self._ends[-1])  # as `_find`: asked with each event
+        """The commit time of one change."""
+        place = index + (
+            self._gone if index >= 0 else self._ends[-1]
+        )  # repeats `_find` for speed: called for each event
         at = bisect_right(self._ends, place)
         return at_us(self._pieces[at], place - self._ends[at])
 
     def rev(self, index: int) -> int:
-        """The revision of one of them, without making it."""
+        """The revision of one change, without making the change."""
         piece, place = self._find(index)
         return piece.rev(place) if type(piece) is Runs else piece[place].rev
 
     def after(self, rev: int) -> list[Change]:
-        """Those after a revision, without a look at the others: agents ask by the thousands, and nearly all for none."""
+        """The changes after a revision.
+
+        Finds them by bisection: thousands of node agents call this, and nearly all find none.
+        """
         places = range(len(self))
         return [self[at] for at in places[bisect_right(places, rev, key=self.rev) :]]
 
@@ -74,6 +77,7 @@ class Ring:
         return self._ends[0] - len(self._pieces[0]) if self._ends else self._gone
 
     def extend(self, piece: Sequence[Change]) -> None:
+        """Appends changes."""
         last = self._pieces[-1] if self._pieces else None
         if type(last) is list and type(piece) is list and len(last) < RUN:
             last += piece
@@ -83,7 +87,7 @@ class Ring:
             self._ends.append((self._ends[-1] if self._ends else self._gone) + len(piece))
 
     def drop(self, count: int) -> int:
-        """Let the oldest go; answers the revision of the last of them."""
+        """Drops the oldest changes; returns the revision of the last one dropped."""
         rev = self.rev(count - 1)
         self._gone += count
         whole = bisect_right(self._ends, self._gone)
@@ -91,13 +95,16 @@ class Ring:
         return rev
 
     def clear(self) -> None:
+        """Drops all changes."""
         self._pieces, self._ends = [], []
 
 
 class Window:
     """The recent events of a resource, in a ring that grows and shrinks as upstream's does.
 
-    shown_us: up to when they are shown; what is not has not come to upstream's yet, and lets none go
+    start_rev: the revision at which it starts
+    shown_us: the commit time up to which events are visible; later ones have not reached upstream's
+        window, so they push none out
     """
 
     __slots__ = ("_full", "_shown_us", "capacity", "changes", "dropped_rev")
@@ -106,24 +113,25 @@ class Window:
         self.capacity = WINDOW_MIN
         self.changes = Ring()
         self.dropped_rev = start_rev  # events up to this revision are not in the window
-        self._full = False  # it has let one go
+        self._full = False  # True once an event was pushed out
         self._shown_us = shown_us
 
     @property
     def oldest(self) -> int:
         """The oldest revision that a watch can start after.
 
-        Quirk (getAllEventsSinceLocked): as soon as one event has been let go it is that before the first that is left, though
-        nothing of this resource may have happened since the one that went.
+        Quirk (getAllEventsSinceLocked): once an event has been pushed out, it is the revision
+        before the oldest event left, even if this resource did not change in between.
         """
         return self.changes.rev(0) - 1 if self._full and len(self.changes) else self.dropped_rev
 
     def restart(self, rev: int) -> None:
-        """Begin anew behind a revision."""
+        """Restarts, empty, at a revision."""
         self.changes.clear()
         self.dropped_rev, self._full = rev, False
 
     def add(self, found: Sequence[Change]) -> None:
+        """Adds changes in order, and drops old ones as upstream does."""
         if len(self.changes) + len(found) <= self.capacity:
             self.changes.extend(found)
             return
@@ -138,13 +146,17 @@ class Window:
             start += len(run)
 
     def _shift(self, run: Sequence[Change]) -> bool:
-        """As `_add`, at once where that surely leaves the capacity as it is: the usual case."""
+        """Adds a piece at once, if that certainly leaves the capacity unchanged; this is the usual
+        case.
+
+        Returns False, and changes nothing, if `_add` has to add it event by event.
+        """
         changes, capacity = self.changes, self.capacity
         count = len(changes) + len(run) - capacity
         if count > len(run):
-            return False  # not all that was to go has gone
+            return False  # an earlier event could not be pushed out
         if count > 0:
-            first_us = at_us(run, len(run) - count)  # of the first that has another one go
+            first_us = at_us(run, len(run) - count)  # of the first event that pushes one out
             if first_us - changes.at_us(count - 1) < FRESH_US:
                 return False
             if at_us(run, -1) - changes.at_us(-min(capacity // 4, len(changes))) > FRESH_US:
@@ -156,6 +168,7 @@ class Window:
         return True
 
     def _add(self, found: Sequence[Change]) -> None:
+        """Adds changes one by one, and adapts the capacity."""
         changes, capacity = self.changes, self.capacity
         for change in found:
             if (count := len(changes)) >= capacity:

@@ -1,13 +1,16 @@
-"""Who asks, and whether they may: bearer tokens, client certificates, impersonation, a plain authorizer.
+"""Authentication and authorization of requests from outside: bearer tokens, client certificates,
+impersonation.
 
-Turns the credentials of a request into a `UserInfo`, and a user with `Attributes` into a refusal or None.
+The credentials of a request become a `UserInfo`; a user and `Attributes` give a refusal or None.
 
-Holds: a credential that is offered and bad is refused, never taken for anonymous; nobody impersonates but members
-of the masters' group.
+Holds: an invalid credential is refused, never treated as anonymous; only members of the masters'
+group impersonate.
 
-Mirrors  kubernetes v1.25 apiserver pkg/authentication/{request/bearertoken,token/tokenfile,request/x509},
-         pkg/authorization, pkg/endpoints/filters/impersonation.go.
-Differs  there are no roles yet: who shows a credential of this server may do everything but impersonate (`authorizer`).
+Mirrors  kubernetes v1.25 apiserver
+         pkg/authentication/{request/bearertoken,token/tokenfile,request/x509}, pkg/authorization,
+         pkg/endpoints/filters/impersonation.go.
+Differs  there are no roles yet: a user with a valid credential may do everything but impersonate
+         (`authorizer`).
 """
 
 from __future__ import annotations
@@ -68,7 +71,9 @@ def read_tokens(path: Path) -> dict[str, UserInfo]:
 
 
 class Authenticator:
-    """Knows the tokens of a server, and those of its service accounts.  `identify` answers None for a bad credential (401)."""
+    """The tokens of a server and of its service accounts. `identify` returns None for an invalid
+    one (401).
+    """
 
     def __init__(
         self, names: Names, tokens: Mapping[str, UserInfo], accounts: AccountTokens | None = None
@@ -85,6 +90,7 @@ class Authenticator:
         return UserInfo(user.name, (*user.groups, member), user.uid, user.extra)
 
     def identify(self, authorization: str, certificate: Certificate | None) -> UserInfo | None:
+        """The user of a request's credentials; None if they are invalid."""
         if certificate is not None:
             return self._with_group(UserInfo(certificate.name, certificate.groups))
         scheme, _, rest = authorization.strip().partition(" ")
@@ -96,13 +102,13 @@ class Authenticator:
 
 
 class Access:
-    """The authorizer of what comes from outside."""
+    """The authorizer of requests from outside."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
 
     def refusal(self, user: UserInfo, asked: Attributes) -> Obj | None:
-        """The Status of a refusal; None if the user may."""
+        """The Status of a refusal; None if the user is allowed."""
         if may(self._names, user, asked.verb, None if asked.is_resource else asked.path):
             return None
         if not asked.is_resource:
@@ -133,7 +139,7 @@ class Access:
 
 
 class Impersonation(NamedTuple):
-    """Whom the headers of a request ask to act as."""
+    """The user that the headers of a request ask to act as."""
 
     name: str = ""
     groups: tuple[str, ...] = ()
@@ -142,6 +148,7 @@ class Impersonation(NamedTuple):
 
     @classmethod
     def of(cls, headers: Iterable[tuple[str, str]]) -> Impersonation:
+        """The impersonation that headers ask for."""
         name, uid, groups, extra = "", "", [], []
         for header, value in headers:
             key = header.lower()
@@ -155,8 +162,8 @@ class Impersonation(NamedTuple):
                 extra.append((unquote(key.removeprefix(_EXTRA)), value))
         return cls(name, tuple(groups), uid, tuple(extra))
 
-    def nobody(self, names: Names) -> str:
-        """What is asked for without a user, as upstream prints it; "" if there is a user, or nothing."""
+    def without_user(self, names: Names) -> str:
+        """The attributes requested without a user, as upstream prints them; "" if there are none."""
         if self.name:
             return ""
         version = names.api_version("authentication", "v1")
@@ -187,7 +194,7 @@ def _what(asked: Attributes) -> str:
 
 
 def _forbidden(asked: Attributes, why: str) -> Obj:
-    """As `status.forbidden`, for resources there may not be."""
+    """As `status.forbidden`, for resources that may not exist."""
     qualified = f"{asked.resource}.{asked.group}" if asked.group else asked.resource
     named = f'{qualified} "{asked.name}"' if asked.name else qualified
     details: Obj = {"name": asked.name} if asked.name else {}

@@ -1,10 +1,12 @@
-"""The ASGI application: one request on its way from the socket to the API server and back.
+"""The ASGI application: the path of one request from the socket to the API server and back.
 
-Order, as upstream: time-out parameter, authentication, impersonation, authorization, route, form of the answer,
-body, then the API server behind the gate.
+Order, as upstream: time-out parameter, authentication, impersonation, authorization, route, form of
+the reply, body, then the API server behind the gate.
 
-Mirrors  kubernetes v1.25 apiserver pkg/server/config.go (DefaultBuildHandlerChain), pkg/endpoints/filters.
-Differs  `timeout=` is checked, but the time-out itself is the same 60 real seconds for every request.
+Mirrors  kubernetes v1.25 apiserver pkg/server/config.go (DefaultBuildHandlerChain),
+         pkg/endpoints/filters.
+Differs  `timeout=` is checked, but the time-out itself is the same 60 real seconds for every
+         request.
 """
 
 from __future__ import annotations
@@ -39,10 +41,10 @@ from sim.wire.http.rendering import PART_MAX, Answer, EventWriter, View
 from sim.wire.http.routing import Attributes, NoRoute, Target
 from sim.wire.http.upgraded import STREAMED
 
-# Extensions of the ASGI scope: the `Certificate` of the connection; what is to be closed when the request is over, also
-# if the client went before its answer was begun.
+# Extensions of the ASGI scope: the `Certificate` of the connection; resources to be closed at the
+# end of the request, also if the client leaves before the answer begins.
 PEER, OPENED = "orrery.peer", "orrery.opened"
-_BROWSERS = ("curl", "Wget", "Mozilla/5.0")  # whom upstream answers pretty without being asked
+_BROWSERS = ("curl", "Wget", "Mozilla/5.0")  # clients that get pretty-printed answers by default
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
 # Real seconds to throw away a body that is refused for its size: long enough for a busy machine.
 DISCARD_S = 2.0
@@ -61,7 +63,7 @@ class Refused(Exception):
 
 @dataclass(slots=True)
 class _Found:
-    """What a request's path leads to, as far as it has been followed.  asked: set where there is something."""
+    """The results of the routing steps so far. asked: set once the path is understood."""
 
     asked: Attributes | None = None
     resource: Resource | None = None
@@ -92,7 +94,7 @@ class Front:
         self._threads = trio.CapacityLimiter(1)
 
     async def answer(self, exchange: Exchange) -> Response:
-        """The whole life of one request.  A defect of the server costs this request only."""
+        """Handles one request. A defect of the server affects this request only."""
         found = _Found()
         try:
             response = await self._answered(exchange, found)
@@ -120,7 +122,7 @@ class Front:
     def _count(
         self, exchange: Exchange, response: Response, asked: Attributes, resource: Resource | None
     ) -> None:
-        """Count the request, and warn of a version that is deprecated."""
+        """Counts the request, and warns if its version is deprecated."""
         options = routing.parse_query(exchange.query)
         content = exchange.headers.get("content-type")
         self._counts.answered(asked, response.code, content, options)
@@ -160,7 +162,7 @@ class Front:
                 return self._response(self._document(NO_PAGE, header, options))
             raise Refused(error.body) from None
 
-    # --- who ----------------------------------------------------------------------------------------------
+    # --- access -----------------------------------------------------------------------------------
 
     def _user(self, exchange: Exchange, asked: Attributes) -> UserInfo | Answer:
         headers = exchange.headers
@@ -169,7 +171,7 @@ class Front:
         if user is None:
             raise Refused(status.unauthorized())
         wanted = Impersonation.of(headers.pairs)
-        nobody = wanted.nobody(self._names)
+        nobody = wanted.without_user(self._names)
         if nobody:
             text = (
                 f'Internal Server Error: "{asked.path}": requested [{nobody}] without impersonating a user\n'
@@ -191,7 +193,7 @@ class Front:
             why = f"invalid timeout specified in the request URL - {error}"
             raise Refused(status.bad_request(why)) from None
 
-    # --- documents ----------------------------------------------------------------------------------------
+    # --- documents --------------------------------------------------------------------------------
 
     def _document(self, document: Document, header: str, options: dict[str, str]) -> Answer:
         names = self._names
@@ -199,7 +201,7 @@ class Front:
             return Answer(document.code, document.media, document.raw)
         if document.code != HTTPStatus.OK:
             raise Refused(document.value)
-        if document.media:  # OpenAPI's index: JSON whatever is asked for
+        if document.media:  # OpenAPI's index: always JSON
             form = Form(names.media_json)
             return Answer(200, document.media, rendering.encode(names, form, document.value))
         try:
@@ -213,7 +215,7 @@ class Front:
             raise Refused(error.body) from None
         return Answer(200, form.media, rendering.encode(names, form, document.value))
 
-    # --- resources ----------------------------------------------------------------------------------------
+    # --- resources --------------------------------------------------------------------------------
 
     async def _resource(
         self, exchange: Exchange, target: Target, user: UserInfo, options: dict[str, str]
@@ -275,13 +277,18 @@ class Front:
         return self._response(await self._aside(size, rendering.prepare(view, reply)))
 
     async def _aside(self, size: int, convert: Callable[[], Any]) -> Any:
-        """The outcome of a pure conversion; of much data on a thread, one at a time, so that others are answered."""
+        """The result of a pure conversion; of much data on a thread, one at a time, so that other
+        requests proceed.
+        """
         if size <= INLINE_MAX:
             return convert()
         return await trio.to_thread.run_sync(convert, limiter=self._threads)
 
     def _stream(self, writer: EventWriter, watch: OutsideWatch, streamed: list[str] | None) -> Response:
-        """streamed: of a request that came as WebSocket, see `upgraded`"""
+        """Sends a watch.
+
+        streamed: of a request over WebSocket, see `upgraded`
+        """
         if streamed is not None:
             streamed.append(writer.media)
 
@@ -295,7 +302,7 @@ class Front:
 
         return Response(200, lines(), [("Content-Type", writer.media), *self._common()])
 
-    # --- answers ------------------------------------------------------------------------------------------
+    # --- answers ----------------------------------------------------------------------------------
 
     def _response(self, answer: Answer) -> Response:
         headers = [("Content-Type", answer.media)] if answer.media else []
@@ -317,7 +324,7 @@ def _warn_first(response: Response, warning: str) -> None:
 
 
 def _deprecated(resource: Resource) -> str:
-    """What who asks for a version on its way out is warned of."""
+    """The warning for a request of a deprecated version."""
     lifecycle = resource.lifecycle
     assert lifecycle is not None
     newer = f"{resource.group}/{lifecycle.replacement}"
@@ -341,7 +348,9 @@ async def _read(exchange: Exchange) -> bytes:
 
 
 async def _drained(exchange: Exchange, response: Response) -> bool:
-    """Read what a refusal left of the body, so that the connection can go on; False if it cannot."""
+    """Reads the unread body of a refused request, so that the connection stays usable; False if it
+    cannot.
+    """
     if response.code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
         # A connection that is closed while its client still sends loses the answer.
         with trio.move_on_after(DISCARD_S):
@@ -358,9 +367,10 @@ async def _drained(exchange: Exchange, response: Response) -> bool:
 class Application(QuartTrio):
     """The Quart application of a served cluster.
 
-    Quart is the host: it answers the scopes of the ASGI server that are no HTTP requests, and a program may add pages of
-    its own below `pages`.  Every other path belongs to the API's own router, so its requests go past Quart's router,
-    which would raise and catch NotFound for each and leave 12 KB of reference cycles behind.
+    Quart is the host: it answers ASGI scopes other than HTTP requests, and a program may add its
+    own pages below `pages`. Every other path belongs to the API's own router; these requests bypass
+    Quart's router, which would raise and catch NotFound for each and leave 12 KB of reference
+    cycles.
     """
 
     def __init__(self, front: Front, pages: str = "") -> None:

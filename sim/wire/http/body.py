@@ -1,13 +1,15 @@
-"""Bodies of requests: which types are read, and their JSON text.
+"""Bodies of requests: the accepted media types, and their JSON text.
 
-Turns raw bytes and a content type into the JSON text a `Request` carries; decoding it is the API machinery's part.
+Raw bytes and a content type become the JSON text that a `Request` carries; the API machinery
+decodes it.
 
-Holds: what is not understood is refused with upstream's Status, never with an exception of a parser.
+Holds: an unreadable body is refused with upstream's Status, never with an exception of a parser.
 
-Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/{create,update,delete,patch}.go, negotiation.
-Differs  a body of more than `NODES_MAX` values is 413: upstream takes any number that 3 MiB hold, and then refuses to store
-         an object of more than 1.5 MiB;
-         keys that YAML holds twice are told of an apply only, and with fieldValidation=Strict before it is tried.
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/{create,update,delete,patch}.go,
+         negotiation.
+Differs  a body of more than `NODES_MAX` values is 413: upstream accepts any number that fits in 3
+         MiB, and then refuses to store an object of more than 1.5 MiB; duplicate YAML keys are
+         reported for an apply only, and with fieldValidation=Strict before the apply is attempted.
 """
 
 from __future__ import annotations
@@ -43,12 +45,15 @@ def media_type(header: str) -> str:
     return header.partition(";")[0].strip().lower()
 
 
-# What separates and nests values; a string, also an unfinished one, is one match, so that a scan is linear.
+# What separates and nests values; a string, also an unfinished one, is one match, so that a scan is
+# linear.
 _MARKS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?+|[\[\]{},]', re.DOTALL)
 
 
 def _check_shape(target: Target, raw: bytes) -> None:
-    """Refuse a JSON body that nests deeper or holds more values than what walks over it can take."""
+    """Raises for a JSON body that nests deeper, or holds more values, than recursive code can
+    handle.
+    """
     opened = raw.count(b"[") + raw.count(b"{")
     if opened <= DEPTH_MAX and opened + raw.count(b",") < NODES_MAX:
         return
@@ -77,7 +82,7 @@ _ESCAPE = re.compile(
 
 
 def _whole_characters(raw: bytes) -> bytes:
-    """JSON text without halves of characters, which nothing can be encoded with: Go reads U+FFFD for each."""
+    """JSON text with U+FFFD in place of unpaired surrogates, as Go reads them."""
     if _HALF.search(raw) is None:
         return raw
     return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], raw)
@@ -90,9 +95,9 @@ def _excerpt(raw: bytes) -> str:
 def json_text(
     names: Names, target: Target, header: str, raw: bytes, twice: list[str] | None = None
 ) -> bytes | None:
-    """The body of a write as JSON text; None if there is none.  Raises BadBody.
+    """The body of a write as JSON text; None if there is none. Raises BadBody.
 
-    twice: filled with what is to be said of keys that the YAML of an apply holds twice
+    twice: receives the messages about duplicate keys in the YAML of an apply
     """
     if target.verb == "patch":
         return _patch_text(names, target, header, raw, twice)
@@ -114,7 +119,10 @@ def json_text(
 
 
 def _patch_text(names: Names, target: Target, header: str, raw: bytes, twice: list[str] | None) -> bytes:
-    """Quirk: the type of a patch is told case and all."""
+    """The text of a patch.
+
+    Quirk: its media type is compared case-sensitively.
+    """
     kind = header.partition(";")[0].strip()
     known = [
         names.media_json_patch,
@@ -135,7 +143,7 @@ def _patch_text(names: Names, target: Target, header: str, raw: bytes, twice: li
 
 
 def strict_warnings(twice: list[str], directive: str) -> tuple[str, ...]:
-    """What is said of keys that are there twice; with `Strict` they refuse the request.  Raises BadBody."""
+    """The warnings about duplicate keys; with `Strict`, raises BadBody instead."""
     if twice and directive == "Strict":
         listed = "\n  ".join(["error strict decoding YAML: yaml: unmarshal errors:", *twice])
         raise BadBody(status.bad_request(listed))

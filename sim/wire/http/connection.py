@@ -1,15 +1,17 @@
-"""One connection of the HTTP server: TLS, reading ahead, writing, and its end, of whatever kind.
+"""One connection of the HTTP server: TLS, reading ahead, writing, and all ways in which it ends.
 
-Turns a byte stream and an application into requests that are answered one after the other.  One task reads, ahead of
-the request that is being answered and within bounds, so that the end of the stream is seen at once; one task feeds the
-protocol; the application runs in a task of its own.
+A byte stream and an application become requests that are answered one after the other. One task
+reads ahead of the present request, within bounds, so that the end of the stream is noticed at once;
+one task feeds the protocol; the application runs in a task of its own.
 
-Holds: an exception ends this connection and no other, with one line in the log, and with an answer where none was
-begun; a connection whose client has closed it is closed at once, and its request is cancelled; a write that makes no
-progress for SEND_S ends the connection, also where the application is shielded from cancellation.
+Holds: an exception ends only this connection, with one line in the log, and with an answer if none
+was begun; a connection that its client has closed is closed at once, and its request is cancelled;
+a write that makes no progress for SEND_S ends the connection, even if the application is shielded
+from cancellation.
 
 Mirrors  golang net/http server.go (conn.serve, closeWriteAndWait), at go1.19.
-Differs  a client that closes only its sending side is taken for gone; Go serves what it had sent before.
+Differs  a client that closes only its sending side counts as gone; Go serves the requests that it
+         had sent before.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ HANDSHAKE_S = 10
 KEEP_ALIVE_S = 120.0  # without a request, or within the head of one
 GRACE_S = 2  # for what is being sent when the server ends
 SEND_S = 60.0  # for PIECE_BYTES to a client that does not read
-LAST_SEND_S = 2  # for the end of an answer whose request is over
+LAST_SEND_S = 2  # for the rest of an answer after the end of its request
 LINGER_S = 0.5  # Go's rstAvoidanceDelay: for the client to read the answer to what was not all read
 PIECE_BYTES = 1 << 18
 RECEIVE_BYTES, AHEAD_MAX = 1 << 16, 4  # of one read; reads ahead of the protocol
@@ -45,7 +47,9 @@ _Stream = trio.SSLStream[trio.SocketStream] | trio.SocketStream
 
 
 class Connection:
-    """One client's connection.  on_idle: called with True when it waits for a request, with False when it has one."""
+    """One client's connection. on_idle: called with True when it waits for a request, with False
+    otherwise.
+    """
 
     def __init__(
         self, app: App, config: Config, stream: _Stream, on_idle: Callable[[Connection, bool], None]
@@ -65,7 +69,7 @@ class Connection:
         self._idle = True
         self._ended = False  # the client sends no more
         self._gone = False  # nothing can be sent any more
-        self._blame = 500  # the code of an exception: 400 where the client's bytes raised it
+        self._failure_code = 500  # the code of an exception: 400 where the client's bytes raised it
 
     async def serve(self) -> None:
         """Serve until one side closes the connection.  Raises nothing."""
@@ -89,11 +93,11 @@ class Connection:
         except* Exception as met:
             if not self._scope.cancel_called:
                 log_failure(self._name(), met)
-            code = self._blame
+            code = self._failure_code
         return code
 
     def close(self) -> None:
-        """Close it at once, whatever it is doing."""
+        """Closes it at once, in any state."""
         self._gone = True
         self._scope.cancel()
         self._socket.socket.close()
@@ -110,7 +114,7 @@ class Connection:
         except OSError:
             return "a client that has gone"
 
-    # --- the life of it -----------------------------------------------------------------------------------
+    # --- the life of it ---------------------------------------------------------------------------
 
     async def _serve(self) -> None:
         if isinstance(self._stream, trio.SSLStream):
@@ -154,7 +158,7 @@ class Connection:
                 await protocol.handle(RawData(data))
             await protocol.handle(RawData(b""))
         except Exception:
-            self._blame = 400
+            self._failure_code = 400
             raise
 
     async def _close_write(self, code: int) -> None:
@@ -173,7 +177,7 @@ class Connection:
             except GONE:
                 return
 
-    # --- what hypercorn's protocol asks of its connection ---------------------------------------------------
+    # --- what hypercorn's protocol asks of its connection -----------------------------------------
 
     async def _send(self, event: Event) -> None:
         if isinstance(event, RawData):
@@ -192,7 +196,9 @@ class Connection:
             self.close()
 
     async def _write(self, data: bytes) -> None:
-        """Write what an application sends, shielded from its end, which would leave half an answer."""
+        """Writes what an application sends, shielded from cancellation, which would leave half an
+        answer.
+        """
         view = memoryview(data)
         for begin in range(0, len(data), PIECE_BYTES):
             until = min(trio.current_time() + SEND_S, self._send_until)
@@ -210,7 +216,9 @@ class Connection:
     async def spawn_app(
         self, app: ASGIWrapper, _: Config, scope: Any, send: Callable[[Any], Awaitable[None]]
     ) -> Callable[[Any], Awaitable[None]]:
-        """Run the application for one request; returns the function that takes the request's messages."""
+        """Run the application for one request; returns the function that takes the request's
+        messages.
+        """
         put, take = trio.open_memory_channel[Any](self._config.max_app_queue_size)
 
         async def run() -> None:
@@ -225,7 +233,7 @@ class Connection:
         assert self._nursery is not None
         self._nursery.start_soon(task, *arguments)
 
-    # --- the application ------------------------------------------------------------------------------------
+    # --- the application --------------------------------------------------------------------------
 
     async def _run_app(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "websocket":
@@ -236,7 +244,8 @@ class Connection:
             scope["method"] = self._protocol.method
 
         async def last_shielded(message: Any) -> None:
-            # The application cancels its nursery during the last send; hypercorn then forgets keep-alive.
+            # The application cancels its nursery during the last send; hypercorn then forgets
+            # keep-alive.
             if message["type"] == "http.response.body" and not message.get("more_body", False):
                 with trio.move_on_after(LAST_SEND_S, shield=True) as last:
                     await send(message)

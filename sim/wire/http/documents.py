@@ -2,9 +2,11 @@
 
 Turns a method and a path into a `Document`: its bytes, or a value for the negotiated form.
 
-Mirrors  kubernetes v1.25 apiserver pkg/server/{healthz,routes}, pkg/endpoints/discovery, kube-openapi's handlers
-         (text/plain as the type of OpenAPI answers), kube-aggregator (which methods /apis takes).
-Differs  health checks are those of parts that exist here (there are neither roles nor API services); metrics are a few.
+Mirrors  kubernetes v1.25 apiserver pkg/server/{healthz,routes}, pkg/endpoints/discovery,
+         kube-openapi's handlers (text/plain as the type of OpenAPI answers), kube-aggregator (which
+         methods /apis takes).
+Differs  health checks are those of parts that exist here (there are neither roles nor API
+         services); metrics are a few.
 """
 
 from __future__ import annotations
@@ -39,7 +41,10 @@ FAIRNESS_HOOKS = (
 
 
 def checks_of(names: Names, fairness: bool) -> dict[str, tuple[str, ...]]:
-    """The health checks of each path, in upstream's order.  fairness: priority and fairness is on"""
+    """The health checks of each path, in upstream's order.
+
+    fairness: True if priority and fairness is on
+    """
     storage = names.check_storage
     hooks = (
         f"start-{names.component('apiserver')}-admission-initializer",
@@ -61,9 +66,11 @@ OTHERS = ("/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/read
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """value: to be rendered in the negotiated form; or raw bytes of one type.
+    """A document outside of the resources.
 
-    routed: the route looks at Accept; json_only: there is no other form, whichever the client prefers.
+    value: to be rendered in the negotiated form; alternatively raw bytes of one type
+    routed: True if the route evaluates Accept
+    json_only: True if JSON is the only form, even if the client prefers another
     """
 
     code: int = 200
@@ -78,13 +85,17 @@ NO_PAGE = Document(404, raw=NOT_FOUND, media=TEXT)
 
 
 def refused(body: dict[str, Any]) -> Document:
+    """The document of a refusal."""
     return Document(body["code"], body)
 
 
 class Documents:
-    """The documents of a scheme, as it is now.
+    """The documents of a scheme, in its present state.
 
-    healthy: says whether a check passes; metrics: gives their text; version: the fields of /version; checks: as `checks_of`
+    healthy: returns whether a check passes
+    metrics: returns their text
+    version: the fields of /version
+    checks: as from `checks_of`
     """
 
     def __init__(
@@ -108,7 +119,7 @@ class Documents:
         return self._now()
 
     def find(self, method: str, path: str, query: str, accept: str = "") -> Document | None:
-        """The document at a path; None where resources are."""
+        """The document at a path; None for paths of resources."""
         parts = path.split("/")[1:]
         if not path.startswith("/") or (parts[0] == "" and path != "/"):
             return NO_PAGE
@@ -130,7 +141,7 @@ class Documents:
         trimmed = [*parts]
         while len(trimmed) > 1 and not trimmed[-1]:
             trimmed.pop()
-        if trimmed == ["apis"]:  # Quirk: the aggregator answers whatever the method
+        if trimmed == ["apis"]:  # Quirk: the aggregator answers every method
             return Document(value=discovery.api_group_list(self._scheme), routed=False)
         groups = discovery.fixed_versions(self._scheme.fixed)
         if trimmed[0] == "apis" and trimmed[1] not in groups:
@@ -152,7 +163,10 @@ class Documents:
         return Document(value=discovery.api_versions(self._address))
 
     def _custom(self, parts: list[str]) -> Document | None:
-        """Discovery of a group that definitions made.  Quirk: whatever the method; what is not there is no page."""
+        """Discovery of a group of custom resources.
+
+        Quirk: every method is accepted; an unknown path gives the 404 page.
+        """
         scheme = self._scheme
         group, rest = parts[1], parts[2:]
         if len(rest) > 1:

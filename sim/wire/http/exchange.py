@@ -1,14 +1,14 @@
-"""One HTTP exchange over ASGI: the request as the front reads it, and the response as it is sent.
+"""One HTTP exchange over ASGI: the request that the front reads, and the response that it sends.
 
-Turns the scope and the messages of an ASGI server into a `Exchange` whose body is read in the background, and a
-`Response` into messages.
+Turns the scope and the messages of an ASGI server into a `Exchange` whose body is read in the
+background, and a `Response` into messages.
 
-Holds: the departure of the client cancels the exchange at any moment before its last message; what a client sends beyond
-`BODY_MAX` is thrown away; an exchange leaves no reference cycle behind, so that its memory is freed without the cyclic
-garbage collector.
+Holds: the departure of the client cancels the exchange at any moment before its last message; what
+a client sends beyond `BODY_MAX` is thrown away; an exchange leaves no reference cycle behind, so
+that its memory is freed without the cyclic garbage collector.
 
-Why past the router of the web framework: every path belongs to the API's own router; Quart's would raise and catch
-NotFound for each request and leave some 12 KB of reference cycles.
+Why past the router of the web framework: every path belongs to the API's own router; Quart's would
+raise and catch NotFound for each request and leave some 12 KB of reference cycles.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ class Body:
 
 
 class Exchange:
-    """One request.  path: as it was sent, with its escapes; answered: the last message is being sent."""
+    """One request. path: with its escapes, unchanged; answered: True once the last message is being
+    sent.
+    """
 
     def __init__(self, scope: Any) -> None:
         self.method: str = scope["method"]
@@ -106,6 +108,7 @@ class Response:
     headers: list[tuple[str, str]] = field(default_factory=list)
 
     def raw_headers(self) -> list[tuple[bytes, bytes]]:
+        """The headers as pairs of bytes."""
         pairs = [(name.lower().encode(), value.encode("utf-8", "replace")) for name, value in self.headers]
         if isinstance(self.body, bytes):
             pairs.append((b"content-length", b"%d" % len(self.body)))

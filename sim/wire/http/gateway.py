@@ -1,16 +1,19 @@
-"""The way of outside requests into the simulation, and of replies and watch events out of it.
+"""The gateway: passes outside requests into the simulation, and replies and watch events out of it.
 
-Turns a `Request` into an operation at the kernel's gate, applied between two units of work and journalled, and its
-`Reply` into a value a task outside waits for.  Events of an outside watch are taken inside the simulation, at the
-instants they become visible, into a bounded backlog that the client's connection empties in real time.
+A `Request` becomes an operation at the kernel's gate, applied between two events and journalled,
+and its `Reply` a value that an outside task waits for. Events of an outside watch are taken inside
+the simulation, at the instants at which they become visible, into a bounded backlog that the
+client's connection empties in real time.
 
-Holds: whatever a client does that the simulation can see (a request, its end before the answer, the end of a watch) is
-an operation of the journal, so a replay does the same work; an answer waits for virtual time only where the request
-itself does.  A request whose client has gone is not begun.  A watch whose client does not read is ended, which is an
-operation too: a replay has no client, keeps no backlog, and takes each end from the journal.  A request that would change
-something is refused while the journal cannot keep it; reads are served.
+Holds: every action of a client that affects the simulation (a request, its cancellation, the end of
+a watch) is an operation of the journal, so a replay does the same work; an answer waits for virtual
+time only if the request itself does. A request of a client that has left is not begun. A watch with
+a client that does not read is ended, which is an operation too: a replay has no client, keeps no
+backlog, and takes each end from the journal. While the journal cannot be written, requests that
+would change something are refused and reads are served.
 
-Mirrors  nothing upstream; a client that does not read is cut off as by upstream's watch cache.
+Mirrors  nothing upstream; a client that does not read loses its watch, as with upstream's watch
+         cache.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from sim.api.schema.scheme import Scheme
 from sim.api.types import Reply, Request, UserInfo, Watch, WatchEvent
 from sim.kernel import Kernel, unheard
 
-# Real seconds: --request-timeout.  Virtual time may stand still, sockets do not wait for ever.
+# Real seconds: --request-timeout. Virtual time may be paused, but sockets do not wait for ever.
 REQUEST_TIMEOUT_S = 60
 BACKLOG_MAX = 10_000
 TAKE = 1000
@@ -51,18 +54,20 @@ LOG = logging.getLogger(__name__)
 
 
 class OutsideEndpoint(Protocol):
-    """An API server replica as this module knows it."""
+    """The interface of an API server that the gateway uses."""
 
     @property
-    def running(self) -> bool: ...
+    def running(self) -> bool:
+        """True if the process runs."""
+
     @property
     def ready(self) -> bool:
-        """It runs, and has not been asked to end."""
+        """True if it runs and graceful termination has not begun."""
         ...
 
     @property
     def sees(self) -> Scheme:
-        """The kinds that it serves now."""
+        """The resources that it serves now."""
         ...
 
     def handle(
@@ -71,11 +76,14 @@ class OutsideEndpoint(Protocol):
         respond: Callable[[Reply], None],
         outside: Callable[[Request, Exception], None] | None = None,
     ) -> None:
-        """outside: put the reply off by no latency, and call this if the server itself fails."""
+        """Handles a request without simulated reply latency.
+
+        outside: called if the server itself fails
+        """
         ...
 
     def forget(self, respond: Callable[[Reply], None]) -> None:
-        """Nobody waits for this reply any more."""
+        """The reply is no longer needed."""
         ...
 
 
@@ -88,6 +96,7 @@ def pack(request: Request) -> list[Any]:
 
 
 def unpack(payload: list[Any]) -> Request:
+    """A request from such values."""
     fields, options, body, (name, groups, uid, extra) = payload
     user = UserInfo(name, tuple(groups), uid, {key: tuple(values) for key, values in extra.items()})
     return Request(**dict(zip(_FIELDS, fields, strict=True)), options=options, body=body, user=user)
@@ -96,7 +105,8 @@ def unpack(payload: list[Any]) -> Request:
 class OutsideWatch:
     """The client's end of a watch.
 
-    backlog_max: events that may wait for the client; 0: there is no client, and events are taken and dropped
+    backlog_max: bound of events that wait for the client; 0: there is no client, and events are
+        dropped
     """
 
     def __init__(self, gateway: Gateway, ident: int, watch: Watch, backlog_max: int) -> None:
@@ -109,9 +119,10 @@ class OutsideWatch:
         self._ended = False  # in the simulation
         self._stopped = False  # by the client, or for its backlog
 
-    # --- inside the simulation ----------------------------------------------------------------------------
+    # --- inside the simulation --------------------------------------------------------------------
 
     def attach(self) -> None:
+        """Starts to take events."""
         self._watch.attach(self._drain)
         self._drain()
 
@@ -129,16 +140,17 @@ class OutsideWatch:
             self.stop()
 
     def end(self) -> None:
+        """Ends the watch inside the simulation."""
         self._watch.stop()
         self._ended = True
         self._more.set()
 
-    # --- outside ------------------------------------------------------------------------------------------
+    # --- outside ----------------------------------------------------------------------------------
 
     async def take(self) -> Sequence[WatchEvent]:
-        """What has piled up, once there is something; empty when the watch has ended.
+        """The pending events, once there are any; empty when the watch has ended.
 
-        It reads nothing of the simulation: asking a watch whether it has ended may end it.
+        It reads nothing of the simulation: to ask a watch whether it has ended may end it.
         """
         while not self._events and not self._ended and not self._stopped:
             self._more = trio.Event()
@@ -150,7 +162,7 @@ class OutsideWatch:
         return events
 
     def stop(self) -> None:
-        """The client has gone, or does not read."""
+        """Ends the watch because the client has left or does not read."""
         if not self._stopped:
             self._stopped = True
             self._events.clear()
@@ -158,9 +170,10 @@ class OutsideWatch:
 
 
 class Gateway:
-    """One per cluster.
+    """The gateway of a cluster.
 
-    servers: the API servers by name, as the kernel runs them; backlog_max: events that may wait for the client of a watch
+    servers: the API servers by name, in the kernel's order
+    backlog_max: bound of events that wait for the client of a watch
     """
 
     def __init__(
@@ -179,16 +192,18 @@ class Gateway:
         kernel.gate.handle("watch-stop", self._watch_stop)
 
     def wall_us(self) -> int:
-        """Unix time of the cluster as a client outside sees it."""
+        """Unix time of the cluster for outside clients."""
         return self.kernel.epoch_us + self.kernel.outside_now_us()
 
     def scheme(self, fixed: Scheme) -> Scheme:
-        """The kinds served by the replica that the next request goes to; the fixed ones while none runs."""
+        """The resources of the API server that gets the next request; the built-in ones while none
+        runs.
+        """
         server = self._server()
         return fixed if server is None else server.sees
 
     async def call(self, request: Request) -> tuple[Reply, OutsideWatch | None]:
-        """Send a request and wait for its reply.  A reply without an answer comes back as a Status."""
+        """Sends a request and waits for its reply. A reply without an answer becomes a Status."""
         answered = trio.Event()
         box: list[tuple[Reply, OutsideWatch | None]] = []
         taken = gone = False
@@ -217,12 +232,13 @@ class Gateway:
         return Reply(504, body=late), None
 
     def stop(self, ident: int) -> None:
+        """Ends a watch."""
         self.kernel.gate.post("watch-stop", ident, lambda _: None)
 
-    # --- inside the simulation ----------------------------------------------------------------------------
+    # --- inside the simulation --------------------------------------------------------------------
 
     def _server(self) -> OutsideEndpoint | None:
-        """The first that is ready, as a load balancer would choose, or else that runs."""
+        """The first server that is ready, as a load balancer would choose, otherwise one that runs."""
         running = [server for server in self._servers.values() if server.running]
         return next((server for server in running if server.ready), running[0] if running else None)
 
@@ -250,7 +266,7 @@ class Gateway:
         server.handle(unpack(parts), respond, _failed)
 
     def _request_unkept(self, payload: list[Any], done: Callable[[Any], None]) -> None:
-        """A request that is not in the journal: a read is served, anything else refused."""
+        """A request that the journal cannot hold: a read is served, any other is refused."""
         if payload[0][_FIELDS.index("verb")] in READS:
             self._request(payload, done)
         else:
@@ -271,7 +287,7 @@ class Gateway:
 
 
 def _failed(request: Request, error: Exception) -> None:
-    """Log an error of the server, to which the answer refers the client."""
+    """Logs an error of the server, and answers with a reference to the log."""
     path = "/".join(filter(None, (request.namespace, request.resource, request.name, request.subresource)))
     LOG.error("%s of %s met an error of the server: %s", request.verb, path, failure_line(error))
     LOG.debug("the error", exc_info=error)
@@ -288,6 +304,6 @@ def failure_line(error: Exception) -> str:
 
 
 def _unavailable() -> Reply:
-    """No replica runs, or the one asked died over the request."""
+    """No API server runs, or the one that had the request has crashed."""
     body = status.service_unavailable("the server is currently unable to handle the request")
     return Reply(503, body=body, headers={"Retry-After": "1"})

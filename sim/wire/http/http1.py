@@ -1,12 +1,15 @@
-"""HTTP/1.1 as this server speaks it: hypercorn's protocol without HTTP/2, with reason phrases, malformed requests refused.
+"""HTTP/1.1 of this server: hypercorn's protocol without HTTP/2, with reason phrases and refusal of
+malformed requests.
 
-Turns the bytes of one connection into requests and WebSocket handshakes for the application.
+The bytes of one connection become requests and WebSocket handshakes for the application.
 
-Holds: a request that cannot be answered by the application raises `Refused`; whoever runs the connection answers it.
+Holds: a request that the application cannot answer raises `Refused`; the owner of the connection
+answers it.
 
-Mirrors  golang net/http server.go (conn.readRequest, conn.serve: 400, 431 and 505 in plain text), status.go, at go1.19;
-         golang.org/x/net/websocket hybi.go (a handshake that is malformed is 400).
-Differs  HTTP/1.1 only: an HTTP/2 preface is 505, and an upgrade to h2c is ignored, as RFC 9110 section 7.8 allows.
+Mirrors  golang net/http server.go (conn.readRequest, conn.serve: 400, 431 and 505 in plain text),
+         status.go, at go1.19; golang.org/x/net/websocket hybi.go (a malformed handshake is 400).
+Differs  HTTP/1.1 only: an HTTP/2 preface is 505, and an upgrade to h2c is ignored, as RFC 9110
+         section 7.8 allows.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ _PHRASES: Final = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
 
 
 class Refused(Exception):
-    """A request that the application does not get to see.  code: of the answer"""
+    """A request that does not reach the application. code: of the answer."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -34,7 +37,7 @@ class Refused(Exception):
 
 
 def reason_phrase(code: int) -> str:
-    """The text of a status line behind the code."""
+    """The text after the code in a status line."""
     try:
         return _PHRASES.get(code) or HTTPStatus(code).phrase
     except ValueError:
@@ -42,7 +45,7 @@ def reason_phrase(code: int) -> str:
 
 
 def refusal(code: int) -> bytes:
-    """A whole answer, after which the connection is closed."""
+    """A complete answer, after which the connection is closed."""
     text = f"{code} {reason_phrase(code)}"
     head = f"HTTP/1.1 {text}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(text)}\r\n"
     return f"{head}Connection: close\r\n\r\n{text}".encode()
@@ -51,17 +54,19 @@ def refusal(code: int) -> bytes:
 class Http1(H11Protocol):
     """The protocol of one connection.
 
-    answering: True once an answer to the present request is on its way
-    method: of the present request as it was sent; hypercorn gives the application its upper-case form, while methods
-            are case-sensitive (RFC 9110 section 9.1)
+    answering: True once an answer to the present request has begun
+    method: of the present request, unchanged; hypercorn gives the application its upper-case form,
+        while methods are case-sensitive (RFC 9110 section 9.1)
     """
 
     answering = False
     method = ""
 
     async def handle(self, event: Event) -> None:
+        """Handles one event of the transport."""
         if isinstance(event, RawData) and event.data and self._is_handshaking():
-            raise Refused(400)  # RFC 6455 section 4.1: a client waits for the answer to its handshake
+            # RFC 6455 section 4.1: a client waits for the answer to its handshake.
+            raise Refused(400)
         await super().handle(event)
 
     def _is_handshaking(self) -> bool:
@@ -109,7 +114,7 @@ class Http1(H11Protocol):
 
 
 def _asks_for_websocket(request: h11.Request) -> bool:
-    """True where hypercorn makes a WebSocket of the connection."""
+    """True if hypercorn turns the connection into a WebSocket."""
     values = {name: value.strip().lower() for name, value in request.headers}
     tokens = [token.strip() for token in values.get(b"connection", b"").split(b",")]
     is_get = request.method.upper() == b"GET"
@@ -117,12 +122,12 @@ def _asks_for_websocket(request: h11.Request) -> bool:
 
 
 def _is_handshake(headers: list[tuple[bytes, bytes]]) -> bool:
-    """True if the headers of a WebSocket request make sense: what accepting it would raise is raised here."""
+    """True if the headers of a WebSocket request are valid, so that accepting it cannot raise."""
     try:
         handshake = Handshake(headers, "1.1")
         if handshake.is_valid():
             handshake.accept(None, ())
             return True
     except Exception:
-        return False  # of whatever kind: it is the client's bytes that the libraries could not read
+        return False  # any exception: the client's bytes are unreadable to the libraries
     return False

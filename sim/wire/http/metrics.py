@@ -1,14 +1,16 @@
 """Metrics of the requests that came from outside, for Prometheus.
 
-Turns answered requests into the metric families `apiserver_request_total` and `apiserver_requested_deprecated_apis`, and
-metric families into Prometheus' text format.
+Turns answered requests into the metric families `apiserver_request_total` and
+`apiserver_requested_deprecated_apis`, and metric families into Prometheus' text format.
 
-Holds: the series of a family are sorted by their labels; a series exists only for a request that was served, so that
-requests for unknown resources add none.
+Holds: the series of a family are sorted by their labels; a series exists only for a request that
+was served, so that requests for unknown resources add none.
 
-Mirrors  kubernetes v1.25 apiserver pkg/endpoints/metrics/metrics.go (MonitorRequest, RecordDeprecatedRequest, CleanScope).
-Differs  requests of the cluster's own components, which come over no socket, are not counted; values are written as
-         floating point numbers (`3.0`), as the Python client of Prometheus does.
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/metrics/metrics.go (MonitorRequest,
+         RecordDeprecatedRequest, CleanScope).
+Differs  requests of the cluster's own components, which come over no socket, are not counted;
+         values are written as floating point numbers (`3.0`), as the Python client of Prometheus
+         does.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ def scope(request: Attributes) -> str:
 
 
 def verb(request: Attributes, content_type: str) -> str:
-    """The value of the label `verb`: a server-side apply is APPLY, all other verbs go by their HTTP method."""
+    """The value of the label `verb`: APPLY for a server-side apply, otherwise the HTTP method."""
     if request.verb == "patch" and "apply-patch" in content_type:
         return "APPLY"
     return METHODS.get(request.verb, request.verb.upper())
@@ -125,7 +127,7 @@ def text_format(families: Iterable[Metric]) -> str:
 
 
 class _Families(Collector):
-    """The collector that the registry of the library asks for."""
+    """The collector for the registry of the library."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = tuple(families)

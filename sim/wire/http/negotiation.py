@@ -1,10 +1,12 @@
-"""Which form an answer takes: media type, Table or metadata only, and how pretty.
+"""The form of a reply: media type, Table or metadata only, pretty-printed or not.
 
-Turns an Accept header into a `Form`, or into the 406 upstream gives.
+An Accept header becomes a `Form`, or upstream's 406.
 
-Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/negotiation/negotiate.go, go-restful's route selection
-         (which looks at the header first, case-sensitively and without wildcards of a type).
-Differs  a Table in protobuf, which there is not, is passed over; upstream chooses it and then refuses with 406.
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/negotiation/negotiate.go, go-restful's
+         route selection (which evaluates the header first, case-sensitively and without wildcards
+         of a type).
+Differs  a Table in protobuf, which does not exist, is skipped; upstream chooses it and then refuses
+         with 406.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ META_VERSIONS = ("v1", "v1beta1")
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """media: of the body; kind: "" or one of the three above; version: of that kind; watch: stream of events."""
+    """The form. media: of the body; kind: "" or one of the three above; version: of that kind;
+    watch: True for a stream.
+    """
 
     media: str
     kind: str = ""
@@ -75,7 +79,7 @@ def produced(names: Names, listing: bool = False) -> list[str]:
 
 
 def check_route(names: Names, header: str, listing: bool, json_only: bool = False) -> None:
-    """The look at the header before the handler's own.  Raises NotAcceptable."""
+    """The route's evaluation of the header, before the handler's own. Raises NotAcceptable."""
     known = [names.media_json] if json_only else produced(names)
     for part in header.split(","):
         media = part.partition(";")[0].strip()
@@ -95,7 +99,10 @@ def choose(
     watching: bool = False,
     protobuf: bool = True,
 ) -> Form:
-    """The form asked for.  convertible: Tables and metadata can be made of the answer.  Raises NotAcceptable."""
+    """The requested form. Raises NotAcceptable.
+
+    convertible: True if the reply can become a Table or metadata
+    """
     pretty = "pretty" in options and options["pretty"].lower() not in ("0", "false")
     clauses = parse_accept(header)
     if not clauses:

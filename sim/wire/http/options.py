@@ -1,7 +1,7 @@
 """Options of writes in the query: dryRun, fieldManager, fieldValidation, force.
 
-Mirrors  kubernetes v1.25 apimachinery pkg/apis/meta/v1/validation (ValidateCreateOptions, ...PatchOptions,
-         ...UpdateOptions, ...DeleteOptions).
+Mirrors  kubernetes v1.25 apimachinery pkg/apis/meta/v1/validation (ValidateCreateOptions,
+         ...PatchOptions, ...UpdateOptions, ...DeleteOptions).
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ def check_options(names: Names, target: Target, content: str, query: str, body: 
 
 
 def manager_of(agent: str) -> str:
-    """The field manager that a User-Agent stands for: what is printable before its first slash, as much as fits."""
+    """The field manager of a User-Agent: its printable characters before the first slash, up to the
+    maximum length.
+    """
     name = "".join(letter for letter in agent.partition("/")[0] if letter.isprintable())
     return name.encode("utf-8", "replace")[:MANAGER_MAX].decode("utf-8", "ignore") or "unknown"
 

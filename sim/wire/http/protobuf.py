@@ -1,14 +1,15 @@
 """Protobuf bodies, which Go clients send by default, as JSON values.
 
-Turns the envelope and the message inside it into the object that the same body in JSON would be, from the field
-numbers in `sim.api.protobuf.numbers` and the types in the schema.
+The envelope and the message inside become the object that the same body in JSON would give, by the
+field numbers in `sim.api.protobuf.numbers` and the types in the schema.
 
-Holds: every length is checked against what is there; nesting and the number of fields are bounded; unknown fields are
-skipped; whatever the bytes, the outcome is a JSON value or a `ProtobufError`.
+Holds: every length is checked against the data; nesting and the number of fields are bounded;
+unknown fields are skipped; any bytes give a JSON value or a `ProtobufError`.
 
-Mirrors  kubernetes v1.25 apimachinery pkg/runtime/serializer/protobuf, api */generated.proto (numbers only).
-Differs  fields newer than the schema are dropped; bytes that must be JSON and are not are refused here, and so are times
-         outside of the years 1 to 9999, which JSON cannot hold.
+Mirrors  kubernetes v1.25 apimachinery pkg/runtime/serializer/protobuf, api */generated.proto
+         (numbers only).
+Differs  fields newer than the schema are dropped; bytes that must be JSON and are not are refused
+         here, and so are times outside of the years 1 to 9999, which JSON cannot hold.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ DEPTH_MAX = 64  # schemas nest about 20 deep
 FIELDS_MAX = 150_000  # an entry of a map is three: itself, its key and its value
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _INT64, _INT32 = 1 << 63, 1 << 31
-YEAR_1_S, _YEAR_10000_S = -62_135_596_800, 253_402_300_800  # Unix seconds; the first is Go's zero time
+# Unix seconds; YEAR_1_S is Go's zero time.
+YEAR_1_S, _YEAR_10000_S = -62_135_596_800, 253_402_300_800
 
 
 class ProtobufError(Exception):
@@ -86,7 +88,7 @@ def _signed(value: int | bytes, half: int = _INT64) -> int:
 
 
 class _Reader:
-    """Reads one body.  left: fields that may still be read"""
+    """Reads one body. left: number of fields that may still be read."""
 
     def __init__(self, left: int) -> None:
         self._left = left
@@ -133,7 +135,7 @@ class _Reader:
             at += size
 
     def _message(self, node: SchemaNode, name: str, data: bytes, depth: int) -> dict[str, Any]:
-        """A message whose schema is `node` and whose numbers stand under `name`."""
+        """A message with the schema `node`; `name` selects its field numbers."""
         if depth > DEPTH_MAX:
             raise ProtobufError("exceeded max depth")
         table = numbers().get(short_name(name), {})
@@ -170,7 +172,8 @@ class _Reader:
             return special(dict(self._fields(_bytes(value))))
         if node.type in ("object", "map"):
             return self._message(node, node.name, _bytes(value), depth + 1)
-        if node.type == "array" and node.items is not None:  # as a map's value: a message of its own
+        # As a map's value: a message of its own.
+        if node.type == "array" and node.items is not None:
             entries = self._fields(_bytes(value))
             return [self._value(node.items, entry, depth + 1) for number, entry in entries if number == 1]
         if node.type == "boolean":
@@ -180,13 +183,14 @@ class _Reader:
         return b64encode(_bytes(value)).decode() if node.format == "byte" else _text(value)
 
 
-# --- types with forms of their own, from the fields of their messages ---------------------------------------
+# --- types with forms of their own, from the fields of their messages -----------------------------
 
 _Parts = dict[int, int | bytes]
 
 
 def _instant(parts: _Parts) -> tuple[int, int] | None:
-    """Seconds since 1970, negative before, and nanoseconds; None for no time, which Go writes as an empty message.
+    """Seconds since 1970, negative before, and nanoseconds; None for no time, which Go writes as an
+    empty message.
 
     Quirk: client-go sends the year 1 for it.
     """

@@ -1,12 +1,13 @@
-"""JSON values as protobuf answers.
+"""JSON values as protobuf replies.
 
-Turns an object, a list, a Status or a discovery document into the envelope around its message, and watch events into
-frames, from the same field numbers as `protobuf` reads.
+An object, a list, a Status or a discovery document becomes the envelope around its message, and
+watch events become frames, by the same field numbers as in `protobuf`.
 
-Holds: `protobuf.decode` reads from what is written here the object that was written.
+Holds: `protobuf.decode` reads the written object back.
 
-Mirrors  kubernetes v1.25 apimachinery pkg/runtime/serializer/protobuf, pkg/util/framer (frames of a watch).
-Differs  zero values that the JSON form leaves out are left out here too, which a reader cannot tell.
+Mirrors  kubernetes v1.25 apimachinery pkg/runtime/serializer/protobuf, pkg/util/framer (frames of a
+         watch).
+Differs  zero values that the JSON form omits are omitted here too; a reader cannot notice.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _META = OBJECT_META.rpartition(".")[0]
 
 
 class _Field(NamedTuple):
-    """around: numbers of the messages that stand in place around it."""
+    """One field. around: the numbers of the inlined messages around it."""
 
     around: tuple[int, ...]
     number: int
@@ -40,7 +41,7 @@ class _Field(NamedTuple):
 
 
 def envelope(api_version: str, kind: str, message: bytes) -> bytes:
-    """A message with what tells its kind."""
+    """A message with its kind and version."""
     meta = part(1, api_version.encode()) + part(2, kind.encode())
     # Encoding and type of the content, which are what they usually are.
     return MAGIC + part(1, meta) + part(2, message) + part(3, b"") + part(4, b"")
@@ -79,7 +80,7 @@ def _partial(obj: Obj, kind: str) -> bytes:
     return part(1, _message(schema_of(OBJECT_META), obj["metadata"]))
 
 
-# --- messages ---------------------------------------------------------------------------------------------
+# --- messages -------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=1024)
@@ -114,7 +115,7 @@ def _message(node: SchemaNode, obj: Obj) -> bytes:
             inlined.setdefault(field.around, bytearray()).extend(made)
         else:
             out += made
-    # Deepest first, so that what stands in what stands in place comes to its place.
+    # Deepest first, so that nested inlined messages are complete before they are inlined.
     for depth in range(max(map(len, inlined), default=0), 0, -1):
         for around in [around for around in inlined if len(around) == depth]:
             inner = part(around[-1], bytes(inlined[around]))
@@ -155,7 +156,7 @@ def _single(number: int, node: SchemaNode, value: Any) -> bytes:
     return part(number, b64decode(text) if node.format == "byte" else text.encode("utf-8", "replace"))
 
 
-# --- types with forms of their own ------------------------------------------------------------------------
+# --- types with forms of their own ----------------------------------------------------------------
 
 
 def _time(text: str) -> bytes:

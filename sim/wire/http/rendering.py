@@ -1,14 +1,15 @@
-"""Replies as bytes of JSON, YAML or protobuf: objects, lists, Tables, metadata only, Status bodies and watch events.
+"""Replies as bytes of JSON, YAML or protobuf: objects, lists, Tables, metadata, Status bodies and
+watch events.
 
-Turns a `Reply` and a `Form` into a code, headers and a body.  The bytes of a stored object are made once and kept
-in its `Item`, shared by every get, list and watch event.
+A `Reply` and a `Form` become a code, headers and a body. The bytes of a stored object are made once
+and kept in its `Item`, shared by every get, list and watch event.
 
-Holds: what is shown of an item is its object plus `managedFields`; nothing here changes either.
+Holds: an item is shown as its object with `managedFields`; nothing here changes either.
 
 Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/{response,get,watch}.go, responsewriters,
          pkg/endpoints/filters/warning.go, apimachinery pkg/util/net/http.go (NewWarningHeader),
          pkg/runtime/serializer/json (List items carry no kind and apiVersion).
-Differs  fields come in the stored order, not in the order of upstream's structs.
+Differs  fields are in the stored order, not in the order of upstream's structs.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _CONTROL, _ESCAPED = re.compile(r"[\x00-\x1f\x7f-\x9f]"), re.compile(r'["\\]')
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What one answer is rendered for.  include: includeObject of a Table."""
+    """The parameters of one rendering. include: includeObject of a Table."""
 
     names: Names
     resource: Resource
@@ -55,6 +56,7 @@ class View:
 
     @property
     def meta_version(self) -> str:
+        """The version of the meta group in the form."""
         return f"{self.names.group('meta')}/{self.form.version}"
 
 
@@ -69,7 +71,7 @@ class Answer:
     warnings: tuple[str, ...] = ()
 
 
-# --- values -----------------------------------------------------------------------------------------------
+# --- values ---------------------------------------------------------------------------------------
 
 
 def whole(item: Item) -> Obj:
@@ -81,7 +83,7 @@ def whole(item: Item) -> Obj:
 
 
 def _listed(resource: Resource, item: Item) -> bytes:
-    """One object of a list.  Quirk: only custom resources say there of which kind they are."""
+    """One object of a list. Quirk: only custom resources carry their kind there."""
     return object_bytes(resource, item) if resource.custom else _bare(item)
 
 
@@ -122,6 +124,7 @@ def typed(resource: Resource, item: Item) -> Obj:
 
 
 def partial(view: View, item: Item) -> Obj:
+    """The metadata of an item as a PartialObjectMetadata."""
     return {
         "kind": PARTIAL,
         "apiVersion": view.meta_version,
@@ -130,6 +133,7 @@ def partial(view: View, item: Item) -> Obj:
 
 
 def list_metadata(reply: Reply) -> Obj:
+    """The metadata of a list."""
     metadata: Obj = {"resourceVersion": str(reply.revision)}
     if reply.more:
         metadata["continue"] = reply.more
@@ -158,7 +162,7 @@ def table(view: View, items: Iterable[Item], metadata: Obj, head: bool = True) -
 
 
 def check_form(view: View, listing: bool, watching: bool) -> None:
-    """Conversions that cannot be.  Raises NotAcceptable (also for 400: the body carries the code)."""
+    """Raises NotAcceptable for impossible conversions (also for 400: the body carries the code)."""
     kind = view.form.kind
     if kind == TABLE and view.include not in INCLUDE:
         text = (
@@ -177,7 +181,7 @@ def check_form(view: View, listing: bool, watching: bool) -> None:
         raise NotAcceptable(status.status(406, "NotAcceptable", text))
 
 
-# --- answers ----------------------------------------------------------------------------------------------
+# --- answers --------------------------------------------------------------------------------------
 
 
 def encode(names: Names, form: Form, value: Any) -> bytes:
@@ -191,7 +195,7 @@ def encode(names: Names, form: Form, value: Any) -> bytes:
 
 
 def prepare(view: View, reply: Reply) -> Callable[[], Answer]:
-    """What makes the answer of a reply that is no watch, from values that do not change: it may run on a thread."""
+    """The answer of a reply that is not a watch, from immutable values: it may run on a thread."""
     body = reply.body
     if reply.item is not None:
         return partial_of(_finish, view, reply, _item_body(view, reply.item))
@@ -261,19 +265,21 @@ def _list_body(view: View, reply: Reply) -> Any:
 
 
 def failure(names: Names, form: Form, body: Obj) -> Answer:
-    """A Status as an answer; its details may ask to come back later."""
+    """A Status as an answer, with a Retry-After header if its details have one."""
     after = (body.get("details") or {}).get("retryAfterSeconds", 0)
     headers = {"Retry-After": str(after)} if after else {}
     return Answer(body["code"], form.media, encode(names, form, body), headers)
 
 
-# --- warnings ---------------------------------------------------------------------------------------------
+# --- warnings -------------------------------------------------------------------------------------
 
 
 def warning_headers(texts: Iterable[str]) -> list[str]:
-    """Values of the Warning headers that tell these, each once; long ones are cut where all are too long together.
+    """The values of the Warning headers for these texts, each once; long ones are cut if all are
+    too long together.
 
-    Quirk: what a header cannot hold is not told; the bound is looked at before a warning, not after it.
+    Quirk: a text that a header cannot hold is dropped; the bound is checked before a warning, not
+    after it.
     """
     told = [text for text in dict.fromkeys(texts) if text and not _CONTROL.search(text)]
     if sum(map(len, told)) > WARNED_MAX:
@@ -287,7 +293,7 @@ def warning_headers(texts: Iterable[str]) -> list[str]:
     return [f'299 - "{text}"' for text in quoted]
 
 
-# --- watches ----------------------------------------------------------------------------------------------
+# --- watches --------------------------------------------------------------------------------------
 
 
 class EventWriter:
@@ -300,11 +306,13 @@ class EventWriter:
 
     @property
     def media(self) -> str:
-        """Of the stream."""
+        """The media type of the stream."""
         return self._view.form.media + (protobuf_encode.STREAM if self._binary else "")
 
     def parts(self, events: Iterable[WatchEvent], now_us: int, part_max: int = PART_MAX) -> Iterator[bytes]:
-        """The events in parts of so many bytes, and what the last event of each has beyond: a backlog may be long."""
+        """The events in parts of limited size, and the remainder of the last event of each: a
+        backlog may be long.
+        """
         part = bytearray()
         for event in events:
             part += self.write((event,), now_us)
@@ -315,6 +323,7 @@ class EventWriter:
             yield bytes(part)
 
     def write(self, events: Sequence[WatchEvent], now_us: int) -> bytes:
+        """The bytes of some events."""
         if self._view.form.kind == PARTIAL_LIST:
             return b""  # Quirk: upstream cannot convert an event to a list and drops it
         if not self._view.form.kind:

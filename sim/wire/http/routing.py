@@ -1,14 +1,14 @@
-"""URLs: what a path asks for, who may be asked about it, and whether there is such a thing.
+"""URLs: the attributes of a request for authorization, and the resource that it addresses.
 
-Turns a method, a path and a query into `Attributes` (what authorization looks at) and then into a `Target`: a
-resource request, one of the documents that are no resources, or the refusal upstream gives.
+A method, a path and a query become `Attributes` and then a `Target`: a resource request, a document
+outside of the resources, or upstream's refusal.
 
-Holds: a path from outside is only ever compared with the scheme's tables; no name with "/", "%", "." or ".."
-alone gets through.
+Holds: a path from outside is only compared with the scheme's tables; no name with "/", "%", "." or
+".." alone is accepted.
 
-Mirrors  kubernetes v1.25 apiserver pkg/endpoints/request/requestinfo.go, pkg/endpoints/installer.go (paths),
-         apimachinery pkg/api/validation/path/name.go.
-Differs  proxy, attach, exec and portforward answer 405: there is nothing behind them.
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/request/requestinfo.go, pkg/endpoints/installer.go
+         (paths), apimachinery pkg/api/validation/path/name.go.
+Differs  proxy, attach, exec and portforward answer 405: nothing implements them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What a request asks for, as authorization sees it.  verb is the HTTP method's where it is no resource."""
+    """A request as authorization sees it. verb: the HTTP method's for a path that is not a
+    resource.
+    """
 
     verb: str
     path: str
@@ -54,7 +56,7 @@ class Attributes:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A resource request that there is."""
+    """A resource request that exists."""
 
     resource: Resource
     verb: str
@@ -64,7 +66,7 @@ class Target:
 
 
 class NoRoute(Exception):
-    """The path leads nowhere.  `body` None: the plain text 404 of a path that no group serves."""
+    """The path leads nowhere. `body` None: the plain text 404 of a path without a group."""
 
     def __init__(self, body: Obj | None) -> None:
         super().__init__("no route")
@@ -87,7 +89,7 @@ def parse_query(raw: str) -> dict[str, str]:
 
 
 def query_pairs(raw: str) -> Iterator[tuple[str, str]]:
-    """All parameters; parts that are not understood are left out, as by Go's URL.Query."""
+    """All parameters; malformed parts are dropped, as by Go's URL.Query."""
     for part in raw.split("&"):
         key, _, value = part.partition("=")
         if not part or ";" in part or _BAD_ESCAPE.search(part):
@@ -104,7 +106,7 @@ def is_set(options: Mapping[str, str], name: str) -> bool:
 
 
 def attributes(method: str, path: str, options: Mapping[str, str]) -> Attributes:
-    """Reads a path the way authorization does, whether or not there is such a resource."""
+    """The attributes of a path, whether or not its resource exists."""
     plain = Attributes(method.lower(), path)
     parts = path.strip("/").split("/")
     if len(parts) < 3 or parts[0] not in ("api", "apis"):
@@ -137,7 +139,7 @@ def attributes(method: str, path: str, options: Mapping[str, str]) -> Attributes
 
 
 def _named_by_selector(selector: str) -> str:
-    """The one name a list or watch can find, which authorization then takes for the request's."""
+    """The only name that a list or watch can match; authorization treats it as the request's name."""
     key, _, name = selector.partition("=")
     return name.removeprefix("=") if key == "metadata.name" and "," not in name else ""
 
@@ -172,7 +174,8 @@ def route(scheme: Scheme, method: str, path: str, options: Mapping[str, str]) ->
     if name and "get" not in resource.verbs:  # created and forgotten: there are no items
         raise NoRoute(status.unknown_resource())
     verb = _watched(resource, method, sub) if watching else _verb(resource, method, name, sub, namespace)
-    if verb == "list" and is_set(options, "watch"):  # Quirk: ?watch on the path of one item is ignored
+    # Quirk: ?watch on the path of one item is ignored.
+    if verb == "list" and is_set(options, "watch"):
         verb = "watch"
     if name:
         _check_name(name)
@@ -187,10 +190,10 @@ def _groups(scheme: Scheme) -> frozenset[str]:
 def _custom(
     resource: Resource, method: str, namespace: str, parts: list[str], watching: tuple[bool, bool]
 ) -> Target:
-    """As `route`, of a custom resource.
+    """As `route`, for a custom resource.
 
-    Quirk: what its scope cannot have is no page; POST to an item creates; below /watch every method watches, because
-    the verb comes from the path there and this handler looks at nothing else.
+    Quirk: a path that its scope does not have gives the 404 page; POST to an item creates; below
+    /watch every method watches, because the verb comes from the path there.
     """
     name = parts[1] if len(parts) > 1 else ""
     sub = parts[2] if len(parts) > 2 else ""
@@ -214,7 +217,7 @@ def _custom(
 
 
 def _watched(resource: Resource, method: str, sub: str) -> str:
-    """The verb of a path below /watch: of collections and items that can be watched, by GET only."""
+    """The verb of a path below /watch: GET of collections and items that can be watched."""
     if sub or "watch" not in resource.verbs:
         raise NoRoute(status.unknown_resource())
     if method != "GET":

@@ -1,10 +1,12 @@
 """The listener: TLS, client certificates, and how many connections there are.
 
-Turns an application and certificates into a served address; `serve` runs until its task is cancelled.
+Turns an application and certificates into a served address; `serve` runs until its task is
+cancelled.
 
-Holds: a client certificate is believed only after the TLS handshake verified it against the server's own authority;
-there are never more connections than the bound: beyond it, the one that has waited longest for a request is closed,
-and where all have a request, the newest; when `serve` is cancelled, all sockets are closed within GRACE_S.
+Holds: a client certificate is believed only after the TLS handshake verified it against the
+server's own authority; there are never more connections than the bound: beyond it, the one that has
+waited longest for a request is closed, and where all have a request, the newest; when `serve` is
+cancelled, all sockets are closed within GRACE_S.
 
 Mirrors  nothing upstream.
 """

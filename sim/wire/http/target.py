@@ -1,7 +1,9 @@
 """Request targets: from the first line of an HTTP/1.1 request to a path and a query.
 
-Mirrors  golang net/url url.go (ParseRequestURI, getScheme, parseHost) and net/http request.go (readRequest), at go1.19.
-Differs  `scheme:opaque` is refused, where Go serves the empty path; an absolute URL without a path is that of `/`.
+Mirrors  golang net/url url.go (ParseRequestURI, getScheme, parseHost) and net/http request.go
+         (readRequest), at go1.19.
+Differs  `scheme:opaque` is refused, where Go serves the empty path; an absolute URL without a path
+         is that of `/`.
 """
 
 from __future__ import annotations

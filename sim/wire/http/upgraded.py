@@ -1,13 +1,16 @@
-"""Requests that come as WebSocket: a watch sends its events as messages, all else is answered as HTTP.
+"""Requests over WebSocket: a watch sends its events as messages, any other request is answered as
+HTTP.
 
-Turns the ASGI scope, receive and send of a WebSocket connection into those of the GET that opened it, and the answer's
-parts back: the stream of a watch opens the socket, any other answer is what the handshake gets.
+ASGI scope, receive and send of a WebSocket connection become those of the GET that opened it, and
+the parts of the answer go back: the stream of a watch opens the socket, any other answer replies to
+the handshake.
 
-Holds: what the client sends is thrown away; its going ends the request.
+Holds: data from the client is dropped; when it leaves, the request ends.
 
-Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/watch.go (HandleWS), golang.org/x/net/websocket server.go and
-         hybi.go: a handshake without an Origin is 403; one subprotocol that is asked for is agreed to.
-Differs  of several subprotocols none is agreed to, where upstream drops the connection.
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/watch.go (HandleWS),
+         golang.org/x/net/websocket server.go and hybi.go: a handshake without an Origin is 403; a
+         single requested subprotocol is accepted.
+Differs  of several subprotocols none is accepted, where upstream drops the connection.
 """
 
 from __future__ import annotations
@@ -15,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-# Extension of the ASGI scope: a list that the application puts the stream's media type into before it begins a watch.
+# Extension of the ASGI scope: a list that receives the stream's media type before a watch begins.
 STREAMED = "orrery.streamed"
 NORMAL_CLOSURE = 1000
-FRAME_HEAD = 4  # bytes that tell a frame's length in a stream, which messages do without
+FRAME_HEAD = 4  # the length of a frame in a stream; messages do without
 _Receive = Callable[[], Awaitable[Any]]
 _Send = Callable[[Any], Awaitable[None]]
 
@@ -35,6 +38,7 @@ class Upgraded:
         self._open = self._begun = False
 
     async def receive(self) -> Any:
+        """The next message of the client."""
         while True:
             message = await self._receive()
             if message["type"] == "websocket.disconnect":
@@ -44,6 +48,7 @@ class Upgraded:
                 return {"type": "http.request", "body": b"", "more_body": False}
 
     async def send(self, message: Any) -> None:
+        """Sends a message of the application."""
         if message["type"] == "http.response.start":
             await self._start(message)
         elif not self._open:
@@ -69,6 +74,6 @@ class Upgraded:
             self._open = True
 
     def _message(self, body: bytes) -> dict[str, Any]:
-        """One event, which is text where its form is."""
+        """Sends one event, as text if its form is text."""
         binary = "protobuf" in self._streamed[0]
         return {"bytes": body[FRAME_HEAD:]} if binary else {"text": body.decode()}

@@ -1,14 +1,14 @@
 """YAML from outside as JSON values, and JSON values as YAML.
 
-Turns the YAML that clients send into what the same document is as JSON, by a loader that knows no tags but those
-of JSON's types, and answers into YAML as upstream prints it.
+YAML from clients becomes the values of the same document in JSON, by a loader that knows no tags
+but those of JSON's types; replies become YAML as upstream prints it.
 
-Holds: nothing but dict, list, str, int, float, bool and None comes out; a document of more than `NODES_MAX` values,
-whose aliases unfold to more of them or to `LETTERS_MAX` letters, or which is nested deeper than `DEPTH_MAX`, is refused
-before it is composed.
+Holds: the result consists of dict, list, str, int, float, bool and None only; a document with more
+than `NODES_MAX` values, with aliases that expand to more of them or to `LETTERS_MAX` letters, or
+nested deeper than `DEPTH_MAX`, is refused before it is composed.
 
-Mirrors  sigs.k8s.io/yaml v1.2 over go-yaml v2 (YAML 1.1: y, n, on and off are booleans; times stay text): resolve.go,
-         and encode.go (what would be read as something else is quoted).
+Mirrors  sigs.k8s.io/yaml v1.2 over go-yaml v2 (YAML 1.1: y, n, on and off are booleans; times stay
+         text): resolve.go, and encode.go (texts that would be read as another type are quoted).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import yaml
 
 from sim.nesting import bounds_exceeded
 
-# Values of one body.  An object is stored up to 1.5 MiB, and those of kinds that grow so large (definitions, lists of
-# addresses, recorded ownership) take more than 30 bytes a value.
+# Values of one body.  An object is stored up to 1.5 MiB, and those of kinds that grow so large
+# (definitions, lists of addresses, recorded ownership) take more than 30 bytes a value.
 NODES_MAX = 50_000
 LETTERS_MAX = 4_000_000
 DEPTH_MAX = 100
@@ -42,15 +42,16 @@ class YamlTooLarge(YamlError):
 
 
 class _Loader(_Base):  # type: ignore[misc]
-    """Without the tables of its base: only what is put in below.  Merged keys are counted as they are copied."""
+    """A loader without the tables of its base. Merged keys are counted when they are copied."""
 
     merged = 0
 
     def resolve(self, kind: Any, value: Any, implicit: Any) -> str:
-        """The tag of what has none, as the base finds it, which looks for kinds of rules that there are not here."""
+        """The tag of an untagged node, as the base finds it, without its look-up of path resolvers."""
         return _resolved(_IMPLICIT, kind, value, implicit)
 
     def flatten_mapping(self, node: Any) -> None:
+        """Copies merged keys, within the bounds."""
         merged: list[Any] = []
         own: list[Any] = []
         pairs, node.value = node.value, []  # a map may merge itself
@@ -81,12 +82,12 @@ def _boolean(loader: Any, node: Any) -> bool:
 
 
 def _untagged(loader: Any, _: str, node: Any) -> Any:
-    """A scalar under a tag of somebody's own, as if it had none."""
+    """A scalar under an application's tag, read as if it had none."""
     return loader.construct_scalar(node)
 
 
 def _integer(loader: Any, node: Any) -> int | float | str:
-    """Of 64 bits; a longer one is a float, as Go reads it.  What begins with 0 alone is octal."""
+    """A 64-bit integer; a longer one is a float, as Go reads it. A leading 0 alone means octal."""
     text = str(loader.construct_scalar(node)).replace("_", "").lower()
     digits = text.lstrip("+-")
     base = {"0b": 2, "0o": 8, "0x": 16}.get(digits[:2], 8 if digits[:1] == "0" else 10)
@@ -98,7 +99,7 @@ def _integer(loader: Any, node: Any) -> int | float | str:
 
 
 def _float(loader: Any, node: Any) -> float | str:
-    """Text where it is too large for one, or no decimal number."""
+    """A float; text if it is too large or not a decimal number."""
     text = str(loader.construct_scalar(node))
     try:
         value = float(text.replace("_", ""))
@@ -127,7 +128,8 @@ for _tag, _pattern, _first in (
         )
 
 
-# What else is no plain text where it is printed: times, numbers to the base of 60, and what is no number.
+# What else is no plain text where it is printed: times, numbers to the base of 60, and what is no
+# number.
 _DATE = "[0-9]{4}-(?:0?[1-9]|1[0-2])-(?:0?[1-9]|[12][0-9]|3[01])"
 _HOUR = r"[0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}(?:\.[0-9]*)?"
 _QUOTED: _Rules = {letter: [*rules] for letter, rules in _IMPLICIT.items()}
@@ -141,7 +143,7 @@ for _pattern, _first in (
 
 
 def _resolved(rules: _Rules, kind: Any, value: Any, implicit: Any) -> str:
-    """The tag of a node: by what a plain scalar looks like, or by its kind."""
+    """The tag of a node: by the form of a plain scalar, or by its kind."""
     if kind is not yaml.ScalarNode:
         return _SEQ if kind is yaml.SequenceNode else _MAP
     if implicit[0]:
@@ -155,14 +157,16 @@ _OPENING = (b"[", b"{", b"-", b"?", b":")  # each level takes one of these to op
 
 
 def _nodes_at_most(text: bytes) -> int:
-    """No less than a document has: each value but the first follows one of these marks, keys come with colons."""
+    """An upper bound of the nodes: each value but the first follows one of these marks, keys have
+    colons.
+    """
     return 1 + 2 * sum(map(text.count, (b":", b"?", b",", b"{"))) + text.count(b"[") + text.count(b"-")
 
 
 def load_yaml(text: bytes, twice: list[str] | None = None) -> Any:
-    """The first document as JSON values; what comes after it is not looked at.  Raises YamlError.
+    """The first document as JSON values; later ones are ignored. Raises YamlError.
 
-    twice: filled with what Go's strict reader says of keys that one map of the document holds twice
+    twice: receives the messages of Go's strict reader about duplicate keys in a map
     """
     many = _nodes_at_most(text) > NODES_MAX
     if many or sum(map(text.count, _OPENING)) > DEPTH_MAX:
@@ -188,14 +192,15 @@ def load_yaml(text: bytes, twice: list[str] | None = None) -> Any:
             loader.dispose()
 
 
-# What JSON may hold and YAML may not, or reads otherwise: characters that are not printed or break lines, and escapes of
-# halves of them; a colon that is not on its key's line, and a key of more letters than YAML looks ahead for its colon.
+# What JSON may hold and YAML may not, or reads otherwise: characters that are not printed or break
+# lines, and escapes of halves of them; a colon that is not on its key's line, and a key of more
+# letters than YAML looks ahead for its colon.
 _NO_YAML = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]|\\\\u|\n *:")
 _KEY_MAX = 1000
 
 
 class _NoJson(ValueError):
-    """The text is to be read as YAML."""
+    """The text must be read as YAML."""
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -224,7 +229,7 @@ _json = json.JSONDecoder(
 
 
 def _read_json(text: bytes) -> Any:
-    """The map that JSON text is, much faster; None if there is anything to it that YAML has rules of its own for."""
+    """The map in a JSON text, much faster; None if YAML might read any part of it differently."""
     try:
         letters = text.decode()
         if not letters.startswith("{") or _NO_YAML.search(letters):
@@ -242,7 +247,7 @@ def _read_json(text: bytes) -> Any:
 
 
 def _twice(root: Any) -> list[tuple[int, str]]:
-    """Line and key of each, in order; aliases are looked at once."""
+    """Line and key of each duplicate, in order; aliases are visited once."""
     left: list[Any] = [root]
     met: dict[int, Any] = {}  # collections; only asked whether they are there
     found: list[tuple[int, str]] = []
@@ -267,7 +272,7 @@ def _twice(root: Any) -> list[tuple[int, str]]:
 
 
 def _value(loader: Any, node: Any, left: list[int], depth: int) -> Any:
-    """What a node is as JSON; aliases unfold, as far as there is something left of nodes and letters."""
+    """A node as JSON; aliases are expanded while nodes and letters are left."""
     left[0] -= 1
     if depth > DEPTH_MAX:
         raise ValueError(f"exceeded max depth of {DEPTH_MAX}")
@@ -284,14 +289,14 @@ def _value(loader: Any, node: Any, left: list[int], depth: int) -> Any:
         for key, below in node.value:
             value[_key(loader, key, left)] = _value(loader, below, left, depth + 1)
     else:
-        value = loader.construct_object(node, deep=True)  # which says what is wrong with its tag
+        value = loader.construct_object(node, deep=True)  # which raises the error about its tag
     if left[0] < 0 or left[1] < 0:
         raise ValueError("document contains excessive aliasing")
     return value
 
 
 def _is_plain(node: Any, tag: str) -> bool:
-    """Whether a collection has no tag but its own, or one of somebody's, which is as none."""
+    """True if a collection has its default tag, or an application's tag, which counts as none."""
     return bool(node.tag == tag or node.tag.startswith("!"))
 
 
@@ -308,9 +313,10 @@ def _key(loader: Any, node: Any, left: list[int]) -> str:
 
 
 class _Printer(_Dumper):  # type: ignore[misc]
-    """Prints nodes as they are: none is there twice, so that there are no aliases."""
+    """Prints nodes without aliases: no node occurs twice."""
 
     def resolve(self, kind: Any, value: Any, implicit: Any) -> str:
+        """The tag of a scalar, by upstream's rules."""
         return _resolved(_QUOTED, kind, value, implicit)
 
 

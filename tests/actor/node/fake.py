@@ -1,4 +1,4 @@
-"""A small API of pods, nodes, leases and events for one agent: answers after 1 ms, keeps a log of writes."""
+"""A small API for one agent: it answers after 1 ms and keeps a log of writes."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -48,7 +48,7 @@ class FakeWatch:
 
 
 class FakeBeat:
-    """A heartbeat whose lane is never open: each beat goes as an ordinary request."""
+    """A renewal without a fast path: each one is an ordinary request."""
 
     def __init__(self, ctx: Context, rhythm: Rhythm, missed: Callable[[], None]) -> None:
         self.ctx = ctx
@@ -58,7 +58,7 @@ class FakeBeat:
         self.lot = 0
 
     def taken(self) -> None:
-        """No lane has written anything."""
+        """The fast path has written nothing."""
 
     def schedule(self, alone: bool = True) -> None:
         pause_us = self.rhythm.period_us + self.dice.below(self.rhythm.jitter_us + 1)
@@ -66,7 +66,7 @@ class FakeBeat:
 
 
 class FakeFolded:
-    """A server that serves nothing without requests."""
+    """A server without fast paths."""
 
     read_us = NEVER_US
 
@@ -80,24 +80,30 @@ class FakeFolded:
         return False
 
     def plan(self) -> None:
-        """Nothing is put off."""
+        """No reply is deferred."""
 
 
 class FakeApi:
-    """Objects by (resource, namespace, name)."""
+    """The objects by (resource, namespace, name), and faults of the API.
+
+    log: (time, verb, resource/name, body) of each write
+    down: why every request is lost; "" if the API answers
+    failing: (verb, resource) of requests that fail
+    patience_us: the heartbeats' timeout of the newest incarnation
+    """
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.objects: dict[tuple[str, str, str], Obj] = {}
         self.revision = 0
         self.watches: list[FakeWatch] = []
-        self.log: list[tuple[int, str, str, Any]] = []  # at_us, verb, resource/name, body
-        self.down = ""  # "": answers; else what every request is lost to
-        self.failing: tuple[tuple[str, str], ...] = ()  # (verb, resource) of what is refused
-        self.patience_us = 0  # of the newest incarnation's heartbeats
+        self.log: list[tuple[int, str, str, Any]] = []
+        self.down = ""
+        self.failing: tuple[tuple[str, str], ...] = ()
+        self.patience_us = 0
         self.uids = 0
 
-    # --- what a test does ---------------------------------------------------------------------------------
+    # --- what a test does -------------------------------------------------------------------------
 
     def put(self, resource: str, obj: Obj) -> Obj:
         """Store an object: a create if there is none of that name."""
@@ -155,7 +161,7 @@ class FakeApi:
     def now(self, plus_s: int = 0) -> str:
         return format_time(self.kernel.epoch_us + self.kernel.now_us + plus_s * SECOND)
 
-    # --- the client's side --------------------------------------------------------------------------------
+    # --- the client's side ------------------------------------------------------------------------
 
     def call(self, request: Request, on_reply: Callable[[Reply], None]) -> None:
         self.kernel.call_later(DELAY_US, lambda _: on_reply(self._answer(request)))
@@ -225,7 +231,7 @@ def _item(obj: Obj) -> Item:
 
 
 def merged(held: Any, patch: Any) -> Any:
-    """Enough of a strategic merge for what the agent sends."""
+    """As much of a strategic merge as the agent's patches need."""
     out = dict(held)
     for key, value in patch.items():
         if key.startswith("$"):
@@ -253,7 +259,7 @@ def merged(held: Any, patch: Any) -> Any:
 
 
 class FakeClient:
-    """The API as one incarnation sees it: nothing is answered to the dead."""
+    """The API as one incarnation sees it, which gets no reply after its end."""
 
     def __init__(self, api: FakeApi, ctx: Context) -> None:
         self.api = api

@@ -1,4 +1,4 @@
-"""What a pod is refused for that could be refused for several things: the order of checks."""
+"""The order of the checks by which a pod can be refused."""
 
 from dataclasses import replace
 from typing import Any
@@ -22,7 +22,7 @@ def asking(cpu: str = "1", memory: str = "1Gi", **more: Any) -> Obj:
     return {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu, "memory": memory}}, **more}
 
 
-async def test_a_pod_is_refused_for_the_first_of_the_things_that_stand_against_it() -> None:
+async def test_admission_reports_first_of_several_reasons() -> None:
     wrong: Obj = {"nodeSelector": {"disk": "none"}}
     windows: Obj = {"os": {"name": "windows"}}
     options = parse_node_agent({"max-pods": 3, "shutdown-grace-period": "30s"})
@@ -46,7 +46,7 @@ async def test_a_pod_is_refused_for_the_first_of_the_things_that_stand_against_i
         assert [api.pod(f"p{number}")["status"]["reason"] for number in range(len(cases))] == [
             reason for reason, _ in cases
         ]
-        # a taint comes after ports and before the system; a full node before everything else of its kind
+        # A taint is checked after ports and before the system; a full node before all else.
         api.put("nodes", {**held, "spec": {**held["spec"], "taints": taints}})
         api.bind("tainted", {"containers": [asking()], **windows})
         api.bind("tainted-port", {"containers": [asking(**PORT)]})
@@ -60,7 +60,7 @@ async def test_a_pod_is_refused_for_the_first_of_the_things_that_stand_against_i
         api.bind("full", {"containers": [asking("9")], **wrong})
         await kernel.run_until(30 * SECOND)
         assert api.pod("full")["status"]["reason"] == "OutOfpods"
-        # a node that shuts down says so last, one under pressure first
+        # A shutdown is checked last, pressure first.
         api.delete("third", 1)
         await kernel.run_until(33 * SECOND)
         node.shutdown()
@@ -80,7 +80,7 @@ async def test_a_pod_is_refused_for_the_first_of_the_things_that_stand_against_i
         )  # fmt: skip
 
 
-async def test_a_second_deletion_with_a_shorter_grace_does_not_shorten_a_kill_that_is_under_way() -> None:
+async def test_second_deletion_with_shorter_grace_does_not_shorten_a_kill() -> None:
     async with one_node(behaving(stop_us=None)) as (kernel, api, _):
         api.bind("web")
         await kernel.run_until(30 * SECOND)
@@ -93,8 +93,10 @@ async def test_a_second_deletion_with_a_shorter_grace_does_not_shorten_a_kill_th
         assert not api.has("web") and len(api.events("Killing")) == 1
 
 
-async def test_pods_that_ran_before_are_admitted_in_the_order_of_their_creation() -> None:
-    """An agent that starts with less to give refuses the youngest, and says so when it knows that nothing of it runs."""
+async def test_running_pods_are_admitted_in_order_of_creation() -> None:
+    """An agent that starts with less to allocate refuses the youngest, and deletes it when it knows
+    that nothing of it runs.
+    """
     async with one_node(NodeSpec("n1", capacity={"cpu": "8", "memory": "8Gi"})) as (kernel, api, node):
         for at_s, name in ((21, "z"), (23, "b"), (25, "a")):
             await kernel.run_until(at_s * SECOND)
@@ -112,9 +114,10 @@ async def test_pods_that_ran_before_are_admitted_in_the_order_of_their_creation(
 
 
 @pytest.mark.parametrize("how", ["ended", "going"])
-async def test_an_agent_that_starts_admits_anew_what_has_ended_or_is_to_go(how: str) -> None:
-    """The node's label is not what it was: a pod that had succeeded fails, and one that was being deleted is not ended but
-    refused."""
+async def test_new_agent_admits_pods_that_have_ended_or_are_to_end(how: str) -> None:
+    """The node's label has changed: a pod that had succeeded fails, and one that was being deleted
+    is refused and does not end normally.
+    """
     spec = NodeSpec("n1", labels={"disk": "ssd"}, profile=JOBS)
     async with one_node(spec) as (kernel, api, node):
         selecting = {"containers": [{"name": "c", "image": "i"}], "nodeSelector": {"disk": "ssd"}}
@@ -139,8 +142,8 @@ async def test_an_agent_that_starts_admits_anew_what_has_ended_or_is_to_go(how: 
 
 
 @pytest.mark.parametrize("last", ["PodOSNotSupported", "PodOSSelectorNodeLabelDoesNotMatch", "NodeShutdown"])
-async def test_a_critical_pod_has_others_go_before_it_is_refused_for_what_is_asked_last(last: str) -> None:
-    """For its operating system, or because the node shuts down."""
+async def test_critical_pod_preempts_before_it_is_refused_by_later_checks(last: str) -> None:
+    """The later checks: the operating system, or a shutdown of the node."""
     spec: Obj = {"priority": 2_000_000_000, "containers": [asking("3")]}
     meta: Obj = {}
     if last == "PodOSNotSupported":

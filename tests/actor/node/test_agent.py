@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from actors.node.pressure.forecast import Ramp
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
+from actors.node.runtime.ramps import Ramp
 from sim.api.store import Item
 from sim.options.node_agent import parse_node_agent
 from sim.units import MINUTE, SECOND
@@ -17,7 +17,7 @@ def behaving(**behaviour: object) -> NodeSpec:
     return NodeSpec("n1", profile=RuntimeProfile(rules=(rule,)))
 
 
-async def test_a_pod_runs_and_is_ready_about_a_second_after_its_bind() -> None:
+async def test_pod_runs_and_is_ready_about_a_second_after_its_bind() -> None:
     async with one_node() as (kernel, api, _):
         api.bind("web")
         await kernel.run_until(21 * SECOND + 600_000)
@@ -33,7 +33,7 @@ async def test_a_pod_runs_and_is_ready_about_a_second_after_its_bind() -> None:
         assert reasons == ["Pulled", "Created", "Started"]
 
 
-async def test_a_quiet_node_renews_its_lease_and_writes_its_status_every_five_minutes() -> None:
+async def test_quiet_node_renews_lease_and_writes_status_every_five_minutes() -> None:
     async with one_node() as (kernel, api, _):
         api.bind("web")
         await kernel.run_until(30 * SECOND)
@@ -49,12 +49,12 @@ async def test_a_quiet_node_renews_its_lease_and_writes_its_status_every_five_mi
         reports = api.writes("patch", "nodes")
         assert [300 <= (b - a) / SECOND <= 311 for a, b in itertools.pairwise(reports)].count(False) == 0
         assert len(reports) == 3
-        # a renewal is its timer and its reply, a report a few more; the pod adds nothing
+        # A renewal is its timer and its reply, a report a few more; the pod adds none.
         assert kernel.steps - steps < 2 * len(renewals) + 30
 
 
-async def test_a_crash_looping_container_is_restarted_after_growing_delays() -> None:
-    """Case 32."""
+async def test_crash_looping_container_restarts_after_growing_delays() -> None:
+    """Known timing case 32."""
     async with one_node(behaving(exit_after_us=SECOND)) as (kernel, api, _):
         api.bind("loop")
         await kernel.run_until(1_600 * SECOND)
@@ -71,8 +71,8 @@ async def test_a_crash_looping_container_is_restarted_after_growing_delays() -> 
         assert "terminated" in status["containerStatuses"][0]["lastState"]
 
 
-async def test_a_container_wedged_from_its_start_is_killed_by_its_liveness_probe() -> None:
-    """Case 34."""
+async def test_container_that_is_never_healthy_is_killed_by_liveness_probe() -> None:
+    """Known timing case 34."""
     probe = {"httpGet": {"port": 80}, "periodSeconds": 10, "timeoutSeconds": 1, "failureThreshold": 3}
     spec = {"containers": [{"name": "c", "image": "i", "livenessProbe": probe}]}
     async with one_node(behaving(unhealthy_after_us=0)) as (kernel, api, _):
@@ -88,8 +88,8 @@ async def test_a_container_wedged_from_its_start_is_killed_by_its_liveness_probe
         assert api.pod("web")["status"]["containerStatuses"][0]["restartCount"] == 1
 
 
-async def test_a_bad_endpoint_turns_its_pod_unready_after_three_probes_and_back_after_one() -> None:
-    """Case 35."""
+async def test_failing_readiness_makes_pod_unready_after_three_probes_ready_after_one() -> None:
+    """Known timing case 35."""
     probe = {"httpGet": {"port": 80}, "periodSeconds": 5, "failureThreshold": 3}
     spec = {"containers": [{"name": "c", "image": "i", "readinessProbe": probe}]}
     async with one_node() as (kernel, api, node):
@@ -98,7 +98,7 @@ async def test_a_bad_endpoint_turns_its_pod_unready_after_three_probes_and_back_
         assert api.ready("web")
         steps = kernel.steps
         await kernel.run_until(70 * SECOND)
-        assert kernel.steps - steps < 10  # a probe that succeeds costs nothing
+        assert kernel.steps - steps < 10  # a probe that succeeds causes no events
         assert node.set_health("default", "web", "c", False)
         bad_us = kernel.now_us
         while api.ready("web"):
@@ -109,8 +109,8 @@ async def test_a_bad_endpoint_turns_its_pod_unready_after_three_probes_and_back_
         assert api.ready("web")
 
 
-async def test_a_pod_that_ignores_sigterm_is_killed_at_the_end_of_its_grace_and_removed() -> None:
-    """Case 39."""
+async def test_pod_that_ignores_sigterm_is_killed_at_end_of_grace_and_deleted() -> None:
+    """Known timing case 39."""
     async with one_node(behaving(stop_us=None)) as (kernel, api, _):
         api.bind("stubborn")
         await kernel.run_until(40 * SECOND)
@@ -128,7 +128,7 @@ async def test_a_pod_that_ignores_sigterm_is_killed_at_the_end_of_its_grace_and_
         assert len(removal) == 1
 
 
-async def test_a_graceful_pod_goes_within_a_few_seconds_and_nothing_of_it_stays() -> None:
+async def test_graceful_pod_ends_within_seconds_and_leaves_nothing() -> None:
     async with one_node() as (kernel, api, node):
         api.bind("web")
         await kernel.run_until(40 * SECOND)
@@ -139,7 +139,7 @@ async def test_a_graceful_pod_goes_within_a_few_seconds_and_nothing_of_it_stays(
         assert node.machine.agent.used.pods == 0 and node.machine.agent.statuses._entries == {}
 
 
-async def test_a_job_pod_shows_succeeded_once_its_containers_have_ended() -> None:
+async def test_job_pod_succeeds_once_its_containers_have_ended() -> None:
     async with one_node(behaving(exit_after_us=5 * SECOND)) as (kernel, api, _):
         api.bind("job", {"restartPolicy": "Never"})
         await kernel.run_until(24 * SECOND)
@@ -151,8 +151,8 @@ async def test_a_job_pod_shows_succeeded_once_its_containers_have_ended() -> Non
         assert ready["reason"] == "PodCompleted"
 
 
-async def test_the_second_pod_that_does_not_fit_fails_and_is_never_started() -> None:
-    """Case 38."""
+async def test_second_pod_that_does_not_fit_fails_and_never_starts() -> None:
+    """Known timing case 38."""
     spec = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "5"}}}]}
     async with one_node() as (kernel, api, _):
         api.bind("a", spec)
@@ -170,7 +170,7 @@ async def test_the_second_pod_that_does_not_fit_fails_and_is_never_started() -> 
         assert not api.has("b")
 
 
-async def test_containers_outlive_their_agent_and_are_found_again() -> None:
+async def test_containers_survive_a_crash_of_the_agent() -> None:
     async with one_node() as (kernel, api, node):
         api.bind("web")
         await kernel.run_until(30 * SECOND)
@@ -183,7 +183,7 @@ async def test_containers_outlive_their_agent_and_are_found_again() -> None:
         assert len(api.events("Started")) == 1 and not api.events("Rebooted")
 
 
-async def test_a_pod_deleted_while_its_agent_was_down_is_stopped_when_it_returns() -> None:
+async def test_pod_deleted_without_agent_is_stopped_by_the_next_agent() -> None:
     async with one_node() as (kernel, api, node):
         api.bind("web")
         await kernel.run_until(30 * SECOND)
@@ -196,7 +196,7 @@ async def test_a_pod_deleted_while_its_agent_was_down_is_stopped_when_it_returns
         assert node.machine.pods == {}
 
 
-async def test_after_a_power_loss_pods_run_again_in_new_sandboxes_under_a_new_boot_id() -> None:
+async def test_power_loss_restarts_pods_in_new_sandboxes_with_new_boot_id() -> None:
     async with one_node() as (kernel, api, node):
         api.bind("web")
         await kernel.run_until(30 * SECOND)
@@ -213,7 +213,7 @@ async def test_after_a_power_loss_pods_run_again_in_new_sandboxes_under_a_new_bo
         assert api.objects["nodes", "", "n1"]["status"]["nodeInfo"]["bootID"] != boot
 
 
-async def test_a_node_marked_unknown_by_others_says_ready_again_at_its_next_pass() -> None:
+async def test_node_marked_unknown_is_ready_again_at_its_next_pass() -> None:
     async with one_node() as (kernel, api, _):
         node = api.objects["nodes", "", "n1"]
         conditions = [{**c, "status": "Unknown"} for c in node["status"]["conditions"]]
@@ -223,7 +223,7 @@ async def test_a_node_marked_unknown_by_others_says_ready_again_at_its_next_pass
         assert {c["status"] for c in held if c["type"] == "Ready"} == {"True"}
 
 
-async def test_without_an_answering_api_the_agent_keeps_trying_and_recovers() -> None:
+async def test_agent_retries_and_recovers_when_api_does_not_answer() -> None:
     async with one_node() as (kernel, api, _):
         api.down = "ConnectionRefused"
         await kernel.run_until(2 * MINUTE)
@@ -233,7 +233,7 @@ async def test_without_an_answering_api_the_agent_keeps_trying_and_recovers() ->
         assert api.writes("update", "leases")[-1] > 2 * MINUTE
 
 
-async def test_a_lease_that_cannot_be_renewed_is_read_after_five_tries_and_tried_five_times_more() -> None:
+async def test_failed_renewal_reads_lease_after_five_attempts_and_makes_five_more() -> None:
     async with one_node() as (kernel, api, _):
         api.failing = (("update", "leases"),)
         await kernel.run_until(40 * SECOND)
@@ -244,7 +244,7 @@ async def test_a_lease_that_cannot_be_renewed_is_read_after_five_tries_and_tried
 
 
 @pytest.mark.parametrize(("update", "lease_s", "wanted_s"), [("10s", 40, 10), ("4s", 40, 4), ("30s", 12, 12)])
-async def test_heartbeats_are_given_up_after_the_shorter_of_status_period_and_lease(
+async def test_heartbeat_timeout_is_shorter_of_status_period_and_lease(
     update: str, lease_s: int, wanted_s: int
 ) -> None:
     options = parse_node_agent(
@@ -254,7 +254,7 @@ async def test_heartbeats_are_given_up_after_the_shorter_of_status_period_and_le
         assert api.patience_us == wanted_s * SECOND
 
 
-async def test_a_failing_runtime_turns_the_node_not_ready_and_holds_new_pods() -> None:
+async def test_failing_runtime_makes_node_not_ready_and_delays_new_pods() -> None:
     async with one_node() as (kernel, api, node):
         node.fail_runtime("containerd is down")
         await kernel.run_until(36 * SECOND)
@@ -285,7 +285,7 @@ async def test_init_containers_run_in_order_before_the_others() -> None:
         ]  # fmt: skip
 
 
-async def test_an_image_that_cannot_be_pulled_alternates_between_error_and_back_off() -> None:
+async def test_failing_pull_alternates_between_error_and_back_off() -> None:
     spec = NodeSpec("n1", profile=RuntimeProfile(broken_images={"img:1": "manifest unknown"}))
     async with one_node(spec) as (kernel, api, _):
         api.bind("web")
@@ -300,7 +300,7 @@ async def test_an_image_that_cannot_be_pulled_alternates_between_error_and_back_
         assert api.pod("web")["status"]["phase"] == "Pending"
 
 
-async def test_a_static_pod_runs_without_the_api_and_its_mirror_comes_back() -> None:
+async def test_static_pod_runs_without_api_and_deleted_mirror_is_made_again() -> None:
     manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "proxy"},
                 "spec": {"containers": [{"name": "c", "image": "i"}]}}  # fmt: skip
     async with one_node(NodeSpec("n1", static_pods=(manifest,))) as (kernel, api, _):
@@ -317,7 +317,7 @@ async def test_a_static_pod_runs_without_the_api_and_its_mirror_comes_back() -> 
         assert api.ready("proxy-n1") and len(api.events("Started")) == 1
 
 
-async def test_a_mirror_that_is_refused_is_asked_for_again_at_the_pods_next_resync() -> None:
+async def test_refused_mirror_is_retried_at_next_resync_of_the_pod() -> None:
     manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "proxy"},
                 "spec": {"containers": [{"name": "c", "image": "i"}]}}  # fmt: skip
     async with one_node(NodeSpec("n1", static_pods=(manifest,))) as (kernel, api, _):
@@ -333,7 +333,7 @@ async def test_a_mirror_that_is_refused_is_asked_for_again_at_the_pods_next_resy
         assert api.ready("proxy-n1") and len(api.events("Started")) == 1
 
 
-async def test_what_others_wrote_into_a_pods_status_is_put_right_within_ten_seconds() -> None:
+async def test_foreign_write_to_pod_status_is_restored_within_ten_seconds() -> None:
     async with one_node() as (kernel, api, _):
         api.bind("web")
         await kernel.run_until(31 * SECOND)
@@ -355,8 +355,8 @@ async def test_each_status_is_written_once() -> None:
         assert len(api.writes("patch", "pods")) == 2
 
 
-async def test_pods_are_evicted_one_per_check_those_far_over_their_requests_first() -> None:
-    """Case 36."""
+async def test_one_pod_per_check_is_evicted_the_largest_excess_first() -> None:
+    """Known timing case 36."""
     mi = 1 << 20
     used = {"p": 400, "q": 150, "r": 1000, "s": 50}
     rules = tuple(
@@ -387,7 +387,7 @@ async def test_pods_are_evicted_one_per_check_those_far_over_their_requests_firs
         await kernel.run_until(57 * SECOND)
         assert api.pod("poor")["status"]["reason"] == "Evicted"
         node.set_pressure("memory", 0)
-        node.machine.outside["memory"] = Ramp(8192 * mi, 8192 * mi, 0, 0)  # nothing helps now
+        node.machine.outside["memory"] = Ramp(8192 * mi, 8192 * mi, 0, 0)  # no eviction helps now
         await kernel.run_until(120 * SECOND)
         order = [name for _, verb, name, body in api.log if verb == "event" and body[0] == "Evicted"]
         assert [name for name in order if name != "poor"] == ["p", "q", "r", "s"]
@@ -399,9 +399,7 @@ async def test_pods_are_evicted_one_per_check_those_far_over_their_requests_firs
         assert pressure[0]["status"] == "False"
 
 
-async def test_a_node_that_is_not_going_to_be_short_schedules_nothing_and_one_that_is_only_the_check() -> (
-    None
-):
+async def test_node_without_shortage_schedules_nothing_with_one_only_its_check() -> None:
     gi = 1 << 30
     rule = Rule(ContainerBehaviour(memory_bytes=2 * gi, memory_ramp_us=500 * SECOND))
     spec = NodeSpec("n1", capacity={"memory": "8Gi", "pods": "110"}, profile=RuntimeProfile(rules=(rule,)))
@@ -420,18 +418,20 @@ async def test_a_node_that_is_not_going_to_be_short_schedules_nothing_and_one_th
         assert kernel.steps - steps < 2 * 100 + 40
         assert not api.events("EvictionThresholdMet")
         await kernel.run_until(1610 * SECOND)
-        assert api.events("EvictionThresholdMet")[0][0] == 1600 * SECOND  # 100 MiB were left at 1598.3
+        # 100 MiB were left at 1598.3 s
+        assert api.events("EvictionThresholdMet")[0][0] == 1600 * SECOND
         assert api.pod("web")["status"]["reason"] == "Evicted"
 
 
-async def test_an_agent_that_starts_on_a_pressed_machine_finds_that_at_its_first_check() -> None:
+async def test_agent_that_starts_under_pressure_finds_it_at_first_check() -> None:
     async with one_node() as (kernel, api, node):
         node.crash_agent()
         node.set_pressure("pid", 100)
         node.start_agent()
         await kernel.run_until(60 * SECOND)
         conditions = api.objects["nodes", "", "n1"]["status"]["conditions"]
-        assert {c["type"]: c["status"] for c in conditions}["PIDPressure"] == "False"  # no threshold
+        # no threshold
+        assert {c["type"]: c["status"] for c in conditions}["PIDPressure"] == "False"
         node.set_pressure("memory", 0)
         node.crash_agent()
         node.start_agent()
@@ -440,7 +440,7 @@ async def test_an_agent_that_starts_on_a_pressed_machine_finds_that_at_its_first
         assert {c["type"]: c["status"] for c in conditions}["MemoryPressure"] == "True"
 
 
-async def test_the_agent_holds_the_statuses_that_the_api_holds_even_with_null_fields() -> None:
+async def test_agent_shares_statuses_of_api_even_with_null_fields() -> None:
     async with one_node() as (kernel, api, node):
         made = api.bind("web")
         scheduled = {
@@ -459,9 +459,7 @@ async def test_the_agent_holds_the_statuses_that_the_api_holds_even_with_null_fi
         assert len(api.writes("patch", "pods")) == 2
 
 
-async def test_a_status_that_cannot_be_written_waits_for_the_next_batch_of_ten_seconds_since_the_agents_start() -> (
-    None
-):
+async def test_failed_status_write_waits_for_next_batch_of_ten_seconds() -> None:
     async with one_node() as (kernel, api, node):
         await kernel.run_until(27 * SECOND)
         node.crash_agent()
@@ -480,9 +478,7 @@ async def test_a_status_that_cannot_be_written_waits_for_the_next_batch_of_ten_s
 @pytest.mark.parametrize(
     ("limit", "held"), [(-1, [700, 600]), (0, [700, 600]), (900, [700, 200]), (300, [300, 1])]
 )
-async def test_the_containers_of_a_pod_share_the_processes_that_it_may_have(
-    limit: int, held: list[int]
-) -> None:
+async def test_containers_of_a_pod_share_its_limit_of_processes(limit: int, held: list[int]) -> None:
     rules = tuple(
         Rule(ContainerBehaviour(processes=n), container=name) for name, n in (("c", 700), ("d", 600))
     )

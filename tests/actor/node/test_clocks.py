@@ -1,4 +1,4 @@
-"""A machine's clock is set while its agent runs: what goes by the wall clock jumps with it, what was noted stands."""
+"""A machine's clock is set while its agent runs: the wall clock jumps, earlier readings stay."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from sim.units import SECOND
 from tests.actor.node.fake import one_node
 from tests.actor.node.test_agent import behaving
 
-SET = [(0, 0), (1, 600), (2, -100)]  # which expectation, and by how many seconds the clock is set
+# the expected outcome, and by how many seconds the clock is set
+SET = [(0, 0), (1, 600), (2, -100)]
 
 
 @pytest.mark.parametrize("drift_ppm", [0, -500_000])
-async def test_what_a_status_tells_of_a_container_stands_however_the_clock_is_set(drift_ppm: int) -> None:
+async def test_shown_times_of_containers_stay_when_clock_is_set(drift_ppm: int) -> None:
     async with one_node(behaving(exit_after_us=60 * SECOND)) as (kernel, api, node):
         api.bind("web")
         await kernel.run_until(30 * SECOND)
@@ -35,9 +36,7 @@ async def test_what_a_status_tells_of_a_container_stands_however_the_clock_is_se
 
 
 @pytest.mark.parametrize(("case", "offset_s"), SET)
-async def test_a_deadline_is_looked_at_each_second_by_the_clock_as_it_is_set(
-    case: int, offset_s: int
-) -> None:
+async def test_deadline_is_checked_each_second_by_the_clock_as_set(case: int, offset_s: int) -> None:
     async with one_node(behaving(stop_us=0)) as (kernel, api, node):
         api.bind("web", {"activeDeadlineSeconds": 200})
         await kernel.run_until(60 * SECOND)
@@ -50,9 +49,7 @@ async def test_a_deadline_is_looked_at_each_second_by_the_clock_as_it_is_set(
 
 
 @pytest.mark.parametrize(("case", "offset_s"), SET)
-async def test_a_probe_waits_until_the_clock_says_that_its_container_is_old_enough(
-    case: int, offset_s: int
-) -> None:
+async def test_probe_waits_until_container_is_old_enough_by_the_clock(case: int, offset_s: int) -> None:
     probe = {"httpGet": {"port": 80}, "initialDelaySeconds": 300}
     async with one_node(behaving(unhealthy_after_us=1)) as (kernel, api, node):
         api.bind("web", {"containers": [{"name": "c", "image": "i", "livenessProbe": probe}]})
@@ -64,9 +61,7 @@ async def test_a_probe_waits_until_the_clock_says_that_its_container_is_old_enou
         assert due_us < first_us <= due_us + 10 * SECOND
 
 
-async def test_a_clock_that_is_set_back_stops_even_a_probe_without_a_delay_until_the_start_is_past_again() -> (
-    None
-):
+async def test_clock_set_back_stops_probes_until_start_of_container_is_past() -> None:
     probe = {"httpGet": {"port": 80}}
     async with one_node(behaving(unhealthy_after_us=60 * SECOND)) as (kernel, api, node):
         api.bind("web", {"containers": [{"name": "c", "image": "i", "livenessProbe": probe}]})
@@ -77,7 +72,7 @@ async def test_a_clock_that_is_set_back_stops_even_a_probe_without_a_delay_until
 
 
 @pytest.mark.parametrize(("case", "offset_s"), SET)
-async def test_a_back_off_goes_by_the_clock_that_the_ends_were_noted_by(case: int, offset_s: int) -> None:
+async def test_back_off_compares_clock_readings_of_the_ends(case: int, offset_s: int) -> None:
     async with one_node(behaving(exit_after_us=1 * SECOND, exit_code=1)) as (kernel, api, node):
         api.bind("web")
         await kernel.run_until(150 * SECOND)

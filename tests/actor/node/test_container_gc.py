@@ -1,4 +1,4 @@
-"""Dead containers: which are kept, what goes with those that are removed, and what is told of them then."""
+"""Dead containers: which are kept, which are removed, and what is shown of them then."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from actors.node.runtime.container_gc import excess
-from actors.node.runtime.machine import Container, Machine
+from actors.node.runtime.containers import Container
+from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
 from sim.options.node_agent import parse_node_agent
 from sim.units import MINUTE, SECOND
@@ -28,7 +29,7 @@ def kept(machine: Machine) -> list[int]:
 
 @pytest.mark.parametrize(("given", "wanted"), [({}, 1), ({"maximum-dead-containers-per-container": 3}, 3),
                                                ({"maximum-dead-containers-per-container": -1}, 1)])  # fmt: skip
-async def test_the_newest_dead_instances_of_a_container_are_kept(
+async def test_newest_dead_instances_of_a_container_are_kept(
     given: Mapping[str, object], wanted: int
 ) -> None:
     async with one_node(behaving(**CRASHING), parse_node_agent(given)) as (kernel, api, node):
@@ -39,8 +40,8 @@ async def test_the_newest_dead_instances_of_a_container_are_kept(
         assert newest >= 4 and dead == list(range(newest + 1 - wanted, newest + 1))
 
 
-async def test_how_a_container_ended_before_is_told_until_it_has_ended_for_good() -> None:
-    """`c` fails once and succeeds then; `d` goes on, so that the pod does."""
+async def test_earlier_end_of_container_is_shown_until_its_final_end() -> None:
+    """`c` fails once and then succeeds; `d` runs on, so that the pod does."""
     ends = ContainerBehaviour(exit_after_us=5 * SECOND, exit_code=1)
     spec = NodeSpec("n1", profile=RuntimeProfile(rules=(Rule(ends, container="c"),)))
     containers = [{"name": name, "image": "img:1"} for name in "cd"]
@@ -60,7 +61,7 @@ async def test_how_a_container_ended_before_is_told_until_it_has_ended_for_good(
         assert shown(api) == {**first, "lastState": {}}
 
 
-async def test_an_end_after_a_failure_is_the_only_one_told_of_a_pod_that_is_over() -> None:
+async def test_only_the_end_after_a_failure_is_shown_of_a_finished_pod() -> None:
     rule = Rule(ContainerBehaviour(**CRASHING))  # type: ignore[arg-type]
     async with one_node(NodeSpec("n1", profile=RuntimeProfile(rules=(rule,)))) as (kernel, api, node):
         api.bind("web", {"restartPolicy": "OnFailure"})
@@ -70,12 +71,14 @@ async def test_an_end_after_a_failure_is_the_only_one_told_of_a_pod_that_is_over
         await kernel.run_until(50 * SECOND)
         assert api.pod("web")["status"]["phase"] == "Succeeded"
         assert shown(api)["restartCount"] == 1 and shown(api)["lastState"] == {}
-        asked = node.machine.agent.log("default", "web", "c", previous=True)
-        assert asked == (400, 'previous terminated container "c" in pod "web" not found')
+        answer = node.machine.agent.log("default", "web", "c", previous=True)
+        assert answer == (400, 'previous terminated container "c" in pod "web" not found')
 
 
-async def test_an_end_that_a_sync_finds_before_the_relist_does_is_counted_by_the_relist() -> None:
-    """The second instance ends at 31.2 s, the pod is changed at 31.5 s; its next sync is ten seconds away."""
+async def test_end_found_by_sync_before_relist_is_counted_by_the_relist() -> None:
+    """The second instance ends at 31.2 s, the pod changes at 31.5 s; its next sync is ten seconds
+    away.
+    """
     async with one_node(behaving(exit_after_us=5 * SECOND, exit_code=1)) as (kernel, api, node):
         api.bind("web")
         await kernel.run_until(31_500_000)
@@ -87,11 +90,10 @@ async def test_an_end_that_a_sync_finds_before_the_relist_does_is_counted_by_the
         assert kept(node.machine) == [1]
 
 
-async def test_where_none_may_be_kept_a_pass_removes_all_and_what_had_ended_starts_anew_at_its_next_sync() -> (
-    None
-):
-    """The pass at 60 s comes in the pause before the third restart, which would not be over before 57 + 20 s: nothing is
-    known of restarts any more, nor that there is anything to wait for."""
+async def test_pass_that_keeps_none_removes_all_and_resets_restarts_and_back_off() -> None:
+    """The pass at 60 s falls into the pause before the third restart, which would last until 57 +
+    20 s: it removes what restarts and their back-off are derived from.
+    """
     options = parse_node_agent({"maximum-dead-containers-per-container": 0})
     async with one_node(behaving(**CRASHING), options) as (kernel, api, node):
         api.bind("web")
@@ -110,7 +112,7 @@ async def test_where_none_may_be_kept_a_pass_removes_all_and_what_had_ended_star
         assert gone != after["containerID"]
 
 
-async def test_what_a_finished_pod_leaves_goes_with_the_first_pass_after_its_deletion() -> None:
+async def test_containers_of_finished_pod_are_removed_by_first_pass_after_deletion() -> None:
     async with one_node(behaving(exit_after_us=5 * SECOND, log_bytes=1)) as (kernel, api, node):
         api.bind("web", {"restartPolicy": "Never"})
         await kernel.run_until(70 * SECOND)
@@ -122,7 +124,7 @@ async def test_what_a_finished_pod_leaves_goes_with_the_first_pass_after_its_del
         assert not node.machine.pods
 
 
-async def test_a_dead_container_is_not_removed_by_passes_before_its_time() -> None:
+async def test_dead_container_is_not_removed_before_its_minimum_age() -> None:
     options = parse_node_agent({"minimum-container-ttl-duration": "100s"})
     async with one_node(behaving(exit_after_us=5 * SECOND), options) as (kernel, api, node):
         api.bind("web", {"restartPolicy": "Never"})
@@ -138,10 +140,12 @@ async def test_a_dead_container_is_not_removed_by_passes_before_its_time() -> No
     ("healed", "failed", "removed"),
     [(170, [], 170), (245, [245], 305), (500, [360], 500)],
 )
-async def test_a_pass_waits_for_the_runtime_and_fails_when_it_gives_no_answer_in_time(
+async def test_container_pass_waits_for_runtime_and_fails_without_answer(
     healed: int, failed: list[int], removed: int
 ) -> None:
-    """That of 120 s asks for two minutes for containers and, if in vain, as long for sandboxes; that of 420 s waits again."""
+    """The pass of 120 s waits two minutes for containers and then as long for sandboxes; that of
+    420 s waits again.
+    """
     async with one_node(behaving(exit_after_us=5 * SECOND)) as (kernel, api, node):
         api.bind("web", {"restartPolicy": "Never"})
         await kernel.run_until(70 * SECOND)
@@ -162,12 +166,12 @@ def dead(machine: Machine, name: str, *started: int) -> list[Container]:
     return [machine.start(pod, "c", "i", ContainerBehaviour(exit_after_us=1), at) for at in started]
 
 
-def test_as_many_go_as_are_too_many_of_all_first_evenly_then_by_age() -> None:
+def test_excess_removes_evenly_first_and_then_by_age() -> None:
     machine = Machine(NodeSpec("n"))
     a, b, c = (dead(machine, name, *at) for name, at in (("a", (1, 2, 9)), ("b", (3, 4)), ("c", (5,))))
     assert excess([a, b, c], -1, -1) == []
     assert excess([a, b, c], 2, -1) == a[:1]
-    assert excess([a, b, c], -1, 5) == [a[0], a[1], b[0]]  # one each, though five may stay
+    assert excess([a, b, c], -1, 5) == [a[0], a[1], b[0]]  # one of each, although five may stay
     assert excess([a, b, c], 1, 2) == [a[0], a[1], b[0], b[1]]
     assert excess([a, b, c], -1, 0) == [a[0], a[1], b[0], b[1], c[0], a[2]]
     assert excess([a, b, c], 0, 0) == [*a, *b, *c]

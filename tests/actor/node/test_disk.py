@@ -1,4 +1,4 @@
-"""What goes from a node that is short of something: by which use, in which order, and which images."""
+"""What is removed from a node that is short of a resource: by which use, and in which order."""
 
 from typing import Any
 
@@ -32,18 +32,22 @@ def evicted(api: FakeApi) -> list[str]:
     return [name for _, verb, name, body in api.log if verb == "event" and body[0] == "Evicted"]
 
 
-async def test_what_instances_before_it_have_logged_counts_for_a_container_until_they_are_removed() -> None:
-    """4 GiB each: one ends at 45 s and the next is there at once, so that the check at 50 s finds the logs of both."""
+async def test_logs_of_earlier_instances_count_until_they_are_removed() -> None:
+    """4 GiB each: one instance ends at 45 s and the next starts at once, so that the check at 50 s
+    finds the logs of both.
+    """
     crashing = {"log_bytes": 4 * GI, "exit_after_us": 25 * SECOND, "exit_code": 1}
     async with one_node(writing(web=crashing)) as (kernel, api, _):
         api.bind("web", asking(limits={"ephemeral-storage": "7Gi"}))
         await kernel.run_until(51 * SECOND)
-        told = "Pod ephemeral local storage usage exceeds the total limit of containers 7Gi. "
-        assert api.events("Evicted") == [(50 * SECOND, told)]
+        message = "Pod ephemeral local storage usage exceeds the total limit of containers 7Gi. "
+        assert api.events("Evicted") == [(50 * SECOND, message)]
 
 
-async def test_for_want_of_inodes_who_asks_for_many_bytes_goes_last() -> None:
-    """Of two over their request for inodes, which is none, upstream takes the one whose inodes exceed its bytes by more."""
+async def test_pod_with_large_byte_request_is_last_to_be_evicted_for_inodes() -> None:
+    """Of two pods over their request for inodes, which is none, upstream evicts the one with the
+    larger excess of inodes over requested bytes.
+    """
     many, few = {"inodes": 300_000}, {"inodes": 200_000}
     async with one_node(writing(many=many, few=few)) as (kernel, api, node):
         api.bind("many", asking(requests={"ephemeral-storage": "1Gi"}))
@@ -54,7 +58,7 @@ async def test_for_want_of_inodes_who_asks_for_many_bytes_goes_last() -> None:
         assert evicted(api) == ["few"]
 
 
-async def test_inodes_of_the_nodes_disk_choose_nobody_for_want_of_those_of_the_images_disk() -> None:
+async def test_inodes_of_node_disk_do_not_count_for_inodes_of_image_disk() -> None:
     options = parse_node_agent({"eviction-hard": "imagefs.inodesFree<5%"})
     spec = writing(50 * GI, a={"inodes": 1}, b={"inodes": 500_000})
     async with one_node(spec, options) as (kernel, api, node):
@@ -63,11 +67,13 @@ async def test_inodes_of_the_nodes_disk_choose_nobody_for_want_of_those_of_the_i
         await kernel.run_until(25 * SECOND)
         node.set_pressure("imagefs-inodes", 1000)
         await kernel.run_until(31 * SECOND)
-        assert evicted(api) == ["a"]  # they are equal, so that the name decides
+        assert evicted(api) == ["a"]  # they are equal, so the name decides
 
 
-async def test_a_check_that_clears_images_finds_new_ones_which_are_old_from_then_on() -> None:
-    """Pulled at 21 s and found at 40 s, before the first pass at 300 s: the check at 170 s may remove it."""
+async def test_check_that_clears_images_makes_new_ones_known() -> None:
+    """Pulled at 21 s and found at 40 s, before the first pass at 300 s: the check at 170 s may
+    remove it.
+    """
     spec = writing(images={"old:1": GI}, web={"exit_after_us": 5 * SECOND})
     options = parse_node_agent({"eviction-pressure-transition-period": "1s"})
     async with one_node(spec, options) as (kernel, api, node):
@@ -83,8 +89,8 @@ async def test_a_check_that_clears_images_finds_new_ones_which_are_old_from_then
             assert list(node.machine.images) == left
 
 
-async def test_one_image_goes_even_where_no_byte_is_wanted() -> None:
-    """A disk of 101 bytes a GiB: 51 % of it, rounded down, are left, which is less than 51 %."""
+async def test_at_least_one_image_is_removed_even_if_no_byte_is_wanted() -> None:
+    """A disk of 101 bytes a GiB: 51 % of it, rounded down, is available, which is less than 51 %."""
     spec = writing(101, images={"a:1": 20, "b:1": 30})
     options = parse_node_agent(
         {"image-gc-high-threshold": 50, "image-gc-low-threshold": 49, "eviction-hard": ""}
@@ -97,10 +103,8 @@ async def test_one_image_goes_even_where_no_byte_is_wanted() -> None:
 
 
 @pytest.mark.parametrize(("healed", "gone"), [(299, 300), (350, 350), (410, 410), (430, 430), (900, 900)])
-async def test_images_are_collected_when_a_runtime_that_does_not_answer_does_so_again(
-    healed: int, gone: int
-) -> None:
-    """The pass at 300 s waits, however long."""
+async def test_image_pass_that_waits_runs_when_runtime_answers(healed: int, gone: int) -> None:
+    """The pass at 300 s waits without a limit."""
     spec = writing(images={"old:1": 40 * GI})
     options = parse_node_agent({"eviction-hard": ""})
     async with one_node(spec, options) as (kernel, _, node):
@@ -116,10 +120,8 @@ async def test_images_are_collected_when_a_runtime_that_does_not_answer_does_so_
         assert not node.machine.images
 
 
-async def test_an_image_used_between_two_passes_counts_as_not_used_however_often_its_container_started() -> (
-    None
-):
-    """Of two images that no pass has found in use the first by name goes, and is enough."""
+async def test_image_used_only_between_two_passes_counts_as_unused() -> None:
+    """Of two images that no pass has found in use the first by name is removed, which is enough."""
     crashing = {"exit_after_us": SECOND, "exit_code": 1}
     spec = writing(images={"a:1": 40 * GI, "b:1": 30 * GI}, web=crashing)
     options = parse_node_agent(
@@ -137,7 +139,7 @@ async def test_an_image_used_between_two_passes_counts_as_not_used_however_often
         assert list(node.machine.images) == ["b:1"]
 
 
-async def test_overhead_alone_is_no_request_that_a_pod_may_use_before_it_is_over_that() -> None:
+async def test_overhead_alone_is_no_request_in_the_ranking() -> None:
     spec = writing(alone={"memory_bytes": GI}, asked={"memory_bytes": 3 * GI // 2})
     async with one_node(spec) as (kernel, api, node):
         overhead = {"overhead": {"memory": "2Gi"}}
@@ -153,7 +155,10 @@ GROWING = {"memory_bytes": 8 * GI, "memory_ramp_us": 80 * SECOND, "stop_us": Non
 
 
 async def grown(**given: object) -> tuple[list[int], list[int], FakeApi]:
-    """When a pod that grows by 102.4 MiB a second from 20.9 s on, on a node with 8 GiB, is to go, and when thresholds are met."""
+    """The end of a pod that grows by 102.4 MiB a second from 20.9 s on, on a node with 8 GiB.
+
+    Returns when it is evicted, and when thresholds are met.
+    """
     async with one_node(writing(web=GROWING), parse_node_agent(given)) as (kernel, api, _):
         api.bind("web", asking() | {"terminationGracePeriodSeconds": 3})
         await kernel.run_until(130 * SECOND)
@@ -161,32 +166,36 @@ async def grown(**given: object) -> tuple[list[int], list[int], FakeApi]:
         return [at for at, _ in api.events("Evicted")], met, api
 
 
-async def test_memory_that_falls_below_its_threshold_is_seen_to_at_once_where_that_is_told() -> None:
-    """4 GiB are left 40 s after the start, and a byte less at once; a check is due each 10 s."""
+async def test_memory_notification_evicts_at_once() -> None:
+    """4 GiB are available 40 s after the start, and a byte less at once; a check is due every 10 s."""
     hard = {"eviction-hard": "memory.available<4Gi", "enforce-node-allocatable": "none"}
     (polled,), met, _ = await grown(**hard)
     assert polled == 70 * SECOND and met == [polled]
-    (told,), met, api = await grown(**hard, **{"kernel-memcg-notification": True})
+    (notified,), met, api = await grown(**hard, **{"kernel-memcg-notification": True})
     started = next(at for at, verb, _, body in api.log if verb == "event" and body[0] == "Started")
-    assert 0 < told - started - 40 * SECOND <= 1 and met == [told]
-    assert [at for at, _ in api.events("Killing")] == [told]
+    assert 0 < notified - started - 40 * SECOND <= 1 and met == [notified]
+    assert [at for at, _ in api.events("Killing")] == [notified]
 
 
-async def test_the_grace_of_a_soft_threshold_begins_when_it_is_told() -> None:
-    """Below 4 GiB at about 60.9 s: with 15 s the check at 80 s evicts, where polled it would be that at 90 s."""
+async def test_grace_of_soft_threshold_begins_with_notification() -> None:
+    """Below 4 GiB at about 60.9 s: with a grace of 15 s the check at 80 s evicts; with polls alone
+    it would be the one at 90 s.
+    """
     soft = {
         "eviction-hard": "",
         "eviction-soft": "memory.available<4Gi",
         "eviction-soft-grace-period": "memory.available=15s",
     }
     (polled,), _, _ = await grown(**soft)
-    (told,), _, _ = await grown(**soft, **{"kernel-memcg-notification": True})
-    assert (polled, told) == (90 * SECOND, 80 * SECOND)
+    (notified,), _, _ = await grown(**soft, **{"kernel-memcg-notification": True})
+    assert (polled, notified) == (90 * SECOND, 80 * SECOND)
 
 
 @pytest.mark.parametrize("waited_s", [20, 140, 700])
-async def test_passes_come_five_minutes_after_the_answer_that_one_waited_for(waited_s: int) -> None:
-    """That at 600 s waits; those after it fail, and tell of the second time in a row and of each later one."""
+async def test_image_passes_follow_five_minutes_after_the_answer(waited_s: int) -> None:
+    """The pass at 600 s waits; those after it fail, and report the second failure in a row and each
+    later one.
+    """
     async with one_node(writing(), parse_node_agent({"eviction-hard": ""})) as (kernel, api, node):
         await kernel.run_until(590 * SECOND)
         node.hang_runtime()
@@ -200,7 +209,7 @@ async def test_passes_come_five_minutes_after_the_answer_that_one_waited_for(wai
         assert (failed, again) == ([300, 600, 900], [600, 900])
 
 
-async def test_a_pass_that_waited_counts_as_the_next_one_after_a_failure() -> None:
+async def test_image_pass_that_waited_counts_as_next_one_after_a_failure() -> None:
     async with one_node(writing(), parse_node_agent({"eviction-hard": ""})) as (kernel, api, node):
         node.set_pressure("nodefs", 5 * GI)
         await kernel.run_until(1190 * SECOND)
@@ -214,7 +223,7 @@ async def test_a_pass_that_waited_counts_as_the_next_one_after_a_failure() -> No
 
 
 @pytest.mark.parametrize(("period", "limited", "first"), [("1m", ["web"], "web"), ("0", [], "other")])
-async def test_without_statistics_of_volumes_what_is_in_them_counts_against_no_pod(
+async def test_without_volume_statistics_volumes_count_for_no_pod(
     period: str, limited: list[str], first: str
 ) -> None:
     options = parse_node_agent({"volume-stats-agg-period": period})

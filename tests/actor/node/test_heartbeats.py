@@ -1,4 +1,4 @@
-"""Leases and status passes of one agent whose API fails in one way or another: how often it asks, and for what."""
+"""Leases and status passes of an agent while its API fails: how often it sends which request."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ Obj = dict[str, Any]
 LEASE = ("leases", NAMES_USED.lease_namespace, "n1")
 
 
-def asked(api: FakeApi, resource: str) -> list[tuple[float, Request]]:
+def requests_about(api: FakeApi, resource: str) -> list[tuple[float, Request]]:
     """From now on each request about a resource, and when it was sent."""
     found: list[tuple[float, Request]] = []
     answer = api.call
@@ -25,11 +25,11 @@ def asked(api: FakeApi, resource: str) -> list[tuple[float, Request]]:
     return found
 
 
-async def test_a_lease_that_cannot_be_read_is_asked_for_after_growing_waits() -> None:
+async def test_unreadable_lease_is_read_again_after_growing_waits() -> None:
     async with one_node() as (kernel, api, node):
         node.crash_agent()
         api.failing = (("get", "leases"),)
-        seen = asked(api, "leases")
+        seen = requests_about(api, "leases")
         node.start_agent()
         await kernel.run_until(55 * SECOND)
         assert [(round(at - 20, 1), request.verb) for at, request in seen] == [
@@ -37,11 +37,11 @@ async def test_a_lease_that_cannot_be_read_is_asked_for_after_growing_waits() ->
         ]
 
 
-async def test_a_lease_that_was_read_first_is_tried_five_times_one_that_was_known_ten() -> None:
+async def test_unknown_lease_gets_five_attempts_and_known_lease_ten() -> None:
     async with one_node() as (kernel, api, node):
         node.crash_agent()
         api.failing = (("update", "leases"),)
-        seen = asked(api, "leases")
+        seen = requests_about(api, "leases")
         node.start_agent()
         await kernel.run_until(25 * SECOND)
         assert [request.verb for _, request in seen] == ["get", *["update"] * 5]
@@ -49,7 +49,7 @@ async def test_a_lease_that_was_read_first_is_tried_five_times_one_that_was_know
         assert [request.verb for _, request in seen[6:]] == [*["update"] * 5, "get", *["update"] * 5]
 
 
-async def test_each_conflict_has_the_lease_read_after_waits_that_grow_from_the_least() -> None:
+async def test_each_conflict_reads_lease_after_waits_that_grow_from_the_minimum() -> None:
     async with one_node() as (kernel, api, _):
         answer, conflicts = api._answer, [True, True]
 
@@ -61,7 +61,7 @@ async def test_each_conflict_has_the_lease_read_after_waits_that_grow_from_the_l
             return answer(request)
 
         api._answer = conflicting  # type: ignore[method-assign]
-        seen = asked(api, "leases")
+        seen = requests_about(api, "leases")
         await kernel.run_until(25 * SECOND)
         api.failing = ()
         await kernel.run_until(45 * SECOND)
@@ -71,9 +71,9 @@ async def test_each_conflict_has_the_lease_read_after_waits_that_grow_from_the_l
         assert reads == [[0.0, 0.2, 0.6]] * 2
 
 
-async def test_a_conflict_has_the_lease_read_and_renewed_at_once_as_it_is_now() -> None:
+async def test_conflict_reads_lease_and_renews_its_new_state_at_once() -> None:
     async with one_node() as (kernel, api, _):
-        seen = asked(api, "leases")
+        seen = requests_about(api, "leases")
         held = api.objects[LEASE]
         api.objects[LEASE] = {**held, "spec": {**held["spec"], "holderIdentity": "odd", "other": 7}}
         conflicts = [Reply(409, body={"reason": "Conflict", "message": "changed"})]
@@ -89,11 +89,12 @@ async def test_a_conflict_has_the_lease_read_and_renewed_at_once_as_it_is_now() 
         assert [request.verb for _, request in seen] == ["update", "get", "update"]
         assert seen[2][0] - seen[0][0] < 0.01
         spec = api.objects[LEASE]["spec"]
-        assert (spec["holderIdentity"], spec["other"]) == ("odd", 7)  # a renewal is of the time alone
+        # a renewal changes the time alone
+        assert (spec["holderIdentity"], spec["other"]) == ("odd", 7)
         assert spec["renewTime"] > held["spec"]["renewTime"]
 
 
-async def test_a_lease_without_an_owner_gets_it_with_the_next_renewal_that_knows_of_that() -> None:
+async def test_lease_without_owner_gets_it_with_next_renewal_that_knows_the_node() -> None:
     async with one_node() as (kernel, api, node):
         node.crash_agent()
         held = api.objects[LEASE]
@@ -105,12 +106,12 @@ async def test_a_lease_without_an_owner_gets_it_with_the_next_renewal_that_knows
         assert owner["uid"] == api.objects["nodes", "", "n1"]["metadata"]["uid"]
 
 
-async def test_a_pass_tries_five_times_at_once_the_first_time_as_any_copy_says() -> None:
+async def test_status_pass_makes_five_attempts_the_first_from_the_cache() -> None:
     async with one_node() as (kernel, api, node):
         await kernel.run_until(25 * SECOND)
         api.failing = (("patch", "nodes"),)
-        seen = asked(api, "nodes")
-        node.fail_pod_network("cni down")  # something to tell
+        seen = requests_about(api, "nodes")
+        node.fail_pod_network("cni down")  # a change to report
         await kernel.run_until(45 * SECOND)
         first = [(at, request) for at, request in seen if at < seen[0][0] + 1]
         assert [request.verb for _, request in first] == ["get", "patch"] * 5

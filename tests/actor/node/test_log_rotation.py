@@ -1,11 +1,11 @@
-"""Logs that grow: what they take of the node's disk, when they are rotated, whom that costs its place."""
+"""Growing logs: their use of the node's disk, their rotation, and the evictions that they cause."""
 
 from random import Random
 from typing import Any
 
 import pytest
 
-from actors.node.pressure.forecast import log_bytes_of
+from actors.node.runtime.forecast import log_bytes_of
 from actors.node.runtime.log_files import LogFiles
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Override, Rule, RuntimeProfile
 from sim.kernel import Kernel
@@ -18,7 +18,7 @@ MI, GI = 1 << 20, 1 << 30
 
 
 def logging(rate: int, **more: Any) -> NodeSpec:
-    """A node of 10 GiB whose programs log so much."""
+    """A node of 10 GiB with programs that log at this rate."""
     rule = Rule(ContainerBehaviour(log_rate=rate, **more))
     capacity = {"cpu": "8", "memory": "8Gi", "ephemeral-storage": "10Gi"}
     return NodeSpec("n1", capacity=capacity, profile=RuntimeProfile(rules=(rule,)))
@@ -34,7 +34,7 @@ def used(node: Any, kernel: Kernel) -> int:
     )
 
 
-def test_of_rotated_files_the_newest_is_whole_the_others_take_a_tenth_and_the_oldest_go() -> None:
+def test_rotated_files_are_compressed_but_the_newest_and_oldest_are_removed() -> None:
     log = LogFiles(1000, 0, 0)
     for second in (10, 20, 30, 40):
         log = log.rotate(4, second * SECOND)
@@ -43,8 +43,10 @@ def test_of_rotated_files_the_newest_is_whole_the_others_take_a_tenth_and_the_ol
     assert log.rotate(2, 50 * SECOND).rotated == (10_000,)
 
 
-async def test_a_log_is_rotated_at_the_first_tick_that_finds_it_as_large_as_it_may_be() -> None:
-    """Ticks at 10, 20 … s; begun at 20.4 s it is looked at with 9.6, 19.6 and 29.6 MiB, and the third is enough."""
+async def test_log_is_rotated_at_first_tick_that_finds_its_maximum_size() -> None:
+    """Ticks are at 10, 20 … s; the log that begins at 20.4 s has 9.6, 19.6 and 29.6 MiB there, and
+    the third is enough.
+    """
     options = parse_node_agent({"container-log-max-size": "25Mi", "container-log-max-files": 3})
     async with one_node(logging(MI), options) as (kernel, api, node):
         api.bind("web")
@@ -62,7 +64,7 @@ async def test_a_log_is_rotated_at_the_first_tick_that_finds_it_as_large_as_it_m
 
 
 @pytest.mark.parametrize(("size", "lost"), [("-1", False), ("10Mi", True)])
-async def test_what_a_log_says_first_is_shown_until_it_is_rotated(size: str, lost: bool) -> None:
+async def test_first_lines_of_log_are_shown_until_it_is_rotated(size: str, lost: bool) -> None:
     options = parse_node_agent({"container-log-max-size": size})
     async with one_node(logging(MI, log="hello"), options) as (kernel, api, node):
         api.bind("web")
@@ -72,18 +74,20 @@ async def test_what_a_log_says_first_is_shown_until_it_is_rotated(size: str, los
         assert ("hello" not in node.machine.agent.log("default", "web", "c")[1]) is lost
 
 
-async def test_who_logs_more_than_it_may_use_is_evicted_at_the_next_check_unless_its_log_is_rotated() -> None:
+async def test_pod_over_its_limit_by_logs_is_evicted_unless_logs_are_rotated() -> None:
     for size, gone in (("10Mi", False), ("100Mi", True)):
         options = parse_node_agent({"container-log-max-size": size, "container-log-max-files": 2})
         async with one_node(logging(MI), options) as (kernel, api, _):
             api.bind("web", limited("45Mi"))
             await kernel.run_until(400 * SECOND)
-            told = [at for at, _ in api.events("Evicted")]
-            assert told == ([70 * SECOND] if gone else [])  # 49.6 MiB; the check before found 39.6
+            evictions = [at for at, _ in api.events("Evicted")]
+            assert evictions == ([70 * SECOND] if gone else [])  # 49.6 MiB; the check before found 39.6
 
 
-async def test_logs_without_a_limit_fill_the_disk_and_somebody_goes() -> None:
-    """100 MiB a second: of 10 GiB 15 % (for images) are left 87 s after the start, at 107.4 s, and the next check finds less."""
+async def test_unlimited_logs_fill_the_disk_and_cause_an_eviction() -> None:
+    """100 MiB a second: of 10 GiB, 15 % (for images) is available 87 s after the start, at 107.4 s,
+    and the next check finds less.
+    """
     for size, gone in (("-1", [110 * SECOND]), ("100Mi", [])):
         options = parse_node_agent({"container-log-max-size": size, "container-log-max-files": 2})
         async with one_node(logging(100 * MI), options) as (kernel, api, _):
@@ -92,7 +96,7 @@ async def test_logs_without_a_limit_fill_the_disk_and_somebody_goes() -> None:
             assert [at for at, _ in api.events("Evicted")] == gone
 
 
-async def test_while_no_agent_runs_nothing_is_rotated_and_the_next_one_does_so_at_once() -> None:
+async def test_without_agent_no_log_is_rotated_and_the_next_agent_rotates_at_once() -> None:
     async with one_node(logging(MI)) as (kernel, api, node):
         api.bind("web")
         await kernel.run_until(21 * SECOND)
@@ -105,7 +109,7 @@ async def test_while_no_agent_runs_nothing_is_rotated_and_the_next_one_does_so_a
         assert len(log.rotated) == 1 and log.live(kernel.now_us) <= 3 * MI
 
 
-async def test_a_program_may_begin_to_log_and_stop_and_a_quiet_node_is_left_alone() -> None:
+async def test_log_rate_may_start_and_stop_and_quiet_node_schedules_nothing() -> None:
     async with one_node() as (kernel, api, node):
         api.bind("web")
         await kernel.run_until(30 * SECOND)
@@ -123,7 +127,7 @@ async def test_a_program_may_begin_to_log_and_stop_and_a_quiet_node_is_left_alon
         assert kernel.steps - quiet <= 4  # lease renewals
 
 
-async def test_nothing_is_left_of_the_logs_of_init_containers_that_begin_again() -> None:
+async def test_logs_of_init_containers_that_run_again_are_removed() -> None:
     rule = Rule(ContainerBehaviour(log_rate=MI, exit_after_us=SECOND), container="first")
     spec = NodeSpec("n1", profile=RuntimeProfile(rules=(rule,)))
     async with one_node(spec) as (kernel, api, node):
@@ -136,16 +140,16 @@ async def test_nothing_is_left_of_the_logs_of_init_containers_that_begin_again()
             node.power_on()
 
 
-# --- drawn ------------------------------------------------------------------------------------------------
+# --- drawn ----------------------------------------------------------------------------------------
 
 
 class Naive:
-    """The files of a log, byte for byte each 50 ms: what the manager of upstream does to them each 10 s."""
+    """The files of a log, byte for byte every 50 ms, as upstream's manager treats them every 10 s."""
 
     def __init__(self, rate: int, most: int, files: int) -> None:
         self._rate, self._most, self._files = rate, most, files
         self._live = 0.0
-        self._old: list[tuple[float, bool]] = []  # oldest first, with whether it is compressed
+        self._old: list[tuple[float, bool]] = []  # oldest first; True if it is compressed
 
     def step(self, at_ms: int, tick_ms: int) -> float:
         self._live += self._rate / 20
@@ -158,7 +162,7 @@ class Naive:
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_drawn_logs_take_what_their_files_come_to(seed: int) -> None:
+async def test_random_logs_take_as_much_as_the_naive_model(seed: int) -> None:
     draw = Random(seed)
     rate, most = draw.choice([1000, MI, 7 * MI]), draw.choice([0, 15_000, 10 * MI, 33 * MI, -1])
     files = draw.randint(2, 6)

@@ -1,4 +1,4 @@
-"""Files of static pods that come, change, are spoiled and go while the agent runs, and what becomes of their mirrors."""
+"""Files of static pods that appear, change, become invalid and disappear, and their mirrors."""
 
 from random import Random
 from typing import Any
@@ -37,21 +37,23 @@ def running(node: Node, kernel: Kernel) -> list[str]:
 
 
 def mirrored(api: FakeApi, name: str = "proxy-n1") -> str:
-    """Of which static pod the mirror is ("": there is none)."""
+    """The static pod that the mirror shows; "" without a mirror."""
     if not api.has(name):
         return ""
     return str(api.pod(name)["metadata"]["annotations"][NAMES_USED.annotation_mirror_pod])
 
 
-async def test_a_manifest_that_comes_is_run_at_once_and_mirrored() -> None:
+async def test_new_manifest_runs_at_once_and_gets_a_mirror() -> None:
     async with one_node(machine()) as (kernel, api, node):
         node.write_manifest("proxy", manifest())
         await kernel.run_until(22 * SECOND)
         assert running(node, kernel) == [mirrored(api)] == [uid_of(manifest())]
 
 
-async def test_a_changed_manifest_is_another_pod_which_waits_until_the_old_one_is_gone() -> None:
-    """It is tried at once and then each 10 to 15 s, however soon the old one ends."""
+async def test_changed_manifest_is_another_pod_that_waits_for_the_old_one() -> None:
+    """The new pod is tried at once and then every 10 to 15 s, independent of the end of the old
+    one.
+    """
     async with one_node(machine(manifest())) as (kernel, api, node):
         node.write_manifest("proxy", manifest(version=2))
         await kernel.run_until(22 * SECOND)
@@ -65,7 +67,7 @@ async def test_a_changed_manifest_is_another_pod_which_waits_until_the_old_one_i
         assert running(node, kernel) == [new] and mirrored(api) == new and api.ready("proxy-n1")
 
 
-async def test_a_mirror_stays_while_its_removed_pod_ends_and_goes_with_the_next_housekeeping() -> None:
+async def test_mirror_of_removed_pod_stays_until_housekeeping_after_its_end() -> None:
     async with one_node(machine(manifest())) as (kernel, api, node):
         node.remove_manifest("proxy")
         await kernel.run_until(22_900_000)
@@ -74,7 +76,7 @@ async def test_a_mirror_stays_while_its_removed_pod_ends_and_goes_with_the_next_
         assert not running(node, kernel) and not mirrored(api)
 
 
-async def test_a_spoiled_manifest_keeps_its_pod_until_the_next_look_at_all() -> None:
+async def test_invalid_manifest_keeps_its_pod_until_directory_is_read() -> None:
     options = parse_node_agent({"file-check-frequency": "30s"})
     async with one_node(machine(manifest(), manifest("log")), options) as (kernel, _, node):
         node.write_manifest("proxy", None)
@@ -87,7 +89,7 @@ async def test_a_spoiled_manifest_keeps_its_pod_until_the_next_look_at_all() -> 
         assert len(running(node, kernel)) == 2
 
 
-async def test_a_file_that_names_another_pod_runs_both_until_the_next_look_at_all() -> None:
+async def test_file_with_another_pod_name_runs_both_until_directory_is_read() -> None:
     async with one_node(machine(manifest())) as (kernel, api, node):
         await kernel.run_until(21 * SECOND)
         node.write_manifest("proxy", manifest("other"))
@@ -98,7 +100,7 @@ async def test_a_file_that_names_another_pod_runs_both_until_the_next_look_at_al
         assert not mirrored(api) and mirrored(api, "other-n1")
 
 
-async def test_a_manifest_with_a_uid_of_its_own_stays_the_same_pod() -> None:
+async def test_manifest_with_uid_stays_the_same_pod() -> None:
     async with one_node(machine(manifest(uid="mine"))) as (kernel, api, node):
         seen = api.pod("proxy-n1")["metadata"]["annotations"][NAMES_USED.annotation_config_seen]
         node.write_manifest("proxy", manifest(version=2, uid="mine"))
@@ -114,8 +116,8 @@ async def test_a_manifest_with_a_uid_of_its_own_stays_the_same_pod() -> None:
         )
 
 
-async def test_a_manifest_that_is_as_it_was_again_begins_anew_when_its_pod_has_ended() -> None:
-    """By the next housekeeping: its name is free, nobody waits for it."""
+async def test_restored_manifest_starts_again_when_its_pod_has_ended() -> None:
+    """The next housekeeping starts it: its name is free, and no other pod waits for it."""
     async with one_node(machine(manifest())) as (kernel, api, node):
         node.remove_manifest("proxy")
         await kernel.run_until(21 * SECOND)
@@ -127,7 +129,7 @@ async def test_a_manifest_that_is_as_it_was_again_begins_anew_when_its_pod_has_e
         assert running(node, kernel) == [mirrored(api)] == [uid_of(manifest())]
 
 
-async def test_what_changes_while_no_agent_runs_is_found_by_the_next_one() -> None:
+async def test_changes_of_files_without_agent_are_found_by_the_next_agent() -> None:
     async with one_node(machine(manifest(), manifest("log"))) as (kernel, api, node):
         node.crash_agent()
         node.write_manifest("proxy", manifest(version=2))
@@ -139,7 +141,7 @@ async def test_what_changes_while_no_agent_runs_is_found_by_the_next_one() -> No
         assert not mirrored(api, "log-n1")
 
 
-async def test_a_mirror_that_somebody_makes_goes_with_the_next_housekeeping() -> None:
+async def test_foreign_mirror_is_deleted_by_housekeeping() -> None:
     async with one_node(machine(manifest())) as (kernel, api, _):
         made = api.pod("proxy-n1")
         meta = {k: v for k, v in made["metadata"].items() if k != "uid"}
@@ -148,7 +150,7 @@ async def test_a_mirror_that_somebody_makes_goes_with_the_next_housekeeping() ->
         assert not api.has("fake") and api.has("proxy-n1")
 
 
-async def test_a_mirror_that_went_while_nobody_watched_is_made_again_after_the_next_list() -> None:
+async def test_mirror_deleted_without_event_is_made_again_after_next_list() -> None:
     async with one_node(machine(manifest())) as (kernel, api, _):
         before = api.pod("proxy-n1")["metadata"]["uid"]
         del api.objects["pods", "default", "proxy-n1"]  # without an event
@@ -159,7 +161,7 @@ async def test_a_mirror_that_went_while_nobody_watched_is_made_again_after_the_n
         assert api.ready("proxy-n1") and api.pod("proxy-n1")["metadata"]["uid"] != before
 
 
-async def test_a_mirror_that_is_gone_before_its_makers_answer_comes_is_made_again() -> None:
+async def test_mirror_deleted_before_its_create_reply_is_made_again() -> None:
     async with one_node(machine()) as (kernel, api, node):
         answers = []
         call = api.call
@@ -179,7 +181,7 @@ async def test_a_mirror_that_is_gone_before_its_makers_answer_comes_is_made_agai
         assert answers and api.ready("proxy-n1")
 
 
-async def test_the_mirror_of_a_changed_pod_is_tried_again_though_that_of_the_one_before_waits_too() -> None:
+async def test_mirror_of_changed_pod_is_retried_besides_that_of_the_old_pod() -> None:
     async with one_node(machine()) as (kernel, api, node):
         api.failing = (("create", "pods"),)
         node.write_manifest("proxy", manifest())
@@ -192,8 +194,8 @@ async def test_the_mirror_of_a_changed_pod_is_tried_again_though_that_of_the_one
         assert mirrored(api) == uid_of(manifest(version=2))
 
 
-async def test_a_static_pod_that_is_refused_makes_no_agent_kill_what_it_does_not_know_yet() -> None:
-    """While no API answers, nobody knows which other containers belong here."""
+async def test_refused_static_pod_does_not_make_agent_kill_unknown_pods() -> None:
+    """While no API answers, the agent does not know which other containers belong to the node."""
     first, second = manifest("refused", uid="mine"), manifest("refused", uid="mine")
     second["spec"]["securityContext"] = {"sysctls": [{"name": "net.core.somaxconn", "value": "1"}]}
     async with one_node(machine(first)) as (kernel, api, node):
@@ -211,13 +213,16 @@ async def test_a_static_pod_that_is_refused_makes_no_agent_kill_what_it_does_not
         assert len(running(node, kernel)) == 1 and api.ready("web")
 
 
-# --- drawn ------------------------------------------------------------------------------------------------
+# --- drawn ----------------------------------------------------------------------------------------
 
 FILES = ("a", "b")
 
 
 class Model:
-    """What the file source holds, worked out file by file: `store` of namespace-less names, by the rules of file.go."""
+    """The file source, computed file by file by the rules of file.go.
+
+    store: its pods by name
+    """
 
     def __init__(self, period_us: int) -> None:
         self._period_us = period_us
@@ -227,7 +232,7 @@ class Model:
         self._looked_us = 0
 
     def at(self, now_us: int) -> None:
-        """Every look at all that was due by then."""
+        """Every read of the whole directory that was due by then."""
         while self._looked_us + self._period_us <= now_us:
             self._looked_us += self._period_us
             self.store = {}
@@ -252,7 +257,7 @@ class Model:
 
 
 @pytest.mark.parametrize("seed", range(12))
-async def test_drawn_changes_of_files_come_to_what_the_rules_say(seed: int) -> None:
+async def test_random_changes_of_files_match_the_naive_model(seed: int) -> None:
     draw = Random(seed)
     period_us = draw.choice([5, 20, 45]) * SECOND
     options = parse_node_agent({"file-check-frequency": f"{period_us // SECOND}s"})
@@ -284,7 +289,7 @@ async def test_drawn_changes_of_files_come_to_what_the_rules_say(seed: int) -> N
                 await kernel.run_until(min(until_us, kernel.now_us + SECOND // 4))
                 model.at(kernel.now_us)
                 names = [node.machine.pods[uid].key for uid in running(node, kernel)]
-                assert len(names) == len(set(names))  # one of a name at a time
+                assert len(names) == len(set(names))  # one pod of a name at a time
                 for name in {*settled, *model.store}:
                     uid = uid_of(model.store[name]) if name in model.store else ""
                     if settled.get(name, ("", 0))[0] != uid:

@@ -1,4 +1,4 @@
-"""How pods begin and end on one node where work takes long: pulls, hooks, init containers, restarted agents."""
+"""How pods start and end on one node if work takes long: pulls, hooks, init containers."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ Obj = dict[str, Any]
 
 
 def states(api: FakeApi, name: str) -> Obj:
-    """Container -> its state's word, with reason."""
+    """Container -> the word of its state, with the reason."""
     status = api.pod(name)["status"]
     held = [*(status.get("initContainerStatuses") or ()), *status["containerStatuses"]]
     return {
@@ -26,7 +26,7 @@ def sysctl(name: str) -> dict[str, Any]:
     return {"securityContext": {"sysctls": [{"name": name, "value": "1"}]}}
 
 
-async def test_a_pod_whose_init_container_fails_for_good_leaves_the_others_waiting() -> None:
+async def test_pod_with_finally_failed_init_container_leaves_others_waiting() -> None:
     fails = Rule(ContainerBehaviour(exit_after_us=SECOND, exit_code=2), container="i1")
     init = [{"name": name, "image": "i"} for name in ("i1", "i2")]
     async with one_node(NodeSpec("n1", profile=RuntimeProfile(rules=(fails,)))) as (kernel, api, _):
@@ -41,7 +41,7 @@ async def test_a_pod_whose_init_container_fails_for_good_leaves_the_others_waiti
         assert initialized["message"] == "containers with incomplete status: [i1 i2]"
 
 
-async def test_a_pod_deleted_while_its_image_is_pulled_ends_when_the_pull_has() -> None:
+async def test_pod_deleted_during_image_pull_ends_after_the_pull() -> None:
     cold = NodeSpec("n1", profile=RuntimeProfile(warm=False, pull_us=60 * SECOND))
     async with one_node(cold) as (kernel, api, _):
         api.bind("web")
@@ -53,7 +53,7 @@ async def test_a_pod_deleted_while_its_image_is_pulled_ends_when_the_pull_has() 
         assert not api.has("web") and len(api.events("Killing")) == 1
 
 
-async def test_a_pull_that_fails_shows_at_the_next_relist_not_at_the_next_try() -> None:
+async def test_failed_pull_shows_at_next_relist() -> None:
     broken = RuntimeProfile(warm=False, pull_us=SECOND, broken_images={"img:1": "manifest unknown"})
     async with one_node(NodeSpec("n1", profile=broken)) as (kernel, api, _):
         api.bind("web")
@@ -62,7 +62,7 @@ async def test_a_pull_that_fails_shows_at_the_next_relist_not_at_the_next_try() 
         assert len(api.events("Pulling")) == 1 and len(api.events("BackOff")) == 1
 
 
-async def test_a_name_that_no_image_can_have_is_told_and_nothing_is_pulled() -> None:
+async def test_invalid_image_name_is_reported_and_not_pulled() -> None:
     async with one_node() as (kernel, api, _):
         api.bind("web", {"containers": [{"name": "c", "image": "Web:1"}]})
         await kernel.run_until(25 * SECOND)
@@ -71,7 +71,7 @@ async def test_a_name_that_no_image_can_have_is_told_and_nothing_is_pulled() -> 
         assert api.events("Failed")[0][1] == "Error: InvalidImageName"
 
 
-async def test_a_deleted_pod_in_a_crash_loop_shows_how_it_ended_last() -> None:
+async def test_deleted_pod_in_crash_loop_shows_its_last_end() -> None:
     async with one_node(behaving(exit_after_us=SECOND, exit_code=1)) as (kernel, api, _):
         api.bind("web")
         await kernel.run_until(60 * SECOND)
@@ -86,7 +86,7 @@ async def test_a_deleted_pod_in_a_crash_loop_shows_how_it_ended_last() -> None:
         assert list(seen["status"]["containerStatuses"][0]["state"]) == ["terminated"]
 
 
-async def test_the_grace_of_a_failed_probe_limits_the_hook_before_the_kill_too() -> None:
+async def test_grace_of_failed_probe_also_limits_pre_stop_hook() -> None:
     probe = {"httpGet": {"port": 80}, "periodSeconds": 5, "failureThreshold": 1, "initialDelaySeconds": 10}
     hook = {"preStop": {"exec": {"command": ["sleep", "20"]}}}
     container = {"name": "c", "image": "i", "lifecycle": hook,
@@ -95,10 +95,11 @@ async def test_the_grace_of_a_failed_probe_limits_the_hook_before_the_kill_too()
         api.bind("web", {"containers": [container]})
         await kernel.run_until(60 * SECOND)
         killed_us, again_us = api.events("Killing")[0][0], api.events("Started")[1][0]
-        assert 7 <= (again_us - killed_us) / SECOND <= 7.2  # 5 of the hook, at least 2 after SIGTERM
+        # 5 s of the hook, at least 2 s after SIGTERM
+        assert 7 <= (again_us - killed_us) / SECOND <= 7.2
 
 
-async def test_a_container_shows_as_running_when_its_post_start_hook_has_ended() -> None:
+async def test_container_is_shown_as_running_after_its_post_start_hook() -> None:
     hook = {"postStart": {"exec": {"command": ["sleep", "10"]}}}
     probe = {"httpGet": {"port": 80}, "periodSeconds": 1}
     container = {"name": "c", "image": "i", "lifecycle": hook, "readinessProbe": probe}
@@ -110,7 +111,7 @@ async def test_a_container_shows_as_running_when_its_post_start_hook_has_ended()
         assert api.ready("web")
 
 
-async def test_a_running_pod_that_a_restarted_agent_refuses_is_stopped_by_its_housekeeping() -> None:
+async def test_running_pod_refused_by_restarted_agent_is_stopped_by_housekeeping() -> None:
     async with one_node(NodeSpec("n1", labels={"disk": "ssd"})) as (kernel, api, node):
         api.bind("web", {"nodeSelector": {"disk": "ssd"}})
         await kernel.run_until(30 * SECOND)
@@ -128,7 +129,7 @@ async def test_a_running_pod_that_a_restarted_agent_refuses_is_stopped_by_its_ho
         assert (status["phase"], status["reason"]) == ("Failed", "NodeAffinity")
 
 
-async def test_a_cordon_is_told_by_the_next_status_pass_and_again_by_a_restarted_agent() -> None:
+async def test_cordon_event_comes_with_next_pass_and_again_from_restarted_agent() -> None:
     async with one_node() as (kernel, api, node):
         await kernel.run_until(32 * SECOND)
         held = api.objects["nodes", "", "n1"]
@@ -143,8 +144,10 @@ async def test_a_cordon_is_told_by_the_next_status_pass_and_again_by_a_restarted
         assert len(api.events("NodeNotSchedulable")) == 2
 
 
-async def test_a_young_agent_waits_before_its_first_probes_whatever_syncs_come() -> None:
-    """A pod is bound right as the agent starts: its probe waits a random part of its period, here of an hour."""
+async def test_new_agent_delays_first_probes_independent_of_syncs() -> None:
+    """A pod is bound right when the agent starts: its probe waits a random part of its period, here
+    of an hour.
+    """
     probe = {"httpGet": {"port": 80}, "periodSeconds": 3600}
     async with one_node() as (kernel, api, node):
         node.crash_agent()
@@ -156,7 +159,7 @@ async def test_a_young_agent_waits_before_its_first_probes_whatever_syncs_come()
         assert api.ready("web")
 
 
-async def test_max_pods_is_the_nodes_capacity() -> None:
+async def test_max_pods_option_is_the_capacity_of_pods() -> None:
     async with one_node(options=parse_node_agent({"max-pods": 1})) as (kernel, api, _):
         assert api.objects["nodes", "", "n1"]["status"]["capacity"]["pods"] == "1"
         api.bind("first")
@@ -177,7 +180,7 @@ async def test_max_pods_is_the_nodes_capacity() -> None:
     (sysctl("net.ipv4.tcp_syncookies"), {"labels": {"kubernetes.io/os": "linux"}}, "", ""),
     ({"os": {"name": "linux"}}, {}, "", ""),
 ])  # fmt: skip
-async def test_a_node_takes_pods_for_its_system_and_with_sysctls_that_are_safe_or_allowed(
+async def test_node_admits_pods_of_its_os_with_safe_or_allowed_sysctls(
     spec: dict[str, Any], meta: dict[str, Any], reason: str, message: str
 ) -> None:
     options = parse_node_agent({"allowed-unsafe-sysctls": "net.core.*,kernel.shm_next_id"})
@@ -190,8 +193,10 @@ async def test_a_node_takes_pods_for_its_system_and_with_sysctls_that_are_safe_o
             assert (status["reason"], status["message"]) == (reason, "Pod " + message)
 
 
-async def test_in_a_new_sandbox_every_init_container_runs_again_before_the_others() -> None:
-    """Of those of the old sandbox nothing is kept: only the first one, which begins at once, counts on."""
+async def test_new_sandbox_runs_every_init_container_again() -> None:
+    """Nothing of those in the old sandbox is kept: only the first one, which starts at once,
+    continues its count.
+    """
     init = [{"name": name, "image": "i"} for name in ("i1", "i2", "i3")]
     async with one_node() as (kernel, api, node):
         api.bind("web", {"initContainers": init})
@@ -201,7 +206,7 @@ async def test_in_a_new_sandbox_every_init_container_runs_again_before_the_other
         began = len(api.events("Started"))
         node.power_on()
         await kernel.run_until(60_800_000)
-        assert states(api, "web")["i2"] == ("terminated", "Completed")  # as it ended before
+        assert states(api, "web")["i2"] == ("terminated", "Completed")  # the end in the old sandbox
         await kernel.run_until(70 * SECOND)
         again = [text.rpartition(" ")[2] for _, text in api.events("Started")[began:]]
         assert again == ["i1", "i2", "i3", "c"]
@@ -212,8 +217,10 @@ async def test_in_a_new_sandbox_every_init_container_runs_again_before_the_other
         ]  # fmt: skip
 
 
-async def test_pods_over_their_local_limits_go_one_after_the_other_each_after_ten_seconds_at_most() -> None:
-    """`a` needs 2 s to end, `b` its whole grace, `c` nobody waits for: the check comes back when `b` is gone."""
+async def test_pods_over_local_storage_limits_are_evicted_one_after_another() -> None:
+    """`a` needs 2 s to end, `b` its whole grace period, and `c` is not waited for: the next check
+    runs when `b` is gone.
+    """
     gi = 1 << 30
     rules = tuple(
         Rule(ContainerBehaviour(log_bytes=2 * gi, stop_us=stop_us), pod_prefix=name)
@@ -224,24 +231,24 @@ async def test_pods_over_their_local_limits_go_one_after_the_other_each_after_te
         for name in "abc":
             api.bind(name, {"containers": [{"name": "c", "image": "i", **limit}]})
         await kernel.run_until(35 * SECOND)
-        told = [
+        recorded = [
             (name, at / SECOND)
             for at, verb, name, body in api.log
             if verb == "event" and body[0] == "Evicted"
         ]
-        assert told == [("a", 30), ("b", 32)]
+        assert recorded == [("a", 30), ("b", 32)]
         await kernel.run_until(100 * SECOND)
-        told = [
+        recorded = [
             (name, at / SECOND)
             for at, verb, name, body in api.log
             if verb == "event" and body[0] == "Evicted"
         ]
-        assert told == [("a", 30), ("b", 32), ("c", 42)]
+        assert recorded == [("a", 30), ("b", 32), ("c", 42)]
         assert [at / SECOND for at, _ in api.events("ExceededGracePeriod")] == [42, 52]
         assert all(api.pod(name)["status"]["reason"] == "Evicted" for name in "abc")
 
 
-async def test_the_end_of_a_kill_is_told_by_the_relist_that_comes_after_it() -> None:
+async def test_end_of_kill_is_shown_by_next_relist() -> None:
     async with one_node(behaving(stop_us=1_300_000)) as (kernel, api, node):
         api.bind("web")
         await kernel.run_until(30 * SECOND)
@@ -256,8 +263,10 @@ async def test_the_end_of_a_kill_is_told_by_the_relist_that_comes_after_it() -> 
         assert states(api, "web") == {"c": ("terminated", "Completed")}
 
 
-async def test_a_pod_that_has_come_to_its_end_says_so_two_relists_after_the_one_that_shows_it() -> None:
-    """One for the sync that finds it, one for what ends the pod, one for its last status, which tells when all is cleaned."""
+async def test_pod_end_is_final_two_relists_after_the_one_that_shows_it() -> None:
+    """One relist for the sync that finds it, one for the work that ends the pod, one for its last
+    status, which shows that all is cleaned up.
+    """
     async with one_node(behaving(exit_after_us=3_300_000)) as (kernel, api, node):
         api.bind("job", {"restartPolicy": "Never"})
         await kernel.run_until(22 * SECOND)
@@ -280,8 +289,8 @@ def told_of(api: FakeApi, hook: str, command: str) -> str:
     )
 
 
-async def test_a_container_whose_post_start_hook_fails_is_killed_and_begins_again() -> None:
-    """At once the first time, after 10 s the second: how it ends is no matter."""
+async def test_container_with_failed_post_start_hook_is_killed_and_restarted() -> None:
+    """At once the first time, after 10 s the second time, with any exit code."""
     hook = {"postStart": {"exec": {"command": ["false"]}}}
     async with one_node(behaving(stop_us=2 * SECOND)) as (kernel, api, _):
         api.bind("web", {"containers": [{"name": "c", "image": "i", "lifecycle": hook}]})
@@ -299,7 +308,7 @@ async def test_a_container_whose_post_start_hook_fails_is_killed_and_begins_agai
         assert second_us - started_us <= 4 * SECOND and 12 <= (third_us - second_us) / SECOND <= 19
 
 
-async def test_a_pre_stop_hook_that_fails_is_told_of_and_changes_nothing() -> None:
+async def test_failed_pre_stop_hook_is_reported_and_changes_nothing() -> None:
     hook = {"preStop": {"exec": {"command": ["false"]}}}
     async with one_node() as (kernel, api, _):
         api.bind("web", {"containers": [{"name": "c", "image": "i", "lifecycle": hook}]})
@@ -307,4 +316,4 @@ async def test_a_pre_stop_hook_that_fails_is_told_of_and_changes_nothing() -> No
         text = told_of(api, "preStop", "false")
         api.delete("web", 30)
         await kernel.run_until(34 * SECOND)
-        assert [told for _, told in api.events("FailedPreStopHook")] == [text] and not api.has("web")
+        assert [recorded for _, recorded in api.events("FailedPreStopHook")] == [text] and not api.has("web")

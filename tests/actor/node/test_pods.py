@@ -1,4 +1,4 @@
-"""More of a pod's life on one node: startup probes, hooks, deadlines, logs, hangs."""
+"""More of a pod's life on one node: startup probes, hooks, deadlines, logs, pauses."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.actor.node.fake import one_node
 from tests.actor.node.test_agent import behaving
 
 
-async def test_other_probes_wait_until_startup_has_succeeded() -> None:
+async def test_other_probes_wait_for_startup_probe() -> None:
     probe = {"httpGet": {"port": 80}, "periodSeconds": 5, "failureThreshold": 30}
     spec = {"containers": [{"name": "c", "image": "i", "startupProbe": probe,
                             "livenessProbe": {**probe, "failureThreshold": 1}, "readinessProbe": probe}]}  # fmt: skip
@@ -23,7 +23,7 @@ async def test_other_probes_wait_until_startup_has_succeeded() -> None:
         assert all("Startup probe" in text for _, text in api.events("Unhealthy"))
 
 
-async def test_a_startup_probe_that_never_succeeds_restarts_its_container() -> None:
+async def test_failed_startup_probe_restarts_its_container() -> None:
     probe = {"httpGet": {"port": 80}, "periodSeconds": 5, "failureThreshold": 3}
     spec = {"containers": [{"name": "c", "image": "i", "startupProbe": probe}]}
     async with one_node(behaving(unhealthy_after_us=0)) as (kernel, api, _):
@@ -33,7 +33,7 @@ async def test_a_startup_probe_that_never_succeeds_restarts_its_container() -> N
         assert api.pod("never")["status"]["containerStatuses"][0]["restartCount"] >= 1
 
 
-async def test_a_deleted_pod_has_its_full_grace_after_its_pre_stop_hook() -> None:
+async def test_deleted_pod_has_full_grace_after_its_pre_stop_hook() -> None:
     hook = {"preStop": {"exec": {"command": ["sleep", "10"]}}}
     spec = {"containers": [{"name": "c", "image": "i", "lifecycle": hook}]}
     async with one_node(behaving(stop_us=None)) as (kernel, api, _):
@@ -46,7 +46,7 @@ async def test_a_deleted_pod_has_its_full_grace_after_its_pre_stop_hook() -> Non
         assert not api.has("web")
 
 
-async def test_a_pod_past_its_deadline_fails_once_its_containers_have_stopped() -> None:
+async def test_pod_past_deadline_fails_once_its_containers_have_stopped() -> None:
     async with one_node() as (kernel, api, _):
         api.bind("late", {"activeDeadlineSeconds": 10, "restartPolicy": "Never"})
         await kernel.run_until(29 * SECOND)
@@ -57,7 +57,7 @@ async def test_a_pod_past_its_deadline_fails_once_its_containers_have_stopped() 
         assert status["message"] == "Pod was active on the node longer than the specified deadline"
 
 
-async def test_a_hung_agent_does_nothing_while_its_containers_go_on() -> None:
+async def test_paused_agent_does_nothing_while_containers_run() -> None:
     async with one_node() as (kernel, api, node):
         api.bind("web")
         await kernel.run_until(30 * SECOND)
@@ -71,7 +71,7 @@ async def test_a_hung_agent_does_nothing_while_its_containers_go_on() -> None:
         assert api.ready("late") and api.pod("web")["status"]["containerStatuses"][0]["restartCount"] == 0
 
 
-async def test_logs_are_told_of_containers_that_exist_and_refused_for_others() -> None:
+async def test_logs_are_served_for_existing_containers_and_refused_for_others() -> None:
     rules = (Rule(ContainerBehaviour(log="hello", exit_after_us=5 * SECOND), pod_prefix="web"),)
     async with one_node(NodeSpec("n1", profile=RuntimeProfile(rules=rules))) as (kernel, api, node):
         api.bind("web")
@@ -83,7 +83,7 @@ async def test_logs_are_told_of_containers_that_exist_and_refused_for_others() -
         assert agent.log("default", "no", "c") == (404, 'pod "no" does not exist')
 
 
-async def test_images_of_a_cold_node_are_pulled_one_at_a_time_and_then_listed() -> None:
+async def test_images_of_cold_node_are_pulled_one_at_a_time_and_then_listed() -> None:
     profile = RuntimeProfile(warm=False, pull_us=5 * SECOND)
     async with one_node(NodeSpec("n1", profile=profile)) as (kernel, api, _):
         api.bind("a")
@@ -99,7 +99,7 @@ async def test_images_of_a_cold_node_are_pulled_one_at_a_time_and_then_listed() 
         assert listed == [["img:1"], ["img:1", "img:2"]]
 
 
-async def test_an_image_that_came_while_its_pull_waited_is_only_checked() -> None:
+async def test_image_that_appears_while_its_pull_waits_is_only_checked() -> None:
     profile = RuntimeProfile(warm=False, pull_us=5 * SECOND, refresh_us=500_000)
     async with one_node(NodeSpec("n1", profile=profile)) as (kernel, api, _):
         for name in ("a", "b", "c"):
@@ -111,8 +111,10 @@ async def test_an_image_that_came_while_its_pull_waited_is_only_checked() -> Non
 
 
 @pytest.mark.parametrize("comes_back", [True, False])
-async def test_how_a_pull_goes_is_known_when_its_turn_comes(comes_back: bool) -> None:
-    """It waits for another one from 20.3 to 30.3 s; meanwhile the registry gives or loses the image."""
+async def test_result_of_pull_is_decided_when_it_starts(comes_back: bool) -> None:
+    """It waits for another pull from 20.3 to 30.3 s; during that time the registry gains or loses
+    the image.
+    """
     gone = [Override({}, image="img:2", pull_error="gone")]
     async with one_node(NodeSpec("n1", profile=RuntimeProfile(warm=False, pull_us=10 * SECOND))) as (
         kernel,
@@ -129,9 +131,11 @@ async def test_how_a_pull_goes_is_known_when_its_turn_comes(comes_back: bool) ->
         assert len(api.events("Pulling")) == 2
 
 
-async def test_a_try_that_falls_due_during_a_long_pull_is_made_up_for_after_it() -> None:
-    """The first sync pulls both images and ends at 60.4 s: as `gone` has none, the next try is due 10 to 16 s later.  A relist
-    leads to another pull before that, from 61 to 81 s; what has come of it is found by the relist after it."""
+async def test_retry_due_during_long_pull_runs_after_it() -> None:
+    """The first sync pulls both images and ends at 60.4 s: as `gone` has none, the next attempt is
+    due 10 to 16 s later.  A relist leads to another pull before that, from 61 to 81 s; the relist
+    after it shows the result.
+    """
     profile = RuntimeProfile(warm=False, pull_us=20 * SECOND)
     containers = [{"name": "gone", "image": "img:1"}, {"name": "there", "image": "img:2"}]
     async with one_node(NodeSpec("n1", profile=profile)) as (kernel, api, node):
@@ -143,7 +147,7 @@ async def test_a_try_that_falls_due_during_a_long_pull_is_made_up_for_after_it()
 
 
 @pytest.mark.parametrize("serial", ["true", "false"])
-async def test_pulls_beyond_the_registrys_rate_fail_and_are_tried_again_after_their_back_off(
+async def test_pulls_beyond_rate_limit_fail_and_retry_after_back_off(
     serial: str,
 ) -> None:
     profile = RuntimeProfile(warm=False, pull_us=10_000)
@@ -159,7 +163,7 @@ async def test_pulls_beyond_the_registrys_rate_fail_and_are_tried_again_after_th
         assert all(api.ready(f"p{number}") for number in range(5))
 
 
-async def test_the_same_seed_gives_the_same_writes() -> None:
+async def test_same_seed_gives_the_same_writes() -> None:
     logs = []
     for _ in range(2):
         async with one_node(behaving(exit_after_us=7 * SECOND), seed=5) as (kernel, api, _node):
@@ -170,8 +174,10 @@ async def test_the_same_seed_gives_the_same_writes() -> None:
     assert logs[0] == logs[1]
 
 
-async def test_a_pod_whose_readiness_is_probed_seldom_is_found_ready_by_its_next_sync() -> None:
-    """Each sync probes a container that is not ready, and there is one each 60 to 90 s; ticks come at 321, 621, 921 s."""
+async def test_pod_with_rare_readiness_probe_is_found_ready_by_next_sync() -> None:
+    """Each sync probes a container that is not ready, and there is one every 60 to 90 s; ticks are
+    at 321, 621, 921 s.
+    """
     probe = {"httpGet": {"port": 80}, "periodSeconds": 300, "failureThreshold": 1}
     async with one_node(behaving(healthy_after_us=130 * SECOND)) as (kernel, api, node):
         await kernel.run_until(320 * SECOND)
@@ -188,8 +194,10 @@ async def test_a_pod_whose_readiness_is_probed_seldom_is_found_ready_by_its_next
         assert api.ready("web")
 
 
-async def test_the_hook_of_a_pod_past_its_deadline_counts_against_its_grace() -> None:
-    """Nobody asked for its end: 10 s of the hook and the rest of 20 s, where a deletion gives 10 s and 20 s."""
+async def test_pre_stop_hook_of_pod_past_deadline_counts_against_its_grace() -> None:
+    """Its end was not requested: 10 s of the hook and the rest of 20 s; a deletion gives 10 s and
+    20 s.
+    """
     hook = {"preStop": {"exec": {"command": ["sleep", "10"]}}}
     container = {"name": "c", "image": "i", "lifecycle": hook}
     async with one_node(behaving(stop_us=None)) as (kernel, api, _):
@@ -209,8 +217,10 @@ async def test_the_hook_of_a_pod_past_its_deadline_counts_against_its_grace() ->
         assert not api.has("later")
 
 
-async def test_a_network_that_is_not_ready_is_found_by_sandboxes_first_and_by_the_next_check() -> None:
-    """Checks come each 5 s; a sync that finds trouble is repeated after 1 to 1.5 s, one whose sandbox failed after 10 to 15."""
+async def test_failed_network_is_found_by_sandboxes_first_and_by_next_check() -> None:
+    """Checks run every 5 s; a sync that finds the error is retried after 1 to 1.5 s, one with a
+    failed sandbox after 10 to 15 s.
+    """
     problem = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:cni down"
     async with one_node() as (kernel, api, node):
         api.bind("early")
@@ -227,8 +237,10 @@ async def test_a_network_that_is_not_ready_is_found_by_sandboxes_first_and_by_th
         await kernel.run_until(26 * SECOND)
         api.bind("later")
         await kernel.run_until(51 * SECOND)
-        told = {name for _, verb, name, body in api.log if verb == "event" and body[0] == "NetworkNotReady"}
-        assert told == {"web", "late", "later"} and api.ready("early")
+        recorded = {
+            name for _, verb, name, body in api.log if verb == "event" and body[0] == "NetworkNotReady"
+        }
+        assert recorded == {"web", "late", "later"} and api.ready("early")
         assert {text for _, text in api.events("NetworkNotReady")} == {f"network is not ready: {problem}"}
         (ready,) = [c for c in api.objects["nodes", "", "n1"]["status"]["conditions"] if c["type"] == "Ready"]
         assert (ready["status"], ready["message"]) == ("False", problem)
@@ -239,7 +251,7 @@ async def test_a_network_that_is_not_ready_is_found_by_sandboxes_first_and_by_th
         assert api.ready("late") and api.ready("later") and api.ready("web")
 
 
-async def test_a_hook_that_is_cut_short_is_told_when_its_container_has_ended() -> None:
+async def test_cut_short_hook_is_reported_when_its_container_has_ended() -> None:
     hook = {"preStop": {"exec": {"command": ["sh", "-c", "sleep 60"]}}}
     async with one_node(behaving(stop_us=3 * SECOND)) as (kernel, api, _):
         for name, grace_s in (("short", 10), ("long", 60), ("none", 0)):
@@ -249,7 +261,7 @@ async def test_a_hook_that_is_cut_short_is_told_when_its_container_has_ended() -
         for name, grace_s in (("short", 10), ("long", 60), ("none", 0)):
             api.delete(name, grace_s)
         await kernel.run_until(36 * SECOND)
-        assert not api.has("none") and api.has("short")  # without a grace there is no hook
+        assert not api.has("none") and api.has("short")  # without a grace period there is no hook
         await kernel.run_until(100 * SECOND)
         ((at_us, text),) = api.events("FailedPreStopHook")
         killed = {name: at for at, verb, name, body in api.log if verb == "event" and body[0] == "Killing"}
@@ -260,7 +272,7 @@ async def test_a_hook_that_is_cut_short_is_told_when_its_container_has_ended() -
         assert text.endswith("failed - error: command 'sh -c sleep 60' exited with 137: , message: \"\"")
 
 
-async def test_an_ephemeral_container_is_started_once_beside_whatever_the_pod_does() -> None:
+async def test_ephemeral_container_starts_once_in_any_state_of_the_pod() -> None:
     rules = (
         Rule(ContainerBehaviour(exit_after_us=5 * SECOND), container="debug"),
         Rule(ContainerBehaviour(exit_after_us=60 * SECOND), container="slow"),
@@ -294,7 +306,7 @@ async def test_an_ephemeral_container_is_started_once_beside_whatever_the_pod_do
         assert not api.has("web") and len(api.events("Killing")) == 3
 
 
-async def test_a_pod_is_warned_of_what_its_resolver_lacks_each_time_that_its_sandbox_is_made() -> None:
+async def test_dns_warning_is_recorded_each_time_a_sandbox_is_made() -> None:
     options = parse_node_agent({"cluster-dns": ""})
     async with one_node(options=options) as (kernel, api, node):
         await kernel.run_until(20 * SECOND)
@@ -302,7 +314,8 @@ async def test_a_pod_is_warned_of_what_its_resolver_lacks_each_time_that_its_san
         own = {"nameservers": ["1.1.1.1", "1.1.1.2", "1.1.1.3"]}
         web = api.bind("web", {"containers": [{"name": "c", "image": "i"}], "dnsConfig": own})
         api.bind("plain", {"containers": [{"name": "c", "image": "i"}], "dnsPolicy": "Default"})
-        await kernel.run_until(21 * SECOND)  # tried before a check of the runtime has told of it
+        # the sandbox was tried before a check of the runtime showed the error
+        await kernel.run_until(21 * SECOND)
         node.heal_pod_network()
         await kernel.run_until(50 * SECOND)
         text = (
@@ -310,9 +323,9 @@ async def test_a_pod_is_warned_of_what_its_resolver_lacks_each_time_that_its_san
             'Falling back to "Default" policy.'
         )
         about = f'pod: "web_default({web["metadata"]["uid"]})". {text}'
-        assert [told for _, told in api.events("MissingClusterDNS")] == [text, about] * 2
+        assert [recorded for _, recorded in api.events("MissingClusterDNS")] == [text, about] * 2
         line = "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: "
-        assert [told for _, told in api.events("DNSConfigForming")] == [
+        assert [recorded for _, recorded in api.events("DNSConfigForming")] == [
             line + "127.0.0.53 1.1.1.1 1.1.1.2"
         ] * 2
         assert api.ready("web") and api.ready("plain")
@@ -330,7 +343,7 @@ async def test_a_pod_is_warned_of_what_its_resolver_lacks_each_time_that_its_san
         ({}, {"runAsUser": 0}, True),
     ],
 )
-async def test_a_container_that_is_to_be_root_does_not_start_where_nobody_may_be(
+async def test_root_container_does_not_start_in_pod_that_forbids_root(
     whole: dict[str, object], own: dict[str, object], runs: bool
 ) -> None:
     async with one_node() as (kernel, api, _):
@@ -340,4 +353,4 @@ async def test_a_container_that_is_to_be_root_does_not_start_where_nobody_may_be
         assert api.ready("web") is runs
         about = f'(pod: "web_default({web["metadata"]["uid"]})", container: c)'
         text = f"Error: container's runAsUser breaks non-root policy {about}"
-        assert {told for _, told in api.events("Failed")} == (set() if runs else {text})
+        assert {recorded for _, recorded in api.events("Failed")} == (set() if runs else {text})

@@ -1,4 +1,4 @@
-"""What makes an agent probe, beside the ticks of its probes: each sync of a pod probes those that are not ready."""
+"""What makes an agent probe, besides the ticks of its probes: each sync probes unready containers."""
 
 from itertools import pairwise
 from typing import Any
@@ -22,8 +22,8 @@ def failures(api: FakeApi) -> list[float]:
     return [at / SECOND for at, _ in api.events("Unhealthy")]
 
 
-async def test_a_container_that_becomes_ready_has_the_others_probed_at_once() -> None:
-    """`slow` could be seen as ready from 5 s on, but its own next tick is at 60 s."""
+async def test_container_that_becomes_ready_has_the_others_probed_at_once() -> None:
+    """`slow` could be found ready from 5 s on, but its own next tick is at 60 s."""
     rules = (
         Rule(ContainerBehaviour(healthy_after_us=20 * SECOND), container="quick"),
         Rule(ContainerBehaviour(healthy_after_us=5 * SECOND), container="slow"),
@@ -37,7 +37,7 @@ async def test_a_container_that_becomes_ready_has_the_others_probed_at_once() ->
         assert api.ready("web")
 
 
-async def test_a_container_that_turns_unready_is_probed_once_more_by_the_sync_that_follows() -> None:
+async def test_container_that_turns_unready_is_probed_again_by_next_sync() -> None:
     async with one_node(behaving(unhealthy_after_us=30 * SECOND)) as (kernel, api, _):
         await kernel.run_until(40 * SECOND)
         api.bind("web", {"containers": [probed("c", 20, failureThreshold=2)]})
@@ -47,23 +47,25 @@ async def test_a_container_that_turns_unready_is_probed_once_more_by_the_sync_th
         assert extra - second < 0.1 and 19.9 <= later - second <= 20.1
 
 
-async def test_a_container_that_stays_unready_is_probed_by_resyncs_too() -> None:
-    """A probe each 50 s, and one each 60 to 91 s beside it."""
+async def test_unready_container_is_also_probed_by_resyncs() -> None:
+    """A probe every 50 s, and one every 60 to 91 s besides."""
     async with one_node(behaving(unhealthy_after_us=0)) as (kernel, api, _):
         await kernel.run_until(100 * SECOND)
         api.bind("web", {"containers": [probed("c", 50)]})
         await kernel.run_until(1100 * SECOND)
         seen = failures(api)
         ticks = [at for at in seen if abs((at - 100) % 50) < 0.01]
-        extra = [at for at in seen if at not in ticks][1:]  # the first is that of its start
+        extra = [at for at in seen if at not in ticks][1:]  # the first is the one at its start
         assert len(ticks) >= 19 and all(abs((at - 100) % 50) < 0.01 for at in ticks)
         gaps = [later - earlier for earlier, later in pairwise(extra)]
         assert len(gaps) >= 10 and all(60 <= gap <= 91 for gap in gaps)
 
 
-async def test_a_container_that_is_killed_is_held_back_by_the_ends_before_that_alone() -> None:
-    """Each lives for 20 s or a little more: the first end is not counted at all, then 10, 20 and 40 s count from the end
-    before the last, where less than 40 s have not passed; from then on a try later counts from the last end."""
+async def test_back_off_of_killed_container_counts_from_earlier_ends() -> None:
+    """Each instance lives for 20 s or a little more: the first end does not count, then 10, 20 and
+    40 s count from the end before the last, unless 40 s have passed; from then on a later attempt
+    counts from the last end.
+    """
     probe = {"httpGet": {"port": 80}, "periodSeconds": 10, "failureThreshold": 3}
     async with one_node(behaving(unhealthy_after_us=0, stop_us=0)) as (kernel, api, _):
         await kernel.run_until(60 * SECOND)
@@ -80,10 +82,10 @@ async def test_a_container_that_is_killed_is_held_back_by_the_ends_before_that_a
 
 
 @pytest.mark.parametrize(("delay_s", "ready_s"), [(0, 101), (2, 102), (3, 103), (20, 120)])
-async def test_an_initial_delay_counts_from_the_second_in_which_the_container_started(
+async def test_initial_delay_counts_from_second_in_which_container_started(
     delay_s: int, ready_s: int
 ) -> None:
-    """It starts at 100.4 s; a look at it each second."""
+    """It starts at 100.4 s; the probe ticks every second."""
     async with one_node() as (kernel, api, _):
         await kernel.run_until(100 * SECOND)
         api.bind("web", {"containers": [probed("c", 1, initialDelaySeconds=delay_s)]})
@@ -94,11 +96,13 @@ async def test_an_initial_delay_counts_from_the_second_in_which_the_container_st
 
 
 @pytest.mark.parametrize("kind", ["livenessProbe", "readinessProbe", "startupProbe"])
-async def test_a_tick_that_finds_its_container_ended_syncs_the_pod_and_puts_its_next_start_off(
+async def test_tick_after_end_of_container_syncs_pod_and_delays_its_restart(
     kind: str,
 ) -> None:
-    """The end is told by a relist within a second.  A tick after that, before the back-off is over, makes a sync of its
-    own that fails, so that the next try comes 10 to 15 s after it and not after the first."""
+    """A relist shows the end within a second.  A tick after that, before the back-off is over,
+    causes a sync that fails, so that the next attempt comes 10 to 15 s after it and not after the
+    first.
+    """
     probe = {"httpGet": {"port": 80}, "periodSeconds": 11}
     async with one_node(behaving(exit_after_us=1500_000, exit_code=1)) as (kernel, api, _):
         await kernel.run_until(60 * SECOND)
@@ -109,7 +113,7 @@ async def test_a_tick_that_finds_its_container_ended_syncs_the_pod_and_puts_its_
         assert second + 1.5 + 5 < tick and tick + 10 <= third <= tick + 17.2
 
 
-async def test_without_probes_a_start_waits_for_its_own_retry_alone() -> None:
+async def test_without_probes_restart_waits_for_its_own_retry_only() -> None:
     async with one_node(behaving(exit_after_us=1500_000, exit_code=1)) as (kernel, api, _):
         await kernel.run_until(60 * SECOND)
         api.bind("web", {"containers": [{"name": "c", "image": "i"}]})
@@ -119,10 +123,10 @@ async def test_without_probes_a_start_waits_for_its_own_retry_alone() -> None:
 
 
 @pytest.mark.parametrize(("wanted", "ready_s"), [(1, 101), (2, 102), (3, 110), (4, 120)])
-async def test_a_fresh_container_is_probed_again_by_the_sync_after_its_first_look(
-    wanted: int, ready_s: int
-) -> None:
-    """That it is not ready to begin with is a result like any other.  Ticks are at 100, 110, 120 s, relists each second."""
+async def test_new_container_is_probed_again_by_sync_after_first_check(wanted: int, ready_s: int) -> None:
+    """Its initial state, not ready, is a result like any other.  Ticks are at 100, 110, 120 s,
+    relists every second.
+    """
     async with one_node() as (kernel, api, _):
         await kernel.run_until(100 * SECOND)
         api.bind("web", {"containers": [probed("c", 10, successThreshold=wanted)]})
@@ -132,7 +136,7 @@ async def test_a_fresh_container_is_probed_again_by_the_sync_after_its_first_loo
         assert api.ready("web")
 
 
-async def test_a_fresh_container_that_fails_is_told_of_twice_within_a_second() -> None:
+async def test_failing_new_container_is_reported_twice_within_a_second() -> None:
     async with one_node(behaving(unhealthy_after_us=0)) as (kernel, api, _):
         await kernel.run_until(100 * SECOND)
         api.bind("web", {"containers": [probed("c", 10)]})
@@ -140,8 +144,8 @@ async def test_a_fresh_container_that_fails_is_told_of_twice_within_a_second() -
         assert failures(api) == pytest.approx([101, 102, 110, 120, 130], abs=0.01)
 
 
-def told(api: FakeApi, since_us: int) -> list[tuple[bool, bool]]:
-    """Each status of the pod that was written since then: whether its container has started, and is ready."""
+def written_states(api: FakeApi, since_us: int) -> list[tuple[bool, bool]]:
+    """Each status of the pod written since then: (the container has started, it is ready)."""
     written = [
         body["status"]
         for at, verb, what, body in api.log
@@ -151,8 +155,8 @@ def told(api: FakeApi, since_us: int) -> list[tuple[bool, bool]]:
     return [(status["started"], status["ready"]) for status in shown]
 
 
-async def test_a_new_agent_tells_a_ready_container_as_not_ready_for_a_moment() -> None:
-    """Its probe begins with a failure, and finds it ready with the same look."""
+async def test_new_agent_shows_ready_container_as_not_ready_for_a_moment() -> None:
+    """Its probe begins with a failure and finds the container ready in the same check."""
     async with one_node() as (kernel, api, node):
         await kernel.run_until(60 * SECOND)
         api.bind("web", {"containers": [probed("c", 10)]})
@@ -160,14 +164,15 @@ async def test_a_new_agent_tells_a_ready_container_as_not_ready_for_a_moment() -
         node.crash_agent()
         node.start_agent()
         await kernel.run_until(130 * SECOND)
-        assert told(api, 100 * SECOND) == [(True, False), (True, True)]
+        assert written_states(api, 100 * SECOND) == [(True, False), (True, True)]
         first, second = [at for at in api.writes("patch", "pods/web") if at >= 100 * SECOND]
         assert second - first < 100_000
 
 
-async def test_a_new_agent_has_a_started_container_start_anew_for_a_period_of_its_startup_probe() -> None:
-    """The first look finds it told of as started, and does not probe it; from then on it has not.  What that means for its
-    readiness the sync tells that follows."""
+async def test_new_agent_shows_started_container_as_not_started_for_one_period() -> None:
+    """The first check finds it shown as started, and does not probe it; from then on it is not
+    started.  The sync that follows derives its readiness.
+    """
     startup = {"httpGet": {"port": 80}, "periodSeconds": 10}
     async with one_node() as (kernel, api, node):
         await kernel.run_until(60 * SECOND)
@@ -176,12 +181,17 @@ async def test_a_new_agent_has_a_started_container_start_anew_for_a_period_of_it
         node.crash_agent()
         node.start_agent()
         await kernel.run_until(130 * SECOND)
-        assert told(api, 100 * SECOND) == [(False, True), (False, False), (True, False), (True, True)]
+        assert written_states(api, 100 * SECOND) == [
+            (False, True),
+            (False, False),
+            (True, False),
+            (True, True),
+        ]
         gone, _, _, back = [at for at in api.writes("patch", "pods/web") if at >= 100 * SECOND]
         assert gone < 111 * SECOND and 10 * SECOND <= back - gone <= 10 * SECOND + 100_000
 
 
-async def test_a_young_agent_looks_for_the_first_time_when_that_is_due_whatever_ran_before() -> None:
+async def test_first_probe_of_new_agent_keeps_its_time_after_init_containers() -> None:
     """The init container ends before the first tick, which comes within a minute."""
     first = {"name": "first", "image": "i", "command": ["sleep", "3"]}
     async with one_node(seed=5) as (kernel, api, node):
@@ -192,8 +202,10 @@ async def test_a_young_agent_looks_for_the_first_time_when_that_is_due_whatever_
         assert api.ready("web")
 
 
-async def test_a_young_agent_looks_once_more_where_a_sync_asked_for_that_before_its_first_tick() -> None:
-    """The sync that tells of the container asks for a look; the first tick comes within an hour, and a sync after it."""
+async def test_probe_of_new_agent_checks_twice_if_a_sync_requested_a_check() -> None:
+    """The sync that shows the container requests a check; the first tick comes within an hour, and
+    a sync after it.
+    """
     async with one_node(behaving(unhealthy_after_us=0)) as (kernel, api, node):
         node.crash_agent()
         api.bind("web", {"containers": [probed("c", 3600)]})
@@ -204,9 +216,10 @@ async def test_a_young_agent_looks_once_more_where_a_sync_asked_for_that_before_
 
 
 @pytest.mark.parametrize("kinds", [["livenessProbe"], ["readinessProbe", "livenessProbe"]])
-async def test_probes_that_tick_together_do_not_put_one_another_off(kinds: list[str]) -> None:
-    """It is wedged 55 s after its start, at 155 s: the third failure of either is at 180 s.  The sync that follows the one, by
-    which its pod is looked at, leaves the other's tick where it is."""
+async def test_probes_with_equal_ticks_do_not_delay_each_other(kinds: list[str]) -> None:
+    """It fails from 55 s after its start, at 155 s: the third failure of either probe is at 180 s.
+    The sync after the one leaves the other's tick where it is.
+    """
     probe = {"httpGet": {"port": 80}, "periodSeconds": 10, "failureThreshold": 3}
     async with one_node(behaving(unhealthy_after_us=55 * SECOND)) as (kernel, api, _):
         await kernel.run_until(100 * SECOND)
@@ -218,9 +231,10 @@ async def test_probes_that_tick_together_do_not_put_one_another_off(kinds: list[
         assert 180 <= killed / SECOND <= 181.01
 
 
-async def test_a_sync_that_takes_long_holds_up_no_probe_of_what_runs() -> None:
-    """`slow` starts at 100.5 s, and its hook takes the sync until 110.5 s, when it has ended.  The next one, at 111 s, tells of
-    `quick` as running, starts `slow` again, and takes as long."""
+async def test_long_sync_delays_no_probe_of_running_container() -> None:
+    """`slow` starts at 100.5 s, and its hook takes the sync until 110.5 s, when it has ended.  The
+    next sync, at 111 s, shows `quick` as running, starts `slow` again, and takes as long.
+    """
     probe = {"httpGet": {"port": 80}, "periodSeconds": 3, "failureThreshold": 2}
     hook = {"postStart": {"exec": {"command": ["sleep", "10"]}}}
     containers = [
@@ -235,8 +249,10 @@ async def test_a_sync_that_takes_long_holds_up_no_probe_of_what_runs() -> None:
         assert failures(api)[:2] == pytest.approx([112, 115], abs=0.01)
 
 
-async def test_what_has_ended_unseen_fails_its_probes_until_somebody_tells_of_it() -> None:
-    """While `slow` ends, `quick` is told of as running, and its probe finds nobody there: the pod is not ready after two of those."""
+async def test_container_with_unshown_end_fails_its_probes() -> None:
+    """While `slow` ends, `quick` is shown as running, and its probe gets no answer: the pod is not
+    ready after two failures.
+    """
     rules = (Rule(ContainerBehaviour(stop_us=None), container="slow"),)
     async with one_node(NodeSpec("n1", profile=RuntimeProfile(rules=rules))) as (kernel, api, _):
         await kernel.run_until(100 * SECOND)
@@ -257,9 +273,10 @@ async def test_what_has_ended_unseen_fails_its_probes_until_somebody_tells_of_it
         assert failures(api) == pytest.approx([125, 130, 135, 140], abs=0.01)
 
 
-async def test_a_sync_of_a_new_agent_finds_that_nobody_has_seen_a_container_start() -> None:
-    """The readiness probe, which ticks soon, tells of it as ready; the sync that follows asks the startup probe, which has not
-    ticked yet."""
+async def test_sync_of_new_agent_counts_container_without_startup_result_as_unstarted() -> None:
+    """The readiness probe, which ticks soon, shows the container as ready; the sync that follows
+    checks the startup probe, which has not ticked yet.
+    """
     startup = {"httpGet": {"port": 80}, "periodSeconds": 60}
     async with one_node(seed=2) as (kernel, api, node):
         await kernel.run_until(60 * SECOND)
@@ -269,15 +286,17 @@ async def test_a_sync_of_a_new_agent_finds_that_nobody_has_seen_a_container_star
         node.crash_agent()
         node.start_agent()
         await kernel.run_until(220 * SECOND)
-        shown = told(api, 150 * SECOND)
+        shown = written_states(api, 150 * SECOND)
         assert shown == [(True, False), (True, True), (False, False), (True, False), (True, True)]
         _, ready, gone, back, _ = [at for at in api.writes("patch", "pods/web") if at >= 150 * SECOND]
         assert gone - ready < 1_100_000 and back - gone > 2 * SECOND
 
 
 @pytest.mark.parametrize("evicted", [False, True])
-async def test_a_pod_that_is_said_to_have_failed_is_probed_no_more_while_it_ends(evicted: bool) -> None:
-    """Its deadline passes, or it is evicted, at about 130 s; it has 30 s of grace; until it has ended it stays as ready as it was."""
+async def test_pod_shown_as_failed_is_not_probed_while_it_ends(evicted: bool) -> None:
+    """Its deadline passes, or it is evicted, at about 130 s; it has a grace of 30 s; until it has
+    ended it stays as ready as it was.
+    """
     rules = (Rule(ContainerBehaviour(stop_us=None, unhealthy_after_us=35 * SECOND)),)
     async with one_node(NodeSpec("n1", profile=RuntimeProfile(rules=rules))) as (kernel, api, node):
         await kernel.run_until(100 * SECOND)
@@ -293,8 +312,10 @@ async def test_a_pod_that_is_said_to_have_failed_is_probed_no_more_while_it_ends
         assert api.pod("web")["status"]["phase"] == "Failed" and failures(api) == []
 
 
-async def test_the_sync_that_follows_a_probe_knows_what_all_say_that_tick_with_it() -> None:
-    """`open` turns unready with the same tick as `wedged` has its last chance: that one is killed at once, not after a relist."""
+async def test_sync_after_a_probe_sees_results_of_all_probes_of_that_tick() -> None:
+    """`open` turns unready at the tick at which `wedged` fails for the last time: that one is
+    killed at once, not after a relist.
+    """
     liveness = {"httpGet": {"port": 80}, "periodSeconds": 5, "failureThreshold": 2}
     pods = {
         "containers": [
@@ -310,8 +331,10 @@ async def test_the_sync_that_follows_a_probe_knows_what_all_say_that_tick_with_i
         assert killed_us / SECOND == pytest.approx(120, abs=0.01)
 
 
-async def test_a_probe_meets_the_next_instance_before_anybody_tells_of_it() -> None:
-    """Its hook takes 6 s, for which the status tells of the instance that was killed; another address it does not have."""
+async def test_probe_reaches_next_instance_before_status_shows_it() -> None:
+    """Its hook takes 6 s, during which the status shows the killed instance; there is only one
+    address.
+    """
     hook = {"lifecycle": {"postStart": {"exec": {"command": ["sleep", "6"]}}}}
     liveness = {"httpGet": {"port": 80}, "periodSeconds": 20, "failureThreshold": 1}
     container = {**probed("c", 2, failureThreshold=100), "livenessProbe": liveness, **hook}
@@ -324,8 +347,8 @@ async def test_a_probe_meets_the_next_instance_before_anybody_tells_of_it() -> N
         assert seen == pytest.approx([122, 124, 126], abs=0.01)
 
 
-async def test_what_has_ended_for_good_is_looked_at_once_more_by_which_its_pod_is_synced() -> None:
-    """Which has the other container probed, at the relist after that tick."""
+async def test_finished_container_is_probed_once_more_and_its_pod_synced() -> None:
+    """The sync has the other container probed, at the relist after that tick."""
     rules = (
         Rule(ContainerBehaviour(exit_after_us=1 * SECOND), container="quick"),
         Rule(ContainerBehaviour(unhealthy_after_us=1), container="slow"),

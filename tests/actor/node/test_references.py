@@ -1,4 +1,4 @@
-"""Pods that refer to ConfigMaps and Secrets wait for them: a volume holds the pod back, a variable its container."""
+"""Pods wait for their ConfigMaps and Secrets: a volume delays the pod, a variable its container."""
 
 from typing import Any
 
@@ -25,29 +25,30 @@ def config(api: FakeApi, name: str = "web", **data: str) -> None:
 
 
 def state(api: FakeApi) -> tuple[str, str, str]:
-    """What its container's status says: state, reason, message."""
+    """The container's state, reason and message."""
     ((kind, held),) = api.pod("web")["status"]["containerStatuses"][0]["state"].items()
     return kind, held.get("reason", ""), held.get("message", "")
 
 
-async def test_a_container_waits_for_what_its_variables_come_from() -> None:
+async def test_container_waits_for_objects_of_its_variables() -> None:
     variable = {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "web", "key": "a"}}}
     async with one_node() as (kernel, api, _):
         api.bind("web", {"containers": [container(env=[variable])]})
         await kernel.run_until(25 * SECOND)
         assert state(api) == ("waiting", "CreateContainerConfigError", 'configmap "web" not found')
         config(api, b="1")
-        await kernel.run_until(56 * SECOND)  # of the second try the third one's sync tells
+        # the third attempt's sync shows the second one's result
+        await kernel.run_until(56 * SECOND)
         assert state(api)[2] == "couldn't find key a in ConfigMap default/web"
         config(api, a="1")
         await kernel.run_until(74 * SECOND)
         assert state(api)[0] == "running"
         assert api.pod("web")["status"]["containerStatuses"][0]["restartCount"] == 0
-        told = [text for _, text in api.events("Failed")]
-        assert told[0] == 'Error: configmap "web" not found' and len(told) <= 6
+        texts = [text for _, text in api.events("Failed")]
+        assert texts[0] == 'Error: configmap "web" not found' and len(texts) <= 6
 
 
-async def test_a_pod_waits_for_what_its_volumes_are_made_of_and_tries_at_doubling_intervals() -> None:
+async def test_pod_waits_for_objects_of_its_volumes_with_doubling_retries() -> None:
     mounts = [{"name": "conf", "mountPath": "/conf"}, {"name": "tmp", "mountPath": "/tmp"}]
     async with one_node() as (kernel, api, _):
         api.bind("web", {"containers": [container(volumeMounts=mounts)], **VOLUMES})
@@ -78,7 +79,7 @@ async def test_a_pod_waits_for_what_its_volumes_are_made_of_and_tries_at_doublin
         assert state(api)[0] == "running"
 
 
-async def test_what_is_optional_or_mounted_by_nobody_is_not_waited_for() -> None:
+async def test_optional_or_unmounted_references_do_not_delay_a_pod() -> None:
     source = {"configMapRef": {"name": "none", "optional": True}}
     volumes = [{"name": "conf", "configMap": {"name": "none", "optional": True}}, VOLUMES["volumes"][2]]
     mounts = [{"name": "conf", "mountPath": "/conf"}]
@@ -90,7 +91,7 @@ async def test_what_is_optional_or_mounted_by_nobody_is_not_waited_for() -> None
         assert state(api)[0] == "running"
 
 
-async def test_an_api_that_does_not_answer_holds_up_only_pods_that_refer_to_something() -> None:
+async def test_silent_api_delays_only_pods_with_references() -> None:
     async with one_node() as (kernel, api, _):
         config(api)
         api.failing = (("get", "configmaps"),)
@@ -104,7 +105,7 @@ async def test_an_api_that_does_not_answer_holds_up_only_pods_that_refer_to_some
         assert api.ready("web")
 
 
-async def test_keys_that_are_no_names_of_variables_are_told_of_where_they_are_taken_over_as_a_whole() -> None:
+async def test_invalid_variable_names_of_whole_objects_cause_an_event() -> None:
     sources = [
         {"configMapRef": {"name": "web", "optional": True}},
         {"configMapRef": {"name": "web"}, "prefix": "P_"},
@@ -121,7 +122,7 @@ async def test_keys_that_are_no_names_of_variables_are_told_of_where_they_are_ta
         ]
 
 
-async def test_what_is_optional_is_waited_for_while_the_api_does_not_say_whether_it_is_there() -> None:
+async def test_optional_reference_waits_while_api_does_not_confirm_absence() -> None:
     source = {"secretRef": {"name": "none", "optional": True}}
     async with one_node() as (kernel, api, _):
         api.failing = (("get", "secrets"),)

@@ -29,7 +29,10 @@ Obj = dict[str, Any]
 
 
 class Rig:
-    """One API server and some nodes; `node(i)`, `pod(name)`, `lease(i)` read the store."""
+    """One API server and some nodes.
+
+    `node(i)`, `pod(name)` and `lease(i)` read the store.
+    """
 
     def __init__(self, kernel: Kernel, nursery: trio.Nursery, count: int) -> None:
         self.kernel = kernel
@@ -109,7 +112,7 @@ def condition(obj: Obj, type_: str) -> str:
     return next(str(c["status"]) for c in obj["status"]["conditions"] if c["type"] == type_)
 
 
-async def test_pods_run_and_go_through_the_real_api() -> None:
+async def test_pods_start_and_end_through_the_real_api() -> None:
     async with running_rig() as (kernel, rig):
         assert all(condition(rig.held("nodes", "", f"n{i}"), "Ready") == "True" for i in range(3))
         rig.do(make_pods)
@@ -126,7 +129,7 @@ async def test_pods_run_and_go_through_the_real_api() -> None:
         assert all(node.machine.pods == {} for node in rig.nodes)
 
 
-async def test_a_quiet_node_takes_one_event_per_renewal_and_few_others() -> None:
+async def test_quiet_node_needs_one_event_per_renewal_and_few_others() -> None:
     async with running_rig() as (kernel, rig):
         rig.do(make_pods)
         await kernel.run_until(400 * SECOND)
@@ -138,7 +141,7 @@ async def test_a_quiet_node_takes_one_event_per_renewal_and_few_others() -> None
         assert renewed["spec"]["renewTime"] > "2026-01-01T00:16:2"
 
 
-async def test_a_node_is_back_within_eleven_seconds_of_its_network() -> None:
+async def test_node_is_ready_within_eleven_seconds_of_its_network() -> None:
     async with running_rig() as (kernel, rig):
         kernel.network.impose(Rule("cut", frozenset({"n0"}), None, cut=True))
         await kernel.run_until(100 * SECOND)
@@ -157,10 +160,11 @@ async def test_a_node_is_back_within_eleven_seconds_of_its_network() -> None:
         assert condition(rig.held("nodes", "", "n0"), "Ready") == "True"
 
 
-async def test_an_agent_that_starts_cut_off_registers_when_the_cut_is_healed_and_gives_no_try_up() -> None:
-    """Heartbeats are given up after 10 s; what registers a node waits as long as its connection is held."""
+async def test_cut_off_agent_registers_when_link_heals_without_giving_up_an_attempt() -> None:
+    """Heartbeats are given up after 10 s; the registration waits as long as its connection is held."""
     async with running_rig(1) as (kernel, rig):
-        for cut_s in (21, 31, 42):  # else the pauses after those given up at 10, 20, 31 and 41 s
+        # otherwise the pauses after those given up at 10, 20, 31 and 41 s
+        for cut_s in (21, 31, 42):
             node, began_us = rig.nodes[0], kernel.now_us
             machine = node.machine
             node.crash_agent()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from actors.node.runtime.machine import Override
+from actors.node.runtime.profile import Override
 from sim.api.types import Obj
 from sim.app.cluster import Cluster
 from sim.ident import Names

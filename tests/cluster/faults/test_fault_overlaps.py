@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from actors.node.pressure.forecast import available
+from actors.node.runtime.forecast import available
 from sim.api.objects import is_ready
 from sim.app.cluster import Cluster
 from sim.app.director import Director

@@ -12,9 +12,11 @@ N = NAMES["orch"]
 
 
 class World:
-    def __init__(self):
-        self.cluster = Cluster(N)
-        self.attempts = Attempts(self.cluster, 0)
+    """A cluster view and the attempts on it."""
+
+    def __init__(self, added=()):
+        self.cluster = Cluster(N, whole_objects=bool(added))
+        self.attempts = Attempts(self.cluster, 0, added)
         self.made = 0
 
     def node(self, name, cpu="2", taints=(), **labels):
@@ -325,8 +327,8 @@ def test_pods_that_differ_in_a_label_nobody_asks_for_share_a_class_until_somebod
     first, second = world.pod(), world.pod()
     first["metadata"]["labels"] = {"app": "db", "ordinal": "0"}
     second["metadata"]["labels"] = {"app": "db", "ordinal": "1"}
-    one, two = infos.template(first), infos.template(second)
-    assert one is not two
+    one, two = infos.info(first), infos.info(second)
+    assert one.template is not two.template
     assert world.attempts.state(one) is world.attempts.state(two)
     selecting = {"metadata": {"namespace": "default", "name": "zero"}, "spec": {"selector": {"ordinal": "0"}}}
     world.cluster.set_service("default", "zero", selecting)
@@ -352,17 +354,17 @@ def test_a_class_made_for_a_label_that_nobody_asked_for_is_not_that_of_pods_with
 def test_a_class_that_keeps_up_does_not_look_at_every_node_anew_when_the_log_is_cut():
     world = World()
     world.node("n1")
-    template = world.cluster.templates.template(world.pod())
-    state = world.attempts.state(template)
+    info = world.cluster.templates.info(world.pod())
+    state = world.attempts.state(info)
     made, late = state.position, world.cluster.log_end
     for _ in range(LOG_MAX // 1000 + 2):
         for _ in range(1000):
             world.cluster.touch("n1")
-        assert world.attempts.state(template).position is made
+        assert world.attempts.state(info).position is made
     assert world.cluster.log_base > late  # it was cut
     for _ in range(LOG_MAX + 1):
         world.cluster.touch("n1")
-    assert world.attempts.state(template).position is not made
+    assert world.attempts.state(info).position is not made
 
 
 def size(operator, value):

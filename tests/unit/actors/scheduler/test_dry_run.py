@@ -1,11 +1,13 @@
-"""Preemption's dry run on a class's state, against clusters built anew without the pods that are thought away."""
+"""Preemption's dry run on a class's state, against new clusters without the removed pods."""
 
 import random
 
 import pytest
 
 from actors.scheduler.cluster import Cluster
-from actors.scheduler.plugins.node_filters import Status
+from actors.scheduler.plugins import SchedulerPlugin
+from actors.scheduler.plugins.base import Status
+from actors.scheduler.plugins.registry import Profile
 from actors.scheduler.preempt import NO_VICTIMS, _victims_on, importance
 from actors.scheduler.search.classes import ClassState
 from sim.ident import NAMES
@@ -13,6 +15,17 @@ from tests.unit.actors.scheduler.test_attempt import World
 
 N = NAMES["orch"]
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+class TwoOfAnApp(SchedulerPlugin):
+    """Refuses nodes with two pods of the pod's app."""
+
+    name = "TwoOfAnApp"
+
+    def filter(self, pod, node):
+        app = pod["metadata"]["labels"]["app"]
+        alike = [other for other in node.pods if other["metadata"]["labels"]["app"] == app]
+        return self.refuse("two of an app") if len(alike) > 1 else None
 
 
 def drawn_term(draw):
@@ -46,25 +59,25 @@ def key(pod):
     return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
 
 
-def why_not(nodes, pods, pod, name):
-    """What keeps the pod from the node in a cluster of these nodes and pods."""
+def why_not(nodes, pods, pod, name, added):
+    """Return the status of the node in a new cluster of these nodes and pods."""
     cluster = Cluster(N)
     for node in nodes:
         cluster.set_node(node)
     for each in pods:
         cluster.set_pod(cluster.templates.info(each))
-    return ClassState(cluster, cluster.templates.info(pod).template).failures({}).get(name)
+    return ClassState(Profile(cluster, added), cluster.templates.info(pod)).failures({}).get(name)
 
 
-def expected(world, pods, pod, name):
-    """The status, or the keys of the victims: all of lower priority but those with which the pod fits still."""
+def expected(world, pods, pod, name, added):
+    """Return the status, or the keys of the victims: the pods of lower priority that must go."""
     here = world.cluster.nodes[name].pods.values()
     lower = sorted((p for p in here if p.template.priority < pod["spec"]["priority"]), key=importance)
     nodes = [node.obj for node in world.cluster.nodes.values()]
     gone = [each.key for each in lower]
 
     def without():
-        return why_not(nodes, [each for each in pods if key(each) not in gone], pod, name)
+        return why_not(nodes, [each for each in pods if key(each) not in gone], pod, name, added)
 
     status = without() if gone else NO_VICTIMS
     if status is not None:
@@ -76,9 +89,10 @@ def expected(world, pods, pod, name):
     return sorted(gone)
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_a_dry_run_finds_the_victims_that_a_cluster_without_them_shows(seed):
-    draw, world = random.Random(seed), World()
+@pytest.mark.parametrize("added", [(), (TwoOfAnApp(),)], ids=len)
+@pytest.mark.parametrize("seed", range(40))
+def test_dry_run_finds_the_victims_of_a_new_cluster_without_them(seed, added):
+    draw, world = random.Random(seed), World(added)
     for number in range(draw.randint(1, 5)):
         zone = {"zone": draw.choice("xyz")} if draw.random() < 0.9 else {}
         world.node(f"n{number}", cpu=str(draw.choice((2, 3, 5))), **zone)
@@ -89,9 +103,9 @@ def test_a_dry_run_finds_the_victims_that_a_cluster_without_them_shows(seed):
     pod = drawn_pod(world, draw)
     pod["spec"]["priority"] = draw.choice((1, 2, 5, 9))
     info = world.cluster.templates.info(pod)
-    state = world.attempts.state(info.template)
+    state = world.attempts.state(info)
     for name, status in state.failures({}).items():
         if not status.unresolvable:
             found = _victims_on(state, info, world.cluster.nodes[name], [])
             shown = found if isinstance(found, Status) else sorted(victim.key for victim in found.victims)
-            assert shown == expected(world, pods, pod, name)
+            assert shown == expected(world, pods, pod, name, added)

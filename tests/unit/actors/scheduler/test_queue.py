@@ -2,11 +2,14 @@ from itertools import pairwise
 
 import pytest
 
+from actors.scheduler.plugins.base import ClusterEvent
+from actors.scheduler.plugins.registry import DEFAULT_PLUGINS
 from actors.scheduler.pods import Templates
 from actors.scheduler.queue import SchedulingQueue
 from sim.units import SECOND
 
 TEMPLATES = Templates()
+EVENTS = {plugin.name: plugin.events for plugin in DEFAULT_PLUGINS}
 
 
 def pod(name, priority=0, **spec):
@@ -17,7 +20,7 @@ def pod(name, priority=0, **spec):
 
 
 def queue(*pods, now_us=0):
-    made = SchedulingQueue(SECOND, 10 * SECOND, 300 * SECOND)
+    made = SchedulingQueue(EVENTS, SECOND, 10 * SECOND, 300 * SECOND)
     for each in pods:
         made.add(each, now_us)
     return made
@@ -45,7 +48,7 @@ def test_tries_under_constant_events_are_spaced_by_a_doubling_back_off_up_to_ten
         if len(made):
             tries.append(now_us)
             fail(made, now_us)
-        made.move("AssignedPodDelete", now_us)
+        made.move(ClusterEvent.POD_DELETE, now_us)
         now_us += SECOND
     gaps = [(b - a) // SECOND for a, b in pairwise(tries)]
     assert gaps == [1, 2, 4, 8, 10, 10]
@@ -55,9 +58,9 @@ def test_an_event_wakes_only_pods_refused_by_a_plugin_that_registered_it():
     made = queue(pod("fit"), pod("label"))
     fail(made, 0, "NodeResourcesFit")
     fail(made, 0, "NodeAffinity")
-    made.move("AssignedPodDelete", 20 * SECOND)
+    made.move(ClusterEvent.POD_DELETE, 20 * SECOND)
     assert list(made.unschedulable) == ["default/label"]
-    made.move("NodeLabelChange", 20 * SECOND)
+    made.move(ClusterEvent.NODE_LABEL, 20 * SECOND)
     assert not made.unschedulable
     assert len(made) == 2
 
@@ -66,7 +69,7 @@ def test_an_event_during_the_try_sends_the_pod_to_back_off_not_to_wait():
     made = queue(pod("a"))
     queued = made.pop()
     cycle = made.cycle
-    made.move("NodeAdd", 5)
+    made.move(ClusterEvent.NODE_ADD, 5)
     made.put_back(queued, ("NodeResourcesFit",), cycle, 10)
     assert not made.unschedulable
     made.flush_backoff(10 + SECOND)
@@ -87,8 +90,8 @@ def test_a_pod_that_wants_to_be_near_another_wakes_when_that_one_is_placed():
     near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     made = queue(pod("a", affinity=near))
     fail(made, 0, "InterPodAffinity")
-    assert not made.assigned_pod(pod("web"), "AssignedPodAdd", {}, 20 * SECOND)
-    assert made.assigned_pod(pod("db"), "AssignedPodAdd", {}, 20 * SECOND)
+    assert not made.assigned_pod(pod("web"), ClusterEvent.POD_ADD, {}, 20 * SECOND)
+    assert made.assigned_pod(pod("db"), ClusterEvent.POD_ADD, {}, 20 * SECOND)
     assert len(made) == 1
 
 
@@ -99,14 +102,14 @@ def test_a_failure_that_no_plugin_caused_leaves_what_the_pod_waits_for_as_it_was
         queued = made.pop()
         if name == "refused":
             made.put_back(queued, ("NodeAffinity",), made.cycle, 0)
-            made.move("NodeLabelChange", 20 * SECOND)
+            made.move(ClusterEvent.NODE_LABEL, 20 * SECOND)
             assert made.pop() is queued
         made.put_back(queued, None, made.cycle, 20 * SECOND)
-    made.move("AssignedPodDelete", 40 * SECOND)
+    made.move(ClusterEvent.POD_DELETE, 40 * SECOND)
     assert list(made.unschedulable) == ["default/refused"]
 
 
-@pytest.mark.parametrize("event", ["AssignedPodAdd", "AssignedPodUpdate"])
+@pytest.mark.parametrize("event", [ClusterEvent.POD_ADD, ClusterEvent.POD_UPDATE])
 @pytest.mark.parametrize(
     ("plugin", "wakes"),
     [("NodeResourcesFit", False), ("TaintToleration", False), ("PodTopologySpread", True)],
@@ -138,18 +141,17 @@ def test_many_updates_do_not_make_the_heap_grow_without_bound():
     assert made.pop().pod.template.priority == 999
 
 
-ANY_NODE = ("NodeSpecUnschedulableChange", "NodeAllocatableChange", "NodeLabelChange", "NodeTaintChange")
-ANY_NODE += ("NodeConditionChange", "NodeAdd")
-ANY_POD = ("AssignedPodAdd", "AssignedPodUpdate", "AssignedPodDelete")
+ANY_NODE = tuple(ClusterEvent.NODE)
+ANY_POD = tuple(ClusterEvent.POD)
 WAKE = {
-    "NodeResourcesFit": (*ANY_NODE, "AssignedPodDelete"),
-    "NodePorts": (*ANY_NODE, "AssignedPodDelete"),
+    "NodeResourcesFit": (*ANY_NODE, ClusterEvent.POD_DELETE),
+    "NodePorts": (*ANY_NODE, ClusterEvent.POD_DELETE),
     "NodeName": ANY_NODE,
     "NodeAffinity": ANY_NODE,
     "TaintToleration": ANY_NODE,
-    "NodeUnschedulable": ("NodeAdd", "NodeSpecUnschedulableChange", "NodeTaintChange"),
-    "InterPodAffinity": ("NodeAdd", "NodeLabelChange", *ANY_POD),
-    "PodTopologySpread": ("NodeAdd", "NodeLabelChange", *ANY_POD),
+    "NodeUnschedulable": (ClusterEvent.NODE_ADD, ClusterEvent.NODE_TAINT),
+    "InterPodAffinity": (ClusterEvent.NODE_ADD, ClusterEvent.NODE_LABEL, *ANY_POD),
+    "PodTopologySpread": (ClusterEvent.NODE_ADD, ClusterEvent.NODE_LABEL, *ANY_POD),
 }
 
 

@@ -131,3 +131,10 @@ def test_nothing_or_more_than_all_may_be_the_amount_to_reclaim() -> None:
 def test_a_bad_value_is_refused_with_what_is_wrong_with_it(given: dict[str, object], problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         parse_node_agent(given, place="web.yaml:3")
+
+
+def test_option_without_effect_is_refused() -> None:
+    with pytest.raises(InputError, match="no effect"):
+        parse_node_agent({"--topology-manager-policy": "restricted"})
+    with pytest.raises(InputError, match="did you mean 'max-pods'"):
+        parse_node_agent({"max-pod": 3})

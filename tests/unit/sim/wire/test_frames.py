@@ -25,7 +25,7 @@ def pod(name: str, rev: int, size: int = 0) -> Item:
 
 
 def told(bodies: list[bytes]) -> list[frames.ToClient]:
-    return [frames.read_tell(body) for body in bodies]
+    return [frames.read_from_server(body) for body in bodies]
 
 
 def read_reply(bodies: list[bytes]) -> Reply:
@@ -52,14 +52,14 @@ def test_a_request_arrives_as_it_was_sent_but_for_its_cause(body: object, option
         user=USER,
         cause=7,
     )
-    read = frames.read_ask(frames.ask(3, request))
+    read = frames.read_from_client(frames.ask(3, request))
     assert isinstance(read, frames.Ask) and read.call == 3
     assert read.request == msgspec.structs.replace(request, cause=0)
 
 
 def test_a_raw_body_stays_bytes() -> None:
     request = Request(verb="create", resource="pods", body=b'{"a": 1}', user=USER)
-    read = frames.read_ask(frames.ask(1, request))
+    read = frames.read_from_client(frames.ask(1, request))
     assert isinstance(read, frames.Ask) and read.request.body == b'{"a": 1}'
 
 
@@ -94,7 +94,7 @@ def test_a_long_list_comes_in_parts_no_longer_than_their_bound() -> None:
 
 
 def test_an_answer_too_long_for_a_frame_is_an_error() -> None:
-    bodies = frames.answer(1, Reply(200, body="x" * (frames.TELL_MAX + 1)))
+    bodies = frames.answer(1, Reply(200, body="x" * (frames.FROM_SERVER_MAX + 1)))
     assert read_reply(bodies).code == 500 and sum(map(len, bodies)) < 1000
 
 
@@ -122,7 +122,7 @@ def test_events_arrive_in_order_in_parts_and_the_end_comes_last() -> None:
 @settings(max_examples=40)
 @given(st.binary(max_size=200))
 def test_bytes_that_are_no_message_raise_frame_error_and_nothing_else(data: bytes) -> None:
-    for read in (frames.read_ask, frames.read_tell):
+    for read in (frames.read_from_client, frames.read_from_server):
         try:
             read(data)
         except frames.FrameError:
@@ -144,7 +144,7 @@ def test_bytes_that_are_no_message_raise_frame_error_and_nothing_else(data: byte
 )
 def test_a_malformed_message_is_a_frame_error(data: bytes) -> None:
     with pytest.raises(frames.FrameError):
-        frames.read_ask(data)
+        frames.read_from_client(data)
 
 
 @settings(max_examples=40)

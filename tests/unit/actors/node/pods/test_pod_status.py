@@ -1,12 +1,14 @@
-"""A pod and its runtime turned into status."""
+"""A pod and its runtime turned into a status."""
 
 from typing import Any
 
 import pytest
 
-from actors.node.pods.pod_status import View, generate, pod_qos
+from actors.node.pod_spec import pod_qos
+from actors.node.pods.pod_status import View, generate
 from actors.node.pods.status_manager import outgoing, status_patch
-from actors.node.runtime.machine import Machine, PodRuntime
+from actors.node.runtime.containers import PodRuntime
+from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec
 
 Obj = dict[str, Any]
@@ -50,25 +52,25 @@ FAILED = ContainerBehaviour(exit_after_us=5, exit_code=1)
         ("Never", RUNS, FAILED, "Running"),
     ],
 )
-def test_phase_follows_from_the_containers_and_the_restart_policy(
+def test_phase_follows_from_containers_and_restart_policy(
     policy: str, first: ContainerBehaviour, second: ContainerBehaviour, phase: str
 ) -> None:
     assert status(pod(policy, ("a", "b")), runtime(a=first, b=second))["phase"] == phase
 
 
-def test_a_container_that_has_no_status_yet_keeps_its_pod_pending() -> None:
+def test_container_without_status_keeps_pod_pending() -> None:
     shown = status(pod(names=("a", "b")), runtime(a=RUNS))
     assert shown["phase"] == "Pending"
     assert shown["containerStatuses"][1]["state"] == {"waiting": {"reason": "ContainerCreating"}}
 
 
-def test_a_failed_init_container_ends_a_pod_that_never_restarts() -> None:
+def test_failed_init_container_fails_pod_that_never_restarts() -> None:
     init = [{"name": "i", "image": "i"}]
     assert status(pod("Never", initContainers=init), runtime(i=FAILED))["phase"] == "Failed"
     assert status(pod("Always", initContainers=init), runtime(i=FAILED))["phase"] == "Pending"
 
 
-def test_a_pod_that_initializes_again_in_a_new_sandbox_is_pending_again() -> None:
+def test_pod_that_initializes_again_in_new_sandbox_is_pending() -> None:
     made = status(pod(initContainers=[{"name": "i", "image": "i"}]), runtime(i=RUNS, c=FAILED))
     assert made["phase"] == "Pending"
     initialized = made["conditions"][0]
@@ -76,7 +78,7 @@ def test_a_pod_that_initializes_again_in_a_new_sandbox_is_pending_again() -> Non
     assert initialized["message"] == "containers with incomplete status: [i]"
 
 
-def test_back_off_replaces_the_state_and_moves_the_end_to_last_state() -> None:
+def test_back_off_replaces_state_and_moves_end_to_last_state() -> None:
     shown = status(pod(), runtime(c=FAILED), reasons={"c": ("CrashLoopBackOff", "back-off 10s")})
     container = shown["containerStatuses"][0]
     assert container["state"]["waiting"]["reason"] == "CrashLoopBackOff"
@@ -84,20 +86,20 @@ def test_back_off_replaces_the_state_and_moves_the_end_to_last_state() -> None:
     assert shown["phase"] == "Running"
 
 
-def test_a_terminal_phase_is_never_left() -> None:
+def test_terminal_phase_is_final() -> None:
     old = {"phase": "Failed", "reason": "Evicted", "message": "m"}
     shown = generate(pod(), old, View(10, int, "1.1.1.1", runtime(c=RUNS)))
     assert (shown["phase"], shown["reason"]) == ("Failed", "Evicted")
 
 
-def test_a_terminal_phase_is_withheld_while_containers_may_run() -> None:
+def test_terminal_phase_is_withheld_while_containers_may_run() -> None:
     done = status(pod("Never"), runtime(c=FAILED))
     held = {"phase": "Running"}
     assert outgoing(done, held, running=True)["phase"] == "Running"
     assert outgoing(done, held, running=False)["phase"] == "Failed"
 
 
-def test_the_transition_time_moves_only_with_the_status() -> None:
+def test_transition_time_changes_only_with_status() -> None:
     sandbox = runtime(c=RUNS)
     first = generate(pod(), {}, View(10, int, "1.1.1.1", sandbox))
     later = generate(pod(), first, View(5_000_000, int, "1.1.1.1", sandbox))
@@ -115,7 +117,7 @@ def test_foreign_conditions_are_kept_and_come_first() -> None:
     assert shown["conditions"][0]["type"] == "example.com/gate"
 
 
-def test_a_pod_with_unmet_readiness_gates_is_not_ready_and_told_all_of_them() -> None:
+def test_pod_with_unmet_readiness_gates_is_not_ready_and_lists_them() -> None:
     obj = pod(readinessGates=[{"conditionType": type_} for type_ in ("g", "met", "h")])
     obj["status"] = {"conditions": [{"type": "met", "status": "True"}, {"type": "h", "status": "Unknown"}]}
     shown = status(obj, runtime(c=RUNS))
@@ -128,7 +130,7 @@ def test_a_pod_with_unmet_readiness_gates_is_not_ready_and_told_all_of_them() ->
     assert next(c for c in shown["conditions"] if c["type"] == "ContainersReady")["status"] == "True"
 
 
-def test_the_patch_names_what_changed_and_clears_what_is_gone() -> None:
+def test_status_patch_holds_changes_and_clears_removed_fields() -> None:
     old = status(pod(), None)
     new = status(pod(), runtime(c=RUNS))
     patch = status_patch({**old, "reason": "x"}, new)
@@ -138,7 +140,7 @@ def test_the_patch_names_what_changed_and_clears_what_is_gone() -> None:
     assert status_patch(new, new) == {}
 
 
-def test_a_container_that_the_runtime_forgot_is_told_as_unknown() -> None:
+def test_container_that_runtime_no_longer_knows_is_shown_as_unknown() -> None:
     old = status(pod(), runtime(c=RUNS))
     shown = generate(pod(), old, View(10, int, "1.1.1.1", None))
     last = shown["containerStatuses"][0]["lastState"]["terminated"]
@@ -146,7 +148,7 @@ def test_a_container_that_the_runtime_forgot_is_told_as_unknown() -> None:
     assert shown["containerStatuses"][0]["restartCount"] == 1
 
 
-def test_a_container_that_had_ended_once_before_the_runtime_forgot_it_is_not_counted_again() -> None:
+def test_container_with_earlier_end_is_not_counted_again_if_runtime_forgets() -> None:
     crashed = runtime(c=FAILED)
     old = status(pod(), crashed)
     old["containerStatuses"][0]["lastState"] = {"terminated": {"exitCode": 1, "reason": "Error"}}
@@ -157,7 +159,7 @@ def test_a_container_that_had_ended_once_before_the_runtime_forgot_it_is_not_cou
     assert (shown["lastState"]["terminated"]["exitCode"], shown["restartCount"]) == (1, 1)
 
 
-def test_how_a_container_ended_stands_though_the_runtime_forgot_it() -> None:
+def test_end_of_container_stays_shown_if_runtime_no_longer_knows_it() -> None:
     old = status(pod("Never", ("a", "b")), runtime(a=ENDED, b=FAILED))
     later = generate(pod("Never", ("a", "b")), {**old, "phase": "Running"}, View(20, int, "1.1.1.1", None))
     assert [s["state"]["terminated"]["exitCode"] for s in later["containerStatuses"]] == [0, 1]
@@ -179,18 +181,18 @@ def test_equal_conditions_of_two_pods_are_one_object() -> None:
         ({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m"}}, "Burstable"),
     ],
 )
-def test_the_class_of_service_follows_from_requests_and_limits(resources: Obj, qos: str) -> None:
+def test_class_of_service_follows_from_requests_and_limits(resources: Obj, qos: str) -> None:
     obj = pod()
     obj["spec"]["containers"][0]["resources"] = resources
     assert pod_qos(obj) == qos
 
 
-def test_the_address_of_a_new_sandbox_takes_the_place_of_the_old_one() -> None:
+def test_address_of_new_sandbox_replaces_the_old_one_in_the_patch() -> None:
     patch = status_patch({"podIPs": [{"ip": "10.0.0.2"}]}, {"podIPs": [{"ip": "10.0.0.4"}]})
     assert patch == {"podIPs": [{"ip": "10.0.0.4"}, {"$patch": "delete", "ip": "10.0.0.2"}]}
 
 
-def test_a_refused_pod_says_why_and_nothing_else_but_conditions_of_others() -> None:
+def test_refused_pod_shows_reason_and_foreign_conditions_only() -> None:
     scheduled, foreign = ({"type": type_, "status": "True"} for type_ in ("PodScheduled", "example.com/gate"))
     refused = {"phase": "Failed", "reason": "OutOfcpu", "message": "m", "startTime": "t", "conditions": []}
     held = {"phase": "Pending", "qosClass": "Burstable", "nominatedNodeName": "n", "conditions": [scheduled]}

@@ -16,7 +16,7 @@ def victim(uid, qos, cpu=0, memory=0):
         ([victim("g", SURE, 900), victim("b", BURST, 500)], {"cpu": 400}, ["b"]),
         ([victim("g", SURE, 900), victim("b", BURST, 300)], {"cpu": 400}, ["g"]),
         ([victim("g", SURE, 900), victim("h", SURE, 100), victim("b", BURST, 300)], {"cpu": 400}, ["b", "h"]),
-        # what leaves the least missing, of equals the smaller
+        # the pod that leaves the least missing, of equal ones the smaller
         ([victim("a", BURST, 100), victim("b", BURST, 300), victim("c", BURST, 400)], {"cpu": 400}, ["c"]),
         ([victim("a", BURST, 600), victim("b", BURST, 500), victim("c", BURST, 900)], {"cpu": 400}, ["b"]),
         ([victim("a", BURST, 500, 9), victim("b", BURST, 600, 1)], {"cpu": 400}, ["b"]),
@@ -24,17 +24,17 @@ def victim(uid, qos, cpu=0, memory=0):
         # each resource counts by its share
         ([victim("a", BURST, 100, 0), victim("b", BURST, 0, 60)], {"cpu": 100, "memory": 100}, None),
         ([victim("a", BURST, 40, 100), victim("b", BURST, 90, 0)], {"cpu": 100, "memory": 100}, ["a", "b"]),
-        # pods that ask for nothing go when there are too many pods
+        # pods without requests are ended when there are too many pods
         ([victim("g", SURE, 100), victim("e", BEST)], {"pods": 1}, ["e"]),
         ([], {"cpu": 1}, None),
     ],
 )
-def test_those_go_that_are_needed_and_no_better_ones(pods, missing, chosen):
+def test_choose_takes_needed_pods_of_the_lowest_classes(pods, missing, chosen):
     found = choose(pods, missing)
     assert (found and [pod.uid for pod in found]) == chosen
 
 
-def test_a_critical_pod_may_end_others_and_critical_ones_of_lower_priority():
+def test_critical_pod_preempts_others_and_critical_ones_of_lower_priority():
     def pod(priority=None):
         return {"spec": {} if priority is None else {"priority": priority}}
 

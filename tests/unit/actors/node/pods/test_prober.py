@@ -1,4 +1,4 @@
-"""What failed probes say."""
+"""The output of failed probes."""
 
 from typing import Any
 
@@ -17,5 +17,5 @@ PORTS = {"ports": [{"name": "web", "containerPort": 8080}, {"containerPort": 909
     ({"grpc": {"port": 80}}, 'service unhealthy (responded with "NOT_SERVING")'),
     ({"exec": {"command": ["ls"]}}, "command failed"),
 ])  # fmt: skip
-def test_a_failed_probe_says_why_by_its_handler(probe: dict[str, Any], text: str) -> None:
+def test_output_of_failed_probe_depends_on_its_handler(probe: dict[str, Any], text: str) -> None:
     assert output_of(probe, PORTS, "10.0.0.2") == text

@@ -1,4 +1,4 @@
-"""What is under pressure and who goes: on plain values."""
+"""Pressure and the order of eviction, on plain values."""
 
 import re
 
@@ -31,13 +31,13 @@ def memory(mebibytes: int) -> dict[str, Observed]:
     return {"memory.available": Observed(mebibytes * MI, 1024 * MI)}
 
 
-def test_a_hard_threshold_is_due_at_once_and_met_only_strictly_below() -> None:
+def test_hard_threshold_is_met_at_once_and_only_strictly_below() -> None:
     assert judge((MEMORY,), Past(), memory(100), 0, TRANSITION_US).quiet
     past = judge((MEMORY,), Past(), memory(99), 0, TRANSITION_US)
     assert past.met == (MEMORY,) and past.conditions == ("MemoryPressure",)
 
 
-def test_a_condition_is_shown_until_the_transition_period_after_it_was_last_seen() -> None:
+def test_condition_is_shown_until_transition_period_after_last_observation() -> None:
     past = judge((MEMORY,), Past(), memory(50), 10, TRANSITION_US)
     past = judge((MEMORY,), past, memory(500), TRANSITION_US + 9, TRANSITION_US)
     assert not past.met and past.conditions == ("MemoryPressure",)
@@ -45,7 +45,7 @@ def test_a_condition_is_shown_until_the_transition_period_after_it_was_last_seen
     assert past.quiet and not past.conditions
 
 
-def test_a_soft_threshold_shows_its_condition_at_once_and_is_due_after_its_grace() -> None:
+def test_soft_threshold_shows_condition_at_once_and_acts_after_grace() -> None:
     soft = Threshold("memory.available", "500Mi", 60 * SECOND)
     past = judge((soft,), Past(), memory(400), 0, TRANSITION_US)
     assert past.conditions == ("MemoryPressure",) and not past.met
@@ -53,10 +53,10 @@ def test_a_soft_threshold_shows_its_condition_at_once_and_is_due_after_its_grace
     assert judge((soft,), past, memory(400), 60 * SECOND, TRANSITION_US).met == (soft,)
     relaxed = judge((soft,), past, memory(600), 30 * SECOND, TRANSITION_US)
     again = judge((soft,), relaxed, memory(400), 60 * SECOND, TRANSITION_US)
-    assert not again.met  # the grace starts afresh
+    assert not again.met  # the grace period starts from the beginning
 
 
-def test_a_met_threshold_stays_met_until_its_minimum_reclaim_is_passed() -> None:
+def test_met_threshold_stays_met_until_minimum_reclaim_is_exceeded() -> None:
     greedy = Threshold("memory.available", "100Mi", 0, "400Mi")
     past = judge((greedy,), Past(), memory(300), 0, TRANSITION_US)
     assert past.quiet
@@ -66,7 +66,7 @@ def test_a_met_threshold_stays_met_until_its_minimum_reclaim_is_passed() -> None
     assert not judge((greedy,), past, memory(500), 30, TRANSITION_US).met
 
 
-def test_percentages_are_of_the_capacity() -> None:
+def test_percentage_of_threshold_is_of_the_capacity() -> None:
     half = Threshold("nodefs.available", "50%")
     observed = {"nodefs.available": Observed(511, 1024)}
     assert judge((half,), Past(), observed, 0, TRANSITION_US).conditions == ("DiskPressure",)
@@ -74,14 +74,14 @@ def test_percentages_are_of_the_capacity() -> None:
     assert judge((half,), Past(), observed, 0, TRANSITION_US).quiet
 
 
-def test_memory_comes_before_every_other_resource() -> None:
+def test_memory_threshold_precedes_all_other_resources() -> None:
     pid, disk = Threshold("pid.available", "1k"), Threshold("nodefs.available", "10%")
     assert first((pid, disk, MEMORY)) == MEMORY
     assert first((pid, disk)) == disk
     assert first(()) is None
 
 
-def test_default_thresholds_are_the_four_and_memorys_guard_over_all_pods() -> None:
+def test_default_thresholds_are_four_and_one_on_allocatable_memory() -> None:
     signals = [t.signal for t in thresholds_of(parse_node_agent({}))]
     assert signals == [
         "allocatableMemory.available", "memory.available", "imagefs.available", "nodefs.available",
@@ -89,7 +89,7 @@ def test_default_thresholds_are_the_four_and_memorys_guard_over_all_pods() -> No
     ]  # fmt: skip
 
 
-def test_a_soft_threshold_takes_its_grace_and_its_reclaim_from_their_options() -> None:
+def test_soft_threshold_takes_grace_and_reclaim_from_options() -> None:
     options = parse_node_agent(
         {
             "eviction-hard": "pid.available<10%",
@@ -104,7 +104,7 @@ def test_a_soft_threshold_takes_its_grace_and_its_reclaim_from_their_options() -
     )
 
 
-def test_a_soft_threshold_of_memory_without_grace_is_a_hard_one_and_guards_all_pods_too() -> None:
+def test_soft_memory_threshold_without_grace_is_hard_and_guards_all_pods() -> None:
     given = {"eviction-hard": "", "eviction-soft": "memory.available<1Gi"}
     for grace, signals in (
         ("0s", ["allocatableMemory.available", "memory.available"]),
@@ -126,7 +126,7 @@ def test_a_soft_threshold_of_memory_without_grace_is_a_hard_one_and_guards_all_p
         ("disk.available=1Gi", "unsupported eviction signal disk.available"),
     ],
 )
-def test_a_minimum_reclaim_may_be_nothing_but_not_less(given: str, wrong: str) -> None:
+def test_minimum_reclaim_may_be_zero_but_not_negative(given: str, wrong: str) -> None:
     if not wrong:
         (_, memory, *_) = thresholds_of(parse_node_agent({"eviction-minimum-reclaim": given}))
         assert memory.floor(1 << 30, reclaimed=True) == memory.floor(1 << 30, reclaimed=False) == 100 * MI
@@ -135,7 +135,7 @@ def test_a_minimum_reclaim_may_be_nothing_but_not_less(given: str, wrong: str) -
         parse_node_agent({"eviction-minimum-reclaim": given})
 
 
-def test_pods_over_their_requests_go_first_then_by_priority_then_by_excess_then_by_name() -> None:
+def test_rank_orders_by_excess_over_request_then_priority_then_use_then_name() -> None:
     order = rank(
         "memory.available",
         [
@@ -144,13 +144,13 @@ def test_pods_over_their_requests_go_first_then_by_priority_then_by_excess_then_
             Candidate("small", 0, 150, 100),
             Candidate("big-b", 0, 400, 100),
             Candidate("big-a", 0, 400, 100),
-            Candidate("new", 1000, 0, 100, known=False),
+            Candidate("new", 1000, 0, 100, is_measured=False),
         ],
     )
     assert [c.name for c in order] == ["new", "big-a", "big-b", "small", "important", "under"]
 
 
-def test_for_process_numbers_priority_and_count_decide() -> None:
+def test_rank_for_process_numbers_uses_priority_and_count() -> None:
     order = rank(
         "pid.available",
         [Candidate("many", 10, 900, 0), Candidate("few", 0, 1, 0), Candidate("some", 0, 5, 0)],
@@ -158,7 +158,7 @@ def test_for_process_numbers_priority_and_count_decide() -> None:
     assert [c.name for c in order] == ["some", "few", "many"]
 
 
-def test_the_message_names_the_containers_over_their_requests_and_the_annotations_list_them() -> None:
+def test_eviction_message_and_annotations_name_containers_over_request() -> None:
     pod = Candidate("p", 0, 400 * MI, 0, (("a", 300 * MI, "0"), ("b", 100 * MI, "200Mi")))
     text, annotations = eviction_message("memory", pod)
     assert text == (
@@ -171,12 +171,12 @@ def test_the_message_names_the_containers_over_their_requests_and_the_annotation
     }
 
 
-def test_of_a_pod_whose_use_is_not_known_an_eviction_says_nothing_more() -> None:
-    message = eviction_message("memory", Candidate("p", 0, 0, 0, known=False))
+def test_eviction_message_of_pod_with_unknown_use_names_no_container() -> None:
+    message = eviction_message("memory", Candidate("p", 0, 0, 0, is_measured=False))
     assert message == ("The node was low on resource: memory. ", {})
 
 
-def test_requests_and_limits_are_told_as_they_were_written() -> None:
+def test_eviction_message_keeps_notation_of_requests_and_limits() -> None:
     pod = Candidate("p", 0, 900 * MI, 0, (("a", 900 * MI, "300M"), ("b", 900 * MI, "0.5Gi")))
     text, _ = eviction_message("memory", pod)
     assert "Container a was using 900Mi, which exceeds its request of 300M. " in text
@@ -197,13 +197,13 @@ def test_requests_and_limits_are_told_as_they_were_written() -> None:
         (["0"], [], "1Gi", "0"),
     ],
 )
-def test_a_pod_may_use_what_its_containers_may_together(
+def test_storage_limit_of_pod_is_sum_of_its_containers_limits(
     own: list[str], init: list[str], overhead: str, limit: str
 ) -> None:
     assert whole_limit(own, init, overhead) == limit
 
 
-def test_a_pod_over_a_limit_of_local_storage_is_told_which() -> None:
+def test_message_about_local_storage_names_the_exceeded_limit() -> None:
     assert over_local_limit(LocalUse((("tmp", 10, "0"),), (("c", 5, "10"),), 15)) == ""
     assert over_local_limit(LocalUse(volumes=(("tmp", 2 * MI, "1Mi"),))) == (
         'Usage of EmptyDir volume "tmp" exceeds the limit "1Mi". '

@@ -1,4 +1,4 @@
-"""Commands that everybody knows end as they do; others run on."""
+"""Well-known commands end by themselves; others run on."""
 
 from __future__ import annotations
 
@@ -31,13 +31,15 @@ from sim.units import SECOND
         (["sh", "-c", "echo 'at work;'\nsleep 5\n\nexit 1\n"], 5, 1),
     ],
 )
-def test_a_known_command_ends(command: list[str], exit_s: int, code: int) -> None:
+def test_well_known_command_ends_with_its_duration_and_code(
+    command: list[str], exit_s: int, code: int
+) -> None:
     found = commanded({"name": "c", "command": command})
     assert found is not None
     assert (found["exit_after_us"] // SECOND, found.get("exit_code", 0)) == (exit_s, code)
 
 
-def test_what_is_echoed_is_in_the_log() -> None:
+def test_echo_output_is_in_the_log() -> None:
     found = commanded({"command": ["echo"], "args": ["a", "b"]})
     assert found is not None and found["log"] == "a b"
     assert commanded({"command": ["sleep", "infinity"]}) == {}
@@ -45,7 +47,7 @@ def test_what_is_echoed_is_in_the_log() -> None:
     assert commanded({"command": ["sh", "-c", script]}) == {"log": "one\ntwo"}
 
 
-def test_a_sleep_beyond_all_time_is_without_end_and_what_is_longer_than_a_number_is_none() -> None:
+def test_sleep_beyond_simulated_time_never_ends_and_overlong_number_is_unknown() -> None:
     assert commanded({"command": ["sleep", "999999999999d"]}) == {}
     assert commanded({"command": ["sleep", "9" * 5000]}) is None
     assert commanded({"command": ["exit", "9" * 5000]}) is None
@@ -71,11 +73,11 @@ def test_a_sleep_beyond_all_time_is_without_end_and_what_is_longer_than_a_number
         {"command": ["exit", "-1"]},
     ],
 )
-def test_others_are_not_known(container: dict[str, object]) -> None:
+def test_unknown_program_implies_no_behaviour(container: dict[str, object]) -> None:
     assert commanded(container) is None
 
 
-def test_what_a_node_is_told_of_its_containers_comes_first() -> None:
+def test_rule_of_scenario_precedes_well_known_command() -> None:
     pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "command": ["true"]}]}}
     assert RuntimeProfile().behaviour(pod, "c", init=False) == RUN_TO_END
     told = ContainerBehaviour(exit_code=4)

@@ -28,5 +28,5 @@ BAD = "invalid reference format"
     ("w" * 200 + "!", BAD),
     ("registry.example/" + "w-" * 100, BAD),
 ])  # fmt: skip
-def test_a_name_is_a_path_in_lower_case_with_a_tag_or_a_digest(image: str, fault: str) -> None:
+def test_image_name_is_a_lower_case_path_with_tag_or_digest(image: str, fault: str) -> None:
     assert fault_of(image) == fault

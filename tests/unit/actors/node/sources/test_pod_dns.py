@@ -1,11 +1,11 @@
-"""What pods are warned of when their resolvers' files are made."""
+"""Warnings about the resolver files of pods."""
 
 import random
 from typing import Any
 
 import pytest
 
-from actors.node.sources.pod_dns import asks_cluster, fitting, misfits
+from actors.node.sources.pod_dns import applied_paths, excess_warnings, uses_cluster_dns
 from sim.options.node_agent import parse_node_agent
 
 Obj = dict[str, Any]
@@ -14,10 +14,12 @@ LINE = "Search Line limits were exceeded, some search paths have been omitted, t
 
 
 def told(given: Obj, **spec: Any) -> list[str]:
-    return misfits({"metadata": {"name": "web", "namespace": "shop"}, "spec": spec}, parse_node_agent(given))
+    return excess_warnings(
+        {"metadata": {"name": "web", "namespace": "shop"}, "spec": spec}, parse_node_agent(given)
+    )
 
 
-def test_three_servers_and_six_paths_are_taken_each_once() -> None:
+def test_three_servers_and_six_unique_paths_are_applied() -> None:
     own = {"nameservers": ["1.1.1.1", "10.0.0.10", "1.1.1.2"], "searches": ["a", "b", "c", "svc.home"]}
     assert told({"cluster-domain": "home"}, dnsConfig=own) == []
     own["nameservers"].append("1.1.1.3")
@@ -40,13 +42,13 @@ def test_three_servers_and_six_paths_are_taken_each_once() -> None:
         ({}, {"dnsPolicy": "None"}, ""),
     ],
 )
-def test_the_policy_says_whose_server_comes_first(given: Obj, spec: Obj, server: str) -> None:
+def test_dns_policy_decides_which_server_comes_first(given: Obj, spec: Obj, server: str) -> None:
     own = [f"1.1.1.{number}" for number in range(4)]
     line = " ".join(([server] if server else []) + own)
     assert told(given, dnsConfig={"nameservers": own}, **spec) == [ALL + " ".join(line.split()[:3])]
 
 
-def test_without_a_file_nothing_is_searched_but_the_root() -> None:
+def test_without_resolver_file_only_the_root_is_searched() -> None:
     own = {"searches": list("abcdef")}
     assert told({"resolv-conf": ""}, dnsPolicy="Default", dnsConfig=own) == [LINE + ". a b c d e"]
     assert not told({}, dnsPolicy="Default", dnsConfig=own)
@@ -56,11 +58,11 @@ def test_without_a_file_nothing_is_searched_but_the_root() -> None:
     ("policy", "host", "asks"),
     [("", False, True), ("ClusterFirst", True, False), ("ClusterFirstWithHostNet", True, True), ("Default", False, False)],
 )  # fmt: skip
-def test_who_asks_for_the_clusters_names(policy: str, host: bool, asks: bool) -> None:
-    assert asks_cluster({"dnsPolicy": policy, "hostNetwork": host}) is asks
+def test_cluster_dns_is_used_according_to_policy(policy: str, host: bool, asks: bool) -> None:
+    assert uses_cluster_dns({"dnsPolicy": policy, "hostNetwork": host}) is asks
 
 
-def test_drawn_paths_are_cut_as_upstream_counts_what_it_cuts() -> None:
+def test_random_search_paths_are_cut_as_upstream_cuts_them() -> None:
     dice = random.Random(4)
     for _ in range(2000):
         paths = ["x" * dice.choice((1, 9, 60, 100, 253, 254)) for _ in range(dice.randint(0, 9))]
@@ -69,4 +71,4 @@ def test_drawn_paths_are_cut_as_upstream_counts_what_it_cuts() -> None:
         while kept and length - letters > 256:
             cut += 1
             letters += len(kept[-cut]) + 1
-        assert fitting(paths) == kept[: len(kept) - cut]
+        assert applied_paths(paths) == kept[: len(kept) - cut]

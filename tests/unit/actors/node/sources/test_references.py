@@ -1,4 +1,4 @@
-"""What pods refer to, and what is wrong with it."""
+"""The objects that pods refer to, and what can be wrong with them."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from sim.api.store import Item
 from sim.api.types import Reply
 
 
-def test_of_volumes_those_that_a_container_mounts_count() -> None:
+def test_only_mounted_volumes_count() -> None:
     items = [{"key": "a", "path": "x"}]
     spec = {
         "initContainers": [{"name": "i", "volumeMounts": [{"name": "s", "mountPath": "/s"}]}],
@@ -25,7 +25,7 @@ def test_of_volumes_those_that_a_container_mounts_count() -> None:
     assert volumes_of(spec) == [Need("configmaps", "one", ("a",), "m"), Need("secrets", "two", (), "s")]
 
 
-def test_variables_come_from_whole_objects_first() -> None:
+def test_variables_of_whole_objects_come_first() -> None:
     env = [
         {"name": "A", "value": "1"},
         {"name": "B", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
@@ -54,7 +54,7 @@ def held(**obj: Any) -> Reply:
     (Need("secrets", "n", ("k",), "v"), held(), "references non-existent secret key: k"),
     (Need("configmaps", "n"), held(), ""),
 ])  # fmt: skip
-def test_what_is_wrong_is_said_in_upstreams_words(need: Need, reply: Reply, text: str) -> None:
+def test_problem_of_reference_has_upstream_wording(need: Need, reply: Reply, text: str) -> None:
     assert problem_of(need, "ns", reply) == text
 
 
@@ -68,7 +68,5 @@ def test_what_is_wrong_is_said_in_upstreams_words(need: Need, reply: Reply, text
         (["é"], "", ["é"]),
     ],
 )
-def test_keys_that_no_variable_can_be_named_by_are_told(
-    keys: list[str], prefix: str, names: list[str]
-) -> None:
+def test_invalid_variable_names_are_reported(keys: list[str], prefix: str, names: list[str]) -> None:
     assert invalid_names(Need("secrets", "n", prefix=prefix), {"data": dict.fromkeys(keys, "")}) == names

@@ -3,7 +3,6 @@
 import pytest
 
 from actors.scheduler.attempt import Placed
-from actors.scheduler.plugins.node_filters import resource_score
 from actors.scheduler.search.signature import Member
 from sim.ident import NAMES
 from tests.unit.actors.scheduler.test_attempt import World
@@ -14,7 +13,8 @@ N = NAMES["orch"]
 def score(world, node, **spec):
     """NodeResourcesFit and NodeResourcesBalancedAllocation of a node for a pod."""
     pod = world.pod(**spec)
-    return resource_score(world.cluster.templates.info(pod).template, world.cluster.nodes[node])
+    template = world.cluster.templates.info(pod).template
+    return world.attempts.profile.score_room(template, world.cluster.nodes[node])
 
 
 def containers(*requests):
@@ -93,8 +93,8 @@ def test_the_selector_of_a_pods_owner_spreads_it_if_the_owner_is_of_the_known_ki
 
 def totals(world, **spec):
     """The weighted sums that differ between the nodes, by node; all of them are looked at."""
-    state = world.attempts.state(world.cluster.templates.template(world.pod(**spec)))
-    members = [Member(signature, at, [(0, len(at))], len(at)) for signature, at in state._passing({})[0]]
+    state = world.attempts.state(world.cluster.templates.info(world.pod(**spec)))
+    members = [Member(signature, at, [(0, len(at))], len(at)) for signature, at in state.passing({})[0]]
     found = zip(members, state.totals(members), strict=True)
     return {state.nodes[at].name: total for member, total in found for at in member.at}
 
@@ -167,16 +167,16 @@ def test_how_many_hold_an_image_is_counted_anew_for_a_node_when_it_is_heard_of()
         listed = [{"names": [image], "sizeBytes": 1 << 30} for image in held]
         cluster.set_node({**node, "status": {**node["status"], "images": listed}})
     assert not images.settled and counts() == [[1], [1, 2], []]
-    cluster.hear_of("c")
-    cluster.hear_of("b")
+    cluster.observe("c")
+    cluster.observe("b")
     assert not images.settled
     facts, logged = cluster.nodes["a"].facts, cluster.log_end
-    cluster.hear_of("a")
+    cluster.observe("a")
     assert images.settled and counts() == [[2], [1, 2], []]
     assert cluster.nodes["a"].facts is not facts and cluster.log_end == logged + 1  # classes look at it again
     cluster.delete_node("b")
     assert not images.settled and cluster.nodes["a"].images["x:1"][1] == 2
-    cluster.hear_of("a")
+    cluster.observe("a")
     assert images.settled and cluster.nodes["a"].images["x:1"][1] == 1
 
 

@@ -1,9 +1,14 @@
+"""The incremental search compared with running every plugin on every node."""
+
 import random
 
 import pytest
 
 from actors.scheduler.attempt import Attempts, nodes_wanted
 from actors.scheduler.cluster import Cluster
+from actors.scheduler.plugins import SchedulerPlugin
+from actors.scheduler.plugins.registry import Profile
+from actors.scheduler.search.signature import Member
 from sim.ident import NAMES
 from sim.options.gates import OF_SPREAD
 from tests.unit.actors.scheduler.naive import Naive
@@ -106,10 +111,10 @@ def make_class(draw, gates=()):
 class World:
     """The same objects in a Cluster and as plain lists."""
 
-    def __init__(self, seed, gates=()):
+    def __init__(self, seed, gates=(), added=()):
         self.draw = random.Random(seed)
-        self.cluster = Cluster(N, gates)
-        self.attempts = Attempts(self.cluster, 0)
+        self.cluster = Cluster(N, gates, whole_objects=bool(added))
+        self.attempts = Attempts(self.cluster, 0, added)
         self.nodes, self.pods = {}, {}
         self.made = 0
         for _ in range(self.draw.choice((5, 12))):
@@ -169,14 +174,14 @@ class World:
 
 @pytest.mark.parametrize("gates", [(), OF_SPREAD])
 @pytest.mark.parametrize("seed", range(60))
-def test_the_incremental_choice_is_that_of_every_plugin_on_every_sampled_node(seed, gates):
+def test_search_chooses_the_node_that_rules_applied_to_objects_choose(seed, gates):
     world = World(seed, gates)
     for _ in range(25):
         world.step()
         shape = world.draw.choice(world.classes)
         pod = world.new_pod(shape)
         naive = world.naive(shape)
-        state = world.attempts.state(world.cluster.templates.template(pod))
+        state = world.attempts.state(world.cluster.templates.info(pod))
         count = len(world.nodes)
         start, wanted = world.draw.randrange(count), world.draw.randrange(1, count + 1)
         among = []
@@ -202,9 +207,83 @@ def test_the_incremental_choice_is_that_of_every_plugin_on_every_sampled_node(se
         world.put(pod, found.node)
 
 
+class Crowding(SchedulerPlugin):
+    """Refuses nodes with two pods of the pod's version or app, and prefers nodes with many pods."""
+
+    name = "Crowding"
+    weight = 5
+
+    def filter(self, pod, node):
+        alike = [p for p in node.pods if p["metadata"]["labels"] == pod["metadata"]["labels"]]
+        return self.refuse("too many alike", unresolvable=len(alike) > 2) if len(alike) > 1 else None
+
+    def score(self, pod, node):
+        return len(node.pods) + (node.labels["disk"] == "ssd")
+
+
+class DiskOfPod(SchedulerPlugin):
+    """Scores a node by the name of the pod, so that no two pods share a class."""
+
+    name = "DiskOfPod"
+    absolute_scores = True
+
+    def score(self, pod, node):
+        return 40 if pod["metadata"]["name"][-1] in "02468" and node.labels["disk"] == "hdd" else 0
+
+
+def status_of_all_plugins(profile: Profile, info, node):
+    """The first refusal, plugin by plugin."""
+    for plugin in profile.plugins:
+        status = plugin.filter(info.template, node)
+        if status is not None:
+            return status
+    refusals = [plugin.filter(info, node) for plugin in profile.added]
+    return next((status for status in refusals if status is not None), None)
+
+
+def totals_of_all_plugins(profile: Profile, info, nodes):
+    """The weighted sums of all scores, plugin by plugin."""
+    totals = [0] * len(nodes)
+    columns = [(plugin.weight, plugin.scores(info.template, nodes)) for plugin in profile.plugins]
+    for plugin in profile.added:
+        raw = [plugin.score(info, node) for node in nodes]
+        columns.append((plugin.weight, plugin.final_scores(raw)))
+    for weight, scores in columns:
+        totals = [total + weight * score for total, score in zip(totals, scores, strict=True)]
+    return totals
+
+
+@pytest.mark.parametrize("added", [(), (Crowding(),), (Crowding(), DiskOfPod())], ids=len)
+@pytest.mark.parametrize("gates", [(), OF_SPREAD], ids=["default", "gated"])
+@pytest.mark.parametrize("seed", range(20))
+def test_search_equals_every_plugin_on_every_node(seed, gates, added):
+    world = World(seed, gates, added)
+    for _ in range(20):
+        world.step()
+        info = world.cluster.templates.info(world.new_pod(world.draw.choice(world.classes)))
+        state, nodes = world.attempts.state(info), world.cluster.list_nodes()
+        statuses = {node.name: status_of_all_plugins(world.attempts.profile, info, node) for node in nodes}
+        assert state.failures({}) == {name: status for name, status in statuses.items() if status}
+        feasible = [node for node in nodes if statuses[node.name] is None]
+        if not feasible:
+            continue
+        members = [Member(signature, at, [(0, len(at))], len(at)) for signature, at in state.passing({})[0]]
+        found = {
+            state.nodes[at].name: total
+            for member, total in zip(members, state.totals(members), strict=True)
+            for at in member.at
+        }
+        totals = totals_of_all_plugins(world.attempts.profile, info, feasible)
+        # The search leaves out scores that are equal on all nodes.
+        assert {node.name: total - max(totals) for node, total in zip(feasible, totals, strict=True)} == {
+            name: total - max(found.values()) for name, total in found.items()
+        }
+        world.put(info.obj, world.draw.choice(feasible).name)
+
+
 @pytest.mark.parametrize(
     ("nodes", "wanted"),
     [(99, 99), (100, 100), (1000, 420), (2000, 680), (5000, 500), (6000, 300), (15000, 750)],
 )
-def test_the_share_of_nodes_searched_shrinks_as_the_cluster_grows(nodes, wanted):
+def test_share_of_searched_nodes_shrinks_as_the_cluster_grows(nodes, wanted):
     assert nodes_wanted(nodes, 0) == wanted

@@ -446,8 +446,8 @@ def test_headers_ask_for_user_groups_uid_and_extra() -> None:
     assert wanted == Impersonation("bob", ("a", "b"), "u", (("some/key", "1"), ("some/key", "2")))
     acted = Access(N).impersonated(UserInfo("root", (N.group_masters,)), wanted)
     assert acted == UserInfo("bob", ("a", "b", N.group_authenticated), "u", {"some/key": ("1", "2")})
-    assert wanted.nobody(N) == Impersonation().nobody(N) == ""
-    assert Impersonation.of(headers[1:]).nobody(N) == (
+    assert wanted.without_user(N) == Impersonation().without_user(N) == ""
+    assert Impersonation.of(headers[1:]).without_user(N) == (
         "{Group  a    } {Group  b    } {UserExtra  1  authentication.k8s.io/v1  some/key} "
         "{UserExtra  2  authentication.k8s.io/v1  some/key} {UID  u  authentication.k8s.io/v1  }"
     )

@@ -1,17 +1,18 @@
 """What a machine has left, and when it will be short."""
 
-from actors.node.pressure.forecast import (
-    Ramp,
+from actors.node.runtime.forecast import (
     available,
     capacity,
     first_below,
     least_available,
     memory_of,
+    pressed,
     turns,
 )
 from actors.node.runtime.image_gc import gc_floor, removable
 from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, RuntimeProfile
+from actors.node.runtime.ramps import Ramp
 from sim.units import SECOND
 
 GI = 1 << 30
@@ -27,16 +28,20 @@ def running(node: Machine, at_us: int = 0, **behaviour: int) -> None:
     node.start(pod, "c", "i", ContainerBehaviour(**behaviour), at_us)
 
 
-def test_a_ramp_is_a_straight_line_between_two_instants() -> None:
+def press(node: Machine, available_bytes: int, ramp_us: int = 0) -> None:
+    node.press("memory", [pressed(node, "memory", available_bytes, 0, ramp_us)])
+
+
+def test_ramp_changes_in_a_straight_line_between_two_instants() -> None:
     ramp = Ramp(0, 100, 10, 20)
     assert [ramp.at(at) for at in (0, 10, 15, 20, 99)] == [0, 0, 50, 100, 100]
     assert Ramp(0, 7, 5, 5).at(5) == 7
 
 
-def test_what_a_fault_leaves_available_is_counted_with_what_pods_use_now() -> None:
+def test_pressure_leaves_available_amount_given_present_use_of_pods() -> None:
     node = machine()
     running(node, memory_bytes=2 * GI)
-    node.set_pressure("memory", GI, 0)
+    press(node, GI)
     assert available(node, "memory", 0) == GI
     node.pods["uid"].containers[-1].end(5, 0)
     assert available(node, "memory", 5) == 3 * GI
@@ -44,13 +49,13 @@ def test_what_a_fault_leaves_available_is_counted_with_what_pods_use_now() -> No
     assert available(node, "memory", 5) == 8 * GI
 
 
-def test_nothing_is_available_below_zero() -> None:
+def test_available_amount_is_never_below_zero() -> None:
     node = machine()
     running(node, memory_bytes=20 * GI)
     assert available(node, "memory", 0) == 0
 
 
-def test_images_use_the_nodes_disk_unless_they_have_their_own() -> None:
+def test_images_use_disk_of_node_unless_they_have_their_own() -> None:
     node = machine(big=30 * GI)
     assert available(node, "nodefs", 0) == available(node, "imagefs", 0) == 70 * GI
     node = machine(50 * GI, big=30 * GI)
@@ -58,7 +63,7 @@ def test_images_use_the_nodes_disk_unless_they_have_their_own() -> None:
     assert capacity(node, "imagefs-inodes") == 50 * GI // 16384
 
 
-def test_logs_stay_with_a_dead_container_and_local_volumes_end_with_the_pod() -> None:
+def test_logs_stay_with_dead_container_and_volumes_end_with_pod() -> None:
     node = machine()
     running(node, log_bytes=GI, volume_bytes=2 * GI, layer_bytes=4 * GI)
     assert available(node, "nodefs", 0) == 93 * GI
@@ -70,7 +75,7 @@ def test_logs_stay_with_a_dead_container_and_local_volumes_end_with_the_pod() ->
     assert available(node, "nodefs", 1) == 100 * GI
 
 
-def test_a_volume_is_written_once_however_often_its_container_starts_again() -> None:
+def test_volume_is_counted_once_for_all_instances_of_its_container() -> None:
     node = machine()
     running(node, exit_after_us=1, log_bytes=GI, volume_bytes=8 * GI)
     behaviour = ContainerBehaviour(log_bytes=GI, volume_bytes=8 * GI)
@@ -78,10 +83,10 @@ def test_a_volume_is_written_once_however_often_its_container_starts_again() -> 
     assert available(node, "nodefs", 5) == 90 * GI
 
 
-def test_the_instant_of_a_shortage_is_found_on_a_rising_use() -> None:
+def test_shortage_on_rising_use_is_found_to_the_microsecond() -> None:
     node = machine()
     running(node, memory_bytes=4 * GI, memory_ramp_us=4 * SECOND)
-    node.set_pressure("memory", 2 * GI, 0, ramp_us=3 * SECOND)
+    press(node, 2 * GI, 3 * SECOND)
 
     def left(at_us: int) -> int:
         return available(node, "memory", at_us)
@@ -89,11 +94,11 @@ def test_the_instant_of_a_shortage_is_found_on_a_rising_use() -> None:
     at_us = first_below(left, 4 * GI, turns(node, 0), 0)
     assert at_us is not None
     assert left(at_us) < 4 * GI <= left(at_us - 1)
-    assert first_below(left, 1, turns(node, 0), 0) is not None  # 8 - 6 - 4 is less than nothing
+    assert first_below(left, 1, turns(node, 0), 0) is not None  # 8 - 6 - 4 is below zero
     assert first_below(left, 0, turns(node, 0), 0) is None
 
 
-def test_a_shortage_that_ends_with_a_container_is_seen_before_its_end() -> None:
+def test_shortage_that_ends_with_a_container_is_found_before_its_end() -> None:
     node = machine()
     running(node, memory_bytes=8 * GI, memory_ramp_us=8 * SECOND, exit_after_us=5 * SECOND)
 
@@ -104,14 +109,14 @@ def test_a_shortage_that_ends_with_a_container_is_seen_before_its_end() -> None:
     assert first_below(left, 3 * GI, turns(node, 0), 0) is None
 
 
-def test_the_least_that_will_be_left_counts_ramps_at_their_worst() -> None:
+def test_least_available_amount_counts_ramps_at_their_maximum() -> None:
     node = machine()
     running(node, memory_bytes=2 * GI, memory_ramp_us=10 * SECOND)
-    node.set_pressure("memory", 7 * GI, 0, ramp_us=10 * SECOND)
+    press(node, 7 * GI, 10 * SECOND)
     assert least_available(node, "memory", 0) == available(node, "memory", 10 * SECOND) == 5 * GI
 
 
-def test_a_container_is_killed_when_it_grows_beyond_its_limit() -> None:
+def test_container_is_killed_when_it_exceeds_its_memory_limit() -> None:
     node = machine()
     running(node, memory_bytes=4 * GI, memory_ramp_us=4 * SECOND)
     container = node.pods["uid"].containers[-1]
@@ -123,12 +128,12 @@ def test_a_container_is_killed_when_it_grows_beyond_its_limit() -> None:
     assert (container.exit_code, container.reason) == (137, "OOMKilled")
 
 
-def test_images_are_removed_from_85_percent_on() -> None:
+def test_images_are_removed_from_85_percent_of_use_on() -> None:
     assert 100 - (gc_floor(1000, 85) - 1) * 100 // 1000 >= 85
     assert 100 - gc_floor(1000, 85) * 100 // 1000 < 85
 
 
-def test_unused_images_go_oldest_first_and_young_ones_stay() -> None:
+def test_unused_images_are_removed_oldest_first_and_young_ones_stay() -> None:
     images = {"used": 1, "old-b": 1, "old-a": 1, "pulled": 1, "young": 1}
     known = {"pulled": 50, "young": 500}
     assert removable(images, ["used"], known, {}, 100) == ["old-a", "old-b", "pulled"]

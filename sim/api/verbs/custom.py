@@ -1,12 +1,12 @@
-"""Custom resources: what their requests are told before anything else, and their scale.
+"""Verbs of custom resources that differ from those of built-in kinds: refusals of a terminating
+definition, and the scale.
 
-Turns a `Call` to a custom resource into a refusal, and a call to its /scale into reads and writes of the
-numbers that its definition names.
+A call to /scale becomes reads and writes of the fields that the definition names.
 
-Mirrors  apiextensions-apiserver v1.25 pkg/apiserver/customresource_handler.go (ServeHTTP, serveResource),
-         pkg/registry/customresource/etcd.go (ScaleREST).
-Differs  the first create of a fresh definition does not wait two seconds; apply on a scale is refused as upstream does,
-         by 500.
+Mirrors  apiextensions-apiserver v1.25 pkg/apiserver/customresource_handler.go (ServeHTTP,
+         serveResource), pkg/registry/customresource/etcd.go (ScaleREST).
+Differs  the first create after a definition is established does not wait two seconds; apply on a
+         scale is refused with 500, as upstream does.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SCALE_TYPE = 'no kind is registered for the type v1.Scale in scheme "pkg/runtim
 
 
 def admit(call: Call) -> None:
-    """Refuse what a definition that is going takes no more."""
+    """Raises if the definition is terminating and takes no new objects."""
     resource = call.resource
     assert isinstance(resource, CustomResource)
     if resource.terminating and call.request.verb == "create":
@@ -42,7 +42,7 @@ def admit(call: Call) -> None:
         raise Refusal.of(body)
 
 
-# --- scale ------------------------------------------------------------------------------------------------
+# --- scale ----------------------------------------------------------------------------------------
 
 
 def _paths(call: Call) -> Scale:
@@ -51,7 +51,10 @@ def _paths(call: Call) -> Scale:
 
 
 def _scale_of(call: Call, obj: Obj, needed: bool) -> Obj:
-    """The scale of an object.  needed: it must have a number of replicas."""
+    """The Scale of an object.
+
+    needed: True if an absent number of replicas is an error
+    """
     paths = _paths(call)
     wanted = at_path(obj, paths.replicas)
     if needed and wanted is None:
@@ -69,10 +72,12 @@ def _scale_of(call: Call, obj: Obj, needed: bool) -> Obj:
 
 
 def _count(value: Any) -> int:
+    """The value if it is an integer, otherwise 0."""
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def get_scale(call: Call) -> Steps:
+    """GET of a scale."""
     item = found((yield Get(call.key)))
     if item is None:
         raise call.not_found()
@@ -80,11 +85,11 @@ def get_scale(call: Call) -> Steps:
 
 
 def write_scale(call: Call) -> Steps:
-    """PUT or PATCH of a scale; it leaves no record of who owns the number."""
-    asked = _asked(call)
+    """PUT or PATCH of a scale; the number of replicas has no owner afterwards."""
+    wanted_scale = _scale_source(call)
 
     def change(item: Item) -> Obj:
-        scale = asked(item)
+        scale = wanted_scale(item)
         check_name(scale, call)
         revision = any_of(scale.get("metadata")).get("resourceVersion", "")
         if revision and revision != item.obj["metadata"]["resourceVersion"]:
@@ -96,14 +101,17 @@ def write_scale(call: Call) -> Steps:
             raise Refusal.of(invalid(resource.group, resource.kind, call.request.name, [error]))
         return _with(item.obj, _names(call), replicas)
 
-    call.subresource = ""  # the object's own strategy runs: the generation counts
+    call.subresource = ""  # the object's own strategy runs, so the generation increases
     reply = yield from update_object(call, change, _disowned)
     assert reply.item is not None
     return Reply(200, body=_scale_of(call, reply.item.obj, False), warnings=reply.warnings)
 
 
 def _disowned(call: Call, item: Item, wanted: Obj) -> Record:
-    """Quirk: what a scale writes belongs to nobody afterwards, even where it was that already."""
+    """Field ownership after a write of a scale.
+
+    Quirk: the number of replicas has no owner afterwards, even if it had one and did not change.
+    """
     assert isinstance(call.resource, CustomResource)
     number = of_paths(tuple(_names(call)))
     known = [entry for entry in item.managed if entry.api_version.rpartition("/")[2] in call.resource.schemas]
@@ -112,11 +120,12 @@ def _disowned(call: Call, item: Item, wanted: Obj) -> Record:
 
 
 def _names(call: Call) -> list[str]:
-    """The fields on the way to the number of replicas."""
+    """The fields on the path to the number of replicas."""
     return _paths(call).replicas.removeprefix(".").split(".")
 
 
 def _with(obj: Obj, names: list[str], value: int) -> Obj:
+    """The object with the value at the given path."""
     name, rest = names[0], names[1:]
     if not rest:
         return obj if obj.get(name) == value and name in obj else {**obj, name: value}
@@ -125,8 +134,8 @@ def _with(obj: Obj, names: list[str], value: int) -> Obj:
     return obj if made is below and name in obj else {**obj, name: made}
 
 
-def _asked(call: Call) -> Callable[[Item], Obj]:
-    """The Scale that a PUT brings, or that a patch makes of the present one."""
+def _scale_source(call: Call) -> Callable[[Item], Obj]:
+    """A function that returns the Scale of a PUT, or patches the present one."""
     names = call.registry.names
     kind = subresource_kind(names, call.resource, "scale")
     if call.request.verb == "update":
@@ -144,7 +153,11 @@ def _asked(call: Call) -> Callable[[Item], Obj]:
 
 
 def _given(call: Call, kind: Any) -> Obj:
-    """Quirk: whatever is wrong with the body of a PUT, upstream cannot say it."""
+    """The Scale in the body of a PUT.
+
+    Quirk: every error in it is refused with the same text, because upstream fails to convert the
+    error.
+    """
     try:
         body: Json = call.body()
         return fieldvalidation.decode(kind, body if body is not None else {}).obj

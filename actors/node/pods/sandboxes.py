@@ -1,41 +1,38 @@
-"""A pod's sandbox: what it is made with, what can go wrong, and what it lets its containers do.
+"""The sandbox of a pod: how it is made, what can go wrong, and how its containers behave in it.
 
-Turns a worker whose pod has no sandbox into one of the machine and events.
+Turns a pod without a sandbox into a sandbox of the machine, and events.
 
 Mirrors  pkg/kubelet/kuberuntime/kuberuntime_sandbox.go: createPodSandbox, generatePodSandboxConfig;
-         pkg/kubelet/cm/pod_container_manager_linux.go: EnsureExists, of its limit of processes (v1.25).
-Differs  a program that may not have more processes goes on with those that it has, one at least.
+         pkg/kubelet/cm/pod_container_manager_linux.go: EnsureExists, for the limit of processes
+         (v1.25).
+Differs  a program that may not start more processes continues with those that it has, at least one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
-from actors.node.runtime.call_deadlines import GIVEN_UP, SANDBOX_PATIENCE, call
-from actors.node.sources.pod_dns import FORMING, MISSING, NO_CLUSTER_DNS, asks_cluster, misfits
+from actors.node.pod_work import Obj
+from actors.node.pods.ports import PodWorker
+from actors.node.runtime.call_deadlines import GIVEN_UP, SANDBOX_TIMEOUTS, call
+from actors.node.runtime.containers import Container
+from actors.node.runtime.profile import ContainerBehaviour, Override
+from actors.node.sources.pod_dns import FORMING, MISSING, NO_CLUSTER_DNS, excess_warnings, uses_cluster_dns
 from sim.units import quantity_value
 
-if TYPE_CHECKING:
-    from actors.node.pods.worker import Worker
-    from actors.node.runtime.machine import Container
-    from actors.node.runtime.profile import ContainerBehaviour, Override
 
-Obj = dict[str, Any]
-
-
-def make_sandbox(worker: Worker) -> Generator[int, None, str]:
-    """A new one; "" or what went wrong."""
+def make_sandbox(worker: PodWorker) -> Generator[int, None, str]:
+    """Make a new sandbox; "" or what went wrong."""
     agent, pod = worker.agent, worker.pod
-    _tell_dns(worker)
-    made = yield from call(worker, agent.spec.profile.sandbox_us, SANDBOX_PATIENCE)
+    _warn_of_dns(worker)
+    made = yield from call(worker, agent.spec.profile.sandbox_us, SANDBOX_TIMEOUTS)
     meta = pod["metadata"]
     host_ip = agent.host_ip if pod["spec"].get("hostNetwork") else ""
-    # A network error is one which no check has told of yet.
+    # A network error here is one that no check has shown yet.
     if problem := GIVEN_UP if not made else "" if host_ip else agent.machine.network_error:
         message = f"Failed to create pod sandbox: {problem}"
-        if worker.wanted:  # else there is no need for one any more
+        if worker.wanted:  # else the sandbox is not needed any more
             agent.event(pod, "Warning", "FailedCreatePodSandBox", message)
         return message
     worker.runtime = agent.machine.run_sandbox(
@@ -44,20 +41,20 @@ def make_sandbox(worker: Worker) -> Generator[int, None, str]:
     return ""
 
 
-def behaviour_of(worker: Worker, pod: Obj, name: str, init: bool) -> ContainerBehaviour:
-    """How a container's program behaves, with as many processes as its pod may have beside those of the others."""
+def behaviour_of(worker: PodWorker, pod: Obj, name: str, init: bool) -> ContainerBehaviour:
+    """The behaviour of a container's program, with as many processes as its pod's limit leaves."""
     agent, runtime = worker.agent, worker.runtime
     found = agent.spec.profile.behaviour(pod, name, init)
     limit = agent.options.pod_max_pids
     if limit <= 0 or found.processes == 1 or runtime is None:
-        return found  # nearly always
+        return found  # the usual case
     others = [one for one in runtime.running(agent.now_us) if one.name != name]
     room = limit - sum(one.behaviour.processes for one in others)
     return replace(found, processes=max(1, min(found.processes, room)))
 
 
-def behave(worker: Worker, pod: Obj) -> None:
-    """Its containers that run behave as the machine's profile says now."""
+def apply_behaviour(worker: PodWorker, pod: Obj) -> None:
+    """Let the pod's running containers behave as the machine's profile now says."""
     agent, runtime, spec = worker.agent, worker.runtime, pod["spec"]
     now_us = agent.now_us
     inits = spec.get("initContainers") or ()
@@ -73,19 +70,20 @@ def behave(worker: Worker, pod: Obj) -> None:
                 container.end(now_us + wanted.exit_after_us, wanted.exit_code)
 
 
-def limit_memory(worker: Worker, spec: Obj, container: Container, by: Override | None = None) -> None:
-    """What the container's program uses is known: does it end by that?"""
+def limit_memory(worker: PodWorker, spec: Obj, container: Container, fault: Override | None = None) -> None:
+    """Plan the end of a container that will use more memory than its limit."""
     limit = ((spec.get("resources") or {}).get("limits") or {}).get("memory")
     if limit:
-        worker.agent.machine.limit_memory(container, quantity_value(str(limit)), worker.agent.now_us, by)
+        worker.agent.machine.limit_memory(container, quantity_value(str(limit)), worker.agent.now_us, fault)
 
 
-def _tell_dns(worker: Worker) -> None:
+def _warn_of_dns(worker: PodWorker) -> None:
+    """Record events about DNS settings that are missing or too long."""
     agent, pod = worker.agent, worker.pod
-    if not agent.options.cluster_dns and asks_cluster(pod["spec"]):
+    if not agent.options.cluster_dns and uses_cluster_dns(pod["spec"]):
         meta = pod["metadata"]
         agent.node_event(MISSING, NO_CLUSTER_DNS, "Warning")
         about = f"{meta['name']}_{meta['namespace']}({worker.uid})"
         agent.event(pod, "Warning", MISSING, f'pod: "{about}". {NO_CLUSTER_DNS}')
-    for text in misfits(pod, agent.options):
+    for text in excess_warnings(pod, agent.options):
         agent.event(pod, "Warning", FORMING, text)

@@ -1,27 +1,27 @@
-"""What a machine has left of memory, disk and process numbers, now and at any time to come.  Pure.
+"""What a machine has left of memory, disk and process numbers, at any time from now on.  Pure.
 
-Turns the containers of a machine, its images and what is used from outside (a fault) into capacity and what is
-available of each resource.  Every use is a straight line between turning points, so the instant at which something
-becomes short is computed, not polled for.
+Turns the containers of a machine, its images and the use from outside of the pods (a fault) into
+the capacity and the available amount of each resource.  Every use is a straight line between
+turning points, so the instant at which a resource becomes short is computed and not polled for.
 
-Holds: what the outside uses stays when pods go: evicting a pod gives back what the pod used.
+Holds: the use from outside stays when pods end: the eviction of a pod gives back what the pod used.
 
-Mirrors  what the summary API tells pkg/kubelet/eviction/helpers.go: makeSignalObservations (v1.25).
-Differs  statistics are never stale; inodes follow the file system's size by ext4's ratio; images on a file system of
-         their own if the profile says so; no swap; only containers over their own limit are killed for want of memory,
-         never the one that the kernel would choose when the whole machine has none left.
+Mirrors  what the summary API gives to pkg/kubelet/eviction/helpers.go: makeSignalObservations
+         (v1.25).
+Differs  statistics are never stale; inodes follow from the file system's size by ext4's ratio;
+         images have a file system of their own if the profile says so; no swap; for lack of memory
+         only containers over their own limit are killed, never one that the kernel would choose
+         when the whole machine has none left.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from actors.node.runtime.containers import Container, PodRuntime
+from actors.node.runtime.machine import Machine
+from actors.node.runtime.ramps import Most, Ramp
 from sim.units import quantity_value
-
-if TYPE_CHECKING:
-    from actors.node.runtime.machine import Container, Machine, PodRuntime
 
 # Resource -> the eviction signal that watches it.
 SIGNALS = {
@@ -36,38 +36,8 @@ BYTES_PER_INODE = 16384  # mke2fs.conf: inode_ratio
 PID_MAX = 32768  # Linux include/linux/threads.h: PID_MAX_DEFAULT
 
 
-@dataclass(frozen=True, slots=True)
-class Ramp:
-    """An amount that goes from `start` to `end` in a straight line between two instants."""
-
-    start: int
-    end: int
-    from_us: int
-    until_us: int
-
-    def at(self, now_us: int) -> int:
-        if now_us >= self.until_us:
-            return self.end
-        done_us = max(0, now_us - self.from_us)
-        return self.start + (self.end - self.start) * done_us // (self.until_us - self.from_us)
-
-
-@dataclass(frozen=True, slots=True)
-class Most:
-    """Several that use a resource side by side: at any time what the one uses that uses most of it then."""
-
-    ramps: tuple[Ramp, ...]
-
-    def at(self, now_us: int) -> int:
-        return max(ramp.at(now_us) for ramp in self.ramps)
-
-    @property
-    def end(self) -> int:
-        return max(ramp.end for ramp in self.ramps)
-
-
 def memory_of(container: Container, at_us: int) -> int:
-    """Its working set: grows in a straight line to its size, if it grows at all."""
+    """The working set of a container, which grows in a straight line to its size."""
     behaviour = container.behaviour
     if not behaviour.memory_bytes or not container.running(at_us):
         return 0
@@ -75,7 +45,7 @@ def memory_of(container: Container, at_us: int) -> int:
 
 
 def log_bytes_of(machine: Machine, container: Container, at_us: int) -> int:
-    """The files of its log, which stay until the container is removed."""
+    """The size of a container's log files, which stay until the container is removed."""
     fixed = container.behaviour.log_bytes
     log = machine.log_of(container)
     if log is None:
@@ -84,7 +54,10 @@ def log_bytes_of(machine: Machine, container: Container, at_us: int) -> int:
 
 
 def node_bytes_of(machine: Machine, container: Container, pod: PodRuntime, at_us: int) -> int:
-    """Its log, and local volumes, in which each instance writes the same, until its pod ends."""
+    """A container's use of the node's file system: its log, and local volumes.
+
+    Every instance writes the same files into a volume, which stays until the pod ends.
+    """
     behaviour, logs = container.behaviour, log_bytes_of(machine, container, at_us)
     if not behaviour.volume_bytes or not pod.ready or pod.newest(container.name) is not container:
         return logs
@@ -92,6 +65,7 @@ def node_bytes_of(machine: Machine, container: Container, pod: PodRuntime, at_us
 
 
 def capacity(machine: Machine, resource: str) -> int:
+    """The whole amount of a resource."""
     if resource == "pid":
         return PID_MAX
     capacities = machine.spec.capacity
@@ -103,60 +77,48 @@ def capacity(machine: Machine, resource: str) -> int:
     return size // BYTES_PER_INODE if resource.endswith("inodes") else size
 
 
-def shared(machine: Machine, resource: str) -> str:
-    """The resource that it is the same as: images lie on the node's file system unless they have their own."""
-    return resource if machine.spec.profile.image_disk_bytes else resource.replace("imagefs", "nodefs")
-
-
 def pods_use(machine: Machine, resource: str, at_us: int) -> int:
-    """What containers use of a resource (`shared` of it), and on its file system the images."""
-    kept = [(c, pod) for pod in machine.pods.values() for c in pod.containers]
+    """The use of a resource that `shared` returned by containers, and on a disk by images."""
+    containers = [(c, pod) for pod in machine.pods.values() for c in pod.containers]
     if resource == "memory":
-        return sum(memory_of(c, at_us) for c, _ in kept)
+        return sum(memory_of(c, at_us) for c, _ in containers)
     if resource == "pid":
-        return sum(c.behaviour.processes for c, _ in kept if c.running(at_us))
+        return sum(c.behaviour.processes for c, _ in containers if c.running(at_us))
     if resource == "nodefs-inodes":
-        return sum(c.behaviour.inodes for c, _ in kept)
+        return sum(c.behaviour.inodes for c, _ in containers)
     if resource == "imagefs-inodes":
         return 0
-    on_images = sum(c.behaviour.layer_bytes for c, _ in kept) + sum(machine.images.values())
+    on_images = sum(c.behaviour.layer_bytes for c, _ in containers) + sum(machine.images.values())
     if resource == "imagefs":
         return on_images
-    on_node = sum(node_bytes_of(machine, c, pod, at_us) for c, pod in kept)
+    on_node = sum(node_bytes_of(machine, c, pod, at_us) for c, pod in containers)
     return on_node if machine.spec.profile.image_disk_bytes else on_node + on_images
 
 
 def pods_use_most(machine: Machine, resource: str, now_us: int) -> int:
-    """What the containers of now will use of it at most; their logs, until somebody looks again."""
+    """The largest use of the present containers in the future; for logs until the next rotation."""
     if resource != "memory":
         used = pods_use(machine, resource, now_us)
         return (
-            max(used, pods_use(machine, resource, machine.looked_us)) if machine.looked_us > now_us else used
+            max(used, pods_use(machine, resource, machine.rotation_us))
+            if machine.rotation_us > now_us
+            else used
         )
     running = [c for pod in machine.pods.values() for c in pod.running(now_us)]
     return sum(c.behaviour.memory_bytes for c in running)
 
 
 def least_available(machine: Machine, resource: str, now_us: int) -> int:
-    """What will be left at least, unless something new starts."""
-    resource = shared(machine, resource)
+    """The smallest amount that will be available unless something new starts."""
+    resource = machine.shared(resource)
     outside = machine.outside.get(resource)
-    beside = max(outside.at(now_us), outside.end) if outside is not None else 0
-    return capacity(machine, resource) - pods_use_most(machine, resource, now_us) - beside
-
-
-def oom_us(container: Container, limit: int) -> int | None:
-    """When the kernel will kill it for using more memory than its limit; None if it never does."""
-    behaviour = container.behaviour
-    if behaviour.memory_bytes <= limit:
-        return None
-    # a ramp is at the limit then, and past it a microsecond later
-    return container.started_us + behaviour.memory_ramp_us * limit // behaviour.memory_bytes + 1
+    outside_use = max(outside.at(now_us), outside.end) if outside is not None else 0
+    return capacity(machine, resource) - pods_use_most(machine, resource, now_us) - outside_use
 
 
 def available(machine: Machine, resource: str, at_us: int) -> int:
-    """What is left then, if nobody interferes.  Never below zero."""
-    resource = shared(machine, resource)
+    """The available amount at an instant if nothing changes until then; never below zero."""
+    resource = machine.shared(resource)
     outside = machine.outside.get(resource)
     used = pods_use(machine, resource, at_us) + (outside.at(at_us) if outside is not None else 0)
     return max(0, capacity(machine, resource) - used)
@@ -171,11 +133,12 @@ def pressed(machine: Machine, resource: str, wanted: int, now_us: int, ramp_us: 
 
 
 def turns(machine: Machine, now_us: int) -> list[int]:
-    """The instants to come at which a use stops being one straight line, in order."""
-    # Where one of several takes over from another no turn is needed: what is left bends down there, never up.
+    """The instants from now on at which a use stops being one straight line, in order."""
+    # No turn is needed where another ramp of `Most` becomes the largest: the available amount bends
+    # down there, never up.
     outside = (one.ramps if isinstance(one, Most) else (one,) for one in machine.outside.values())
     found = {ramp.until_us: None for ramps in outside for ramp in ramps}
-    found[machine.looked_us] = None
+    found[machine.rotation_us] = None
     for pod in machine.pods.values():
         for container in pod.running(now_us):
             if container.exit_us is not None:
@@ -185,13 +148,16 @@ def turns(machine: Machine, now_us: int) -> list[int]:
     return sorted(at_us for at_us in found if at_us > now_us)
 
 
-def first_below(amount: Callable[[int], int], floor: int, turning: Iterable[int], now_us: int) -> int | None:
-    """The first instant from now on at which the amount is below the floor; None if that never comes."""
+def first_below(
+    amount: Callable[[int], int], floor: int, turning_us: Iterable[int], now_us: int
+) -> int | None:
+    """The first instant from now on at which the amount is below the floor; None if there is none."""
     if amount(now_us) < floor:
         return now_us
     since_us = now_us
-    for turn_us in turning:
-        for until_us in (turn_us - 1, turn_us):  # an end gives back what was used, at once
+    for turn_us in turning_us:
+        # an end gives back its use at once, so the instant before counts too
+        for until_us in (turn_us - 1, turn_us):
             if until_us > since_us:
                 if amount(until_us) < floor:
                     return _crossing(amount, floor, since_us, until_us)
@@ -200,6 +166,7 @@ def first_below(amount: Callable[[int], int], floor: int, turning: Iterable[int]
 
 
 def _crossing(amount: Callable[[int], int], floor: int, above_us: int, below_us: int) -> int:
+    """The first instant below the floor, between one that is not and one that is."""
     while below_us - above_us > 1:
         middle_us = (above_us + below_us) // 2
         if amount(middle_us) < floor:

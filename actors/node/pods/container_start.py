@@ -1,0 +1,92 @@
+"""How a container of a pod is started, from its back-off to its hook.
+
+Turns a container's spec and the end of its last instance into commands to the machine, events and,
+on failure, the reason that the container's waiting state shows.
+
+Mirrors  pkg/kubelet/kuberuntime/kuberuntime_container.go: startContainer; kuberuntime_manager.go:
+         SyncPod, steps 5 to 7 (v1.25).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from actors.node.causes import caused
+from actors.node.pod_work import Obj, Work
+from actors.node.pods.fault_records import met_first
+from actors.node.pods.killing import run_post_start
+from actors.node.pods.pod_status import reasoned
+from actors.node.pods.ports import PodWorker
+from actors.node.pods.restarts import held_back
+from actors.node.pods.sandboxes import behaviour_of, limit_memory
+from actors.node.runtime.call_deadlines import LATE, call
+from actors.node.runtime.containers import Container
+
+
+class StartingPod(PodWorker, Protocol):
+    """A pod worker as seen by the start of a container.
+
+    made_us: when a sandbox or container was made that no relist has shown yet; -1 for none
+    """
+
+    made_us: int
+
+
+def start_container(
+    worker: StartingPod,
+    spec: Obj,
+    ended: Mapping[str, Container],
+    *,
+    init: bool,
+    previous: Container | None = None,
+) -> Work:
+    """Back-off, image, configuration, creation and start; returns what went wrong, "" for nothing.
+
+    The reason of a failure shows from the next sync on.
+
+    ended: the instances that had ended when the sync began
+    previous: the instance before this one, if that is no longer kept
+    """
+    agent, pod, name = worker.agent, worker.pod, spec["name"]
+    runtime = worker.runtime
+    assert runtime is not None
+    back_off = held_back(worker, spec, ended.get(name))
+    if back_off:
+        return back_off
+    reason = yield from agent.images.ensure(worker, spec)
+    if reason is not None:
+        worker.reasons = reasoned(worker.reasons, name, reason)
+        return reason[0]
+    target = spec.get("targetContainerName")
+    if target and runtime.newest(target) is None:
+        problem = f"unable to find target container {target}"
+    else:
+        problem = yield from agent.references.config(worker, spec)
+    if problem:
+        worker.reasons = reasoned(worker.reasons, name, ("CreateContainerConfigError", problem))
+        agent.event(pod, "Warning", "Failed", f"Error: {problem}", container=name)
+        return "CreateContainerConfigError"
+    if not (yield from call(worker, agent.spec.profile.start_us)):
+        worker.reasons = reasoned(worker.reasons, name, ("CreateContainerError", LATE))
+        agent.event(pod, "Warning", "Failed", f"Error: {LATE}", container=name)
+        return "CreateContainerError"
+    profile, kernel = agent.spec.profile, agent.ctx.kernel
+    behaviour = behaviour_of(worker, pod, name, init)
+    agent.event(pod, "Normal", "Created", f"Created container {name}", container=name)
+    fault = profile.imposed(pod, name, init, "start_error" if behaviour.start_error else "exit_after_us")
+    container = agent.machine.start(runtime, name, spec["image"], behaviour, agent.now_us, fault, previous)
+    worker.made_us = agent.now_us
+    if behaviour.start_error:
+        worker.reasons = reasoned(worker.reasons, name, ("RunContainerError", behaviour.start_error))
+        with caused(kernel, met_first(runtime, container, fault)):
+            agent.event(pod, "Warning", "Failed", f"Error: {container.message}", container=name)
+        return "RunContainerError"
+    worker.reasons = reasoned(worker.reasons, name, None)
+    if behaviour.uses_much:
+        fault = profile.imposed(pod, name, init, "memory_bytes")
+        limit_memory(worker, spec, container, fault)
+        with caused(kernel, met_first(runtime, container, fault)):
+            agent.consider_pressure()
+    agent.event(pod, "Normal", "Started", f"Started container {name}", container=name)
+    return (yield from run_post_start(worker, spec, container))

@@ -1,0 +1,141 @@
+"""The ordered list of default plugins, and the profile: these and the plugins that library users
+add.
+
+Mirrors  kubernetes v1.25 pkg/scheduler/apis/config/v1/default_plugins.go: order and weights (the
+         weights are in the classes); pkg/scheduler/framework/runtime/framework.go: NewFramework.
+Differs  volume plugins are missing and so let every node pass: volumes are stored, nothing is
+         attached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from actors.scheduler.cluster import Cluster, NodeInfo
+from actors.scheduler.plugins.added import AddedPlugin
+from actors.scheduler.plugins.base import ClusterEvent, DefaultPlugin, Reads, SchedulerPlugin, Status
+from actors.scheduler.plugins.image_locality import ImageLocality
+from actors.scheduler.plugins.inter_pod_affinity import InterPodAffinity
+from actors.scheduler.plugins.node_affinity import NodeAffinity, matches_node
+from actors.scheduler.plugins.node_name import NodeName
+from actors.scheduler.plugins.node_ports import NodePorts
+from actors.scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from actors.scheduler.plugins.node_resources_fit import NodeResourcesFit
+from actors.scheduler.plugins.node_unschedulable import NodeUnschedulable
+from actors.scheduler.plugins.pod_topology_spread import PodTopologySpread
+from actors.scheduler.plugins.taint_toleration import TaintToleration, tolerates
+from actors.scheduler.pods import Template
+from sim.errors import InputError
+
+DEFAULT_PLUGINS: tuple[type[DefaultPlugin], ...] = (
+    NodeUnschedulable,
+    NodeName,
+    TaintToleration,
+    NodeAffinity,
+    NodePorts,
+    NodeResourcesFit,
+    PodTopologySpread,
+    InterPodAffinity,
+    NodeResourcesBalancedAllocation,
+    ImageLocality,
+)
+
+
+def check_added(plugins: object) -> tuple[SchedulerPlugin, ...]:
+    """Return the plugins that a library user adds.
+
+    Raises InputError for an object that is not a `SchedulerPlugin`, and for a plugin without a
+    name, with a name that is in use, a weight that is not a positive whole number, or events that
+    are not a `ClusterEvent`.
+    """
+    if not isinstance(plugins, Iterable):
+        raise _wrong(f"{plugins!r:.60} is not a list", "pass the plugins in a list")
+    checked: list[SchedulerPlugin] = []
+    names = {plugin.name for plugin in DEFAULT_PLUGINS}
+    for plugin in plugins:
+        if not isinstance(plugin, SchedulerPlugin):
+            remedy = "pass an object of a class derived from actors.scheduler.plugins.SchedulerPlugin"
+            raise _wrong(f"{plugin!r:.60} is not a scheduler plugin", remedy)
+        kind, name, weight, events = type(plugin).__name__, plugin.name, plugin.weight, plugin.events
+        if type(name) is not str or not name:
+            raise _wrong(f"{kind} has no name", f'such as name = "{kind}"')
+        if name in names:
+            raise _wrong(f"the name {name!r} of {kind} is in use", "choose another name")
+        if type(weight) is not int or weight < 1:
+            raise _wrong(f"the weight of {name} is {weight!r}", "a whole number from 1 on")
+        if type(events) is not ClusterEvent:
+            remedy = "a combination of actors.scheduler.plugins.ClusterEvent, such as ClusterEvent.NODE"
+            raise _wrong(f"the events of {name} are {events!r}", remedy)
+        names.add(name)
+        checked.append(plugin)
+    return tuple(checked)
+
+
+def _wrong(message: str, remedy: str) -> InputError:
+    return InputError(message, "scheduler_plugins", remedy)
+
+
+class Profile:
+    """The plugins of one scheduler on its view of the cluster, grouped by how the search uses them.
+
+    plugins: the default plugins in the order in which they filter
+    added: plugins of library users; they filter after all default ones
+    events: the changes that wake pods, by name of the plugin that refused them
+    normalized: default plugins that read one node only, with scores relative to other nodes
+    absolute: default plugins that read one node only, with final scores
+    """
+
+    def __init__(self, cluster: Cluster, added: Sequence[SchedulerPlugin] = ()) -> None:
+        self.cluster = cluster
+        self.plugins = tuple([plugin(cluster) for plugin in DEFAULT_PLUGINS])
+        self.added = tuple(map(AddedPlugin, check_added(added)))
+        every: list[DefaultPlugin | SchedulerPlugin] = [*self.plugins, *added]
+        self.events = {plugin.name: plugin.events for plugin in every}
+        node = [plugin for plugin in self.plugins if plugin.reads is Reads.NODE]
+        scoring = [plugin for plugin in node if _scores(plugin)]
+        self.normalized = tuple([plugin for plugin in scoring if not plugin.absolute_scores])
+        self.absolute = tuple([plugin for plugin in scoring if plugin.absolute_scores])
+        self._node_filters = tuple([plugin.filter for plugin in node if _filters(plugin)])
+        room = [plugin for plugin in self.plugins if plugin.reads is Reads.ROOM]
+        self._room_filters = tuple([plugin.filter for plugin in room if _filters(plugin)])
+        self._room_scores = tuple([(plugin.weight, plugin.score) for plugin in room if _scores(plugin)])
+
+    def filter_node(self, template: Template, node: NodeInfo) -> Status | None:
+        """Apply the filters that read only the node's own properties."""
+        for apply in self._node_filters:
+            status = apply(template, node)
+            if status is not None:
+                return status
+        return None
+
+    def filter_room(self, template: Template, node: NodeInfo) -> Status | None:
+        """Apply the filters that also read the ports and resources that are taken on the node."""
+        for apply in self._room_filters:
+            status = apply(template, node)
+            if status is not None:
+                return status
+        return None
+
+    def score_room(self, template: Template, node: NodeInfo) -> int:
+        """Return the weighted sum of the scores that read the ports and resources taken on the
+        node.
+        """
+        return sum([weight * score(template, node) for weight, score in self._room_scores])
+
+    def may_help(self, template: Template, node: NodeInfo) -> bool:
+        """Return True if a node that was added or changed is worth another attempt
+        (preCheckForNode).
+        """
+        return (
+            matches_node(template, node)
+            and self.filter_room(template, node) is None
+            and all(t[2] != "NoSchedule" or tolerates(template.tolerations, t) for t in node.taints)
+        )
+
+
+def _filters(plugin: DefaultPlugin) -> bool:
+    return type(plugin).filter is not DefaultPlugin.filter
+
+
+def _scores(plugin: DefaultPlugin) -> bool:
+    return type(plugin).score is not DefaultPlugin.score

@@ -1,0 +1,53 @@
+"""The worked example of CONTRIBUTING, "Add an option": one field of a daemon's options class.
+
+The example adds `example-period` to the options of the controller manager in a subclass; a real
+option is a field of the class itself, and the module that uses the field is its effect.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from sim.errors import InputError
+from sim.options.base import duration, more_than, option, options_of, parse
+from sim.options.controller_manager import ControllerManagerOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExampleOptions(ControllerManagerOptions):
+    """The options of a controller manager, and one more."""
+
+    example_period_us: int = option(
+        "example-period", duration, "30s", "pause between passes", unit="us", check=more_than(0)
+    )
+
+
+def test_added_option_has_its_default_in_microseconds() -> None:
+    assert parse(ExampleOptions, {}).example_period_us == 30_000_000
+
+
+@pytest.mark.parametrize("name", ["example-period", "--example-period"])
+def test_added_option_is_read_from_text_of_its_type(name: str) -> None:
+    assert parse(ExampleOptions, {name: "1m30s"}).example_period_us == 90_000_000
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"example-period": "fast"}, "option example-period"),
+        ({"example-period": "0s"}, "option example-period"),
+        ({"example-periode": "1s"}, "unknown option example-periode"),
+    ],
+    ids=["not a duration", "outside of its bounds", "misspelled"],
+)
+def test_wrong_use_of_added_option_is_refused_with_its_place(given: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError, match=message) as refused:
+        parse(ExampleOptions, given, place="outage.yaml:7:9")
+    assert refused.value.place == "outage.yaml:7:9"
+
+
+def test_added_option_is_documented_with_unit_and_effect() -> None:
+    described = options_of(ExampleOptions)["example_period_us"]
+    assert (described.unit, described.effect) == ("us", "pause between passes")
