@@ -20,7 +20,7 @@ from actors.apiserver.ports import LocalStore
 from sim.api import status
 from sim.api.crd import objects as custom_objects
 from sim.api.crd.served import CustomResource
-from sim.api.kinds.forms import conversion as forms
+from sim.api.kinds import conversion as forms
 from sim.api.store import Page
 from sim.api.types import Reply, Request, UserInfo
 from sim.api.verbs import apply as verbs_apply

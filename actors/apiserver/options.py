@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sim.api.admission.chain import Defaults
-from sim.api.schema.scheme import Resource
+from sim.api.schema.resource import Resource
 from sim.units import SECOND
 
 UPSTREAM = Defaults()

@@ -24,11 +24,11 @@ from sim.api.admission.quota_charge import Charge, charge
 from sim.api.crd import objects as custom_objects
 from sim.api.crd.served import CustomResource
 from sim.api.generated_names import generated_name
-from sim.api.kinds.defaults.core import apply_defaults
-from sim.api.kinds.gated_fields import with_gated_defaults
+from sim.api.kinds.common.errors import Errors
+from sim.api.kinds.defaults import apply_defaults, with_gated_defaults
 from sim.api.kinds.validation import validate_create, validate_update
-from sim.api.kinds.validation.errors import Errors
-from sim.api.schema.scheme import Resource, Scheme
+from sim.api.schema.resource import Resource
+from sim.api.schema.scheme import Scheme
 from sim.api.store import Change, Page, Range
 from sim.api.types import Obj
 from sim.api.verbs.call import Call, Refusal, Rules
@@ -213,7 +213,7 @@ def _defaults(resource: Resource, obj: Obj, subresource: str = "") -> Obj:
 
 def _gated_defaults(gates: tuple[str, ...], resource: Resource, obj: Obj, subresource: str = "") -> Obj:
     obj = _defaults(resource, obj, subresource)
-    return obj if subresource == "status" else with_gated_defaults(resource.rule, obj, gates)
+    return obj if subresource == "status" else with_gated_defaults(resource, obj, gates)
 
 
 def _valid(call: Call, obj: Obj, old: Obj | None) -> None:

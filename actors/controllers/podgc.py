@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from actors.controllers.shared.shell import NODE_INDEX, Env, in_parallel, index_by_node
-from sim.api.kinds.disruption_target import Disruption, disrupted, failed, status_patch
+from sim.api.kinds.core.pod.disruption_target import Disruption, disrupted, failed, status_patch
 from sim.api.objects import is_deleting, is_ready, is_terminal, uid_of
 from sim.api.types import Obj, Reply, Request
 from sim.client.rest.pod_status import status_request

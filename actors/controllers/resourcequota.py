@@ -17,7 +17,7 @@ from actors.controllers.shared.pod_owners import NAMESPACE_INDEX, index_by_names
 from actors.controllers.shared.shell import Env, run_workers
 from sim.api.admission import quota as amounts
 from sim.api.objects import key_of
-from sim.api.schema.scheme import Resource
+from sim.api.schema.resource import Resource
 from sim.api.types import Obj
 from sim.client import Informer
 from sim.client.cache.derived import Digests

@@ -31,7 +31,7 @@ from actors.scheduler.pods import OWNERS, PodInfo, Template, binding, is_termina
 from actors.scheduler.preempt import Budget
 from actors.scheduler.queue import FLUSH_BACKOFF_US, FLUSH_LEFTOVER_US, QueuedPod, SchedulingQueue
 from actors.scheduler.status import assigned, condition_patch, node_event, waits
-from sim.api.kinds.disruption_target import Disruption, disrupted, status_patch
+from sim.api.kinds.core.pod.disruption_target import Disruption, disrupted, status_patch
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Obj, Reply, Request, Transport, UserInfo
 from sim.client import DEFAULT_QPS, Client, ElectionOptions, EventRecorder, Informers, candidate

@@ -19,7 +19,8 @@ from typing import Any
 
 from actors.users.load import Load, LoadSpec
 from sim.api.objects import controller_of
-from sim.api.schema.scheme import Resource, Scheme
+from sim.api.schema.resource import Resource
+from sim.api.schema.scheme import Scheme
 from sim.api.types import INTERNAL_SERVER_ERROR, TOO_MANY_REQUESTS, Reply
 from sim.client import Client
 from sim.ident import Names

@@ -16,7 +16,8 @@ from math import log
 from random import Random
 from typing import Any
 
-from sim.api.schema.scheme import Resource, Scheme
+from sim.api.schema.resource import Resource
+from sim.api.schema.scheme import Scheme
 from sim.api.types import Reply
 from sim.client import Client
 from sim.kernel import Context

@@ -152,7 +152,23 @@ def remove_in(obj: Obj, path: Sequence[str]) -> Obj:
     return obj if changed is below else {**obj, field: changed}
 
 
-# --- conditions -----------------------------------------------------------------------------------
+def with_field(obj: Obj, name: str, value: Any) -> Obj:
+    """The object with a top-level field set to `value`, or without the field if the value is None."""
+    if value is None:
+        return {k: v for k, v in obj.items() if k != name} if name in obj else obj
+    return obj if name in obj and obj[name] is value else {**obj, name: value}
+
+
+def with_metadata(obj: Obj, **fields: Any) -> Obj:
+    """The object with these metadata fields set, or removed where None."""
+    metadata = {**obj["metadata"], **fields}
+    for name, value in fields.items():
+        if value is None:
+            del metadata[name]
+    return {**obj, "metadata": metadata}
+
+
+# --- conditions -------------------------------------------------------------------------------------------
 
 
 def condition_of(obj: Obj, type: str) -> Obj | None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from sim.api.schema.scheme import Resource
+from sim.api.schema.resource import Resource
 from sim.units import parse_whole
 
 Obj = Mapping[str, Any]

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from sim.api.schema.json_text import go_quote
-from sim.api.schema.scheme import Resource
+from sim.api.schema.resource import Resource
 
 Body = dict[str, Any]
 CAUSES_MAX, CAUSES_LETTERS_MAX = 1_000, 1 << 20  # of one 422

@@ -44,7 +44,8 @@ from actors.storage import Storage
 from actors.users import Admin
 from sim.api.admission import quota as amounts
 from sim.api.generated_names import generated_name, new_uid
-from sim.api.schema.scheme import Resource, Scheme
+from sim.api.schema.resource import Resource
+from sim.api.schema.scheme import Scheme
 from sim.api.store import Item
 from sim.api.types import Obj, Reply, Request, UserInfo
 from sim.app.options import ClusterOptions

@@ -10,8 +10,8 @@ from actors.controllers import cloud_node_lifecycle
 from actors.controllers.table import LOOPS
 from actors.node.heartbeat.node_status import reserved_nano
 from sim.api.admission.chain import Defaults, plugin_names
-from sim.api.kinds.validation.core import taints
-from sim.api.kinds.validation.meta import labels
+from sim.api.kinds.common.metadata import labels
+from sim.api.kinds.common.taints import taint_errors
 from sim.api.schema.runtime_config import turned_off
 from sim.api.schema.scheme import Scheme
 from sim.errors import InputError, suggestion
@@ -136,7 +136,7 @@ def machine_capacity(node: NodePlan) -> dict[str, str]:
 def _check_taints(node: NodePlan, options: NodeAgentOptions) -> None:
     """What the API would refuse at registration, for ever: the node would never be seen."""
     field = "register-with-taints"
-    problems = taints([*node.taints, *options.register_with_taints], field)
+    problems = taint_errors([*node.taints, *options.register_with_taints], field)
     if problems:
         raise InputError(f"invalid taint: {problems[0].message}", node.places.get(field, node.place))
 

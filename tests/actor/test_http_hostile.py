@@ -11,7 +11,7 @@ import pytest
 
 from actors.apiserver.handlers import Handlers
 from sim.api import status
-from sim.api.kinds.validation.resources import pages
+from sim.api.kinds.common.resources import pages
 from sim.wire.http import app, rendering
 from sim.wire.http.yaml_json import NODES_MAX
 from tests.actor.test_http import JSON, MAPS, N, config_map, served

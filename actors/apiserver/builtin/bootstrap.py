@@ -101,5 +101,5 @@ def bootstrap(registry: Registry, store: LocalStore, server_address: str) -> Non
             "creationTimestamp": format_time(registry.wall_us()),
         }
         whole = {"apiVersion": resource.api_version, "kind": resource.kind, **obj, "metadata": metadata}
-        made = for_create(plural, whole, registry.names)
+        made = for_create(resource, whole, registry.names)
         store.put(key, {**made, "status": obj["status"]} if "status" in obj else made, 0)

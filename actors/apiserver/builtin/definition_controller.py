@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 
 from actors.apiserver.ports import LocalStore
 from sim.api.crd import definition_lifecycle as life
-from sim.api.schema.scheme import CUSTOM, Resource
+from sim.api.kinds import custom as custom_kinds
+from sim.api.schema.resource import CUSTOM, Resource
 from sim.api.store import Answer, Change, Item, Page, Range
 from sim.api.types import CONFLICT, NOT_FOUND, Obj, Reply, Request, UserInfo
 from sim.api.verbs.call import Call, Refusal, Registry, Steps
@@ -271,4 +272,5 @@ def instances(definitions: Resource, spec: Obj) -> Resource:
         group_resource=f"{plural}.{group}",
         prefix=f"/{group}/{plural}/",
         rule=CUSTOM,
+        behavior=custom_kinds.CUSTOM,
     )

@@ -21,7 +21,7 @@ from actors.apiserver.caches.pods_by_node import ByNode
 from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.ports import LocalStore
 from sim.api import status
-from sim.api.schema.scheme import Resource
+from sim.api.schema.resource import Resource
 from sim.api.store import Change, Compacted
 from sim.api.types import Obj, Reply, WatchEvent
 from sim.api.watch.cache import TooOld, WatchCache

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from actors.apiserver.ports import writer_of
 from sim.api.ownership import managed as ownership
-from sim.api.schema.scheme import Resource
+from sim.api.schema.resource import Resource
 from sim.api.store import Item
 from sim.api.types import Obj, Reply, Request
 from sim.api.watch.columnar_renewals import Beater

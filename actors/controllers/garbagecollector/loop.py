@@ -40,7 +40,7 @@ from actors.controllers.garbagecollector.polled_kinds import Unhandled
 from actors.controllers.shared.shell import BACKOFF_US, Env, retry_on_conflict, run_workers
 from sim.api.crd.served import Served
 from sim.api.objects import key_of, split_key
-from sim.api.schema.scheme import Resource
+from sim.api.schema.resource import Resource
 from sim.api.types import Obj, Reply
 from sim.client import unmoved
 from sim.units import SECOND

@@ -23,7 +23,7 @@ from actors.controllers.namespace.decide import (
 )
 from actors.controllers.shared.shell import Env
 from sim.api.crd.served import Served
-from sim.api.schema.scheme import Resource
+from sim.api.schema.resource import Resource
 from sim.api.types import Obj, Reply
 from sim.client import ItemExponential, MaxOf, SharedBucket, WorkQueue
 from sim.client.cache.informer import RESYNC_MIN_US

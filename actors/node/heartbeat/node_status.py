@@ -23,7 +23,7 @@ from actors.node.runtime.image_names import image_id
 from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import NodeSpec
 from actors.node.thresholds import threshold_value
-from sim.api.kinds.validation.resources import is_extended
+from sim.api.kinds.common.resources import is_extended
 from sim.ident import Names
 from sim.options.cloud import provider_id
 from sim.options.node_agent import NodeAgentOptions

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sim.api.schema.scheme import Resource
+from sim.api.schema.resource import Resource
 from sim.api.types import Obj
 from sim.ident import Names
 from sim.units import (

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from sim.api import objects
-from sim.api.kinds.validation.definitions.definition import approval
+from sim.api.kinds.apiextensions.custom_resource_definition.validation import approval
 from sim.api.objects import condition_of, condition_status
 from sim.api.schema.json_text import go_quote
 from sim.api.types import Json, Obj

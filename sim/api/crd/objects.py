@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from sim.api.crd.embedded import embedded_errors
 from sim.api.crd.served import CustomResource, Scale
 from sim.api.crd.structural import ANYTHING, Structural
 from sim.api.crd.structural_check import schema_errors
@@ -30,9 +31,9 @@ from sim.api.crd.structural_values import (
     with_typed_parts,
     without_nulls,
 )
-from sim.api.kinds.validation import text
-from sim.api.kinds.validation.errors import REQUIRED, Errors, FieldError, Shown, duplicate, invalid
-from sim.api.kinds.validation.meta import object_meta, object_meta_update
+from sim.api.kinds.common import text
+from sim.api.kinds.common.errors import Errors, Shown, duplicate, invalid
+from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.memo import IdentityMemo
 from sim.api.ownership.typed_values import go_syntax
 from sim.api.patch.strategic_merge import go_print
@@ -321,51 +322,6 @@ def _accessor_error(names: list[str], found: Any, wanted: str) -> str:
     kind = _GO_TYPES.get(type(found), "map[string]interface {}")
     wanted = wanted.replace(" ", "")  # Quirk: without the space of Go's type
     return f".{'.'.join(names)} accessor error: {go_print(found)} is of the type {kind}, expected {wanted}"
-
-
-def embedded_errors(schema: Structural, value: Json, at: str, embedded: bool, errors: Errors) -> None:
-    """Type and metadata errors of the embedded objects in a value.
-
-    embedded: True if the value itself is an embedded object
-    """
-    if isinstance(value, list):
-        for i, item in enumerate(value) if schema.items is not None else ():
-            assert schema.items is not None
-            embedded_errors(schema.items, item, f"{at}[{i}]", schema.items.embedded, errors)
-        return
-    if not isinstance(value, dict):
-        return
-    if embedded:
-        errors += _head_errors(value, at)
-    for key, given in value.items():
-        below = schema.below(key)
-        if below is not None:
-            embedded_errors(below, given, schema.place(at, key), below.embedded, errors)
-
-
-def _head_errors(value: Obj, at: str) -> Errors:
-    errors: Errors = []
-    for key in ("apiVersion", "kind"):
-        if key not in value:
-            errors.append(FieldError(f"{at}.{key}", REQUIRED, "must not be empty"))
-            continue
-        given = value[key]
-        field = f"{at}.{key}"
-        if not isinstance(given, str):
-            errors.append(invalid(field, Shown(go_syntax(given)), "must be a string"))
-        elif not given:
-            errors.append(invalid(field, given, "must not be empty"))
-        elif key == "apiVersion" and given.count("/") > 1:
-            errors.append(invalid(field, given, f"unexpected GroupVersion string: {given}"))
-        elif key == "kind" and (problems := text.label_1035(given.lower())):
-            summary = f"may have mixed case, but should otherwise match: {','.join(problems)}"
-            errors.append(invalid(field, given, summary))
-    metadata = value.get("metadata")
-    if isinstance(metadata, dict):
-        metadata = {**metadata, "name": metadata.get("name") or "fakename"}
-        found = object_meta(metadata, bool(metadata.get("namespace")), text.segment, core=False)
-        errors += [msgspec.structs.replace(error, field=f"{at}.{error.field}") for error in found]
-    return errors
 
 
 def list_errors(schema: Structural, obj: Obj) -> Errors:

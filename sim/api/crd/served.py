@@ -23,9 +23,10 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from sim.api.crd.structural import Structural, ownership_node, structural
+from sim.api.kinds import custom as custom_kinds
 from sim.api.memo import IdentityMemo
 from sim.api.schema.field_schemas import SchemaNode
-from sim.api.schema.scheme import CUSTOM, CUSTOM_WITH_STATUS, Resource, Subresource
+from sim.api.schema.resource import CUSTOM, CUSTOM_WITH_STATUS, Resource, Subresource
 from sim.api.store import Change, Managed
 from sim.api.types import Json, Obj
 
@@ -145,7 +146,8 @@ def _resources(definition: Obj) -> tuple[CustomResource, ...]:
             storage_version_hash=b64encode(hashed).decode(),
             json_only=True,
             custom=True,
-            rule=CUSTOM_WITH_STATUS if _map(version, "subresources").get("status") is not None else CUSTOM,
+            rule=CUSTOM_WITH_STATUS if _has_status(version) else CUSTOM,
+            behavior=custom_kinds.CUSTOM_WITH_STATUS if _has_status(version) else custom_kinds.CUSTOM,
             schemas=schemas,
             stored=stored,
             scale=_scale(version),
@@ -161,10 +163,13 @@ def _resources(definition: Obj) -> tuple[CustomResource, ...]:
     )
 
 
+def _has_status(version: Obj) -> bool:
+    return _map(version, "subresources").get("status") is not None
+
+
 def _subresources(version: Obj, kind: str) -> tuple[Subresource, ...]:
-    given = _map(version, "subresources")
     found = []
-    if given.get("status") is not None:
+    if _has_status(version):
         found.append(Subresource("status", kind, SUB_VERBS))
     if _scale(version) is not None:
         found.append(Subresource("scale", "Scale", SUB_VERBS, "autoscaling", "v1"))

@@ -24,7 +24,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from sim.api.crd.regexes import BadPattern, Budget, TooMuchWork, compile_pattern
-from sim.api.kinds.validation.errors import (
+from sim.api.kinds.common.errors import (
     INVALID,
     TOO_LONG,
     Errors,

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sim.api.schema.field_schemas import definition_name
-from sim.api.schema.scheme import Resource, Subresource
+from sim.api.schema.resource import Resource, Subresource
 from sim.ident import Names
 
 Body = dict[str, Any]

@@ -12,8 +12,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from sim.api.kinds.table import DEFAULT_VERSION_PRIORITY, GROUP_PRIORITIES, VERSION_PRIORITIES
-from sim.api.schema.scheme import Resource, Scheme
+from sim.api.kinds.groups import DEFAULT_VERSION_PRIORITY, GROUP_PRIORITIES, VERSION_PRIORITIES
+from sim.api.schema.resource import Resource
+from sim.api.schema.scheme import Scheme
 
 Body = dict[str, Any]
 

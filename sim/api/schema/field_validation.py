@@ -25,7 +25,7 @@ from typing import Any
 
 from sim.api.schema.field_schemas import JSON_SCHEMA, SchemaNode, definition_name, schema_of
 from sim.api.schema.json_text import Twice, duplicates, go_quote, parse_noting_twice
-from sim.api.schema.scheme import Resource
+from sim.api.schema.resource import Resource
 from sim.api.types import Json, Obj
 from sim.ident import NAMES
 from sim.units import format_micro_time, format_time, parse_time, quantity_nano, quantity_text

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from sim.api.kinds.table import ROWS
+from sim.api.kinds.registry import ROWS
 from sim.ident import Names
 
 Key = tuple[str, str, str]  # group, version, plural

@@ -17,88 +17,14 @@ from __future__ import annotations
 
 import copy
 from base64 import b64encode
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Protocol, Self
 
-from sim.api.kinds.table import DEPRECATED, ROWS, UNSERVED, VERBS, Lifecycle, Row
-from sim.api.schema.field_schemas import SchemaNode, schema_of_kind
+from sim.api.kinds.kind import VERBS, Kind, Row
+from sim.api.kinds.registry import KINDS, rows_of
+from sim.api.schema.resource import Resource, Subresource
 from sim.ident import Names
-
-# `Resource.rule` of custom resources, without and with /status; no plural has a space.
-CUSTOM, CUSTOM_WITH_STATUS = "custom resources", "custom resources with status"
-
-
-@dataclass(frozen=True, slots=True)
-class Subresource:
-    """A subresource; group and version are "" unless discovery lists them (autoscaling/v1 Scale
-    under apps).
-    """
-
-    name: str
-    kind: str
-    verbs: tuple[str, ...]
-    group: str = ""
-    version: str = ""
-
-
-@dataclass(frozen=True, eq=False)
-class Resource:
-    """One served resource. Compared and hashed by identity.
-
-    group, version: as served, in this naming set; short_group: without domain ("discovery", "",
-        "apps")
-    api_version: "apps/v1"; group_resource: "deployments.apps", as error messages name it
-    prefix: of all its keys in the store
-    storage_version_hash: "" if nothing is stored (bindings)
-    json_only: True if it is not served as protobuf
-    rule: key into the tables of kind behaviour: the plural, or one of two for all custom resources
-    custom: True if a definition made it: a `custom.CustomResource`
-    """
-
-    group: str
-    version: str
-    plural: str
-    singular: str
-    kind: str
-    list_kind: str
-    namespaced: bool
-    short_names: tuple[str, ...]
-    categories: tuple[str, ...]
-    verbs: tuple[str, ...]
-    subresources: tuple[Subresource, ...]
-    short_group: str
-    upstream_group: str
-    api_version: str
-    group_resource: str
-    prefix: str
-    storage_version_hash: str
-    json_only: bool = False
-    rule: str = ""
-    custom: bool = False
-
-    def __repr__(self) -> str:
-        return f"Resource({self.group_resource}/{self.version})"
-
-    @cached_property
-    def schema(self) -> SchemaNode:
-        """The field schema, compiled on first use: a run needs few kinds."""
-        return schema_of_kind(self.upstream_group, self.version, self.kind)
-
-    @property
-    def lifecycle(self) -> Lifecycle | None:
-        """The deprecation of its version; None if it is not deprecated."""
-        return DEPRECATED.get((self.short_group, self.version))
-
-    @property
-    def listed_subresources(self) -> tuple[Subresource, ...]:
-        """The subresources that discovery and OpenAPI list."""
-        return tuple([sub for sub in self.subresources if sub.name not in UNSERVED])
-
-    def subresource(self, name: str) -> Subresource | None:
-        """The subresource of that name; None if there is none."""
-        return next((sub for sub in self.subresources if sub.name == name), None)
 
 
 class More(Protocol):
@@ -145,11 +71,16 @@ class Scheme:
     fixed: the scheme of the table alone, the key of memos that depend on no definition
     """
 
-    def __init__(self, names: Names, off: frozenset[tuple[str, str, str]] = frozenset()) -> None:
+    def __init__(
+        self,
+        names: Names,
+        off: frozenset[tuple[str, str, str]] = frozenset(),
+        kinds: tuple[Kind, ...] = KINDS,
+    ) -> None:
         self.names = names
         self.more: More = _Nothing()
         self.fixed = self
-        known = _resources(names)
+        known = _resources(names, kinds)
         self.resources = tuple(r for r in known if (r.group, r.version, r.plural) not in off)
         self._by_name: dict[str, Resource] = {}
         self._by_path: dict[tuple[str, str, str], Resource] = {}
@@ -213,15 +144,15 @@ class Scheme:
 
 
 @lru_cache(maxsize=8)
-def _resources(names: Names) -> tuple[Resource, ...]:
-    return tuple(_resource(names, row) for row in ROWS)
+def _resources(names: Names, kinds: tuple[Kind, ...]) -> tuple[Resource, ...]:
+    return tuple(_resource(names, row, kind) for row, kind in rows_of(kinds))
 
 
 def _verbs(letters: str) -> tuple[str, ...]:
     return tuple(VERBS[letter] for letter in letters)
 
 
-def _resource(names: Names, row: Row) -> Resource:
+def _resource(names: Names, row: Row, kind: Kind) -> Resource:
     group = names.group(row.group)
     stored = group if row.stored_in is None else names.group(row.stored_in)
     hashed = f"{stored}/{row.stored_version or row.version}/{row.kind}"
@@ -248,6 +179,9 @@ def _resource(names: Names, row: Row) -> Resource:
         storage_version_hash=b64encode(sha256(hashed.encode()).digest()[:8]).decode()
         if "g" in row.verbs
         else "",
+        behavior=kind,
         json_only=row.json_only,
         rule=row.plural,
+        lifecycle=row.lifecycle,
+        form=row.form,
     )

@@ -23,14 +23,13 @@ import msgspec
 
 from sim.api import status
 from sim.api.crd.served import CustomResource
-from sim.api.kinds.strategies import strategy_of
 from sim.api.ownership import scale as managed_scale
 from sim.api.ownership.apply import Applied, Configuration, apply, conflict_texts, with_last_applied
 from sim.api.ownership.differences import bound, own_address
 from sim.api.ownership.field_sets import NOTHING, Tree
 from sim.api.ownership.typed_values import go_value, type_errors
 from sim.api.schema import field_validation as fieldvalidation
-from sim.api.schema.scheme import Resource
+from sim.api.schema.resource import Resource
 from sim.api.store import Get, Item
 from sim.api.types import Json, Obj
 from sim.api.verbs import single as verbs
@@ -188,7 +187,7 @@ def _create(call: Call, wanted: Configuration) -> Steps:
             f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         )
     parse_revision(metadata.get("resourceVersion") or "")
-    if call.subresource and not strategy_of(resource.rule).create_by_put:
+    if call.subresource and not resource.behavior.strategy.create_by_put:
         raise call.not_found()
     kept = {key: value for key, value in metadata.items() if key != "resourceVersion"}
     address = own_address(obj)

@@ -17,7 +17,7 @@ from sim.api.crd import objects as custom_objects
 from sim.api.crd.served import CustomResource
 from sim.api.schema import field_validation as fieldvalidation
 from sim.api.schema.json_text import parse
-from sim.api.schema.scheme import Resource
+from sim.api.schema.resource import Resource
 from sim.api.status import invalid
 from sim.api.types import Json, Obj
 from sim.api.verbs.call import Call, Refusal, bad_request

@@ -19,11 +19,12 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from sim.api.kinds.validation.errors import UNSUPPORTED, FieldError
+from sim.api.kinds.common.errors import UNSUPPORTED, FieldError
 from sim.api.ownership.managed import Writer
 from sim.api.schema import field_validation as fieldvalidation
 from sim.api.schema.json_text import go_quote, parse
-from sim.api.schema.scheme import Resource, Scheme
+from sim.api.schema.resource import Resource
+from sim.api.schema.scheme import Scheme
 from sim.api.status import invalid
 from sim.api.store import Answer, Item, Op, Unavailable
 from sim.api.types import Json, Obj, Reply, Request
@@ -95,7 +96,7 @@ class Registry:
     log: reads the log of a container by name
     collects: True if a garbage collector runs, so that a deletion may wait for it
     checks_fields: True if the server honours fieldValidation; otherwise it drops unknown fields
-    gates: enabled features that are off by default (sim.api.kinds.gated_fields)
+    gates: enabled features that are off by default (`Kind.gated_fields`)
     """
 
     scheme: Scheme

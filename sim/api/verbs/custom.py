@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from sim.api.crd.objects import at_path
 from sim.api.crd.served import CustomResource, Scale
-from sim.api.kinds.validation.errors import invalid as bad_value
+from sim.api.kinds.common.errors import invalid as bad_value
 from sim.api.ownership.field_sets import difference, of_paths
 from sim.api.schema import field_validation as fieldvalidation
 from sim.api.status import invalid, not_supported

@@ -23,9 +23,8 @@ import msgspec
 
 from sim.api import status
 from sim.api.crd import definition_lifecycle as definition_life
-from sim.api.kinds.strategies import strategy_of, with_metadata
-from sim.api.kinds.validation.errors import Errors, invalid, unsupported
-from sim.api.objects import TERMINAL
+from sim.api.kinds.common.errors import Errors, invalid, unsupported
+from sim.api.objects import TERMINAL, with_metadata
 from sim.api.schema import field_validation as fieldvalidation
 from sim.api.schema.field_schemas import schema_of_kind
 from sim.api.store import Delete, Get, Item, Put
@@ -234,7 +233,7 @@ def _announces_removal(call: Call, obj: Obj, marked: Obj) -> bool:
 
     So it is for a graceful kind if this deletion sets the grace period to 0 or shortens it to 0.
     """
-    if not strategy_of(call.resource.rule).graceful:
+    if not call.resource.behavior.strategy.graceful:
         return False
     before, after = (one["metadata"].get("deletionGracePeriodSeconds") for one in (obj, marked))
     return bool(before != after)
@@ -301,7 +300,7 @@ def _grace_s(call: Call, options: DeleteOptions, obj: Obj) -> int | None:
     """The grace period for a graceful kind; None if deletion is not graceful or keeps its grace
     period.
     """
-    if not strategy_of(call.resource.rule).graceful:
+    if not call.resource.behavior.strategy.graceful:
         return None
     spec, phase = obj.get("spec") or {}, (obj.get("status") or {}).get("phase")
     grace_s = options.grace_s
@@ -327,7 +326,7 @@ def _finalizers(call: Call, options: DeleteOptions, obj: Obj) -> list[str]:
     if not policy:
         if orphan in present or foreground in present:
             return list(present)
-        policy = strategy_of(call.resource.rule).default_propagation
+        policy = call.resource.behavior.strategy.default_propagation
     kept = [name for name in present if name not in (orphan, foreground)]
     if policy == "Orphan":
         return [*kept, orphan]
@@ -352,7 +351,7 @@ def _answer(call: Call, item: Item, obj: Obj, stays: bool, options: DeleteOption
     code = 202 if stays and options.orphan_dependents is False else 200
     warnings = tuple(call.warnings)
     if stays or call.resource.rule in RETURNS_OBJECT:
-        if not stays and not strategy_of(call.resource.rule).graceful:
+        if not stays and not call.resource.behavior.strategy.graceful:
             obj = item.obj  # it was removed without a mark
         shown = item if obj is item.obj else Item(item.key, obj, item.rev, item.created, item.managed)
         return Reply(code, item=shown, warnings=warnings)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sim.api import status
-from sim.api.kinds.validation.errors import AT_LEAST_ZERO, FieldError, forbidden, invalid
+from sim.api.kinds.common.errors import AT_LEAST_ZERO, FieldError, forbidden, invalid
 from sim.api.store import Get
 from sim.api.types import Obj, Reply
 from sim.api.verbs.call import Call, Refusal, Steps, bad_request, found

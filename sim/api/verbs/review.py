@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from sim.api import status
 from sim.api.auth.authorizer import may, rules_of
-from sim.api.kinds.validation.errors import FieldError, invalid
+from sim.api.kinds.common.errors import FieldError, invalid
 from sim.api.ownership import managed
 from sim.api.types import Obj, Reply, UserInfo
 from sim.api.verbs.body import decode

@@ -20,7 +20,7 @@ from sim.api.patch.json_patches import (
     merge_patch,
 )
 from sim.api.patch.strategic_merge import strategic_merge
-from sim.api.schema.scheme import Resource
+from sim.api.schema.resource import Resource
 from sim.api.selectors import format_selector
 from sim.api.status import invalid, not_found
 from sim.api.store import Get, Item

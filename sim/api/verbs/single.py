@@ -25,21 +25,17 @@ from functools import lru_cache, partial
 from sim.api import status
 from sim.api.crd.served import CustomResource
 from sim.api.generated_names import generated_name, new_uid
-from sim.api.kinds.pod_warnings import pod_warnings
-from sim.api.kinds.service_addresses import Ranges, ServiceRefusal, prepare_service
+from sim.api.kinds.core.service.addresses import Ranges, ServiceRefusal
+from sim.api.kinds.kind import Allocate
 from sim.api.kinds.strategies import (
     for_create,
-    for_ephemeral,
-    for_finalize,
     for_status,
+    for_subresource,
     for_update,
     keep_system_fields,
-    namespace_label,
-    strategy_of,
-    template_generation,
     warnings_of,
-    with_metadata,
 )
+from sim.api.objects import with_metadata
 from sim.api.ownership import managed as ownership
 from sim.api.patch.json_patches import (
     PatchError,
@@ -51,7 +47,7 @@ from sim.api.patch.json_patches import (
 from sim.api.patch.strategic_merge import go_print, restore_error, strategic_merge
 from sim.api.schema.field_validation import duplicate_fields
 from sim.api.schema.json_text import parse_noting_twice, plain
-from sim.api.schema.scheme import Resource
+from sim.api.schema.resource import Resource
 from sim.api.store import Answer, Delete, Get, Item, Managed, Op, Put
 from sim.api.types import Json, Obj, Reply
 from sim.api.verbs.body import Patched, conform, decode
@@ -129,10 +125,7 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
     names = registry.names
     obj = _once_owned(call, {**obj, "metadata": _given_metadata(call, obj)})
     obj = registry.rules.defaults(resource, obj, call.subresource)
-    if resource.rule == "namespaces":
-        obj = namespace_label(obj, names)
-    elif resource.rule == "daemonsets":
-        obj = template_generation(obj, names)
+    obj = resource.behavior.strategy.fill_named(obj, names)
     if record is None:
         reset = reset_of(resource, call.subresource)
         record = ownership.on_create(resource.schema, obj, call.writer(), reset)
@@ -142,13 +135,11 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
     if not metadata.get("name") and base:
         metadata["name"] = generated_name(base, registry.bits)
     obj = {**obj, "metadata": metadata}
-    if resource.rule == "services":
-        obj = yield from _allocate(call, obj, None)
-    obj = for_create(resource.rule, obj, names, registry.gates)
+    if resource.behavior.allocate is not None:
+        obj = yield from _allocated(call, resource.behavior.allocate, obj, None)
+    obj = for_create(resource, obj, names, registry.gates)
     registry.rules.valid(call, obj, None)
-    call.warnings += warnings_of(resource.rule, obj, names)
-    if call.from_outside:
-        call.warnings += pod_warnings(resource.rule, obj, None, names)
+    call.warnings += warnings_of(resource, obj, None, names, call.from_outside)
     registry.rules.check(call, obj, None)
     charge = registry.rules.charge(call, obj, None)
     if charge is not None:
@@ -228,15 +219,15 @@ def without_record(obj: Obj) -> Obj:
 @lru_cache(maxsize=1024)
 def reset_of(resource: Resource, subresource: str) -> dict[str, object]:
     """The fields that a write of a resource or subresource never owns."""
-    return ownership.reset_fields(resource.rule, subresource, strategy_of(resource.rule).status)
+    return ownership.reset_fields(resource.rule, subresource, resource.behavior.strategy.status)
 
 
-def _allocate(call: Call, obj: Obj, old: Obj | None) -> Generator[Op, Answer, Obj]:
-    """The Service with its cluster IPs and node ports allocated."""
+def _allocated(call: Call, allocate: Allocate, obj: Obj, old: Obj | None) -> Generator[Op, Answer, Obj]:
+    """The object with the addresses and ports that its kind allocates."""
     registry = call.registry
     try:
         ranges = Ranges(registry.service_cidr, registry.bits, call.dry_run, registry.node_ports)
-        return (yield from prepare_service(call.resource, obj, old, ranges))
+        return (yield from allocate(call.resource.prefix, obj, old, ranges))
     except ServiceRefusal as refusal:
         if refusal.bare:
             raise internal(refusal.failure) from None
@@ -257,7 +248,7 @@ def update(call: Call) -> Steps:
     metadata = obj["metadata"]
     revision, uid = metadata.get("resourceVersion", ""), metadata.get("uid", "")
     parse_revision(revision)
-    strategy = strategy_of(call.resource.rule)
+    strategy = call.resource.behavior.strategy
     obj = call.registry.rules.defaults(call.resource, _once_owned(call, tidied(obj)), call.subresource)
 
     def replace(item: Item) -> Obj:
@@ -384,7 +375,7 @@ def _prepared(
 ) -> Generator[Op, Answer, tuple[Obj, Record]]:
     """The object that an update stores, and the owners of its fields afterwards."""
     registry, resource = call.registry, call.resource
-    names, old, plural = registry.names, item.obj, resource.rule
+    names, old = registry.names, item.obj
     new = without_record(registry.rules.admit(call, wanted, old))
     if wanted is not old:
         new = _once_owned(call, new, admitted=True)
@@ -392,17 +383,17 @@ def _prepared(
         new = with_metadata(new, namespace=call.request.namespace)
     new = keep_system_fields(new, old)
     if call.subresource == "status":
-        new = for_status(plural, new, old, names)
-    elif call.subresource == "finalize":
-        new = for_finalize(new, old, names)
-    elif call.subresource == "ephemeralcontainers":
-        # Quirk: the record stays the old pod's; only the one list changes
-        # (dropNonEphemeralContainerUpdates).
-        new, record = for_ephemeral(new, old), item.managed
-    elif call.subresource == "":
-        if plural == "services":
-            new = yield from _allocate(call, new, old)
-        new = for_update(plural, new, old, names, call.registry.gates)
+        new = for_status(resource, new, old, names)
+    elif call.subresource:
+        new = for_subresource(resource, call.subresource, new, old, names)
+        if call.subresource == "ephemeralcontainers":
+            # Quirk: the record stays the old pod's; only the one list changes
+            # (dropNonEphemeralContainerUpdates).
+            record = item.managed
+    else:
+        if resource.behavior.allocate is not None:
+            new = yield from _allocated(call, resource.behavior.allocate, new, old)
+        new = for_update(resource, new, old, names, call.registry.gates)
     if new["metadata"].get("resourceVersion") != old["metadata"]["resourceVersion"]:
         new = with_metadata(new, resourceVersion=old["metadata"]["resourceVersion"])
     if new.get("status") is not wanted.get("status"):
@@ -410,8 +401,7 @@ def _prepared(
     if new is not old:
         registry.rules.valid(call, new, old)
         if not call.subresource:
-            warnings = [*warnings_of(plural, new, names)]
-            warnings += pod_warnings(plural, new, old, names) if call.from_outside else []
+            warnings = warnings_of(resource, new, old, names, call.from_outside)
             call.warnings += [text for text in warnings if text not in call.warnings]
         registry.rules.check(call, new, old)
         charge = registry.rules.charge(call, new, old)

@@ -16,9 +16,8 @@ from collections.abc import Callable, Generator
 from dataclasses import replace
 from functools import lru_cache
 
-from sim.api.kinds.disruption_target import Disruption, disrupted
-from sim.api.kinds.strategies import with_metadata
-from sim.api.objects import is_ready
+from sim.api.kinds.core.pod.disruption_target import Disruption, disrupted
+from sim.api.objects import is_ready, with_metadata
 from sim.api.selectors import from_selector
 from sim.api.status import not_found, timeout, too_many_requests
 from sim.api.store import Answer, Get, Item, Op, Page, Pause, Put, Range, Unavailable

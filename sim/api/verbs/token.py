@@ -20,7 +20,7 @@ from hashlib import sha256
 from msgspec.structs import replace
 
 from sim.api.auth.account_tokens import SIGNATURE_BYTES
-from sim.api.kinds.validation.errors import FieldError, invalid
+from sim.api.kinds.common.errors import FieldError, invalid
 from sim.api.ownership import managed
 from sim.api.status import invalid_object
 from sim.api.store import Answer, Get, Op

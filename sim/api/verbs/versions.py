@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from sim.api.crd.served import CustomResource
-from sim.api.kinds.forms.conversion import form_of
+from sim.api.kinds.conversion import form_of
 from sim.api.ownership.managed import Version, Versions
 from sim.api.types import Obj
 from sim.api.verbs.call import Call

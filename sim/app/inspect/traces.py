@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sim.api.schema.scheme import Resource, Scheme
+from sim.api.schema.resource import Resource
+from sim.api.schema.scheme import Scheme
 from sim.app.printed import visible
 from sim.errors import InputError
 from sim.files import replaced

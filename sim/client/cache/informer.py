@@ -22,7 +22,7 @@ from sys import intern
 from typing import Any, Generic, TypeVar, cast
 
 from sim.api.objects import controller_of
-from sim.api.schema.scheme import Resource
+from sim.api.schema.resource import Resource
 from sim.api.store import Beaten, Item
 from sim.api.types import Obj, WatchEvent
 from sim.api.watch.columnar_renewals import Run, Runs

@@ -19,7 +19,8 @@ from typing import Any
 
 import msgspec
 
-from sim.api.schema.scheme import Resource, Scheme
+from sim.api.schema.resource import Resource
+from sim.api.schema.scheme import Scheme
 from sim.api.types import (
     EMPTY,
     INTERNAL_SERVER_ERROR,

@@ -18,13 +18,13 @@ from typing import Any
 from sim.api.crd.objects import create_errors, shaped
 from sim.api.crd.served import CustomResource
 from sim.api.crd.structural_values import BadPart
-from sim.api.kinds.defaults.core import apply_defaults
+from sim.api.kinds.common.errors import REQUIRED, Errors
+from sim.api.kinds.defaults import apply_defaults
 from sim.api.kinds.strategies import for_create
 from sim.api.kinds.validation import validate_create
-from sim.api.kinds.validation.errors import REQUIRED, Errors
 from sim.api.schema.field_schemas import SchemaNode
 from sim.api.schema.field_validation import DecodeError, decode
-from sim.api.schema.scheme import Resource
+from sim.api.schema.resource import Resource
 from sim.errors import InputError, suggestion
 from sim.ident import Names
 from sim.scenario.read.source import Document, Path_
@@ -125,7 +125,7 @@ def check(
 def _errors(resource: Resource, new: dict[str, Any], names: Names, gates: Collection[str]) -> Errors:
     if isinstance(resource, CustomResource):
         return create_errors(resource, new)
-    return validate_create(resource, for_create(resource.rule, new, names, gates), gates)
+    return validate_create(resource, for_create(resource, new, names, gates), gates)
 
 
 def parts_of(field: str) -> list[str | int]:

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from sim.api.kinds.validation.meta import labels
+from sim.api.kinds.common.metadata import labels
 from sim.api.schema.scheme import Scheme
 from sim.errors import InputError, suggestion, suggestion_or_all
 from sim.ident import NAMES

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sim.api.crd.served import Served
-from sim.api.schema.scheme import Resource, Scheme
+from sim.api.schema.resource import Resource
+from sim.api.schema.scheme import Scheme
 from sim.errors import InputError, suggestion, suggestion_or_all
 
 _ACCEPTED = {"conditions": [{"type": kind, "status": "True"} for kind in ("NamesAccepted", "Established")]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sim.api.kinds.validation.core import taints as errors_of
+from sim.api.kinds.common.taints import taint_errors
 from sim.errors import suggestion_or_all
 
 TAINT_KEYS = ("key", "value", "effect")
@@ -22,6 +22,6 @@ def taints_problem(
             if key not in TAINT_KEYS:
                 return ("taints", index), f"unknown field {key!r}", suggestion_or_all(key, TAINT_KEYS)
     filled = [{"effect": "NoSchedule"} | {k: v for k, v in taint.items() if v} for taint in given]
-    for error in errors_of(filled if removed else given, "taints"):
+    for error in taint_errors(filled if removed else given, "taints"):
         return ("taints",), f"{error.field}: {error.message}", ""
     return None

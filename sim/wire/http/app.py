@@ -24,7 +24,8 @@ from quart_trio import QuartTrio
 from sim.api import status
 from sim.api.auth.account_tokens import AccountTokens
 from sim.api.crd.served import CustomResource
-from sim.api.schema.scheme import Resource, Scheme
+from sim.api.schema.resource import Resource
+from sim.api.schema.scheme import Scheme
 from sim.api.types import Obj, Request, UserInfo
 from sim.units import parse_duration_us
 from sim.wire.http import negotiation, rendering, routing

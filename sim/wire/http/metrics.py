@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from sim.api.kinds.table import Lifecycle
+from sim.api.kinds.kind import Lifecycle
 from sim.wire.http.routing import Attributes
 
 COMPONENT = "apiserver"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from sim.api import status
-from sim.api.kinds.validation.errors import FieldError
+from sim.api.kinds.common.errors import FieldError
 from sim.api.schema.json_text import go_quote
 from sim.api.status import Cause
 from sim.api.types import Obj

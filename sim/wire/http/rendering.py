@@ -23,9 +23,9 @@ from typing import Any
 import msgspec
 
 from sim.api import status
-from sim.api.kinds.tables.core import columns, row
+from sim.api.kinds.tables import columns, row
 from sim.api.ownership import managed
-from sim.api.schema.scheme import Resource
+from sim.api.schema.resource import Resource
 from sim.api.store import Item
 from sim.api.types import Obj, Reply, WatchEvent
 from sim.ident import Names

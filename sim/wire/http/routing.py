@@ -20,8 +20,9 @@ from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
 from sim.api import status
-from sim.api.kinds.table import UNSERVED
-from sim.api.schema.scheme import Resource, Scheme
+from sim.api.kinds.kind import UNSERVED
+from sim.api.schema.resource import Resource
+from sim.api.schema.scheme import Scheme
 from sim.api.types import Obj
 
 METHOD_VERBS = {

@@ -18,7 +18,9 @@ from actors.apiserver.builtin.bootstrap import bootstrap
 from actors.apiserver.handlers import PLAIN
 from actors.apiserver.rules import Machinery
 from actors.storage import MemoryStore
-from sim.api.kinds.forms import conversion as forms
+from sim.api.kinds import conversion as forms
+from sim.api.kinds.kind import Kind
+from sim.api.kinds.registry import KINDS
 from sim.api.ownership import managed
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Reply, Request, UserInfo
@@ -50,10 +52,10 @@ def transcripts(*files: str) -> Iterator[dict[str, Any]]:
 class Api:
     """A namespace with its default account on an otherwise empty cluster."""
 
-    def __init__(self, namespace: str = "golden-ns") -> None:
+    def __init__(self, namespace: str = "golden-ns", kinds: tuple[Kind, ...] = KINDS) -> None:
         names = NAMES["kubernetes"]
         self.namespace = namespace
-        self.scheme = Scheme(names)
+        self.scheme = Scheme(names, kinds=kinds)
         self.store = MemoryStore(lambda: 0)
         bits = random.Random(1).getrandbits
         rules = Machinery(self.scheme, self.store).rules()

@@ -10,8 +10,7 @@ from sim.api.crd import objects as custom_objects
 from sim.api.crd.definition_form import unevaluated
 from sim.api.crd.jsonpath import find
 from sim.api.crd.served import CustomResource, Latest, Served, resources_of
-from sim.api.kinds.strategies import strategy_of
-from sim.api.kinds.tables.core import cells, columns
+from sim.api.kinds.tables import cells, columns
 from sim.api.ownership.apply import Applied, Configuration, apply
 from sim.api.ownership.managed import Writer, on_create, on_update
 from sim.api.ownership.typed_values import type_errors
@@ -112,7 +111,7 @@ def test_a_definition_that_makes_no_sense_serves_nothing(bad: Any) -> None:
 
 def test_a_custom_kind_of_a_known_plural_is_nothing_of_that_kind() -> None:
     (pods,) = resources_of(definition(version("v1", storage=True), plural="pods"))
-    assert not strategy_of(pods.rule).graceful and strategy_of(pods.rule) is strategy_of(one().rule)
+    assert not pods.behavior.strategy.graceful and pods.behavior is one().behavior
     scheme = scheme_of(definition(version("v1", storage=True), plural="pods"))
     assert scheme.resource("pods").group == "" and scheme.resource("pods.example.com").group == GROUP
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sim.api.kinds.table import UNSERVED
+from sim.api.kinds.kind import UNSERVED
 from sim.api.openapi.documents import (
     openapi_v2,
     openapi_v2_protobuf,

@@ -1,6 +1,6 @@
 """Discovery documents."""
 
-from sim.api.kinds.table import UNSERVED
+from sim.api.kinds.kind import UNSERVED
 from sim.api.schema.discovery import api_group, api_group_list, api_resource_list, api_versions, root_paths
 from sim.api.schema.scheme import Scheme
 from sim.ident import NAMES

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from sim.api.schema.scheme import Resource, Scheme
+from sim.api.schema.resource import Resource
+from sim.api.schema.scheme import Scheme
 from sim.errors import InputError
 from sim.ident import NAMES
 from sim.scenario.check.soundness import Unsound, check, completed, parts_of, typed

@@ -1,0 +1,49 @@
+"""CustomResourceDefinitions.
+
+Mirrors  apiextensions-apiserver v1.25 pkg/registry/customresourcedefinition/strategy.go.
+"""
+
+from __future__ import annotations
+
+from sim.api.crd import definition_form
+from sim.api.kinds.apiextensions.custom_resource_definition.validation import (
+    create_definition,
+    status_definition,
+    update_definition,
+)
+from sim.api.kinds.kind import STATUS, Kind, Row, Strategy
+from sim.api.types import Obj
+from sim.ident import Names
+
+
+def _warnings(obj: Obj, _: Names) -> tuple[str, ...]:
+    return definition_form.unevaluated(obj)
+
+
+KIND = Kind(
+    rows=(
+        Row(
+            "apiextensions",
+            "v1",
+            "customresourcedefinitions",
+            "CustomResourceDefinition",
+            namespaced=False,
+            short=("crd", "crds"),
+            categories=("api-extensions",),
+            subs=(STATUS,),
+            stored_version="v1beta1",
+            json_only=True,
+        ),
+    ),
+    strategy=Strategy(
+        status=True,
+        generation="spec",
+        unconditional=False,
+        prepare_create=definition_form.prepare_create,
+        prepare_update=definition_form.prepare_update,
+    ),
+    defaults=definition_form.definition,
+    validate_create=create_definition,
+    validate_update={"": update_definition, "status": status_definition},
+    warnings=_warnings,
+)

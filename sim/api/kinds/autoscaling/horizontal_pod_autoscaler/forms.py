@@ -1,0 +1,294 @@
+"""The two forms of a HorizontalPodAutoscaler: autoscaling/v2, in which all are stored, and v1,
+which knows cpu only.
+
+Turns objects of one form into the other.  What v1 has no field for (other metrics, behavior,
+conditions) is kept in annotations, as JSON text.
+
+Holds: a conversion to the other form and back loses nothing.  An annotation that cannot be read, or
+that holds a value of a wrong type, is ignored, so the converted object always fits the schema.
+
+Mirrors  kubernetes v1.25 pkg/apis/autoscaling/v1/conversion.go, pkg/apis/autoscaling/helpers.go.
+Differs  the second version is stored (upstream: the first), which no client can see.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sim.api.schema.field_schemas import schema_of_kind
+from sim.api.schema.field_validation import DecodeError, conform
+from sim.api.schema.json_text import parse
+from sim.api.types import Obj
+from sim.ident import Names
+
+FIRST, SECOND = "autoscaling/v1", "autoscaling/v2"
+CPU_DEFAULT = 80  # autoscaling.DefaultCPUUtilization
+_METRICS, _BEHAVIOR, _CURRENT, _CONDITIONS = "metrics", "behavior", "current-metrics", "conditions"
+# annotation -> its field in an object of the second version
+_PARTS = {
+    _METRICS: ("spec", "metrics"),
+    _BEHAVIOR: ("spec", "behavior"),
+    _CURRENT: ("status", "currentMetrics"),
+    _CONDITIONS: ("status", "conditions"),
+}
+_KIND = "HorizontalPodAutoscaler"
+# name in v2, name in upstream's internal type, which the annotation has
+_RULE = (("stabilizationWindowSeconds", "StabilizationWindowSeconds"), ("selectPolicy", "SelectPolicy"))
+_POLICY = (("type", "Type"), ("value", "Value"), ("periodSeconds", "PeriodSeconds"))
+_CONDITION = ("type", "status", "lastTransitionTime", "reason", "message")
+
+
+def is_first(obj: Obj) -> bool:
+    """True if the object is written in autoscaling/v1."""
+    return bool(obj.get("apiVersion") == FIRST)
+
+
+def is_cpu_share(metric: Obj) -> bool:
+    """True if v1 has a field for the metric."""
+    resource = metric.get("resource") or {}
+    target = resource.get("target") or {}
+    return (
+        metric.get("type") == "Resource"
+        and resource.get("name") == "cpu"
+        and target.get("averageUtilization") is not None
+    )
+
+
+def _cpu_share(percent: int) -> Obj:
+    target = {"type": "Utilization", "averageUtilization": percent}
+    return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+
+
+def _kept(**fields: Any) -> Obj:
+    """The fields that have a value, in this order."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+# --- metrics --------------------------------------------------------------------------------------
+
+
+def _source(metric: Obj) -> tuple[str, Obj]:
+    kind = str(metric.get("type", ""))
+    field = kind[:1].lower() + kind[1:]
+    return field, metric.get(field) or {}
+
+
+def _described(source: Obj) -> Obj:
+    """The object that a metric describes, members in the order of upstream's type."""
+    about = source.get("describedObject") or {}
+    return _kept(kind=about.get("kind"), name=about.get("name"), apiVersion=about.get("apiVersion"))
+
+
+def _first_metric(metric: Obj) -> Obj:
+    """A metric as v1 writes it, members in the order of upstream's type."""
+    field, source = _source(metric)
+    if metric.get(field) is None:
+        return {"type": metric.get("type", "")}
+    target, named = source.get("target") or {}, source.get("metric") or {}
+    value, average = target.get("value"), target.get("averageValue")
+    if field == "object":
+        made = _kept(
+            target=_described(source),
+            metricName=named.get("name"), targetValue=value or "0", selector=named.get("selector"), averageValue=average,
+        )  # fmt: skip
+    elif field == "pods":
+        made = _kept(metricName=named.get("name"), targetAverageValue=average, selector=named.get("selector"))
+    elif field == "external":
+        made = _kept(
+            metricName=named.get("name"), metricSelector=named.get("selector"), targetValue=value, targetAverageValue=average
+        )  # fmt: skip
+    else:
+        share = target.get("averageUtilization")
+        made = _kept(name=source.get("name"), targetAverageUtilization=share, targetAverageValue=average)
+        made |= _kept(container=source.get("container"))
+    return {"type": metric.get("type", ""), field: made}
+
+
+def _second_metric(metric: Obj) -> Obj:
+    field, source = _source(metric)
+    if metric.get(field) is None:
+        return {"type": metric.get("type", "")}
+    named = _kept(
+        name=source.get("metricName", ""), selector=source.get("selector") or source.get("metricSelector")
+    )
+    value = source.get("targetValue")
+    average = source.get("averageValue") if field == "object" else source.get("targetAverageValue")
+    share = source.get("targetAverageUtilization")
+    kind = "Utilization" if share is not None else "AverageValue" if average is not None else "Value"
+    if average is not None and value == "0":
+        value = None
+    target = _kept(type=kind, value=value, averageValue=average, averageUtilization=share)
+    if field == "object":
+        made: Obj = {"describedObject": source.get("target") or {}, "metric": named, "target": target}
+    elif field in ("pods", "external"):
+        made = {"metric": named, "target": target}
+    else:
+        made = _kept(name=source.get("name"), container=source.get("container")) | {"target": target}
+    return {"type": metric.get("type", ""), field: made}
+
+
+def _first_current(metric: Obj) -> Obj:
+    """A measured value as v1 writes it, members in the order of upstream's type."""
+    field, source = _source(metric)
+    current, named = source.get("current") or {}, source.get("metric") or {}
+    value, average = current.get("value"), current.get("averageValue")
+    name, selector = named.get("name"), named.get("selector")
+    if field == "object":
+        made = _kept(
+            target=_described(source),
+            metricName=name,
+            currentValue=value or "0",
+            selector=selector,
+            averageValue=average,
+        )
+    elif field == "pods":
+        made = _kept(metricName=name, currentAverageValue=average, selector=selector)
+    elif field == "external":
+        made = _kept(
+            metricName=name, metricSelector=selector, currentValue=value or "0", currentAverageValue=average
+        )
+    else:
+        share = current.get("averageUtilization")
+        made = _kept(name=source.get("name"), currentAverageUtilization=share, currentAverageValue=average)
+        made |= _kept(container=source.get("container"))
+    return {"type": metric.get("type", ""), field: made} if field else {"type": ""}
+
+
+def _second_current(metric: Obj) -> Obj:
+    field, source = _source(metric)
+    if not field:
+        return {"type": ""}
+    named = _kept(
+        name=source.get("metricName", ""), selector=source.get("selector") or source.get("metricSelector")
+    )
+    average = source.get("averageValue") if field == "object" else source.get("currentAverageValue")
+    current = _kept(
+        value=source.get("currentValue"),
+        averageValue=average,
+        averageUtilization=source.get("currentAverageUtilization"),
+    )
+    if field == "object":
+        made: Obj = {"describedObject": source.get("target") or {}, "metric": named, "current": current}
+    elif field in ("pods", "external"):
+        made = {"metric": named, "current": current}
+    else:
+        made = _kept(name=source.get("name"), container=source.get("container")) | {"current": current}
+    return {"type": metric["type"], field: made}
+
+
+# --- behavior -------------------------------------------------------------------------------------
+
+
+def _first_rules(rules: Obj | None) -> Obj | None:
+    if rules is None:
+        return None
+    policies = [
+        {inner: policy.get(name) for name, inner in _POLICY} for policy in rules.get("policies") or ()
+    ]
+    return {inner: rules.get(name) for name, inner in _RULE} | {"Policies": policies or None}
+
+
+def _second_rules(rules: Obj | None) -> Obj | None:
+    if rules is None:
+        return None
+    made = {name: rules[inner] for name, inner in _RULE if rules.get(inner) is not None}
+    policies = [
+        {name: policy.get(inner) for name, inner in _POLICY} for policy in rules.get("Policies") or ()
+    ]
+    return made | ({"policies": policies} if policies else {})
+
+
+def _first_behavior(behavior: Obj) -> Obj:
+    return {
+        "ScaleUp": _first_rules(behavior.get("scaleUp")),
+        "ScaleDown": _first_rules(behavior.get("scaleDown")),
+    }
+
+
+def _second_behavior(behavior: Obj) -> Obj:
+    return _kept(
+        scaleUp=_second_rules(behavior.get("ScaleUp")), scaleDown=_second_rules(behavior.get("ScaleDown"))
+    )
+
+
+# --- objects --------------------------------------------------------------------------------------
+
+
+def to_first(obj: Obj, names: Names) -> Obj:
+    """A stored object in autoscaling/v1."""
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    metrics, current = spec.get("metrics") or (), status.get("currentMetrics") or ()
+    parts: tuple[tuple[str, Sequence[Obj], Callable[[Obj], Obj]], ...] = (
+        (_METRICS, [metric for metric in metrics if not is_cpu_share(metric)], _first_metric),
+        (_CURRENT, current, _first_current),
+        (_CONDITIONS, status.get("conditions") or (), lambda c: {k: c[k] for k in _CONDITION if k in c}),
+    )
+    texts = {part: _dump([turn(item) for item in items]) for part, items, turn in parts if items}
+    if spec.get("behavior") is not None:
+        texts[_BEHAVIOR] = _dump(_first_behavior(spec["behavior"]))
+    meta = obj["metadata"]
+    if texts:
+        added = {names.annotation_autoscaling_prefix + part: text for part, text in texts.items()}
+        meta = {**meta, "annotations": {**(meta.get("annotations") or {}), **added}}
+    share = next((m["resource"]["target"]["averageUtilization"] for m in metrics if is_cpu_share(m)), None)
+    used = [
+        m["resource"].get("current") or {} for m in current if (m.get("resource") or {}).get("name") == "cpu"
+    ]
+    kept = {k: v for k, v in spec.items() if k not in ("metrics", "behavior")}
+    shown = {k: v for k, v in status.items() if k not in ("currentMetrics", "conditions")}
+    shown = {"currentReplicas": 0, "desiredReplicas": 0, **shown}
+    return {
+        **obj,
+        "apiVersion": FIRST,
+        "metadata": meta,
+        "spec": kept | _kept(targetCPUUtilizationPercentage=share),
+        "status": shown
+        | _kept(currentCPUUtilizationPercentage=used[0].get("averageUtilization") if used else None),
+    }
+
+
+def to_second(obj: Obj, names: Names | None = None) -> Obj:
+    """An autoscaling/v1 object in its stored form.
+
+    names: the naming set of the annotations; None for any
+    """
+    meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
+    given = meta.get("annotations") or {}
+    prefix = "autoscaling.alpha." if names is None else names.annotation_autoscaling_prefix
+    ours = [k for k in given if k.startswith(prefix) and k.rpartition("/")[2] in _PARTS]
+    texts = {key.rpartition("/")[2]: given[key] for key in ours}
+    share = spec.get("targetCPUUtilizationPercentage")
+    metrics = _read(texts, _METRICS, _second_metric) or []
+    metrics += [_cpu_share(share)] if share is not None else []
+    behavior = _read(texts, _BEHAVIOR, _second_behavior)
+    made = {k: v for k, v in spec.items() if k != "targetCPUUtilizationPercentage"}
+    made["metrics"] = metrics or [_cpu_share(CPU_DEFAULT)]
+    made |= _kept(behavior=behavior)
+    shown = {k: v for k, v in status.items() if k != "currentCPUUtilizationPercentage"}
+    if not shown.get("currentReplicas"):
+        shown.pop("currentReplicas", None)
+    shown = {"desiredReplicas": 0, **shown, "currentMetrics": _read(texts, _CURRENT, _second_current)}
+    shown |= _kept(conditions=_read(texts, _CONDITIONS, dict))
+    if texts:
+        kept = {k: v for k, v in given.items() if k not in ours}
+        meta = {k: v for k, v in meta.items() if k != "annotations"} | ({"annotations": kept} if kept else {})
+    return {**obj, "apiVersion": SECOND, "metadata": meta, "spec": made, "status": shown}
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _read(texts: dict[str, str], part: str, turn: Callable[[Any], Any]) -> Any:
+    """The value of an annotation; None if it is missing or cannot be read."""
+    try:
+        found = parse(texts.get(part, "null"))
+        made = [turn(item) for item in found] if isinstance(found, list) else found and turn(found)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+    section, field = _PARTS[part]
+    node = schema_of_kind("autoscaling", "v2", _KIND)
+    fitting, _ = conform(node, {section: {field: made}}, _KIND)
+    return None if isinstance(fitting, DecodeError) else (fitting.get(section) or {}).get(field)

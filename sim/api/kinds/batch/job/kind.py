@@ -1,0 +1,80 @@
+"""Jobs.
+
+Mirrors  kubernetes v1.25 pkg/registry/batch/job/strategy.go.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from sim.api.kinds.batch.job.defaults import job
+from sim.api.kinds.batch.job.validation import create_job, status_job, update_job
+from sim.api.kinds.common.cells import AGE, NAME, SELECTOR, WIDE, age, template_cells
+from sim.api.kinds.common.pods.defaults import fill_template
+from sim.api.kinds.common.pods.warnings import template_warnings
+from sim.api.kinds.kind import NOTHING, STATUS, Cells, GatedField, Kind, Row, Strategy
+from sim.api.objects import name_of, with_metadata
+from sim.api.selectors import format_selector
+from sim.api.types import Obj
+from sim.ident import Names
+from sim.options.gates import FAILURE_POLICY
+from sim.units import human_duration, parse_time
+
+
+def _prepare_create(obj: Obj, names: Names) -> Obj:
+    """The Job with a selector of its own uid, unless it has manualSelector, and with the annotation
+    that says that a finalizer tracks its pods.
+    """
+    meta, spec = obj["metadata"], obj.get("spec") or NOTHING
+    annotations = {**(meta.get("annotations") or NOTHING), names.annotation_job_tracking: ""}
+    given = ((spec.get("template") or NOTHING).get("metadata") or NOTHING).get("labels")
+    if not spec.get("manualSelector"):
+        uid = meta["uid"]
+        template = spec.get("template") or NOTHING
+        about = template.get("metadata") or NOTHING
+        labels = {"job-name": meta.get("name", ""), "controller-uid": uid, **(about.get("labels") or NOTHING)}
+        selector = spec.get("selector") or NOTHING
+        if "controller-uid" not in (selector.get("matchLabels") or NOTHING):
+            selector = {
+                **selector,
+                "matchLabels": {**(selector.get("matchLabels") or NOTHING), "controller-uid": uid},
+            }
+        template = {**template, "metadata": {**about, "labels": labels}}
+        spec = {**spec, "selector": selector, "template": template}
+    own = meta.get("labels")
+    if not own or own is given:
+        # Quirk: labels that defaulting took from the template are the same object, so generated
+        # labels appear in both.
+        own = ((spec.get("template") or NOTHING).get("metadata") or NOTHING).get("labels")
+    return with_metadata({**obj, "spec": spec}, annotations=annotations, labels=own)
+
+
+def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    parallelism, succeeded = spec.get("parallelism", 0), status.get("succeeded", 0)
+    if spec.get("completions") is not None:
+        completions = f"{succeeded}/{spec['completions']}"
+    else:
+        completions = f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
+    duration = ""
+    if status.get("startTime"):
+        end = status.get("completionTime")
+        duration = human_duration((parse_time(end) if end else now_us) - parse_time(status["startTime"]))
+    selector = format_selector(spec.get("selector"))
+    return [name_of(obj), completions, duration, age(obj, now_us), *template_cells(spec), selector]
+
+
+KIND = Kind(
+    rows=(Row("batch", "v1", "jobs", "Job", categories=("all",), subs=(STATUS,)),),
+    strategy=Strategy(
+        status=True, generation="spec", default_propagation="Orphan", prepare_create=_prepare_create
+    ),
+    defaults=job(fill_template),
+    validate_create=create_job,
+    validate_update={"": update_job, "status": status_job},
+    pod_spec=("spec", "template", "spec"),
+    gated_fields=(GatedField(FAILURE_POLICY, ("spec", "podFailurePolicy")),),
+    columns=(NAME, "Completions=status.succeeded", "Duration", AGE, *WIDE, SELECTOR),
+    cells=_cells,
+    client_warnings=partial(template_warnings, path=("spec", "template")),
+)

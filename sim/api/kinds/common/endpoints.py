@@ -1,0 +1,31 @@
+"""Rules that Endpoints and EndpointSlices share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sim.api.kinds.common import text
+from sim.api.kinds.common.errors import Errors, invalid, required, unsupported
+from sim.api.kinds.common.pods.containers import PROTOCOLS
+from sim.api.types import Obj
+
+
+def identities(*lists: Any) -> frozenset[int]:
+    """Identities of the objects in lists that were found valid before.
+
+    Of a thousand addresses mostly one is new.  The set is used for membership only.
+    """
+    return frozenset(id(value) for values in lists for value in values)
+
+
+def protocol_errors(port: Obj, at: str) -> Errors:
+    """Errors of the transport protocol, which is required, and of the application protocol."""
+    protocol, application = port.get("protocol"), port.get("appProtocol")
+    errors: Errors = []
+    if not protocol:
+        errors.append(required(f"{at}.protocol"))
+    elif protocol not in PROTOCOLS:
+        errors.append(unsupported(f"{at}.protocol", protocol, PROTOCOLS))
+    if application is not None:
+        errors += [invalid(f"{at}.appProtocol", application, p) for p in text.qualified_name(application)]
+    return errors

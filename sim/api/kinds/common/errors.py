@@ -1,0 +1,171 @@
+"""Field errors: a field, and what is wrong with it in upstream's words.
+
+Mirrors  apimachinery v1.25 pkg/util/validation/field/errors.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from sim.api.schema.json_text import go_quote
+
+REQUIRED, INVALID, UNSUPPORTED = "Required value", "Invalid value", "Unsupported value"
+DUPLICATE, FORBIDDEN, NOT_FOUND = "Duplicate value", "Forbidden", "Not found"
+TOO_LONG, TOO_MANY = "Too long", "Too many"
+
+_REASONS = {
+    REQUIRED: "FieldValueRequired",
+    INVALID: "FieldValueInvalid",
+    UNSUPPORTED: "FieldValueNotSupported",
+    DUPLICATE: "FieldValueDuplicate",
+    FORBIDDEN: "FieldValueForbidden",
+    NOT_FOUND: "FieldValueNotFound",
+    TOO_LONG: "FieldValueTooLong",
+    TOO_MANY: "FieldValueTooMany",
+}
+
+# Details that many rules share.
+AT_LEAST_ZERO = "must be greater than or equal to 0"
+ABOVE_ZERO = "must be greater than zero"
+IMMUTABLE = "field is immutable"
+
+
+class FieldError(msgspec.Struct, frozen=True):
+    """One cause of a 422.
+
+    value: the text that shows the bad value, "" where the type shows none
+    """
+
+    field: str
+    type: str
+    detail: str = ""
+    value: str = ""
+
+    @property
+    def reason(self) -> str:
+        """The reason of the cause in a Status."""
+        return _REASONS[self.type]
+
+    @property
+    def message(self) -> str:
+        """The message of the cause in a Status."""
+        parts = [part for part in (self.type, self.value, self.detail) if part]
+        return ": ".join(parts)
+
+
+class WrongType(FieldError, frozen=True):
+    """An invalid value of a wrong type."""
+
+    @property
+    def reason(self) -> str:
+        """The reason of the cause in a Status."""
+        return "FieldValueTypeInvalid"
+
+
+Errors = list[FieldError]
+
+
+class Shown(str):
+    """The text of a Go struct or map, which is shown without quotes."""
+
+
+def shown(value: Any) -> str:
+    """A bad value in an error: text quoted, numbers and booleans plain, nothing as "null"."""
+    if isinstance(value, Shown):
+        return value  # not copied: many errors may share a long one
+    if isinstance(value, str):
+        return go_quote(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None:
+        return '"null"'
+    if isinstance(value, dict):
+        return go_map(value)
+    if isinstance(value, list):
+        return go_strings(value)
+    return str(value)
+
+
+def go_map(value: Any) -> Shown:
+    """A map of strings as Go's %#v shows it."""
+    if value is None:
+        return Shown("map[string]string(nil)")
+    return Shown(
+        "map[string]string{"
+        + ", ".join(f"{go_quote(k)}:{go_quote(str(value[k]))}" for k in sorted(value))
+        + "}"
+    )
+
+
+def go_strings(value: Any) -> Shown:
+    """A list of texts as Go prints it."""
+    if value is None:
+        return Shown("[]string(nil)")
+    return Shown("[]string{" + ", ".join(go_quote(str(v)) for v in value) + "}")
+
+
+def required(field: str, detail: str = "") -> FieldError:
+    """The field must be set."""
+    return FieldError(field, REQUIRED, detail)
+
+
+def invalid(field: str, value: Any, detail: str) -> FieldError:
+    """The value of the field breaks a rule."""
+    return FieldError(field, INVALID, detail, shown(value))
+
+
+def duplicate(field: str, value: Any) -> FieldError:
+    """The value occurs twice in a list that must not repeat it."""
+    return FieldError(field, DUPLICATE, "", shown(value))
+
+
+def not_found(field: str, value: Any) -> FieldError:
+    """The value refers to nothing."""
+    return FieldError(field, NOT_FOUND, "", shown(value))
+
+
+def forbidden(field: str, detail: str) -> FieldError:
+    """The field may not be set, or not be changed."""
+    return FieldError(field, FORBIDDEN, detail)
+
+
+def unsupported(field: str, value: Any, supported: Iterable[str]) -> FieldError:
+    """The value is none of a closed set."""
+    texts = ", ".join(go_quote(text) for text in supported)
+    return FieldError(field, UNSUPPORTED, f"supported values: {texts}" if texts else "", shown(value))
+
+
+def one_of(field: str, value: Any, supported: Iterable[str], detail: str = "") -> Errors:
+    """Errors of a required value of a closed set.
+
+    detail: of the error if the value is missing
+
+    """
+    if not value:
+        return [required(field, detail)]
+    return [] if value in supported else [unsupported(field, value, supported)]
+
+
+def too_long(field: str, limit: int) -> FieldError:
+    """The value has too many bytes."""
+    return FieldError(field, TOO_LONG, f"must have at most {limit} bytes")
+
+
+def too_many(field: str, count: int, limit: int) -> FieldError:
+    """The list has too many items."""
+    return FieldError(field, TOO_MANY, f"must have at most {limit} items", str(count))
+
+
+def at_least_zero(field: str, value: Any) -> Errors:
+    """An error if the number is negative; nothing counts as 0."""
+    return [invalid(field, value, AT_LEAST_ZERO)] if value is not None and value < 0 else []
+
+
+def immutable(field: str, new: Any, old: Any, show: Any = None) -> Errors:
+    """The error of a field that differs from the old one."""
+    if new is old or new == old:
+        return []
+    return [invalid(field, new if show is None else show, IMMUTABLE)]

@@ -1,0 +1,1 @@
+"""Pod specs and pod templates: defaults, validation, gated fields, warnings."""

@@ -1,0 +1,215 @@
+"""Defaults of pod specs and pod templates.
+
+Turns a spec or a template into the same one with upstream's defaults, and with the members that
+upstream's encoding writes even when they are empty (`resources: {}`, a template's
+`creationTimestamp: null`).
+
+Holds: path copy only; the same object is returned if nothing is missing; defaulting twice is
+defaulting once. Containers, volumes and whole specs are remembered by identity, so pods made from
+one template share their defaulted parts and cost one look-up.
+
+Mirrors  kubernetes v1.25 pkg/apis/core/v1/defaults.go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from sim.api.kinds.common.fill import all_of, amounts, each_of, fill, fill_zero, present, within
+from sim.api.kinds.common.memo import Remembered
+from sim.api.types import Obj
+
+# --- containers -----------------------------------------------------------------------------------
+
+# docker/distribution reference grammar: an image that it cannot parse has no tag, so it is not
+# the latest one.
+_IMAGE = re.compile(
+    r"(?:[A-Za-z0-9][A-Za-z0-9.-]*(?::\d+)?/)?[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*"
+    r"(?::(?P<tag>[\w][\w.-]{0,127}))?(?P<digest>@[A-Za-z][A-Za-z0-9]*:[0-9a-fA-F]{32,})?"
+)
+
+_PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+
+_HTTP = {"path": "/", "scheme": "HTTP"}
+
+TCP = {"protocol": "TCP"}
+
+
+def pull_policy(image: str) -> str:
+    """Always for the tag latest, explicit or implied; IfNotPresent otherwise."""
+    match = _IMAGE.fullmatch(image)
+    if match is None:
+        return "IfNotPresent"
+    tag = match["tag"] or ("" if match["digest"] else "latest")
+    return "Always" if tag == "latest" else "IfNotPresent"
+
+
+def _probe(probe: Obj) -> Obj:
+    probe = fill_zero(probe, _PROBE)
+    probe = within(probe, "grpc", lambda grpc: present(grpc, {"service": ""}))
+    return within(probe, "httpGet", lambda get: fill(get, _HTTP))
+
+
+def _hook(hook: Obj) -> Obj:
+    return within(hook, "httpGet", lambda get: fill(get, _HTTP))
+
+
+def _lifecycle(lifecycle: Obj) -> Obj:
+    return within(within(lifecycle, "postStart", _hook), "preStop", _hook)
+
+
+def _env(env: Obj) -> Obj:
+    return within(env, "valueFrom", _field_file)
+
+
+def fill_resources(resources: Obj) -> Obj:
+    """Limits and requests with quantities in their canonical text."""
+    return within(within(resources, "limits", amounts), "requests", amounts)
+
+
+def _container(container: Obj) -> Obj:
+    container = fill(
+        container,
+        {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"},
+    )
+    if not container.get("imagePullPolicy"):
+        container = {**container, "imagePullPolicy": pull_policy(container.get("image") or "")}
+    container = within(present(container, {"resources": {}}), "resources", fill_resources)
+    container = all_of(container, "ports", lambda port: fill(port, TCP))
+    container = all_of(container, "env", _env)
+    for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
+        container = within(container, probe, _probe)
+    return within(container, "lifecycle", _lifecycle)
+
+
+def _requests_from_limits(container: Obj) -> Obj:
+    """The container with its limits as requests, where it has none; of pods, never of templates."""
+    resources = container.get("resources") or {}
+    limits, requests = resources.get("limits"), resources.get("requests") or {}
+    if not limits or all(name in requests for name in limits):
+        return container
+    return {**container, "resources": {**resources, "requests": {**limits, **requests}}}
+
+
+# --- volumes --------------------------------------------------------------------------------------
+
+_MODE = {"defaultMode": 420}
+
+_VOLUMES: dict[str, Mapping[str, Any]] = {
+    "secret": _MODE,
+    "configMap": _MODE,
+    "downwardAPI": _MODE,
+    "projected": _MODE,
+    "iscsi": {"iscsiInterface": "default"},
+    "rbd": {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"},
+    "azureDisk": {"cachingMode": "ReadWrite", "kind": "Shared", "fsType": "ext4", "readOnly": False},
+    "scaleIO": {"storageMode": "ThinProvisioned", "fsType": "xfs"},
+}
+
+
+def _field_file(item: Obj) -> Obj:
+    """Defaults of an environment variable or a file that shows a field of the pod."""
+    item = within(item, "resourceFieldRef", lambda ref: present(ref, {"divisor": "0"}))
+    return within(item, "fieldRef", lambda ref: fill(ref, {"apiVersion": "v1"}))
+
+
+def _projection(source: Obj) -> Obj:
+    source = within(source, "serviceAccountToken", lambda token: fill(token, {"expirationSeconds": 3600}))
+    return within(source, "downwardAPI", lambda api: all_of(api, "items", _field_file))
+
+
+def _volume(volume: Obj) -> Obj:
+    if len(volume) == 1:  # a name without a source
+        return {**volume, "emptyDir": {}}
+    for source, defaults in _VOLUMES.items():
+        if volume.get(source) is not None:
+            volume = within(volume, source, partial(fill, defaults=defaults))
+    volume = within(volume, "hostPath", lambda value: present(value, {"type": ""}))
+    volume = within(volume, "downwardAPI", lambda api: all_of(api, "items", _field_file))
+    volume = within(volume, "projected", lambda value: all_of(value, "sources", _projection))
+
+    def template(claim: Obj) -> Obj:
+        return within(within(claim, "metadata", fill_creation_time), "spec", fill_claim_spec)
+
+    return within(
+        volume,
+        "ephemeral",
+        lambda value: within(value, "volumeClaimTemplate", lambda t: template(fill_metadata(t))),
+    )
+
+
+def fill_claim_spec(spec: Obj) -> Obj:
+    """Defaults of the spec of a volume claim."""
+    spec = present(fill(spec, {"volumeMode": "Filesystem"}), {"resources": {}})
+    return within(spec, "resources", fill_resources)
+
+
+def fill_creation_time(metadata: Obj) -> Obj:
+    """Metadata with the creation time that the encoding always writes."""
+    return present(metadata, {"creationTimestamp": None})
+
+
+def fill_metadata(obj: Obj) -> Obj:
+    """An embedded object with its metadata."""
+    return within(present(obj, {"metadata": {}}), "metadata", fill_creation_time)
+
+
+# --- specs and templates --------------------------------------------------------------------------
+
+_POD_SPEC = {
+    "dnsPolicy": "ClusterFirst",
+    "restartPolicy": "Always",
+    "schedulerName": "default-scheduler",
+    "terminationGracePeriodSeconds": 30,
+    "securityContext": {},
+}
+
+
+def _host_ports(container: Obj) -> Obj:
+    def port(value: Obj) -> Obj:
+        return value if value.get("hostPort") else {**value, "hostPort": value.get("containerPort", 0)}
+
+    return all_of(container, "ports", port)
+
+
+_containers = Remembered(lambda items: each_of(items, _container))
+
+_volumes = Remembered(lambda items: each_of(items, _volume))
+
+
+def _template_spec(spec: Obj) -> Obj:
+    spec = fill(spec, _POD_SPEC)
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if account:  # the deprecated field; serviceAccountName wins
+        spec = fill(spec, {"serviceAccountName": account})
+        if spec.get("serviceAccount") != account:
+            spec = {**spec, "serviceAccount": account}
+    for field in ("containers", "initContainers", "ephemeralContainers"):
+        spec = within(spec, field, _containers)
+    spec = within(spec, "overhead", amounts)
+    if spec.get("hostNetwork"):
+        for field in ("containers", "initContainers"):
+            spec = all_of(spec, field, _host_ports)
+    return within(spec, "volumes", _volumes)
+
+
+def _pod_spec(spec: Obj) -> Obj:
+    spec = fill(_template_spec(spec), {"enableServiceLinks": True})
+    for field in ("containers", "initContainers"):
+        spec = all_of(spec, field, _requests_from_limits)
+    return spec
+
+
+_template_specs = Remembered(_template_spec)
+
+fill_pod_spec = Remembered(_pod_spec)
+
+
+def _template(template: Obj) -> Obj:
+    return within(fill_metadata(present(template, {"spec": {}})), "spec", _template_specs)
+
+
+fill_template = Remembered(_template)

@@ -1,0 +1,222 @@
+"""Validation of pod specs and pod templates.
+
+Holds: a spec that was checked once is known by identity, because the pods of a template share it.
+
+Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: ValidatePodSpec,
+         ValidatePodTemplateSpec.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sim.api.kinds.common import text
+from sim.api.kinds.common.errors import Errors, duplicate, forbidden, invalid, one_of, required
+from sim.api.kinds.common.metadata import annotation_map, labels
+from sim.api.kinds.common.pods.affinity import affinity, spread_constraints, tolerations
+from sim.api.kinds.common.pods.containers import containers, ephemeral_containers, init_containers, seccomp
+from sim.api.kinds.common.pods.volumes import volumes
+from sim.api.kinds.common.pods.windows_options import host_processes, only_linux_knows, windows_options
+from sim.api.memo import IdentityMemo
+from sim.api.types import Obj
+from sim.ident import NAMES
+from sim.units import parse_whole
+
+_DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+
+_RESTART_POLICIES = ("Always", "OnFailure", "Never")
+
+_SYSCTL = re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?")
+
+_SYSCTL_MAX = 253
+
+# MaxDNSNameservers, MaxDNSSearchPaths, MaxDNSSearchListChars of this release (legacy limits).
+_NAMESERVERS_MAX, _SEARCHES_MAX, _SEARCH_CHARS_MAX = 3, 6, 256
+
+MIRROR = tuple(names.annotation_mirror_pod for names in NAMES.values())
+
+_DELETION_COST = tuple(names.annotation_pod_deletion_cost for names in NAMES.values())
+
+_specs: dict[str, IdentityMemo[tuple[Errors]]] = {}
+
+
+# --- specs ----------------------------------------------------------------------------------------
+
+
+def pod_spec(spec: Obj, field: str) -> Errors:
+    """Errors of a pod spec, in upstream's order."""
+    memo = _specs.get(field)
+    if memo is None:
+        memo = _specs[field] = IdentityMemo()
+    known = memo.get(spec)
+    if known is None:
+        known = memo.put((_pod_spec(spec, field),), spec)
+    return known[0]
+
+
+def _pod_spec(spec: Obj, field: str) -> Errors:
+    known, errors = volumes(spec.get("volumes"), f"{field}.volumes")
+    main, host = spec.get("containers"), bool(spec.get("hostNetwork"))
+    errors += containers(main, f"{field}.containers", known, host)
+    errors += init_containers(spec.get("initContainers"), f"{field}.initContainers", main, known, host)
+    errors += ephemeral_containers(
+        spec.get("ephemeralContainers"), f"{field}.ephemeralContainers", spec, known
+    )
+    errors += one_of(f"{field}.restartPolicy", spec.get("restartPolicy"), _RESTART_POLICIES)
+    errors += one_of(f"{field}.dnsPolicy", spec.get("dnsPolicy"), _DNS_POLICIES)
+    errors += labels(spec.get("nodeSelector"), f"{field}.nodeSelector")
+    errors += _security(spec, field)
+    for i, secret in enumerate(spec.get("imagePullSecrets") or ()):
+        if not secret.get("name"):
+            errors.append(required(f"{field}.imagePullSecrets[{i}].name"))
+    errors += affinity(spec.get("affinity") or {}, f"{field}.affinity")
+    errors += _dns(spec, field)
+    for i, gate in enumerate(spec.get("readinessGates") or ()):
+        at, kind = f"{field}.readinessGates[{i}].conditionType", gate.get("conditionType", "")
+        errors += [invalid(at, kind, problem) for problem in text.qualified_name(kind)]
+    errors += spread_constraints(spec.get("topologySpreadConstraints"), f"{field}.topologySpreadConstraints")
+    return errors + _scalars(spec, field)
+
+
+def _scalars(spec: Obj, field: str) -> Errors:
+    errors: Errors = []
+    for key in ("serviceAccountName", "nodeName"):
+        name = spec.get(key)
+        if name:
+            errors += [invalid(f"{field}.{key}", name, problem) for problem in text.subdomain(name)]
+    seconds = spec.get("activeDeadlineSeconds")
+    if seconds is not None and not 1 <= seconds <= 2147483647:
+        detail = "must be between 1 and 2147483647, inclusive"
+        errors.append(invalid(f"{field}.activeDeadlineSeconds", seconds, detail))
+    for key in ("hostname", "subdomain"):
+        name = spec.get(key)
+        if name:
+            errors += [invalid(f"{field}.{key}", name, problem) for problem in text.label(name)]
+    errors += tolerations(spec.get("tolerations"), f"{field}.tolerations")
+    for alias in spec.get("hostAliases") or ():
+        address = alias.get("ip", "")
+        if text.ip(address):
+            errors.append(invalid(f"{field}.hostAliases.ip", address, "must be valid IP address"))
+        for name in alias.get("hostnames") or ():
+            errors += [invalid(f"{field}.hostAliases.hostnames", name, p) for p in text.subdomain(name)]
+    name = spec.get("priorityClassName")
+    if name:
+        errors += [invalid(f"{field}.priorityClassName", name, problem) for problem in text.subdomain(name)]
+    name = spec.get("runtimeClassName")
+    if name is not None:
+        errors += [invalid(f"{field}.runtimeClassName", name, problem) for problem in text.subdomain(name)]
+    policy = spec.get("preemptionPolicy")
+    if policy is not None:
+        errors += one_of(f"{field}.preemptionPolicy", policy, ("PreemptLowerPriority", "Never"))
+    system = (spec.get("os") or {}).get("name")
+    if spec.get("os") is not None:
+        errors += one_of(f"{field}.os.name", system, ("linux", "windows"))
+    if system == "windows":
+        errors += only_linux_knows(spec, field)
+    return errors + host_processes(spec, field)
+
+
+def _security(spec: Obj, field: str) -> Errors:
+    security = spec.get("securityContext") or {}
+    errors: Errors = []
+    at = f"{field}.securityContext"
+    if spec.get("shareProcessNamespace") and spec.get("hostPID"):
+        detail = "ShareProcessNamespace and HostPID cannot both be enabled"
+        errors.append(invalid(f"{at}.shareProcessNamespace", True, detail))
+    for key in ("fsGroup", "runAsUser", "runAsGroup"):
+        value = security.get(key)
+        if value is not None:
+            errors += [invalid(f"{at}.{key}", value, problem) for problem in text.user_id(value)]
+    for i, group in enumerate(security.get("supplementalGroups") or ()):
+        errors += [invalid(f"{at}.supplementalGroups[{i}]", group, p) for p in text.user_id(group)]
+    names: dict[str, None] = {}
+    for i, sysctl in enumerate(security.get("sysctls") or ()):
+        errors += _sysctl(sysctl.get("name", ""), f"{at}.sysctls[{i}].name", names)
+    policy = security.get("fsGroupChangePolicy")
+    if policy is not None:
+        errors += one_of(f"{at}.fsGroupChangePolicy", policy, ("Always", "OnRootMismatch"))
+    errors += seccomp(security.get("seccompProfile"), f"{at}.seccompProfile")
+    return errors + windows_options(security, at)
+
+
+def _sysctl(name: str, field: str, names: dict[str, None]) -> Errors:
+    errors: Errors = []
+    if not name:
+        errors.append(required(field))
+    elif len(name) > _SYSCTL_MAX or not _SYSCTL.fullmatch(name):
+        detail = f"must have at most {_SYSCTL_MAX} characters and match regex ^{_SYSCTL.pattern}$"
+        errors.append(invalid(field, name, detail))
+    elif name in names:
+        errors.append(duplicate(field, name))
+    names[name] = None
+    return errors
+
+
+def _dns(spec: Obj, field: str) -> Errors:
+    config, alone = spec.get("dnsConfig"), spec.get("dnsPolicy") == "None"
+    at = f"{field}.dnsConfig"
+    if config is None:
+        return [required(at, "must provide `dnsConfig` when `dnsPolicy` is None")] if alone else []
+    errors: Errors = []
+    servers, searches = config.get("nameservers") or [], config.get("searches") or []
+    if alone and not servers:
+        detail = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+        errors.append(required(f"{at}.nameservers", detail))
+    if len(servers) > _NAMESERVERS_MAX:
+        detail = f"must not have more than {_NAMESERVERS_MAX} nameservers"
+        errors.append(invalid(f"{at}.nameservers", servers, detail))
+    for i, server in enumerate(servers):
+        if text.ip(server):
+            errors.append(invalid(f"{at}.nameservers[{i}]", server, "must be valid IP address"))
+    if len(searches) > _SEARCHES_MAX:
+        detail = f"must not have more than {_SEARCHES_MAX} search paths"
+        errors.append(invalid(f"{at}.searches", searches, detail))
+    if len(" ".join(searches)) > _SEARCH_CHARS_MAX:
+        detail = (
+            f"must not have more than {_SEARCH_CHARS_MAX} characters (including spaces) in the search list"
+        )
+        errors.append(invalid(f"{at}.searches", searches, detail))
+    for i, search in enumerate(searches):
+        name = search.removesuffix(".")
+        errors += [invalid(f"{at}.searches[{i}]", name, problem) for problem in text.subdomain(name)]
+    for i, option in enumerate(config.get("options") or ()):
+        if not option.get("name"):
+            errors.append(required(f"{at}.options[{i}]", "must not be empty"))
+    return errors
+
+
+# --- templates ------------------------------------------------------------------------------------
+
+
+def template(given: Obj, field: str) -> Errors:
+    """Errors of a pod template: of labels, annotations and spec."""
+    metadata, spec = given.get("metadata") or {}, given.get("spec") or {}
+    errors = list(labels(metadata.get("labels"), f"{field}.labels"))
+    errors += annotation_map(metadata.get("annotations"), f"{field}.annotations")
+    errors += annotation_errors(metadata, spec, f"{field}.annotations")
+    errors += pod_spec(spec, f"{field}.spec")
+    if spec.get("ephemeralContainers"):
+        detail = "ephemeral containers not allowed in pod template"
+        errors.append(forbidden(f"{field}.spec.ephemeralContainers", detail))
+    return errors
+
+
+def annotation_errors(metadata: Obj, spec: Obj, field: str) -> Errors:
+    """Errors of the annotations that have a meaning for pods."""
+    given = metadata.get("annotations")
+    if not given:
+        return []
+    errors: Errors = []
+    for key in MIRROR:
+        if key in given and not spec.get("nodeName"):
+            detail = "must set spec.nodeName if mirror pod annotation is set"
+            errors.append(invalid(f"{field}[{key}]", given[key], detail))
+    for key in _DELETION_COST:
+        if key in given and not _is_int32(given[key]):
+            errors.append(invalid(f"{field}[{key}]", given[key], "must be a 32bit integer"))
+    return errors
+
+
+def _is_int32(value: str) -> bool:
+    # ParseInt, and neither a plus sign nor a leading zero.
+    return re.fullmatch(r"0|-?[1-9][0-9]*", value) is not None and parse_whole(value, 32) is not None

@@ -1,0 +1,208 @@
+"""Validation of volumes of vendors: cloud disks, iSCSI, Ceph and others, which no node mounts.
+
+Turns a volume source and its field path into field errors.
+
+Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go (validate...VolumeSource of each).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from sim.api.kinds.common import text
+from sim.api.kinds.common.errors import Errors, go_strings, invalid, required, unsupported
+from sim.api.types import Json, Obj
+from sim.ident import NAMES
+
+Check = Callable[[Obj, str], Errors]
+PARTITION_MAX = LUN_MAX = 255
+TENANT_MAX, PORTAL_MAX = 65, 64
+_IQN = re.compile(r"iqn\.\d{4}-\d{2}\.([a-zA-Z0-9.-]+)(:[^,;*&$|\s]+)$")
+_EUI = re.compile(r"^eui.[a-zA-Z0-9]{16}$")
+_NAA = re.compile(r"^naa.[a-zA-Z0-9]{32}$")
+_RESERVED = {
+    domain: f"{names.domain} and {names.group_domain} namespaces are reserved"
+    for names in NAMES.values()
+    for domain in (names.domain, names.group_domain)
+}.items()
+_QUOBYTE = "must be a host:port pair or multiple pairs separated by commas"
+_BLOB = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
+_MANAGED = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
+
+
+def _lacking(source: Obj, at: str, *fields: str) -> Errors:
+    return [required(f"{at}.{field}") for field in fields if not source.get(field)]
+
+
+def _within(source: Obj, field: str, at: str, low: int, high: int) -> Errors:
+    value = source.get(field) or 0
+    if low <= value <= high:
+        return []
+    return [invalid(f"{at}.{field}", value, f"must be between {low} and {high}, inclusive")]
+
+
+def _partitioned(name: str) -> Check:
+    def check(source: Obj, at: str) -> Errors:
+        errors = _lacking(source, at, name)
+        # 0 is the whole disk
+        return errors + (
+            _within(source, "partition", at, 1, PARTITION_MAX) if source.get("partition") else []
+        )
+
+    return check
+
+
+def _mandatory(*fields: str) -> Check:
+    return lambda source, at: _lacking(source, at, *fields)
+
+
+def _secret(source: Obj, at: str) -> Errors:
+    reference = source.get("secretRef")
+    return _lacking(reference, f"{at}.secretRef", "name") if reference is not None else []
+
+
+def _is_qualified(name: str) -> bool:
+    return bool(_IQN.search(name) or _EUI.search(name) or _NAA.search(name))
+
+
+def _iscsi(source: Obj, at: str) -> Errors:
+    errors = _lacking(source, at, "targetPortal")
+    name, initiator = source.get("iqn") or "", source.get("initiatorName")
+    if not name:
+        errors.append(required(f"{at}.iqn"))
+    elif not name.startswith(("iqn", "eui", "naa")):
+        errors.append(invalid(f"{at}.iqn", name, "must be valid format starting with iqn, eui, or naa"))
+    elif not _is_qualified(name):
+        errors.append(invalid(f"{at}.iqn", name, "must be valid format"))
+    errors += _within(source, "lun", at, 0, LUN_MAX)
+    if (source.get("chapAuthDiscovery") or source.get("chapAuthSession")) and not source.get("secretRef"):
+        errors.append(required(f"{at}.secretRef"))
+    if initiator is not None and not _is_qualified(initiator):
+        # Quirk: upstream spells the path like this.
+        errors.append(invalid(f"{at}.initiatorname", initiator, "must be valid format"))
+    return errors
+
+
+def iscsi_name(volume: Obj, at: str) -> Errors:
+    """Errors of the length of the name that the volume and its portal form together."""
+    source = volume.get("iscsi") or {}
+    name, portal = volume.get("name", ""), source.get("targetPortal") or ""
+    if source.get("initiatorName") is None or len(f"{name}:{portal}") <= PORTAL_MAX:
+        return []
+    detail = (
+        "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters "
+        "if iscsi.initiatorName is specified."
+    )
+    return [invalid(f"{at}.name", name, detail)]
+
+
+def _flocker(source: Obj, at: str) -> Errors:
+    name, uid = source.get("datasetName") or "", source.get("datasetUUID")
+    errors: Errors = []
+    if not name and not uid:
+        errors.append(required(at, "one of datasetName and datasetUUID is required"))
+    if name and uid:
+        errors.append(
+            invalid(at, "resource", "datasetName and datasetUUID can not be specified simultaneously")
+        )
+    if "/" in name:
+        errors.append(invalid(f"{at}.datasetName", name, "must not contain '/'"))
+    return errors
+
+
+def _cinder(source: Obj, at: str) -> Errors:
+    return _lacking(source, at, "volumeID") + _secret(source, at)
+
+
+def _quobyte(source: Obj, at: str) -> Errors:
+    registry, tenant = source.get("registry") or "", source.get("tenant") or ""
+    errors: Errors = []
+    if not registry:
+        errors.append(required(f"{at}.registry", _QUOBYTE))
+    elif len(tenant) >= TENANT_MAX:
+        detail = "must be a UUID and may not exceed a length of 64 characters"
+        errors.append(required(f"{at}.tenant", detail))
+    elif any(":" not in pair for pair in registry.split(",")):
+        errors.append(invalid(f"{at}.registry", registry, _QUOBYTE))
+    return errors + _lacking(source, at, "volume")
+
+
+def _fibre(source: Obj, at: str) -> Errors:
+    targets, ids, lun = source.get("targetWWNs"), source.get("wwids"), source.get("lun")
+    errors: Errors = []
+    if not targets and not ids:
+        detail = "must specify either targetWWNs or wwids, but not both"
+        errors.append(required(f"{at}.targetWWNs", detail))
+    if targets and ids:
+        detail = "targetWWNs and wwids can not be specified simultaneously"
+        errors.append(invalid(f"{at}.targetWWNs", go_strings(targets), detail))
+    if targets:
+        if lun is None:
+            errors.append(required(f"{at}.lun", "lun is required if targetWWNs is specified"))
+        else:
+            errors += _within(source, "lun", at, 0, LUN_MAX)
+    return errors
+
+
+def _flex(source: Obj, at: str) -> Errors:
+    errors = _lacking(source, at, "driver")
+    for key in source.get("options") or {}:
+        domain = key.lower().partition("/")[0]
+        for reserved, detail in _RESERVED:
+            if "/" in key and (domain == reserved or domain.endswith(f".{reserved}")):
+                errors.append(invalid(f"{at}.options[{key}]", key, detail))
+    return errors
+
+
+def _one_of(source: Obj, field: str, at: str, known: tuple[str, ...]) -> Errors:
+    value: Json = source.get(field)
+    return [unsupported(f"{at}.{field}", value, known)] if value is not None and value not in known else []
+
+
+def _azure_disk(source: Obj, at: str) -> Errors:
+    errors = _lacking(source, at, "diskName", "diskURI")
+    errors += _one_of(source, "cachingMode", at, ("None", "ReadOnly", "ReadWrite"))
+    errors += _one_of(source, "kind", at, ("Dedicated", "Managed", "Shared"))
+    uri, managed = source.get("diskURI") or "", source.get("kind") == "Managed"
+    if managed and not uri.startswith("/subscriptions"):
+        errors.append(unsupported(f"{at}.diskURI", uri, (_MANAGED,)))
+    if not managed and not uri.startswith("https://"):
+        errors.append(unsupported(f"{at}.diskURI", uri, (_BLOB,)))
+    return errors
+
+
+def _storage_os(source: Obj, at: str) -> Errors:
+    name, namespace = source.get("volumeName") or "", source.get("volumeNamespace") or ""
+    errors: Errors = []
+    if not name:
+        errors.append(required(f"{at}.volumeName"))
+    else:
+        errors += [invalid(f"{at}.volumeName", name, problem) for problem in text.label(name)]
+    if namespace:
+        where = f"{at}.volumeNamespace"
+        errors += [invalid(where, namespace, problem) for problem in text.label(namespace)]
+    return errors + _secret(source, at)
+
+
+CHECKS: dict[str, Check] = {
+    "gitRepo": _mandatory("repository"),
+    "gcePersistentDisk": _partitioned("pdName"),
+    "awsElasticBlockStore": _partitioned("volumeID"),
+    "iscsi": _iscsi,
+    "glusterfs": _mandatory("endpoints", "path"),
+    "flocker": _flocker,
+    "rbd": _mandatory("monitors", "image"),
+    "cinder": _cinder,
+    "cephfs": _mandatory("monitors"),
+    "quobyte": _quobyte,
+    "fc": _fibre,
+    "flexVolume": _flex,
+    "azureFile": _mandatory("secretName", "shareName"),
+    "vsphereVolume": _mandatory("volumePath"),
+    "photonPersistentDisk": _mandatory("pdID"),
+    "portworxVolume": _mandatory("volumeID"),
+    "azureDisk": _azure_disk,
+    "storageos": _storage_os,
+    "scaleIO": _mandatory("gateway", "system", "volumeName"),
+}

@@ -1,0 +1,99 @@
+"""Services.
+
+Mirrors  kubernetes v1.25 pkg/registry/core/service/strategy.go, pkg/apis/core/v1/defaults.go.
+"""
+
+from __future__ import annotations
+
+from sim.api.kinds.common.cells import AGE, NAME, SELECTOR, age, or_none
+from sim.api.kinds.common.fill import all_of, fill, present, within
+from sim.api.kinds.common.load_balancers import validate_balanced_status
+from sim.api.kinds.common.pods.defaults import TCP
+from sim.api.kinds.core.service.addresses import prepare_service
+from sim.api.kinds.core.service.validation import validate_service_create, validate_service_update
+from sim.api.kinds.kind import STATUS, Cells, Kind, Row, Strategy, Sub
+from sim.api.objects import get_in, name_of
+from sim.api.selectors import format_labels
+from sim.api.types import Obj
+from sim.ident import Names
+
+
+def _fill_defaults(obj: Obj) -> Obj:
+    def port(value: Obj) -> Obj:
+        value = fill(value, TCP)
+        target = value.get("targetPort")
+        return {**value, "targetPort": value.get("port", 0)} if target in (None, "", 0) else value
+
+    def spec(value: Obj) -> Obj:
+        value = fill(value, {"sessionAffinity": "None", "type": "ClusterIP"})
+        if value["sessionAffinity"] == "None" and "sessionAffinityConfig" in value:
+            value = {key: part for key, part in value.items() if key != "sessionAffinityConfig"}
+        if value["sessionAffinity"] == "ClientIP":
+            affinity = {"clientIP": {"timeoutSeconds": 10800}}
+            value = fill(value, {"sessionAffinityConfig": affinity})
+        if value["type"] in ("NodePort", "LoadBalancer"):
+            value = fill(value, {"externalTrafficPolicy": "Cluster"})
+        if value["type"] == "LoadBalancer":
+            value = fill(value, {"allocateLoadBalancerNodePorts": True})
+        if value["type"] != "ExternalName":
+            value = fill(value, {"internalTrafficPolicy": "Cluster"})
+        return all_of(value, "ports", port)
+
+    obj = within(present(obj, {"spec": {}, "status": {}}), "spec", spec)
+    return within(obj, "status", lambda status: present(status, {"loadBalancer": {}}))
+
+
+# --- table ----------------------------------------------------------------------------------------
+
+
+def _external_ip(obj: Obj) -> str:
+    spec = obj.get("spec") or {}
+    if spec.get("type") == "ExternalName":
+        return str(spec.get("externalName", ""))
+    listed = list(spec.get("externalIPs") or ())
+    if spec.get("type") == "LoadBalancer":
+        ingress = get_in(obj, ("status", "loadBalancer", "ingress"), [])
+        found = sorted({i.get("ip") or i.get("hostname", "") for i in ingress})
+        return ",".join([*found, *listed]) or "<pending>"
+    return or_none(",".join(listed))
+
+
+def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
+    spec = obj.get("spec") or {}
+    ports = []
+    for port in spec.get("ports") or ():
+        node = f":{port['nodePort']}" if port.get("nodePort") else ""
+        ports.append(f"{port['port']}{node}/{port.get('protocol', 'TCP')}")
+    ips = spec.get("clusterIPs") or [spec.get("clusterIP") or "<none>"]
+    head = [name_of(obj), spec.get("type", ""), ips[0], _external_ip(obj), or_none(",".join(ports))]
+    return [*head, age(obj, now_us), format_labels(spec.get("selector"))]
+
+
+KIND = Kind(
+    rows=(
+        Row(
+            "",
+            "v1",
+            "services",
+            "Service",
+            short=("svc",),
+            categories=("all",),
+            subs=(Sub("proxy", "cdgpu", "ServiceProxyOptions"), STATUS),
+        ),
+    ),
+    strategy=Strategy(status=True, zero_status={"loadBalancer": {}}, create_by_put=True),
+    defaults=_fill_defaults,
+    validate_create=validate_service_create,
+    validate_update={"": validate_service_update, "status": validate_balanced_status},
+    columns=(
+        NAME,
+        "Type=spec.type",
+        "Cluster-IP=spec.clusterIP",
+        "External-IP=spec.externalIPs",
+        "Port(s)=spec.ports",
+        AGE,
+        SELECTOR,
+    ),
+    cells=_cells,
+    allocate=prepare_service,
+)

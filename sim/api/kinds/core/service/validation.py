@@ -1,0 +1,316 @@
+"""Validation of Services.
+
+Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: ValidateService and its update.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sim.api.kinds.common import text
+from sim.api.kinds.common.errors import (
+    IMMUTABLE,
+    Errors,
+    Shown,
+    duplicate,
+    forbidden,
+    invalid,
+    required,
+    unsupported,
+)
+from sim.api.kinds.common.metadata import labels, object_meta, object_meta_update
+from sim.api.kinds.common.pods.containers import PROTOCOLS, port_or_name
+from sim.api.schema.json_text import go_quote
+from sim.api.types import Obj
+from sim.ident import NAMES
+
+_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+
+_FAMILIES = ("IPv4", "IPv6")
+
+_POLICIES = ("SingleStack", "PreferDualStack", "RequireDualStack")
+
+_KUBELET_PORT = 10250  # ports.KubeletPort
+
+_AFFINITY_SECONDS_MAX = 86400
+
+_RANGES_ANNOTATIONS = tuple(f"service.beta.{n.domain}/load-balancer-source-ranges" for n in NAMES.values())
+
+
+def validate_service_create(obj: Obj) -> Errors:
+    """Errors of a new Service."""
+    return object_meta(obj["metadata"], True, text.label_1035) + _service_errors(obj, obj.get("spec") or {})
+
+
+def _service_errors(obj: Obj, spec: Obj) -> Errors:
+    kind = spec.get("type", "")
+    errors: Errors = []
+    if not spec.get("ports") and spec.get("clusterIP") != "None" and kind != "ExternalName":
+        errors.append(required("spec.ports"))
+    errors += _by_type(spec, kind)
+    errors += _ports(spec.get("ports") or ())
+    errors += labels(spec.get("selector"), "spec.selector")
+    errors += _affinity(spec)
+    errors += cluster_ip_errors(spec)
+    for i, address in enumerate(spec.get("externalIPs") or ()):
+        at = f"spec.externalIPs[{i}]"
+        problems = text.ip(address) + text.non_special_ip(address)
+        errors += [invalid(at, address, problem) for problem in problems]
+    if not kind:
+        errors.append(required("spec.type"))
+    elif kind not in _TYPES:
+        errors.append(unsupported("spec.type", kind, _TYPES))
+    errors += _node_ports(spec.get("ports") or (), kind)
+    errors += _load_balancer(obj, spec, kind)
+    return errors + _traffic(spec, kind)
+
+
+def _by_type(spec: Obj, kind: str) -> Errors:
+    errors: Errors = []
+    headless = spec.get("clusterIP") == "None"
+    if kind == "LoadBalancer":
+        for i, port in enumerate(spec.get("ports") or ()):
+            if port.get("port") == _KUBELET_PORT:
+                detail = f"may not expose port {_KUBELET_PORT} externally since it is used by kubelet"
+                errors.append(invalid(f"spec.ports[{i}]", _go_port(port), detail))
+    if kind in ("LoadBalancer", "NodePort") and headless:
+        errors.append(invalid("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services"))
+    if kind != "ExternalName":
+        return errors
+    for key in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+        if spec.get(key):
+            errors.append(forbidden(f"spec.{key}", "may not be set for ExternalName services"))
+    name = (spec.get("externalName") or "").removesuffix(".")
+    if not name:
+        return [*errors, required("spec.externalName")]
+    return errors + [invalid("spec.externalName", name, problem) for problem in text.subdomain(name)]
+
+
+def _go_port(port: Obj) -> Shown:
+    target = port.get("targetPort", 0)
+    is_text = isinstance(target, str)
+    shown = f"intstr.IntOrString{{Type:{int(is_text)}, IntVal:{0 if is_text else target}, StrVal:{go_quote(target if is_text else '')}}}"
+    return Shown(
+        f"core.ServicePort{{Name:{go_quote(port.get('name', ''))}, Protocol:{go_quote(port.get('protocol', ''))},"
+        f" AppProtocol:(*string)(nil), Port:{port.get('port', 0)}, TargetPort:{shown}, NodePort:{port.get('nodePort', 0)}}}"
+    )
+
+
+def _ports(ports: Any) -> Errors:
+    errors: Errors = []
+    names: dict[str, None] = {}
+    seen: dict[tuple[Any, ...], None] = {}
+    for i, port in enumerate(ports):
+        at = f"spec.ports[{i}]"
+        name, protocol = port.get("name", ""), port.get("protocol", "")
+        if not name:
+            if len(ports) > 1:
+                errors.append(required(f"{at}.name"))
+        else:
+            errors += [invalid(f"{at}.name", name, problem) for problem in text.label(name)]
+            if name in names:
+                errors.append(duplicate(f"{at}.name", name))
+            names[name] = None
+        number = port.get("port", 0)
+        errors += [invalid(f"{at}.port", number, problem) for problem in text.port_number(number)]
+        if not protocol:
+            errors.append(required(f"{at}.protocol"))
+        elif protocol not in PROTOCOLS:
+            errors.append(unsupported(f"{at}.protocol", protocol, PROTOCOLS))
+        errors += port_or_name(port.get("targetPort"), f"{at}.targetPort")
+        application = port.get("appProtocol")
+        if application is not None:
+            problems = text.qualified_name(application)
+            errors += [invalid(f"{at}.appProtocol", application, problem) for problem in problems]
+    # A repeated pair of protocol and number is reported for each port, after the other rules.
+    for i, port in enumerate(ports):
+        key = (port.get("protocol", ""), port.get("port", 0))
+        if key in seen:
+            shown = Shown(
+                f'core.ServicePort{{Name:"", Protocol:{go_quote(key[0])}, AppProtocol:(*string)(nil), Port:{key[1]},'
+                ' TargetPort:intstr.IntOrString{Type:0, IntVal:0, StrVal:""}, NodePort:0}'
+            )
+            errors.append(duplicate(f"spec.ports[{i}]", shown))
+        seen[key] = None
+    return errors
+
+
+def _node_ports(ports: Any, kind: str) -> Errors:
+    errors: Errors = []
+    if kind == "ClusterIP":
+        for i, port in enumerate(ports):
+            if port.get("nodePort"):
+                detail = "may not be used when `type` is 'ClusterIP'"
+                errors.append(forbidden(f"spec.ports[{i}].nodePort", detail))
+    seen: dict[tuple[str, int], None] = {}
+    for i, port in enumerate(ports):
+        if not port.get("nodePort"):
+            continue
+        key = (port.get("protocol", ""), port["nodePort"])
+        if key in seen:
+            errors.append(duplicate(f"spec.ports[{i}].nodePort", port["nodePort"]))
+        seen[key] = None
+    return errors
+
+
+def _affinity(spec: Obj) -> Errors:
+    affinity, config = spec.get("sessionAffinity", ""), spec.get("sessionAffinityConfig")
+    errors: Errors = []
+    if not affinity:
+        errors.append(required("spec.sessionAffinity"))
+    elif affinity not in ("ClientIP", "None"):
+        errors.append(unsupported("spec.sessionAffinity", affinity, ("ClientIP", "None")))
+    field = "spec.sessionAffinityConfig"
+    if affinity == "ClientIP":
+        seconds = ((config or {}).get("clientIP") or {}).get("timeoutSeconds")
+        if seconds is None:
+            errors.append(required(field, "when session affinity type is ClientIP"))
+        elif not 0 < seconds <= _AFFINITY_SECONDS_MAX:
+            detail = f"must be greater than 0 and less than {_AFFINITY_SECONDS_MAX}"
+            errors.append(invalid(f"{field}.clientIP.timeoutSeconds", seconds, detail))
+    elif affinity == "None" and config is not None:
+        errors.append(forbidden(field, "must not be set when session affinity is None"))
+    return errors
+
+
+def cluster_ip_errors(spec: Obj) -> Errors:
+    """Errors of clusterIPs, ipFamilies and ipFamilyPolicy, alone and together."""
+    if spec.get("type") == "ExternalName":
+        return []
+    first, addresses = spec.get("clusterIP", ""), spec.get("clusterIPs") or []
+    families, policy = spec.get("ipFamilies") or [], spec.get("ipFamilyPolicy")
+    errors: Errors = []
+    if first and not addresses:
+        errors.append(required("spec.clusterIPs"))
+    elif first and addresses[0] != first:
+        errors.append(invalid("spec.clusterIPs", addresses, "first value must match `clusterIP`"))
+    elif not first and addresses:
+        errors.append(
+            invalid("spec.clusterIPs", addresses, "must be empty when `clusterIP` is not specified")
+        )
+    for i, family in enumerate(families):
+        if family not in _FAMILIES:
+            errors.append(unsupported(f"spec.ipFamilies[{i}]", family, _FAMILIES))
+        elif family in families[:i]:
+            errors.append(duplicate(f"spec.ipFamilies[{i}]", family))
+    if policy is not None and policy not in _POLICIES:
+        errors.append(unsupported("spec.ipFamilyPolicy", policy, _POLICIES))
+    if addresses and addresses[0] == "None":
+        if len(addresses) > 1:
+            detail = "'None' must be the first and only value"
+            errors.append(invalid("spec.clusterIPs", addresses, detail))
+        return errors
+    errors += [
+        invalid(f"spec.clusterIPs[{i}]", address, problem)
+        for i, address in enumerate(addresses)
+        for problem in text.ip(address)
+    ]
+    if any(error.field.startswith("spec.clusterIPs[") for error in errors):
+        return errors
+    if len(addresses) > 2:
+        errors.append(invalid("spec.clusterIPs", addresses, "may only hold up to 2 values"))
+    if len(addresses) > 1 and (":" in addresses[0]) == (":" in addresses[1]):
+        detail = "may specify no more than one IP for each IP family"
+        errors.append(invalid("spec.clusterIPs", addresses, detail))
+    for i, (address, family) in enumerate(zip(addresses, families, strict=False)):
+        if (":" in address) != (family == "IPv6"):
+            detail = f"expected an {family} value as indicated by `ipFamilies[{i}]`"
+            errors.append(invalid(f"spec.clusterIPs[{i}]", address, detail))
+    return errors
+
+
+def _load_balancer(obj: Obj, spec: Obj, kind: str) -> Errors:
+    errors: Errors = []
+    annotations = obj["metadata"].get("annotations") or {}
+    ranges = spec.get("loadBalancerSourceRanges")
+    given = next((key for key in _RANGES_ANNOTATIONS if key in annotations), "")
+    if ranges or given:
+        # Quirk: this path starts with a capital.
+        field = "spec.LoadBalancerSourceRanges" if ranges else f"metadata.annotations[{given}]"
+        if kind != "LoadBalancer":
+            errors.append(forbidden(field, "may only be used when `type` is 'LoadBalancer'"))
+        noted = annotations.get(given, "").strip()
+        for item in ranges or (noted.split(",") if noted else ()):
+            if not text.is_cidr(item.strip()):
+                shown: Any = "[" + " ".join(ranges) + "]" if ranges else annotations[given]
+                detail = "must be a list of IP ranges. For example, 10.240.0.0/24,10.250.0.0/24 "
+                errors.append(invalid(field, shown, detail))
+                break
+    if kind != "LoadBalancer":
+        for key in ("allocateLoadBalancerNodePorts", "loadBalancerClass"):
+            if spec.get(key) is not None:
+                errors.append(forbidden(f"spec.{key}", "may only be used when `type` is 'LoadBalancer'"))
+    elif spec.get("allocateLoadBalancerNodePorts") is None:
+        errors.append(required("spec.allocateLoadBalancerNodePorts"))
+    if kind == "LoadBalancer" and spec.get("loadBalancerClass") is not None:
+        name = spec["loadBalancerClass"]
+        errors += [invalid("spec.loadBalancerClass", name, problem) for problem in text.qualified_name(name)]
+    return errors
+
+
+def _traffic(spec: Obj, kind: str) -> Errors:
+    errors: Errors = []
+    policy = spec.get("externalTrafficPolicy") or ""
+    if policy:
+        if kind not in ("NodePort", "LoadBalancer"):
+            detail = "may only be set when `type` is 'NodePort' or 'LoadBalancer'"
+            errors.append(invalid("spec.externalTrafficPolicy", policy, detail))
+        elif policy not in ("Cluster", "Local"):
+            errors.append(unsupported("spec.externalTrafficPolicy", policy, ("Cluster", "Local")))
+    elif kind in ("NodePort", "LoadBalancer"):
+        errors.append(required("spec.externalTrafficPolicy"))
+    check = spec.get("healthCheckNodePort", 0)
+    if check and not (kind == "LoadBalancer" and policy == "Local"):
+        detail = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+        errors.append(invalid("spec.healthCheckNodePort", check, detail))
+    elif check:
+        errors += [invalid("spec.healthCheckNodePort", check, problem) for problem in text.port_number(check)]
+    internal = spec.get("internalTrafficPolicy")
+    if internal is None:
+        if kind in ("NodePort", "LoadBalancer", "ClusterIP"):
+            errors.append(required("spec.internalTrafficPolicy"))
+    elif internal not in ("Cluster", "Local"):
+        errors.append(unsupported("spec.internalTrafficPolicy", internal, ("Cluster", "Local")))
+    return errors
+
+
+def validate_service_update(new: Obj, old: Obj) -> Errors:
+    """Errors of a changed Service."""
+    errors = object_meta_update(new["metadata"], old["metadata"])
+    spec, before = new.get("spec") or {}, old.get("spec") or {}
+    if spec is before and new["metadata"] is old["metadata"]:
+        return errors
+    errors += _addresses_update(spec, before)
+    if before.get("type") == spec.get("type") == "LoadBalancer":
+        name = spec.get("loadBalancerClass")
+        if name != before.get("loadBalancerClass"):
+            errors.append(invalid("spec.loadBalancerClass", name, "may not change once set"))
+    port, had = spec.get("healthCheckNodePort", 0), before.get("healthCheckNodePort", 0)
+    was_local = before.get("type") == "LoadBalancer" and before.get("externalTrafficPolicy") == "Local"
+    is_local = spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
+    if was_local and is_local and port != had:
+        errors.append(forbidden("spec.healthCheckNodePort", IMMUTABLE))
+    return errors + validate_service_create(new)
+
+
+def _addresses_update(spec: Obj, before: Obj) -> Errors:
+    """Errors of changed addresses while the type needs them; a second one may be added or
+    removed.
+    """
+    if any(each.get("type") not in ("ClusterIP", "NodePort", "LoadBalancer") for each in (spec, before)):
+        return []
+    errors: Errors = []
+    new, old = spec.get("clusterIPs") or [], before.get("clusterIPs") or []
+    if old and not new:
+        errors.append(invalid("spec.clusterIPs[0]", new, "primary clusterIP can not be unset"))
+    elif old and new[0] != old[0]:
+        errors.append(invalid("spec.clusterIPs[0]", new, "may not change once set"))
+    if len(old) > 1 and len(new) > 1 and new[1] != old[1]:
+        errors.append(invalid("spec.clusterIPs[1]", new, "may not change once set"))
+    if len(old) > 1 and len(new) == 1 and spec.get("ipFamilyPolicy") != "SingleStack":
+        detail = "must be set to 'SingleStack' when releasing the secondary clusterIP"
+        errors.append(invalid("spec.ipFamilyPolicy", spec.get("ipFamilyPolicy"), detail))
+    families, had = spec.get("ipFamilies") or [], before.get("ipFamilies") or []
+    if families and had and families[0] != had[0]:
+        errors.append(invalid("spec.ipFamilies[0]", families, "may not change once set"))
+    return errors

@@ -1,1 +1,0 @@
-"""Defaults of kinds: values of fields that a client left out."""

@@ -1,0 +1,134 @@
+"""Events of events.k8s.io, the newer form of the Events of the core group.
+
+Mirrors  kubernetes v1.25 pkg/apis/core/validation/events.go: ValidateEventCreate,
+         ValidateEventUpdate.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sim.api.kinds.common import text
+from sim.api.kinds.common.errors import IMMUTABLE, Errors, Shown, invalid, required
+from sim.api.kinds.common.fill import present
+from sim.api.kinds.common.metadata import object_meta, object_meta_update, shown_time
+from sim.api.kinds.core.event import COLUMNS, event_cells, event_errors
+from sim.api.kinds.events.event_form import to_core, to_newer
+from sim.api.kinds.kind import Form, Kind, Row, Strategy
+from sim.api.schema.json_text import go_quote
+from sim.api.types import Obj
+from sim.ident import Names
+
+
+def _fill_defaults(obj: Obj) -> Obj:
+    times = dict.fromkeys(("eventTime", "deprecatedFirstTimestamp", "deprecatedLastTimestamp"))
+    return present(obj, {**times, "regarding": {}, "deprecatedSource": {}})
+
+
+# --- validation -----------------------------------------------------------------------------------
+
+# (field in the newer form, its name in errors), in the order of ValidateEventUpdate.
+_FIXED = (
+    ("regarding", "involvedObject"),
+    ("reason", "reason"),
+    ("note", "message"),
+    ("deprecatedSource", "source"),
+    ("deprecatedFirstTimestamp", "firstTimestamp"),
+    ("deprecatedLastTimestamp", "lastTimestamp"),
+    ("deprecatedCount", "count"),
+    ("reason", "reason"),  # Quirk: checked twice
+    ("type", "type"),
+    ("eventTime", "eventTime"),
+    ("action", "action"),
+    ("related", "related"),
+    ("reportingController", "reportingController"),
+    ("reportingInstance", "reportingInstance"),
+)
+
+_REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+
+_GO_NAMES = {"uid": "UID", "apiVersion": "APIVersion"}
+
+
+def _validate_create(obj: Obj) -> Errors:
+    """Errors of a new Event of events.k8s.io, which may set no field of the older form."""
+    errors = event_errors(obj, "regarding", "note", "reportingController")
+    errors += object_meta(obj["metadata"], True, text.subdomain)
+    errors += _series_errors(obj)
+    if not obj.get("eventTime"):
+        errors.append(required("eventTime"))
+    kind = obj.get("type", "")
+    if kind not in ("Normal", "Warning"):
+        errors.append(invalid("type", "", f"has invalid value: {kind}"))
+    for key, spelled in (
+        ("deprecatedFirstTimestamp", "firstTimestamp"),
+        ("deprecatedLastTimestamp", "lastTimestamp"),
+        ("deprecatedCount", "count"),
+        ("deprecatedSource", "source"),
+    ):
+        if obj.get(key):
+            errors.append(invalid(spelled, "", "needs to be unset"))
+    return errors
+
+
+def _series_errors(obj: Obj) -> Errors:
+    series = obj.get("series")
+    if series is None:
+        return []
+    errors: Errors = []
+    if series.get("count", 0) < 2:
+        errors.append(invalid("series.count", "", "should be at least 2"))
+    if not series.get("lastObservedTime"):
+        errors.append(required("series.lastObservedTime"))
+    return errors
+
+
+def _validate_update(new: Obj, old: Obj) -> Errors:
+    errors = event_errors(new, "regarding", "note", "reportingController")
+    errors += object_meta_update(new["metadata"], old["metadata"])
+    for key, spelled in _FIXED:
+        after, before = new.get(key) or None, old.get(key) or None
+        if after != before:
+            errors.append(invalid(spelled, _shown(key, after), IMMUTABLE))
+    return errors + _series_errors(new)
+
+
+def _shown(key: str, value: Any) -> Any:
+    """A field of an Event as Go prints it."""
+    if key in ("eventTime", "deprecatedFirstTimestamp", "deprecatedLastTimestamp"):
+        return Shown(shown_time(value or "0001-01-01T00:00:00Z"))
+    if key in ("regarding", "deprecatedSource"):
+        kind, fields = (
+            ("EventSource", ("component", "host"))
+            if key == "deprecatedSource"
+            else ("ObjectReference", _REFERENCE)
+        )
+        return _go_struct(kind, fields, value or {})
+    if key == "related":
+        return Shown("null") if value is None else _go_struct("ObjectReference", _REFERENCE, value)
+    return value if value is not None else 0 if key == "deprecatedCount" else ""
+
+
+def _go_struct(kind: str, fields: tuple[str, ...], value: Obj) -> Shown:
+    texts = (f"{_GO_NAMES.get(f, f[0].upper() + f[1:])}:{go_quote(str(value.get(f, '')))}" for f in fields)
+    return Shown(f"core.{kind}{{{', '.join(texts)}}}")
+
+
+def _form(api_version: str, _: Names) -> Form:
+    return Form(to_core, lambda obj: to_newer(obj, api_version))
+
+
+# Both kinds of Event are printed in their stored form, that of the core group.
+KIND = Kind(
+    rows=(
+        Row("events", "v1", "events", "Event", short=("ev",), stored_in="", stored_version="v1", form=_form),
+    ),
+    strategy=Strategy(create_by_put=True),
+    defaults=_fill_defaults,
+    validate_create=_validate_create,
+    validate_update={"": _validate_update},
+    general_metadata=True,
+    columns=COLUMNS,
+    described_by=("", "v1"),
+    cells=event_cells,
+)

@@ -1,0 +1,192 @@
+"""FlowSchemas.
+
+Holds: a valid schema can be classified by (`sim.api.fairness.classification`): every subject has
+its member, every rule its lists.
+
+Mirrors  kubernetes v1.25 pkg/apis/flowcontrol/validation/validation.go: ValidateFlowSchema;
+         pkg/apis/flowcontrol/v1beta2/defaults.go.
+Differs  of the schemas `exempt` and `catch-all` only type and precedence are protected from
+         changes; the spelling of verbs, groups, resources and URLs is not checked.
+"""
+
+from __future__ import annotations
+
+from sim.api.kinds.common import text
+from sim.api.kinds.common.cells import AGE, NAME, age
+from sim.api.kinds.common.errors import Errors, forbidden, invalid, required, unsupported
+from sim.api.kinds.common.metadata import object_meta, object_meta_update
+from sim.api.kinds.flowcontrol.shared import EXEMPT, FLOW, filled, with_spec
+from sim.api.kinds.kind import STATUS, Cells, Kind, Lifecycle, Row
+from sim.api.objects import condition_status, get_in, name_of
+from sim.api.types import Obj
+from sim.ident import Names
+
+# --- defaults -------------------------------------------------------------------------------------
+
+
+PRECEDENCE = 1000
+
+
+def _fill_defaults(obj: Obj) -> Obj:
+    """Defaults of a FlowSchema.  Quirk: a missing list of namespaces is written as null."""
+    spec = filled(obj.get("spec") or {}, {"matchingPrecedence": PRECEDENCE})
+    rules = spec.get("rules")
+    if rules:
+        spec = {**spec, "rules": [_with_namespaces(rule) for rule in rules]}
+    return with_spec(obj, spec)
+
+
+def _with_namespaces(rule: Obj) -> Obj:
+    covered = rule.get("resourceRules")
+    return {**rule, "resourceRules": [{"namespaces": None, **one} for one in covered]} if covered else rule
+
+
+# --- validation -----------------------------------------------------------------------------------
+
+PRECEDENCE_MAX = 10_000  # types.go: FlowSchemaMaxMatchingPrecedence
+
+_MEMBERS = {"Group": "group", "ServiceAccount": "serviceAccount", "User": "user"}
+
+
+def _validate_create(obj: Obj) -> Errors:
+    return object_meta(obj["metadata"], False, text.subdomain, core=False) + _schema_errors(obj)
+
+
+def _validate_update(new: Obj, old: Obj) -> Errors:
+    return object_meta_update(new["metadata"], old["metadata"], core=False) + _schema_errors(new)
+
+
+def _schema_errors(obj: Obj) -> Errors:
+    spec, errors = obj.get("spec") or {}, []
+    precedence = spec.get("matchingPrecedence", 0)
+    at = "spec.matchingPrecedence"
+    if precedence <= 0:
+        errors.append(invalid(at, precedence, "must be a positive value"))
+    if precedence > PRECEDENCE_MAX:
+        errors.append(invalid(at, precedence, f"must not be greater than {PRECEDENCE_MAX}"))
+    if precedence == 1 and obj["metadata"].get("name") != EXEMPT:
+        errors.append(invalid(at, precedence, "only the schema named 'exempt' may have matchingPrecedence 1"))
+    method = spec.get("distinguisherMethod")
+    if method is not None and method.get("type") not in ("ByNamespace", "ByUser"):
+        errors.append(
+            unsupported("spec.distinguisherMethod", method.get("type", ""), ("ByNamespace", "ByUser"))
+        )
+    name, at = (
+        (spec.get("priorityLevelConfiguration") or {}).get("name"),
+        "spec.priorityLevelConfiguration.name",
+    )
+    if not name:
+        errors.append(required(at, "must reference a priority level"))
+    else:
+        errors += [invalid(at, name, problem) for problem in text.subdomain(name)]
+    for i, rule in enumerate(spec.get("rules") or ()):
+        errors += _rule_errors(rule, f"spec.rules[{i}]")
+    return errors
+
+
+def _rule_errors(rule: Obj, at: str) -> Errors:
+    errors: Errors = []
+    subjects = rule.get("subjects") or []
+    if not subjects:
+        errors.append(required(f"{at}.subjects", "subjects must contain at least one value"))
+    for i, subject in enumerate(subjects):
+        errors += _subject_errors(subject, f"{at}.subjects[{i}]")
+    covered, paths = rule.get("resourceRules") or [], rule.get("nonResourceRules") or []
+    if not covered and not paths:
+        detail = "at least one of resourceRules and nonResourceRules has to be non-empty"
+        errors.append(required(at, detail))
+    for i, one in enumerate(covered):
+        where = f"{at}.resourceRules[{i}]"
+        for key in ("verbs", "apiGroups", "resources"):
+            errors += _list_errors(one, key, where)
+        if not one.get("clusterScope") and not one.get("namespaces"):
+            detail = "resource rules that are not cluster scoped must supply at least one namespace"
+            errors.append(required(f"{where}.namespaces", detail))
+    for i, one in enumerate(paths):
+        for key in ("verbs", "nonResourceURLs"):
+            errors += _list_errors(one, key, f"{at}.nonResourceRules[{i}]")
+    return errors
+
+
+_LACKING = {
+    "verbs": "verbs must contain at least one value",
+    "apiGroups": "resource rules must supply at least one api group",
+    "resources": "resource rules must supply at least one resource",
+    "nonResourceURLs": "nonResourceURLs must contain at least one value",
+}
+
+
+def _list_errors(rule: Obj, key: str, at: str) -> Errors:
+    """Errors of a list that must have members; "*" must be the only one."""
+    values = rule.get(key) or []
+    if not values:
+        return [required(f"{at}.{key}", _LACKING[key])]
+    if "*" in values and len(values) > 1:
+        return [invalid(f"{at}.{key}", values, "if '*' is present, must not specify other " + _PLURALS[key])]
+    return []
+
+
+_PLURALS = {
+    "verbs": "verbs",
+    "apiGroups": "api groups",
+    "resources": "resources",
+    "nonResourceURLs": "non-resource URLs",
+}
+
+
+def _subject_errors(subject: Obj, at: str) -> Errors:
+    kind = subject.get("kind", "")
+    if kind not in _MEMBERS:
+        return [unsupported(f"{at}.kind", kind, sorted(_MEMBERS))]
+    member = _MEMBERS[kind]
+    value = subject.get(member)
+    if value is None:
+        errors = [required(f"{at}.{member}", f"{member} is required when subject kind is '{kind}'")]
+    else:
+        errors = [required(f"{at}.{member}.{key}") for key in _NEEDED[kind] if not value.get(key)]
+    for other, name in _MEMBERS.items():
+        if other != kind and subject.get(name) is not None:
+            detail = f"{name} is forbidden when subject kind is not '{other}'"
+            errors.append(forbidden(f"{at}.{name}", detail))
+    return errors
+
+
+_NEEDED = {"Group": ("name",), "ServiceAccount": ("name", "namespace"), "User": ("name",)}
+
+
+def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
+    return [
+        name_of(obj),
+        get_in(obj, ("spec", "priorityLevelConfiguration", "name"), ""),
+        get_in(obj, ("spec", "matchingPrecedence"), 0),
+        get_in(obj, ("spec", "distinguisherMethod", "type"), "<none>"),
+        age(obj, now_us),
+        condition_status(obj, "Dangling") or "?",
+    ]
+
+
+_V1BETA2 = Row(
+    "flowcontrol.apiserver",
+    "v1beta2",
+    "flowschemas",
+    "FlowSchema",
+    namespaced=False,
+    subs=(STATUS,),
+    stored_version="v1beta2",
+)
+KIND = Kind(
+    rows=(_V1BETA2, _V1BETA2._replace(version="v1beta1", lifecycle=Lifecycle(23, 26, "v1beta2"))),
+    strategy=FLOW,
+    defaults=_fill_defaults,
+    validate_create=_validate_create,
+    validate_update={"": _validate_update},
+    columns=(
+        NAME,
+        "PriorityLevel=spec.priorityLevelConfiguration",
+        "MatchingPrecedence=spec.matchingPrecedence",
+        "DistinguisherMethod=spec.distinguisherMethod",
+        AGE,
+        "MissingPL",
+    ),
+    cells=_cells,
+)

@@ -1,0 +1,32 @@
+"""What FlowSchemas and PriorityLevelConfigurations share.
+
+Mirrors  kubernetes v1.25 pkg/registry/flowcontrol/*/strategy.go,
+         pkg/apis/flowcontrol/v1beta2/defaults.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sim.api.kinds.kind import Strategy
+from sim.api.objects import with_field
+from sim.api.types import Json, Obj
+
+EXEMPT = "exempt"  # types.go: PriorityLevelConfigurationNameExempt, FlowSchemaNameExempt
+
+FLOW = Strategy(
+    status=True,
+    generation="spec",
+    prepare_status=lambda new, old, _: with_field(new, "metadata", old["metadata"]),
+)
+
+
+def filled(obj: Obj, defaults: Mapping[str, Json]) -> Obj:
+    """The object with these defaults of plain integers, of which 0 counts as missing."""
+    return {**obj, **{key: value for key, value in defaults.items() if not obj.get(key)}}
+
+
+def with_spec(obj: Obj, spec: Obj) -> Obj:
+    """The object with this spec and a status; the same object if it has both."""
+    made = {"status": {}, **obj, "spec": spec}
+    return obj if made == obj else made

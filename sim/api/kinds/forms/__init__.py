@@ -1,1 +1,0 @@
-"""Kinds that are served in several versions and stored in one."""

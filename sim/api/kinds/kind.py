@@ -1,0 +1,222 @@
+"""What a kind of the API consists of: the record that each kind's module fills in.
+
+Turns nothing.  `registry` lists the kinds; `Scheme` makes their rows into resources, and each
+resource carries its kind.  The generic code (`strategies`, `defaults`, `validation`, `tables`,
+`conversion`) reads the kind of a resource and names none.
+
+Mirrors  kubernetes v1.25 pkg/registry/*/*/{strategy,storage}.go: what upstream spreads over
+         strategy, storage, defaults, validation and printers of a kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from sim.api.store import Answer, Op
+from sim.api.types import Obj
+from sim.ident import Names
+
+NOTHING: Obj = {}
+
+# --- rows -----------------------------------------------------------------------------------------
+
+# One letter for each verb, in the alphabetical order in which discovery lists the verbs.
+VERBS = {
+    "c": "create",
+    "d": "delete",
+    "D": "deletecollection",
+    "g": "get",
+    "l": "list",
+    "p": "patch",
+    "u": "update",
+    "w": "watch",
+}
+ALL = "cdDglpuw"
+
+# Subresources that need a server on the node: their paths answer 405, and no document lists them.
+UNSERVED = ("attach", "exec", "portforward", "proxy")
+
+
+class Sub(NamedTuple):
+    """A subresource.
+
+    kind: "" stands for the kind of its resource
+    group, version: given where discovery states them
+    """
+
+    name: str
+    verbs: str
+    kind: str = ""
+    group: str = ""
+    version: str = ""
+
+
+STATUS = Sub("status", "gpu")
+SCALE = Sub("scale", "gpu", "Scale", "autoscaling", "v1")
+
+
+class Lifecycle(NamedTuple):
+    """Minor releases in which a version is deprecated and removed, and the version that replaces
+    it.
+    """
+
+    deprecated: int
+    removed: int
+    replacement: str
+
+
+class Form(NamedTuple):
+    """One served form of a kind: functions to the stored form of an object and back."""
+
+    stored: Callable[[Obj], Obj]
+    shown: Callable[[Obj], Obj]
+
+
+FormMaker = Callable[[str, Names], Form]
+
+
+class Row(NamedTuple):
+    """One served resource of a kind: a kind has a row for each version.
+
+    group: the short name, without the domain
+    stored_in: another group in which the objects are stored; None for the own group
+    stored_version: the version in which objects are stored; "" for `version`
+    json_only: True if no `numbers.txt` has the field numbers, so that protobuf is not served
+    lifecycle: of a version that the served release deprecates
+    form: makes the conversion from (apiVersion, names) where the fields differ from the stored form
+    """
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+    short: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    subs: tuple[Sub, ...] = ()
+    verbs: str = ALL
+    stored_in: str | None = None
+    stored_version: str = ""
+    json_only: bool = False
+    lifecycle: Lifecycle | None = None
+    form: FormMaker | None = None
+
+
+# --- behaviour ------------------------------------------------------------------------------------
+
+Defaults = Callable[[Any], Any]
+Prepare = Callable[[Obj, Names], Obj]
+PrepareUpdate = Callable[[Obj, Obj, Names], Obj]
+Cells = list[Any]
+MakeCells = Callable[[Obj, int, Names], Cells]
+# `sim.api.kinds.common.errors.Errors`, which this module does not import: messages are not its
+# concern.
+Create = Callable[[Obj], list[Any]]
+Update = Callable[[Obj, Obj], list[Any]]
+# (new, old or {}, names, gates that are on) -> new without the fields of features that are off
+DropDisabled = Callable[[Obj, Obj, Names, Collection[str]], Obj]
+Allocate = Callable[[str, Obj, Obj | None, Any], Generator[Op, Answer, Obj]]
+
+
+def unchanged(obj: Obj, _: Names) -> Obj:
+    """Prepare a create that changes nothing."""
+    return obj
+
+
+def unchanged_update(new: Obj, _old: Obj, _names: Names) -> Obj:
+    """Prepare an update that changes nothing."""
+    return new
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """How writes of a kind differ from the general rule.
+
+    status: True if the kind has a status that only /status may write
+    zero_status: the status of a new object, with the fields that upstream encodes even when they
+        are zero
+    keeps_created_status: True if a create may set the status
+    generation: which changes `metadata.generation` counts ("", "spec", "spec+annotations",
+        "template", "all", "content", "one")
+    create_by_put: True if a PUT to a missing name creates the object
+    unconditional: True if a PUT without resourceVersion is accepted
+    graceful: True if deletion waits for a grace period
+        default_propagation: the propagation policy of a delete that names none
+    fill_named: defaults that depend on the naming set, filled in when an object is created
+    prepare_create, prepare_update, prepare_status: change an object before it is validated and
+        stored
+    prepare_subresource: the same for writes to other subresources
+    """
+
+    status: bool = False
+    zero_status: Obj = field(default_factory=dict)
+    keeps_created_status: bool = False
+    generation: str = ""
+    create_by_put: bool = False
+    unconditional: bool = True
+    graceful: bool = False
+    default_propagation: str = "Background"
+    fill_named: Prepare = unchanged
+    prepare_create: Prepare = unchanged
+    prepare_update: PrepareUpdate = unchanged_update
+    prepare_status: PrepareUpdate = unchanged_update
+    prepare_subresource: Mapping[str, PrepareUpdate] = field(default_factory=dict)
+
+
+class GatedField(NamedTuple):
+    """A field that is dropped from writes while its feature gate is off."""
+
+    gate: str
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kind:
+    """All that belongs to one kind.  Compared and hashed by identity.
+
+    rows: the resources, one for each served version, the preferred one first
+    strategy: how writes differ from the general rule
+    defaults: fills in what a client left out; the same object where nothing is missing
+    status_defaults: the part of `defaults` that a write to /status needs; None for all of it
+    gated_defaults: (object, gates that are on) -> object with the defaults of features behind gates
+    validate_create: errors of a new object; None if the general rules of metadata are all
+    validate_update: errors of an update, by subresource ("" for the main resource)
+    gated_create, gated_update: rules that replace those above while a gate is on
+    general_metadata: True if the general rules of metadata apply after `validate_create` too
+    pod_spec: path of the pod spec in an object; () if there is none
+    gated_fields: fields that are dropped while their gate is off, besides those of the pod spec
+    drop_disabled: drops such fields where paths cannot name them
+    columns: of the table that kubectl prints: "Name", "*Wide" (priority 1), "Count:integer"; the
+        path after "=" names the field that describes the column
+    described_by: (upstream's group, version) of the definition with these fields; None for the
+        resource's own
+    cells: makes the cells of one row; None for name and creation time
+    row_conditions: conditions of a row
+    warnings: of a valid write by any caller; client_warnings: (new, old or None, names), costlier
+        ones that only requests from outside the process get
+    allocate: gives an object addresses and ports on its way into the store
+        (`core.service.addresses`)
+    """
+
+    rows: tuple[Row, ...]
+    strategy: Strategy = Strategy()
+    defaults: Defaults | None = None
+    status_defaults: Defaults | None = None
+    gated_defaults: Callable[[Obj, Collection[str]], Obj] | None = None
+    validate_create: Create | None = None
+    validate_update: Mapping[str, Update] = field(default_factory=dict)
+    gated_create: Mapping[str, Create] = field(default_factory=dict)
+    gated_update: Mapping[tuple[str, str], Update] = field(default_factory=dict)
+    general_metadata: bool = False
+    pod_spec: tuple[str, ...] = ()
+    gated_fields: tuple[GatedField, ...] = ()
+    drop_disabled: DropDisabled | None = None
+    columns: tuple[str, ...] = ("Name=metadata.name", "Created At:date=metadata.creationTimestamp")
+    described_by: tuple[str, str] | None = None
+    cells: MakeCells | None = None
+    row_conditions: Callable[[Obj], list[Obj]] | None = None
+    warnings: Callable[[Obj, Names], tuple[str, ...]] | None = None
+    client_warnings: Callable[[Obj, Obj | None, Names], Iterable[str]] | None = None
+    allocate: Allocate | None = None

@@ -1,0 +1,178 @@
+"""Ingresses.
+
+Mirrors  kubernetes v1.25 pkg/apis/networking/validation/validation.go: ValidateIngressCreate,
+         ValidateIngressUpdate; pkg/printers/internalversion/printers.go: printIngress.
+"""
+
+from __future__ import annotations
+
+from sim.api.kinds.common import text
+from sim.api.kinds.common.cells import AGE, NAME, age
+from sim.api.kinds.common.errors import Errors, Shown, invalid, required, unsupported
+from sim.api.kinds.common.fill import present, within
+from sim.api.kinds.common.load_balancers import validate_balanced_status
+from sim.api.kinds.common.metadata import object_meta, object_meta_update
+from sim.api.kinds.common.references import checked, reference_errors
+from sim.api.kinds.kind import STATUS, Cells, Kind, Row, Strategy
+from sim.api.objects import get_in, name_of
+from sim.api.types import Obj
+from sim.ident import NAMES, Names
+
+
+def _fill_defaults(obj: Obj) -> Obj:
+    return within(
+        present(obj, {"spec": {}, "status": {}}), "status", lambda s: present(s, {"loadBalancer": {}})
+    )
+
+
+# --- validation -----------------------------------------------------------------------------------
+
+PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
+
+_ANNOTATIONS = tuple(dict.fromkeys(names.annotation_ingress_class for names in NAMES.values()))
+
+_ABSOLUTE = "must be an absolute path"
+
+_BAD_PARTS = ("//", "/./", "/../", "%2f", "%2F")
+
+_BAD_ENDS = ("/..", "/.")
+
+
+def _validate_create(obj: Obj) -> Errors:
+    spec = obj.get("spec") or {}
+    errors = object_meta(obj["metadata"], True, text.subdomain) + _spec_errors(spec)
+    annotations = obj["metadata"].get("annotations") or {}
+    for key in _ANNOTATIONS:
+        if key in annotations and spec.get("ingressClassName") is not None:
+            detail = "can not be set when the class field is also set"
+            errors.append(invalid(f"annotations.{key}", annotations[key], detail))
+    return errors
+
+
+def _validate_update(new: Obj, old: Obj) -> Errors:
+    return object_meta_update(new["metadata"], old["metadata"]) + _spec_errors(new.get("spec") or {})
+
+
+def _spec_errors(spec: Obj) -> Errors:
+    errors: Errors = []
+    rules, default = spec.get("rules"), spec.get("defaultBackend")
+    if not rules and default is None:
+        shown = Shown("[]networking.IngressRule" + ("(nil)" if rules is None else "{}"))
+        errors.append(invalid("spec", shown, "either `defaultBackend` or `rules` must be specified"))
+    if default is not None:
+        errors += _backend_errors(default, "spec.defaultBackend")
+    for i, rule in enumerate(rules or ()):
+        errors += _rule_errors(rule, f"spec.rules[{i}]")
+    for i, entry in enumerate(spec.get("tls") or ()):
+        for j, host in enumerate(entry.get("hosts") or ()):
+            errors += _host_errors(host, f"spec.tls[{i}].hosts[{j}]")
+        errors += checked(text.subdomain, entry.get("secretName"), f"spec.tls[{i}].secretName")
+    if spec.get("ingressClassName") is not None:
+        name = spec["ingressClassName"]
+        errors += [invalid("spec.ingressClassName", name, problem) for problem in text.subdomain(name)]
+    return errors
+
+
+def _host_errors(host: str, at: str) -> Errors:
+    rule = text.wildcard_subdomain if "*" in host else text.subdomain
+    return [invalid(at, host, problem) for problem in rule(host)]
+
+
+def _rule_errors(rule: Obj, at: str) -> Errors:
+    errors: Errors = []
+    host = rule.get("host")
+    if host:
+        if text.parse_ip(host) is not None:
+            errors.append(invalid(f"{at}.host", host, "must be a DNS name, not an IP address"))
+        errors += _host_errors(host, f"{at}.host")
+    http = rule.get("http")
+    if http is None:
+        return errors
+    paths = http.get("paths") or ()
+    if not paths:
+        errors.append(required(f"{at}.http.paths"))
+    for i, path in enumerate(paths):
+        errors += _path_errors(path, f"{at}.http.paths[{i}]")
+    return errors
+
+
+def _path_errors(path: Obj, at: str) -> Errors:
+    kind, value = path.get("pathType"), path.get("path") or ""
+    if not kind:  # a missing required field is empty after decoding
+        return [required(f"{at}.pathType", "pathType must be specified")]
+    errors: Errors = []
+    if kind in ("Exact", "Prefix"):
+        if not value.startswith("/"):
+            errors.append(invalid(f"{at}.path", value, _ABSOLUTE))
+        bad = [f"must not contain '{part}'" for part in _BAD_PARTS if part in value]
+        bad += [f"cannot end with '{end}'" for end in _BAD_ENDS if value.endswith(end)]
+        errors += [invalid(f"{at}.path", value, detail) for detail in bad]
+    elif kind == "ImplementationSpecific":
+        if value and not value.startswith("/"):
+            errors.append(invalid(f"{at}.path", value, _ABSOLUTE))
+    else:
+        errors.append(unsupported(f"{at}.pathType", kind, PATH_TYPES))
+    return errors + _backend_errors(path.get("backend") or {}, f"{at}.backend")
+
+
+def _backend_errors(backend: Obj, at: str) -> Errors:
+    service, resource = backend.get("service"), backend.get("resource")
+    if service is not None and resource is not None:
+        return [invalid(at, "", "cannot set both resource and service backends")]
+    if resource is not None:
+        return reference_errors(resource, f"{at}.resource")
+    if service is None:
+        return [invalid(at, "", "resource or service backend is required")]
+    errors: Errors = []
+    if not service.get("name"):
+        errors.append(required(f"{at}.service.name"))
+    else:
+        errors += checked(text.label_1035, service["name"], f"{at}.service.name")
+    port = service.get("port") or {}
+    name, number = port.get("name"), port.get("number")
+    if name and number:
+        errors.append(invalid(at, "", "cannot set both port name & port number"))
+    elif name:
+        errors += checked(text.port_name, name, f"{at}.service.port.name")
+    elif number:
+        problems = text.port_number(number)
+        errors += [invalid(f"{at}.service.port.number", number, problem) for problem in problems]
+    else:
+        errors.append(required(at, "port name or number is required"))
+    return errors
+
+
+# --- table ----------------------------------------------------------------------------------------
+
+HOSTS_SHOWN = 3
+
+
+def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
+    spec = obj.get("spec") or {}
+    hosts = [rule["host"] for rule in spec.get("rules") or () if rule.get("host")]
+    shown = ",".join(hosts[:HOSTS_SHOWN]) or "*"
+    if len(hosts) > HOSTS_SHOWN:
+        shown += f" + {len(hosts) - HOSTS_SHOWN} more..."
+    points = get_in(obj, ("status", "loadBalancer", "ingress"), [])
+    address = ",".join(point.get("ip") or point.get("hostname") or "" for point in points)
+    ports = "80, 443" if spec.get("tls") else "80"
+    klass = spec.get("ingressClassName")
+    return [
+        name_of(obj),
+        "<none>" if klass is None else klass,
+        shown,
+        address,
+        ports,
+        age(obj, now_us),
+    ]
+
+
+KIND = Kind(
+    rows=(Row("networking", "v1", "ingresses", "Ingress", short=("ing",), subs=(STATUS,)),),
+    strategy=Strategy(status=True, zero_status={"loadBalancer": {}}, generation="spec"),
+    defaults=_fill_defaults,
+    validate_create=_validate_create,
+    validate_update={"": _validate_update, "status": validate_balanced_status},
+    columns=(NAME, "Class=spec.ingressClassName", "Hosts", "Address", "Ports", AGE),
+    cells=_cells,
+)

@@ -1,0 +1,56 @@
+"""RuntimeClasses.
+
+Mirrors  kubernetes v1.25 pkg/apis/node/validation/validation.go,
+         pkg/registry/node/runtimeclass/strategy.go.
+"""
+
+from __future__ import annotations
+
+from sim.api.kinds.common import text
+from sim.api.kinds.common.cells import AGE, NAME, age
+from sim.api.kinds.common.errors import Errors, immutable, invalid
+from sim.api.kinds.common.fill import amounts, within
+from sim.api.kinds.common.metadata import labels, object_meta, object_meta_update
+from sim.api.kinds.common.pods.affinity import tolerations
+from sim.api.kinds.common.resources import container_resource_name, pages
+from sim.api.kinds.kind import Cells, Kind, Row, Strategy
+from sim.api.objects import name_of
+from sim.api.types import Obj
+from sim.ident import Names
+
+
+def _fill_defaults(obj: Obj) -> Obj:
+    return within(obj, "overhead", lambda value: within(value, "podFixed", amounts))
+
+
+def _validate_create(obj: Obj) -> Errors:
+    errors = object_meta(obj["metadata"], False, text.subdomain, core=False)
+    handler = obj.get("handler") or ""
+    errors += [invalid("handler", handler, problem) for problem in text.label(handler)]
+    overhead = (obj.get("overhead") or {}).get("podFixed") or {}
+    for name, amount in overhead.items():
+        at = f"overhead.podFixed[{name}]"
+        errors += container_resource_name(name, at) + pages(name, amount, at)
+    scheduling = obj.get("scheduling") or {}
+    errors += labels(scheduling.get("nodeSelector"), "scheduling.nodeSelector")
+    return errors + tolerations(scheduling.get("tolerations"), "scheduling.tolerations")
+
+
+def _validate_update(new: Obj, old: Obj) -> Errors:
+    errors = object_meta_update(new["metadata"], old["metadata"], core=False)
+    return errors + immutable("handler", new.get("handler"), old.get("handler"))
+
+
+def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
+    return [name_of(obj), obj.get("handler", ""), age(obj, now_us)]
+
+
+KIND = Kind(
+    rows=(Row("node", "v1", "runtimeclasses", "RuntimeClass", namespaced=False),),
+    strategy=Strategy(create_by_put=True, unconditional=False),
+    defaults=_fill_defaults,
+    validate_create=_validate_create,
+    validate_update={"": _validate_update},
+    columns=(NAME, "Handler=handler", AGE),
+    cells=_cells,
+)

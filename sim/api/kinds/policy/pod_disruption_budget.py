@@ -1,0 +1,97 @@
+"""PodDisruptionBudgets.
+
+Mirrors  kubernetes v1.25 pkg/registry/policy/poddisruptionbudget/strategy.go,
+         pkg/apis/policy/validation/validation.go.
+"""
+
+from __future__ import annotations
+
+from sim.api.kinds.common import text
+from sim.api.kinds.common.cells import AGE, NAME, age, count
+from sim.api.kinds.common.counts import int_or_percent, not_above_all
+from sim.api.kinds.common.errors import Errors, Shown, at_least_zero, invalid
+from sim.api.kinds.common.fill import present
+from sim.api.kinds.common.metadata import label_selector, object_meta, object_meta_update
+from sim.api.kinds.common.status import fill_counters
+from sim.api.kinds.kind import STATUS, Cells, Kind, Row, Strategy
+from sim.api.objects import get_in, name_of
+from sim.api.types import Obj
+from sim.ident import Names
+
+
+def _fill_defaults(obj: Obj) -> Obj:
+    obj = present(obj, {"spec": {}})
+    return fill_counters(obj, "disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+
+
+def _validate_create(obj: Obj) -> Errors:
+    return object_meta(obj["metadata"], True, text.segment, core=False) + _spec_errors(obj.get("spec") or {})
+
+
+def _spec_errors(spec: Obj) -> Errors:
+    errors: Errors = []
+    least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
+    if least is not None and most is not None:
+        errors.append(invalid("spec", _go_budget(spec), "minAvailable and maxUnavailable cannot be both set"))
+    for key, value in (("minAvailable", least), ("maxUnavailable", most)):
+        if value is not None:
+            errors += int_or_percent(value, f"spec.{key}") + not_above_all(value, f"spec.{key}")
+    return errors + label_selector(spec.get("selector"), "spec.selector")
+
+
+def _go_budget(spec: Obj) -> Shown:
+    del spec  # a Go struct of pointers: its text differs from run to run
+    return Shown("policy.PodDisruptionBudgetSpec{}")
+
+
+def _validate_update(new: Obj, old: Obj) -> Errors:
+    errors = object_meta_update(new["metadata"], old["metadata"], core=False)
+    if new.get("spec") is not old.get("spec"):
+        errors += _spec_errors(new.get("spec") or {})
+    return errors
+
+
+def _validate_status(new: Obj, old: Obj) -> Errors:
+    errors = object_meta_update(new["metadata"], old["metadata"], core=False)
+    status = new.get("status") or {}
+    for key in ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"):
+        errors += at_least_zero(f"status.{key}", status.get(key))
+    return errors
+
+
+def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
+    limits = [get_in(obj, ("spec", field)) for field in ("minAvailable", "maxUnavailable")]
+    shown = ["N/A" if limit is None else str(limit) for limit in limits]
+    return [name_of(obj), *shown, count(obj, "status", "disruptionsAllowed"), age(obj, now_us)]
+
+
+KIND = Kind(
+    rows=(
+        Row(
+            "policy",
+            "v1",
+            "poddisruptionbudgets",
+            "PodDisruptionBudget",
+            short=("pdb",),
+            subs=(STATUS,),
+            stored_version="v1beta1",
+        ),
+    ),
+    strategy=Strategy(
+        status=True,
+        zero_status={"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0},
+        generation="spec",
+        unconditional=False,
+    ),
+    defaults=_fill_defaults,
+    validate_create=_validate_create,
+    validate_update={"": _validate_update, "status": _validate_status},
+    columns=(
+        NAME,
+        "Min Available=spec.minAvailable",
+        "Max Unavailable=spec.maxUnavailable",
+        "Allowed Disruptions:integer",
+        AGE,
+    ),
+    cells=_cells,
+)

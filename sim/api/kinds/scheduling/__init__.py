@@ -1,0 +1,1 @@
+"""The kinds of the group scheduling.k8s.io."""

@@ -1,1 +1,0 @@
-"""Table columns of kinds: the rows that kubectl prints."""

@@ -1,0 +1,67 @@
+"""Validation of pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sim.api.kinds.common.pods import spec as pod_specs
+from sim.api.types import Obj
+from tests.unit.sim.api.kinds.samples import TEMPLATE, created, made, updated
+
+
+def test_spec_that_pods_share_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = made("pods")["spec"]
+    assert created("pods", {"metadata": {"name": "a", "namespace": "d"}, "spec": spec}) == []
+    monkeypatch.setattr(pod_specs, "_pod_spec", lambda *_: pytest.fail("looked at again"))
+    assert created("pods", {"metadata": {"name": "b", "namespace": "d"}, "spec": spec}) == []
+
+
+def test_errors_of_a_pod_come_in_the_order_of_upstream():
+    spec = {
+        "containers": [
+            {"name": "B", "image": "", "ports": [{"containerPort": 0}], "volumeMounts": [{"name": "v"}]}
+        ],
+        "tolerations": [{"operator": "In", "key": "k"}],
+        "hostname": "A",
+    }
+    assert [e.partition(": ")[0] for e in created("pods", made("pods", spec=spec))] == [
+        "spec.containers[0].name",
+        "spec.containers[0].image",
+        "spec.containers[0].ports[0].containerPort",
+        "spec.containers[0].volumeMounts[0].name",
+        "spec.containers[0].volumeMounts[0].mountPath",
+        "spec.hostname",
+        "spec.tolerations[0].operator",
+    ]
+
+
+def test_pod_update_may_change_images_tolerations_and_deadline_only():
+    old = made("pods")
+
+    def to(**fields: Any) -> list[str]:
+        return updated("pods", {**old, "spec": {**old["spec"], **fields}}, old)
+
+    container = old["spec"]["containers"][0]
+    assert to(containers=[{**container, "image": "j"}]) == []
+    assert to(tolerations=[{"key": "k", "operator": "Exists"}]) == []
+    assert to(activeDeadlineSeconds=5) == []
+    assert to(containers=[container, {**container, "name": "d"}]) == [
+        "spec.containers: Forbidden: pod updates may not add or remove containers"
+    ]
+    assert to(hostname="h")[0].startswith("spec: Forbidden: pod updates may not change fields other than")
+
+
+def test_container_that_ended_for_good_may_not_run_again():
+    def status(**state: Any) -> Obj:
+        return {"containerStatuses": [{"name": "c", "state": state}]}
+
+    old = {
+        **made("pods", spec={**TEMPLATE["spec"], "restartPolicy": "Never"}),
+        "status": status(terminated={"exitCode": 0}),
+    }
+    assert updated("pods", {**old, "status": status(running={})}, old, "status") == [
+        "status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state"
+    ]
+    assert updated("pods", {**old, "status": status(terminated={"exitCode": 1})}, old, "status") == []
