@@ -10,7 +10,8 @@ from typing import Any, Protocol
 from msgspec import UNSET
 
 from actors.node.runtime.profile import manifest_file
-from sim.api.schema.scheme import Resource, Scheme
+from sim.api.schema.resource import Resource
+from sim.api.schema.scheme import Scheme
 from sim.errors import InputError, suggestion
 from sim.faults.shared.context import Key
 from sim.faults.shared.parameters import Amount, Nodes, OneOrMore
