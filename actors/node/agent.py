@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from sys import intern
-from typing import Any, Protocol
+from typing import Protocol
 
 from actors.node.causes import caused
 from actors.node.heartbeat.leases import Leases
@@ -57,13 +57,12 @@ from actors.node.sources.references import References
 from actors.node.sync_loop import SyncLoop
 from sim.api.objects import TERMINAL
 from sim.api.store import Item
+from sim.api.types import Obj
 from sim.ident import Names
 from sim.kernel.actor import Context
 from sim.kernel.dice import Dice
 from sim.options.node_agent import NodeAgentOptions
 from sim.units import SECOND
-
-Obj = dict[str, Any]
 
 TICK_US = 1 * SECOND  # kubelet.go: syncLoop's syncTicker
 RESYNC_JITTER_PERCENT = 50  # pod_workers.go: workerResyncIntervalJitterFactor and that of the back-off

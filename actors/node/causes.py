@@ -11,13 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from actors.node.runtime.machine import Container, PodRuntime
 from actors.node.runtime.profile import Override
+from sim.api.types import Obj
 from sim.kernel.kernel import Kernel
-
-Obj = dict[str, Any]
 
 
 def met_first(runtime: PodRuntime, container: Container, fault: Override | None) -> int:

@@ -36,14 +36,13 @@ from actors.node.heartbeat.node_status import (
 from actors.node.requests import HeartbeatCaller
 from sim.api.objects import is_ready
 from sim.api.store import Item
-from sim.api.types import Reply, Request
+from sim.api.types import Obj, Reply, Request
 from sim.kernel.dice import MASK, Dice, mix
 from sim.units import MS, SECOND, format_time
 
 if TYPE_CHECKING:
     from actors.node.agent import NodeAgent
 
-Obj = dict[str, Any]
 
 TRIES = 5  # kubelet.go: nodeStatusUpdateRetry
 JITTER_PERCENT = 4  # kubelet.go: JitterUntil(syncNodeStatus, ..., 0.04, true)

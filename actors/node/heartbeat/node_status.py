@@ -15,13 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from sys import intern
-from typing import Any
 
 from actors.node.pods.pod_status import image_id
 from actors.node.pods.status_manager import condition_order
 from actors.node.runtime.machine import RUNTIME, RUNTIME_VERSION, Machine
 from actors.node.runtime.profile import NodeSpec
 from sim.api.kinds.validation.resources import is_extended
+from sim.api.types import Obj
 from sim.ident import Names
 from sim.options.cloud import provider_id
 from sim.options.node_agent import NodeAgentOptions
@@ -33,8 +33,6 @@ from sim.units import (
     quantity_nano,
     quantity_style,
 )
-
-Obj = dict[str, Any]
 
 VERSION = "v1.25.16"  # the last patch of the line
 PRESSURES = (

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from actors.node.pods.pod_status import restart_policy, should_restart
 from actors.node.runtime.machine import Container, PodRuntime
-
-Obj = dict[str, Any]
+from sim.api.types import Obj
 
 
 class Asked(NamedTuple):

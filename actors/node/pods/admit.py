@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from actors.node.pods.pod_status import pod_qos
 from sim.api.memo import IdentityMemo
 from sim.api.selectors import meets
+from sim.api.types import Obj
 from sim.units import quantity_milli, quantity_value
 
-Obj = dict[str, Any]
 CRITICAL_PRIORITY = 2_000_000_000  # scheduling.SystemCriticalPriority
 FIRST = ("cpu", "memory", "ephemeral-storage")
 # allowlist.go: SafeSysctlAllowlist

@@ -12,19 +12,19 @@ Differs  containers whose stops were given up are told in the order in which the
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from actors.node.pods.actions import Actions, failed_probe, own_grace_us
 from actors.node.pods.pod_status import reasoned
 from actors.node.runtime.call_deadlines import GIVEN_UP, call
 from actors.node.runtime.hooks import failure, hook_end
 from actors.node.runtime.machine import SIGKILL_CODE, Container, PodRuntime
+from sim.api.types import Obj
 from sim.units import SECOND
 
 if TYPE_CHECKING:
     from actors.node.pods.worker import Worker
 
-Obj = dict[str, Any]
 MIN_GRACE_US = 2 * SECOND  # kuberuntime_container.go: minimumGracePeriodInSeconds
 
 

@@ -14,13 +14,12 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
 from actors.node.runtime.machine import Container, PodRuntime
 from sim.api.objects import TERMINAL
+from sim.api.types import Obj
 from sim.units import SECOND, format_time, quantity_milli, quantity_value
 
-Obj = dict[str, Any]
 Reason = tuple[str, str]  # waiting reason and message of the last failed start
 
 LOST_MESSAGE = (

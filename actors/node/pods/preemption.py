@@ -17,18 +17,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from actors.node.pods.admit import Requests, is_critical, requests_of, shortages
 from actors.node.pods.pod_status import pod_qos
 from actors.node.pods.worker import FINISHED, TERMINATED
 from sim.api.store import Item
+from sim.api.types import Obj
 
 if TYPE_CHECKING:
     from actors.node.agent import NodeAgent
     from actors.node.pods.worker import Worker
 
-Obj = dict[str, Any]
 
 QOS = ("BestEffort", "Burstable", "Guaranteed")  # in the order in which they go
 REASON, MESSAGE = "Preempting", "Preempted in order to admit critical pod"

@@ -13,16 +13,15 @@ Differs  probes take no time; a probe's success is asked of the runtime model, w
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from actors.node.causes import caused
 from actors.node.runtime.machine import Container, PodRuntime
 from sim.api.memo import IdentityMemo
+from sim.api.types import Obj
 from sim.kernel.actor import Context
 from sim.kernel.timer import Timer
 from sim.units import SECOND
-
-Obj = dict[str, Any]
 
 KINDS = (("startupProbe", "Startup"), ("readinessProbe", "Readiness"), ("livenessProbe", "Liveness"))
 # What the first look at an instance begins with; before it there is no result, which nobody could tell from a success.

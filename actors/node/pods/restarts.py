@@ -7,16 +7,15 @@ Mirrors  pkg/kubelet/kuberuntime/kuberuntime_manager.go: doBackOff (v1.25).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from actors.node.pods.pod_status import reasoned
+from sim.api.types import Obj
 from sim.units import format_duration
 
 if TYPE_CHECKING:
     from actors.node.pods.worker import Worker
     from actors.node.runtime.machine import Container
-
-Obj = dict[str, Any]
 
 
 def held_back(worker: Worker, spec: Obj, newest: Container | None) -> str:

@@ -45,6 +45,7 @@ from actors.node.runtime.sandboxes import behaviour_of, limit_memory, make_sandb
 from actors.node.sources.references import volumes_of
 from actors.node.sources.volumes import keeps_volumes, reclaimed_after_us
 from sim.api.objects import TERMINAL
+from sim.api.types import Obj
 from sim.units import SECOND, format_time, parse_time
 
 if TYPE_CHECKING:
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from sim.api.store import Item
     from sim.kernel.timer import Timer
 
-Obj = dict[str, Any]
 Work = Generator[int, None, str]
 
 SYNC, TERMINATING, TERMINATED, FINISHED = "sync", "terminating", "terminated", "finished"

@@ -15,7 +15,7 @@ Differs  the memory cgroup's notifications (--kernel-memcg-notification) are tho
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from actors.node.causes import caused
 from actors.node.pods.admit import amount, is_critical, requests_of
@@ -54,13 +54,13 @@ from actors.node.pressure.forecast import (
     turns,
 )
 from actors.node.runtime.machine import Container, Machine, PodRuntime
+from sim.api.types import Obj
 from sim.units import SECOND, quantity_value
 
 if TYPE_CHECKING:
     from actors.node.agent import NodeAgent
     from actors.node.pods.worker import Worker
 
-Obj = dict[str, Any]
 
 POLL_US = 10 * SECOND  # kubelet.go: evictionMonitoringPeriod
 CLEANUP_POLL_US = 1 * SECOND  # eviction_manager.go: podCleanupPollFreq

@@ -16,6 +16,7 @@ from actors.node.causes import caused
 from actors.node.pods.backoff import Backoff
 from actors.node.pods.pod_status import Reason
 from actors.node.runtime.image_names import fault_of
+from sim.api.types import Obj
 from sim.client.rest.limiter import TokenBucket
 from sim.units import format_duration
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from actors.node.agent import NodeAgent
     from actors.node.pods.worker import Worker
 
-Obj = dict[str, Any]
 WAIT = -1  # the puller calls `Worker.proceed`
 TOO_FAST = "pull QPS exceeded"
 

@@ -10,12 +10,10 @@ Differs  a container's log is what its behaviour says (`log`), with a first and 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from actors.node.runtime.machine import Container, Machine
+from sim.api.types import Obj
 from sim.units import format_time
-
-Obj = dict[str, Any]
 
 
 def container_log(

@@ -11,18 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from actors.node.runtime.call_deadlines import GIVEN_UP, SANDBOX_PATIENCE, call
 from actors.node.sources.pod_dns import FORMING, MISSING, NO_CLUSTER_DNS, asks_cluster, misfits
+from sim.api.types import Obj
 from sim.units import quantity_value
 
 if TYPE_CHECKING:
     from actors.node.pods.worker import Worker
     from actors.node.runtime.machine import Container
     from actors.node.runtime.profile import ContainerBehaviour, Override
-
-Obj = dict[str, Any]
 
 
 def make_sandbox(worker: Worker) -> Generator[int, None, str]:

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 from actors.node.sources.mirrors import static_pod
 from sim.api.store import Item
+from sim.api.types import Obj
 
 if TYPE_CHECKING:
     from actors.node.agent import NodeAgent
 
-Obj = dict[str, Any]
 Key = tuple[str, str]
 _NONE: Mapping[Any, Any] = MappingProxyType({})
 

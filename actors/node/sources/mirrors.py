@@ -20,15 +20,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sim.api.store import Item
-from sim.api.types import Reply
+from sim.api.types import Obj, Reply
 from sim.ident import Names
 from sim.units import format_micro_time
 
 if TYPE_CHECKING:
     from actors.node.agent import NodeAgent
     from actors.node.pods.worker import Worker
-
-Obj = dict[str, Any]
 
 
 ANY = "any"

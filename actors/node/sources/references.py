@@ -16,18 +16,17 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from actors.node.pods.actions import root_problem
 from actors.node.runtime.images import WAIT
-from sim.api.types import NOT_FOUND, Reply
+from sim.api.types import NOT_FOUND, Obj, Reply
 from sim.units import MS, SECOND
 
 if TYPE_CHECKING:
     from actors.node.agent import NodeAgent
     from actors.node.pods.worker import Worker
 
-Obj = dict[str, Any]
 Problem = tuple[str, str]  # volume ("" for a variable) and what is wrong
 
 MOUNT_WAIT_US = 123 * SECOND  # volume_manager.go: podAttachAndMountTimeout

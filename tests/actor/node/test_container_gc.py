@@ -1,19 +1,18 @@
 """Dead containers: which are kept, what goes with those that are removed, and what is told of them then."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
 from actors.node.runtime.container_gc import excess
 from actors.node.runtime.machine import Container, Machine
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
+from sim.api.types import Obj
 from sim.options.node_agent import parse_node_agent
 from sim.units import MINUTE, SECOND
 from tests.actor.node.fake import FakeApi, one_node
 from tests.actor.node.test_agent import behaving
 
-Obj = dict[str, Any]
 CRASHING = {"exit_after_us": 1 * SECOND, "exit_code": 1}
 
 

@@ -1,17 +1,14 @@
 """What an agent leaves undone while a runtime error stands, and when it goes on."""
 
-from typing import Any
-
 import pytest
 
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
 from actors.node.sync_loop import turn_at
+from sim.api.types import Obj
 from sim.options.node_agent import parse_node_agent
 from sim.units import MS, SECOND
 from tests.actor.node.fake import one_node
 from tests.actor.node.test_agent import behaving
-
-Obj = dict[str, Any]
 
 
 @pytest.mark.parametrize(

@@ -25,12 +25,13 @@ from actors.node.runtime.hooks import hook_end
 from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec
 from actors.node.sources.mirrors import mirror_of, static_pod
+from sim.api.types import Obj
 from sim.errors import InputError
 from sim.ident import NAMES
 from sim.kernel.dice import Dice
 from sim.options.node_agent import parse_node_agent
 from sim.units import SECOND
-from tests.unit.actors.node.pods.test_pod_status import ENDED, FAILED, RUNS, Obj, pod, runtime
+from tests.unit.actors.node.pods.test_pod_status import ENDED, FAILED, RUNS, pod, runtime
 
 # --- actions ----------------------------------------------------------------------------------------------
 

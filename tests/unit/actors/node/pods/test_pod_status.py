@@ -8,8 +8,8 @@ from actors.node.pods.pod_status import View, generate, pod_qos
 from actors.node.pods.status_manager import outgoing, status_patch
 from actors.node.runtime.machine import Machine, PodRuntime
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec
+from sim.api.types import Obj
 
-Obj = dict[str, Any]
 RUNS = ContainerBehaviour()
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from sim.api.admission.pod_security import PodSecurity, Standard, is_significant, is_tightened
 from sim.api.admission.pod_security_standards import findings
+from sim.api.types import Obj
 from sim.ident import NAMES
 from tests.unit.sim.api.admission.test_chain import FakeView, asks
 
-Obj = dict[str, Any]
 NAMESET = NAMES["orch"]
 PREFIX = NAMESET.label_pod_security_prefix
 GOOD_CONTAINER = {
