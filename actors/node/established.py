@@ -11,19 +11,17 @@ Differs  a pod that waits for more than its containers (see `is_settled`) is lef
 
 from __future__ import annotations
 
-from typing import Any
-
 from actors.node.heartbeat.node_status import HEALTHY, fixed_status, host_address, new_node, status_of
 from actors.node.pods.pod_status import View, generate
 from actors.node.pods.prober import probe_specs
 from actors.node.pods.status_manager import outgoing
 from actors.node.runtime.machine import Machine
 from actors.node.sources.references import variables_of, volumes_of
+from sim.api.types import Obj
 from sim.ident import Names
 from sim.options.node_agent import NodeAgentOptions
 from sim.units import format_time
 
-Obj = dict[str, Any]
 CLAIMS = ("persistentVolumeClaim", "ephemeral")
 
 

@@ -6,9 +6,8 @@ Mirrors  apimachinery pkg/util/strategicpatch: CreateTwoWayMergePatch (v1.25).
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import Any
 
-Obj = dict[str, Any]
+from sim.api.types import Obj
 
 TYPE = itemgetter("type")
 

@@ -12,12 +12,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from sim.api.memo import IdentityMemo
+from sim.api.types import Obj
 from sim.units import quantity_milli, quantity_value
-
-Obj = dict[str, Any]
 
 CRITICAL_PRIORITY = 2_000_000_000  # scheduling.SystemCriticalPriority
 FIRST = ("cpu", "memory", "ephemeral-storage")

@@ -10,9 +10,10 @@ Mirrors  pkg/kubelet/pod_workers.go: syncPod, terminatingPod, terminatedPod, fin
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any, Protocol
+from typing import Protocol
 
-Obj = dict[str, Any]
+from sim.api.types import Obj
+
 Work = Generator[int, None, str]
 WAIT = -1  # what work yields when a callback will continue it by `proceed`
 Reason = tuple[str, str]  # why a container does not start: reason and message of its waiting state

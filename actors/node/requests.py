@@ -10,14 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from sim.api.store import Item
-from sim.api.types import EMPTY, Reply, Request, UserInfo
+from sim.api.types import EMPTY, Obj, Reply, Request, UserInfo
 from sim.client.fast.lease_renewal import Rhythm
 from sim.client.fast.read_modify_write import Leg
 from sim.ident import Names
 from sim.kernel.actor import Context
 from sim.kernel.network import Purpose
 
-Obj = dict[str, Any]
 OnReply = Callable[[Reply], None]
 
 

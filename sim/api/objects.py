@@ -17,9 +17,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from sim.api.types import Obj
 from sim.ident import Names
-
-Obj = dict[str, Any]
 
 TERMINAL = ("Succeeded", "Failed")  # phases that a pod never leaves
 

@@ -20,9 +20,8 @@ from functools import lru_cache
 from typing import Any
 
 from sim.api.schema.resource import Resource
+from sim.api.types import Obj
 from sim.units import parse_whole
-
-Obj = Mapping[str, Any]
 
 IN, NOT_IN, EXISTS, DOES_NOT_EXIST = "In", "NotIn", "Exists", "DoesNotExist"
 GREATER, LESS = "Gt", "Lt"

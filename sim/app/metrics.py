@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from actors.controllers.shared.metrics_api import Metric, Sample, Value, none_returned, not_fetched
 from actors.node.node import Node
@@ -26,11 +25,11 @@ from actors.node.runtime.containers import Container
 from actors.node.runtime.forecast import memory_of
 from sim.api.objects import is_ready
 from sim.api.schema.scheme import Scheme
+from sim.api.types import Obj
 from sim.faults.metric import TellMetric, group_kind
 from sim.kernel import Kernel
 from sim.units import SECOND, quantity_milli
 
-Obj = dict[str, Any]
 WINDOW_US = 15 * SECOND  # metrics-server: --metric-resolution
 
 

@@ -29,8 +29,9 @@ from functools import lru_cache
 from typing import Any
 
 from sim.api.schema.scheme import Scheme
+from sim.api.types import Obj
 from sim.check.predicate import Test, has_part, parse_predicates
-from sim.check.world import Obj, World
+from sim.check.world import World
 from sim.errors import suggestion
 from sim.ident import NAMES, Names
 

@@ -8,12 +8,10 @@ instant it happens and influences nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from sim.api.store import Change
+from sim.api.types import Obj
 from sim.ident import Names
-
-Obj = dict[str, Any]
 
 # What stands between a Deployment or a CronJob, which people speak of, and its pods.
 BETWEEN = ("jobs", "replicasets")

@@ -76,7 +76,8 @@ def _workers(value: int) -> str | None:
 
 def _syncs(name: str, default: int, loop: str) -> int:
     effect = f"workers of {loop}; 0 or less: none, it does nothing"
-    return option(f"concurrent-{name}-syncs", integer, default, effect, check=_workers)  # type: ignore[no-any-return]
+    title = f"concurrent-{name}-syncs"
+    return option(title, integer, default, effect, check=_workers)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ from typing import Any
 from sim.api.objects import condition_status, controller_of
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Beaten, Change
+from sim.api.types import Obj
 from sim.kernel import Kernel
 
-Obj = dict[str, Any]
 Facts = tuple[Any, ...]  # by the names beside it; None: not there
 # Of a prefix, a listener, and whether it is told of renewals too.
 Store = Callable[[str, Callable[[Change], None], bool], Callable[[], None]]

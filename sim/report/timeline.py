@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from sim.api.objects import condition_status
 from sim.api.store import Change, Item
+from sim.api.types import Obj
 from sim.ident import Names
 
-Obj = dict[str, Any]
 BUCKET_US = 10_000_000  # of the request rate
 
 

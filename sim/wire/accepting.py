@@ -52,7 +52,7 @@ async def accept_connections(
                     lacking = True
                     await _refuse_newest(listener, reserve)
                 else:
-                    # Linux reports this also while no connection waits: descriptors may be free later.
+                    # Linux reports this also while no connection waits.
                     await trio.lowlevel.wait_readable(listener.socket)
                 pending = not pending
                 continue

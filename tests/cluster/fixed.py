@@ -15,11 +15,12 @@ from actors.controllers.nodelifecycle.loop import NodeLifecycle
 from actors.controllers.shared.shell import Env
 from actors.controllers.table import LOOPS
 from actors.node.runtime.profile import DEFAULT_PROFILE, NodeSpec, RuntimeProfile
+from sim.api.types import Obj
 from sim.app.cluster import Cluster, plain_nodes
 from sim.kernel import Context
 from sim.scenario.plan.plan import ClusterPlan, NodePlan
 from sim.units import SECOND
-from tests.cluster.seen import Obj, Seen
+from tests.cluster.seen import Seen
 
 FIRST_PASS_US = 2 * SECOND
 CASE_COST = PassCost(base_us=10_000, node_us=0)  # the cases' convention: "5 s + 0.01 work"

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from sim.api.store import Change
+from sim.api.types import Obj
 from sim.ident import Names
-
-Obj = dict[str, Any]
 
 
 @dataclass(slots=True)

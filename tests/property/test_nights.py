@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from sim.api.objects import is_ready
+from sim.api.types import Obj
 from sim.app.cluster import Cluster
 from sim.app.director import Director
 from sim.scenario.plan.compile import compile_plan
@@ -21,7 +22,6 @@ from sim.scenario.read.source import parse_documents
 
 NODES = 5
 NIGHT_S, QUIET_S = 400, 2100  # long enough for back-offs of five minutes and the node controller's rates
-Obj = dict[str, Any]
 
 
 def workload(kind: str, name: str, **spec: Any) -> Obj:

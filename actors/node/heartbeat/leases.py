@@ -12,16 +12,14 @@ Mirrors  component-helpers apimachinery/lease/controller.go (v1.25): renewal eve
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from actors.node.requests import Api, HeartbeatCaller, OnReply
-from sim.api.types import NOT_FOUND, Reply, Request
+from sim.api.types import NOT_FOUND, Obj, Reply, Request
 from sim.client.fast.lease_renewal import ALIGNED, Rhythm
 from sim.kernel.actor import Context
 from sim.options.node_agent import NodeAgentOptions
 from sim.units import MS, SECOND, format_micro_time
-
-Obj = dict[str, Any]
 
 TRIES = 5  # controller.go: maxUpdateRetries
 BACKOFF_US = 100 * MS

@@ -38,12 +38,10 @@ from actors.node.heartbeat.ports import Owner
 from actors.node.requests import HeartbeatCaller
 from sim.api.objects import is_ready
 from sim.api.store import Item
-from sim.api.types import Reply, Request
+from sim.api.types import Obj, Reply, Request
 from sim.kernel.dice import MASK, Dice, mix
 from sim.kernel.network import Purpose
 from sim.units import MS, SECOND, format_time
-
-Obj = dict[str, Any]
 
 ATTEMPTS_MAX = 5  # kubelet.go: nodeStatusUpdateRetry
 JITTER_PERCENT = 4  # kubelet.go: JitterUntil(syncNodeStatus, ..., 0.04, true)

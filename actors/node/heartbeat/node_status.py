@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from sys import intern
-from typing import Any
 
 from actors.node.patches import condition_order
 from actors.node.runtime.containers import RUNTIME, RUNTIME_VERSION
@@ -24,6 +23,7 @@ from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import NodeSpec
 from actors.node.thresholds import threshold_value
 from sim.api.kinds.common.resources import is_extended
+from sim.api.types import Obj
 from sim.ident import Names
 from sim.options.cloud import provider_id
 from sim.options.node_agent import NodeAgentOptions
@@ -35,8 +35,6 @@ from sim.units import (
     quantity_nano,
     quantity_style,
 )
-
-Obj = dict[str, Any]
 
 VERSION = "v1.25.16"  # the last patch release of v1.25
 PRESSURES = (

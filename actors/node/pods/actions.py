@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from actors.node.pod_spec import restart_policy, should_restart
 from actors.node.runtime.containers import Container, PodRuntime
-
-Obj = dict[str, Any]
+from sim.api.types import Obj
 
 
 class RequestedEnd(NamedTuple):

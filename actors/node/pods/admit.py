@@ -11,12 +11,11 @@ Differs  topology, CPU and device managers are not modelled.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from actors.node.pod_spec import FIRST, Requests, amount, is_critical, pod_qos
 from sim.api.selectors import meets
+from sim.api.types import Obj
 
-Obj = dict[str, Any]
 # allowlist.go: SafeSysctlAllowlist
 SAFE_SYSCTLS = (
     "kernel.shm_rmid_forced",

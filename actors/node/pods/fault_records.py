@@ -10,12 +10,9 @@ first, so that a crash loop is one chain of exits and restarts in the trace.
 
 from __future__ import annotations
 
-from typing import Any
-
 from actors.node.runtime.containers import Container, PodRuntime
 from actors.node.runtime.profile import Override
-
-Obj = dict[str, Any]
+from sim.api.types import Obj
 
 
 def met_first(runtime: PodRuntime, container: Container, fault: Override | None) -> int:

@@ -7,11 +7,9 @@ Mirrors  pkg/kubelet/config/config.go: podsDifferSemantically; pkg/kubelet/conta
 from __future__ import annotations
 
 from sys import intern
-from typing import Any
 
 from sim.api.store import Item
-
-Obj = dict[str, Any]
+from sim.api.types import Obj
 
 
 def age(item: Item) -> tuple[str, str]:

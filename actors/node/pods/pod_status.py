@@ -13,16 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
 from actors.node.pod_spec import pod_qos, restart_policy, should_restart
 from actors.node.pod_work import Reason
 from actors.node.runtime.containers import Container, PodRuntime
 from actors.node.runtime.image_names import image_id
 from sim.api.objects import TERMINAL
+from sim.api.types import Obj
 from sim.units import SECOND, format_time
-
-Obj = dict[str, Any]
 
 LOST_MESSAGE = (
     "The container could not be located when the pod was deleted.  The container used to be Running"

@@ -16,16 +16,15 @@ Differs  probes take no time; a probe succeeds if the runtime model says so, ind
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from actors.node.causes import caused
 from actors.node.runtime.containers import Container, PodRuntime
 from sim.api.memo import IdentityMemo
+from sim.api.types import Obj
 from sim.kernel.actor import Context
 from sim.kernel.timer import Timer
 from sim.units import SECOND
-
-Obj = dict[str, Any]
 
 KINDS = (("startupProbe", "Startup"), ("readinessProbe", "Readiness"), ("livenessProbe", "Liveness"))
 # The initial results of an instance; before it has one there is no result, which looks like a

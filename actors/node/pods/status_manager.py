@@ -25,12 +25,10 @@ from actors.node.pods.pod_status import OWN_CONDITIONS
 from actors.node.requests import Api
 from sim.api.objects import TERMINAL
 from sim.api.store import Item
-from sim.api.types import NOT_FOUND, Reply, Request
+from sim.api.types import NOT_FOUND, Obj, Reply, Request
 from sim.kernel.actor import Context
 from sim.kernel.network import Purpose
 from sim.units import SECOND
-
-Obj = dict[str, Any]
 
 BATCH_US = 10 * SECOND  # status_manager.go: syncPeriod
 WAITING_MAX = 1000  # status_manager.go: podStatusChannel; further statuses are left to the batch

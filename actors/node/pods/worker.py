@@ -18,7 +18,6 @@ Differs  of the resyncs of a healthy pod every 60 to 90 s only those are run tha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from actors.node.pod_spec import Requests
 from actors.node.pod_work import FINISHED, SYNC, TERMINATED, TERMINATING, Reason, Work
@@ -46,10 +45,9 @@ from actors.node.sources.references import volumes_of
 from actors.node.sources.volumes import keeps_volumes, unmounted_after_us
 from sim.api.objects import TERMINAL
 from sim.api.store import Item
+from sim.api.types import Obj
 from sim.kernel.timer import Timer
 from sim.units import SECOND, format_time, parse_time
-
-Obj = dict[str, Any]
 
 RETRY_US = 10 * SECOND  # pod_workers.go: backOffPeriod, jitter 0.5
 NETWORK_RETRY_US = 1 * SECOND  # kubelet.go: backOffOnTransientErrorPeriod

@@ -15,7 +15,6 @@ Differs  the memory cgroup's notifications (--kernel-memcg-notification) are tho
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from actors.node.causes import caused
 from actors.node.pod_spec import amount, is_critical, priority_of, requests_of
@@ -54,9 +53,8 @@ from actors.node.runtime.forecast import (
     turns,
 )
 from actors.node.runtime.machine import Machine
+from sim.api.types import Obj
 from sim.units import SECOND, quantity_value
-
-Obj = dict[str, Any]
 
 POLL_US = 10 * SECOND  # kubelet.go: evictionMonitoringPeriod
 CLEANUP_POLL_US = 1 * SECOND  # eviction_manager.go: podCleanupPollFreq

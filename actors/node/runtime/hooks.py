@@ -10,12 +10,9 @@ Differs  other programs (also in a script), requests over HTTP, and a `postStart
 
 from __future__ import annotations
 
-from typing import Any
-
 from actors.node.runtime.commands import AT_ONCE_US, commanded
+from sim.api.types import Obj
 from sim.kernel.kernel import NEVER_US
-
-Obj = dict[str, Any]
 
 FAILED = (
     'Exec lifecycle hook ([{command}]) for Container "{name}" in Pod "{pod}" failed - error: command \'{command}\' '

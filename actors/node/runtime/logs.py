@@ -11,13 +11,11 @@ Differs  a log holds what the container's behaviour says (`log`), between a firs
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from actors.node.runtime.containers import Container
 from actors.node.runtime.machine import Machine
+from sim.api.types import Obj
 from sim.units import format_time
-
-Obj = dict[str, Any]
 
 
 def container_log(

@@ -15,9 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from actors.node.runtime.commands import AT_ONCE_US, commanded
+from sim.api.types import Obj
 from sim.units import MS, SECOND
-
-Obj = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

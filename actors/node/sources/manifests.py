@@ -25,9 +25,9 @@ from actors.node.runtime.ports import Host
 from actors.node.runtime.profile import NodeSpec
 from actors.node.sources.mirrors import static_pod
 from sim.api.store import Item
+from sim.api.types import Obj
 from sim.ident import Names
 
-Obj = dict[str, Any]
 Key = tuple[str, str]
 _NONE: Mapping[Any, Any] = MappingProxyType({})
 

@@ -25,14 +25,11 @@ from typing import Any, Protocol
 from actors.node.pod_work import TERMINATING
 from actors.node.requests import Api
 from sim.api.store import Item
-from sim.api.types import Reply
+from sim.api.types import Obj, Reply
 from sim.ident import Names
 from sim.kernel.actor import Context
 from sim.options.node_agent import NodeAgentOptions
 from sim.units import format_micro_time
-
-Obj = dict[str, Any]
-
 
 ANY = "any"
 _NONE: Mapping[Any, Any] = MappingProxyType({})

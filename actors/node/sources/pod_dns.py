@@ -13,11 +13,9 @@ Differs  a machine's own file names one server and no search domain (as systemd-
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from sim.api.types import Obj
 from sim.options.node_agent import NodeAgentOptions
-
-Obj = dict[str, Any]
 
 OWN_SERVER = "127.0.0.53"  # systemd-resolved: its stub
 LOCAL_SERVER = "127.0.0.1"  # dns.go: GetPodDNS, where there is no file

@@ -8,13 +8,10 @@ Mirrors  pkg/kubelet/volumemanager/volume_manager.go: WaitForUnmount; kubelet_po
 
 from __future__ import annotations
 
-from typing import Any
-
+from sim.api.types import Obj
 from sim.kernel.dice import Dice
 from sim.options.node_agent import NodeAgentOptions
 from sim.units import MS
-
-Obj = dict[str, Any]
 
 UNMOUNT_POLL_US = 300 * MS  # volume_manager.go: podAttachAndMountRetryInterval
 

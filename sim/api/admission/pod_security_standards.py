@@ -13,9 +13,10 @@ Differs  seccomp profiles in annotations (versions before v1.19) are ignored.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-Obj = Mapping[str, Any]
+from sim.api.types import Obj
+
 LEVELS = ("privileged", "baseline", "restricted")
 LATEST = 25  # the minor version of "latest"
 _NOTHING: Obj = {}

@@ -38,12 +38,11 @@ from sim.api.memo import IdentityMemo
 from sim.api.ownership.typed_values import go_syntax
 from sim.api.patch.strategic_merge import go_print
 from sim.api.schema import field_validation as fieldvalidation
-from sim.api.schema.field_validation import IGNORE, STRICT, duplicate_fields
+from sim.api.schema.field_validation import IGNORE, STRICT, SUMMARY_CHARS, duplicate_fields
 from sim.api.schema.json_text import go_quote, parse_noting_twice, plain
 from sim.api.types import Json, Obj
 from sim.api.verbs.call import Call, Refusal, bad_request, internal
 
-SUMMARY_CHARS = 30  # create.go: summarizeData(body, 30)
 _HEAD = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 
 

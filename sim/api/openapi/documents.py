@@ -21,9 +21,9 @@ import msgspec
 from sim.api.crd.openapi import names_of, schemas
 from sim.api.crd.served import Served
 from sim.api.openapi import protobuf_form as openapi_protobuf
-from sim.api.openapi.paths import EMPTY, META, SECURITY, V2, V3, Writer, document, newer, title
+from sim.api.openapi.paths import EMPTY, SECURITY, V2, V3, Writer, document, newer, title
 from sim.api.schema.discovery import fixed_versions
-from sim.api.schema.field_schemas import INT_OR_STRING, QUANTITY, definition_name, raw_definition
+from sim.api.schema.field_schemas import INT_OR_STRING, META, QUANTITY, definition_name, raw_definition
 from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
 from sim.ident import UPSTREAM_GROUP_DOMAIN, Names

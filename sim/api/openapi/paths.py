@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sim.api.schema.field_schemas import definition_name
+from sim.api.schema.field_schemas import META, definition_name
 from sim.api.schema.resource import Resource, Subresource
 from sim.ident import Names
 
@@ -23,7 +23,6 @@ Body = dict[str, Any]
 EMPTY: Mapping[tuple[str, str, str], str] = {}
 
 V2, V3 = "#/definitions/", "#/components/schemas/"
-META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 SECURITY = {
     "BearerToken": {
         "type": "apiKey",

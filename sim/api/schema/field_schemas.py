@@ -29,19 +29,19 @@ from sim.api.protobuf.numbers import numbers, short_name
 Raw = dict[str, Any]
 
 RELEASE = "v1.25.0-local"  # the line of API types served; directory name inside the dependency
-_META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
-OBJECT_META = _META + "ObjectMeta"
+OBJECT_META = META + "ObjectMeta"
 JSON_SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 
 # Definitions with a type of their own, independent of their schema.
 _SPECIAL = {
     QUANTITY: "quantity",
     INT_OR_STRING: "int-or-string",
-    _META + "Time": "time",
-    _META + "MicroTime": "micro-time",
-    _META + "FieldsV1": "any",
+    META + "Time": "time",
+    META + "MicroTime": "micro-time",
+    META + "FieldsV1": "any",
     "io.k8s.apimachinery.pkg.runtime.RawExtension": "any",
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON": "any",
     JSON_SCHEMA + "OrArray": "schema-or-list",

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from sim.api.types import Obj
 from sim.client.rest.client import PATCH_TYPES
 
 if TYPE_CHECKING:
     from sim.api.types import Request
     from sim.client.rest.client import Client
-
-Obj = dict[str, Any]
 
 
 def status_request(client: Client, pod: Obj, body: Obj) -> Request:

@@ -1,7 +1,7 @@
 """One HTTP exchange over ASGI: the request that the front reads, and the response that it sends.
 
-Turns the scope and the messages of an ASGI server into a `Exchange` whose body is read in the
-background, and a `Response` into messages.
+The scope and the messages of an ASGI server become an `Exchange`, with a body that is read in the
+background, and a `Response` becomes messages.
 
 Holds: the departure of the client cancels the exchange at any moment before its last message; what
 a client sends beyond `BODY_MAX` is thrown away; an exchange leaves no reference cycle behind, so

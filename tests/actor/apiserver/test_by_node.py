@@ -59,11 +59,11 @@ async def test_a_nodes_list_is_the_part_of_the_whole_that_is_on_it(seed: int) ->
                     whole = await listed(p, at)
                     if (
                         await listed(p, at, fieldSelector=f"spec.nodeName={node}") == mine
-                    ):  # no lag ended meanwhile
+                    ):  # no lag ended in between
                         assert mine == [pod for pod in whole if pod[1] == node]
 
 
-async def test_what_was_asked_for_after_history_had_gone_is_not_told_when_the_cache_has_caught_up() -> None:
+async def test_list_after_compaction_is_not_reused_once_the_cache_has_caught_up() -> None:
     async with plane() as p:
         await p.ask("create", "serviceaccounts", body={"metadata": {"name": "default"}})
         for name in ("gone", "left"):

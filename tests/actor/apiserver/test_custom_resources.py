@@ -93,7 +93,7 @@ async def test_a_replica_serves_what_it_has_seen() -> None:
         assert (await ask(p, of("list"), at=1)).code == 200
 
 
-async def test_a_replica_that_comes_back_serves_what_is_stored() -> None:
+async def test_restarted_server_serves_the_stored_custom_resources() -> None:
     async with plane() as p:
         await p.run(S)
         await defined(p)
@@ -121,7 +121,7 @@ async def test_watches_end_when_their_definition_changes_or_goes() -> None:
         changed_us = p.kernel.now_us
         await p.run(2 * S)
         assert first.ended_us is not None and S // 2 < first.ended_us - changed_us < 2 * S
-        # Who knew it as it was lists anew, and so sees what all objects are by now.
+        # A client of the old version lists again, and so sees all objects in the new one.
         known = {"resourceVersion": str(first.events[-1][1].revision)}
         late = Seen(p.kernel, (await ask(p, of("watch", options=known))).watch)
         await p.run(S)
@@ -200,7 +200,7 @@ async def test_replicas_of_a_scale_are_those_of_the_object_and_nobodys() -> None
         item = (await ask(p, of("get", "a"))).item
         assert item is not None and item.obj["spec"]["n"] == 5 and item.obj["metadata"]["generation"] == 2
         assert all("f:n" not in entry.fields["f:spec"] for entry in item.managed)
-        # Nobody's either where it was that number already.
+        # It has no owner either if the number did not change.
         await ask(p, of("patch", "a", {"spec": {"n": 6}}, content_type=MERGE))
         scale["spec"] = {"replicas": 6}
         assert (await ask(p, of("update", "a", scale, subresource="scale"))).code == 200
@@ -245,7 +245,7 @@ async def test_what_a_status_may_not_change_is_not_written_for_the_sake_of_a_tim
         assert told[0] == told[1] == told[2]  # the first made an entry
 
 
-async def test_who_wrote_a_version_that_is_gone_is_no_manager_any_more() -> None:
+async def test_manager_of_a_removed_version_loses_its_entries() -> None:
     async with plane() as p:
         await p.run(S)
         made = definition()

@@ -118,7 +118,7 @@ async def test_with_two_servers_it_is_established_five_seconds_later_and_once() 
         assert writes(p) == 3
 
 
-async def test_names_that_change_are_accepted_anew() -> None:
+async def test_changed_names_are_accepted_again() -> None:
     async with plane() as p:
         await create(p, definition())
         await p.run(10 * MS)
@@ -231,7 +231,7 @@ async def test_objects_that_stay_are_asked_again_each_minute() -> None:
         assert (await get(p)).code == 404
 
 
-async def test_a_definition_that_somebody_else_let_go_is_left_alone_when_it_comes_again() -> None:
+async def test_recreated_definition_released_by_another_writer_is_left_alone() -> None:
     async with plane() as p:
         await create(p, definition())
         await p.run(10 * MS)

@@ -61,7 +61,7 @@ async def test_it_serves_for_the_delay_then_takes_nothing_new_and_its_watches_en
 
 
 @pytest.mark.parametrize("options", [PLAIN, RETRYING])
-async def test_with_nobody_watching_it_ends_when_the_last_request_is_answered(
+async def test_server_without_watches_ends_with_its_last_request(
     options: ApiServerOptions,
 ) -> None:
     async with plane(1, options) as at:
@@ -89,7 +89,7 @@ async def test_a_watch_that_ends_by_itself_is_not_waited_for_any_longer() -> Non
         assert not at.server.running
 
 
-async def test_asked_twice_it_ends_once_and_killed_meanwhile_at_once() -> None:
+async def test_second_sigterm_changes_nothing_and_a_kill_ends_the_server_at_once() -> None:
     async with plane(1, PLAIN) as at:
         await at.run(SECOND)
         actor = at.supervisor["apiserver-0"]
@@ -106,7 +106,7 @@ async def test_asked_twice_it_ends_once_and_killed_meanwhile_at_once() -> None:
         assert (await told(at, "a")).code == 201
 
 
-async def test_who_is_started_while_it_ends_starts_when_it_has_ended() -> None:
+async def test_start_during_graceful_termination_happens_after_its_end() -> None:
     async with plane(1, PLAIN) as at:
         await at.run(SECOND)
         actor = at.supervisor["apiserver-0"]
@@ -119,8 +119,8 @@ async def test_who_is_started_while_it_ends_starts_when_it_has_ended() -> None:
         assert (actor.incarnations, at.server.ready) == (2, True)
 
 
-async def test_a_replica_that_ends_renews_nothing_by_its_short_ways() -> None:
-    """The hot lane of a lease is closed from the very instant on."""
+async def test_terminating_server_renews_no_lease_by_fast_paths() -> None:
+    """The fast path of lease renewals is closed from that instant on."""
     async with plane(1, PLAIN) as at:
         await at.run(SECOND)
         held = lease("l", renewTime=format_micro_time(SECOND))

@@ -82,7 +82,7 @@ async def test_address_of_a_crashed_server_goes_when_its_lease_has_ended() -> No
         assert await shown(p) == [FIRST, SECOND_ONE]
 
 
-async def test_address_of_a_server_that_is_asked_to_end_goes_at_once() -> None:
+async def test_address_of_a_terminating_server_is_removed_at_once() -> None:
     async with plane(replicas=2) as p:
         await p.run(SECOND)
         p.supervisor["apiserver-1"].terminate()
@@ -95,7 +95,7 @@ async def test_address_of_a_server_that_is_asked_to_end_goes_at_once() -> None:
 
 
 @pytest.mark.parametrize("plural", ["endpoints", "endpointslices"])
-async def test_deleted_or_changed_objects_come_back_within_ten_seconds(plural: str) -> None:
+async def test_deleted_or_changed_objects_are_restored_within_ten_seconds(plural: str) -> None:
     async with plane() as p:
         right: Obj = (await p.ask("get", plural, name=NAME)).obj
         field = "subsets" if plural == "endpoints" else "endpoints"

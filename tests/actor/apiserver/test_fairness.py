@@ -1,4 +1,4 @@
-"""An API server whose requests take time: seats, queues, refusals after 15 s, and nothing of it while it is quick."""
+"""An API server with slow requests: seats, queues, refusals after 15 s; fast requests need none."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def test_requests_that_take_time_wait_for_the_seats_of_their_level() -> No
         assert timed.codes() == {404: 2 * DEFAULT}
 
 
-async def test_whoever_waits_fifteen_seconds_is_sent_away() -> None:
+async def test_request_that_waits_fifteen_seconds_is_refused() -> None:
     """Timing case 56."""
     async with plane() as p:
         await p.run(1 * S)
@@ -93,7 +93,7 @@ async def test_a_slow_storage_fills_the_seats_too() -> None:
         assert instants[-1] >= instants[DEFAULT - 1] + 900 * MS
 
 
-async def test_who_waits_when_the_storage_recovers_is_served() -> None:
+async def test_waiting_request_is_served_once_the_storage_recovers() -> None:
     async with plane() as p:
         p.storage.set_quorum(False)
         timed = Timed(p)
@@ -117,7 +117,7 @@ async def test_quick_requests_never_wait(seats: int) -> None:
         assert timed.codes() == {201: 500}
 
 
-async def test_without_it_nobody_waits_for_a_seat() -> None:
+async def test_no_request_waits_for_a_seat_without_fairness() -> None:
     async with plane(options=ApiServerOptions(seats=0)) as p:
         p.server.overload(1 * S, None)
         timed = Timed(p)
@@ -217,7 +217,7 @@ async def test_a_deletion_of_a_collection_takes_one_seat_however_many_watch() ->
             assert (work.seats, work.final_seats) == wanted
 
 
-async def test_a_schema_tells_whether_its_level_is_there() -> None:
+async def test_flow_schema_status_shows_whether_its_level_exists() -> None:
     async with plane(replicas=2) as p:
         seen: list[str] = []
 
@@ -240,7 +240,7 @@ async def test_a_schema_tells_whether_its_level_is_there() -> None:
         assert len(set(seen)) == 3
 
 
-async def test_a_server_that_dies_forgets_who_waited() -> None:
+async def test_crashed_server_forgets_waiting_requests() -> None:
     async with plane() as p:
         p.server.overload(1 * S, None)
         timed = Timed(p)

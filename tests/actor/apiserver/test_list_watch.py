@@ -132,7 +132,7 @@ async def test_a_watch_shows_what_enters_changes_and_leaves_its_selector() -> No
         assert revisions == sorted(set(revisions)) and revisions[0] > made.obj["metadata"].get("rev", 0)
 
 
-async def test_a_watch_of_one_nodes_pods_hears_of_no_others() -> None:
+async def test_watch_of_one_nodes_pods_receives_no_others() -> None:
     async with plane() as p:
         await p.ask("create", "serviceaccounts", body={"metadata": {"name": "default"}})
         opened = await p.ask("watch", "pods", "", options={"fieldSelector": "spec.nodeName=n1"})
@@ -147,7 +147,7 @@ async def test_a_watch_of_one_nodes_pods_hears_of_no_others() -> None:
         assert seen.short == [("ADDED", "a")]
 
 
-async def test_a_watch_of_one_nodes_pods_in_one_namespace_hears_of_no_other_namespace() -> None:
+async def test_watch_of_one_nodes_pods_in_a_namespace_receives_no_other_namespace() -> None:
     async with plane() as p:
         opened = await p.ask("watch", "pods", "default", options={"fieldSelector": "spec.nodeName=n1"})
         seen = Seen(p.kernel, opened.watch)
@@ -192,9 +192,7 @@ async def test_a_watch_from_before_the_window_gets_one_error_and_ends() -> None:
         assert seen.watch.ended
 
 
-async def test_a_window_that_let_an_event_go_refuses_the_revision_of_that_event_if_others_lie_between() -> (
-    None
-):
+async def test_window_refuses_the_revision_of_an_event_that_was_pushed_out() -> None:
     """Only the one just before its first event is known to miss nothing (watch_cache.go, getAllEventsSinceLocked)."""
     async with plane() as p:
         first = int((await make(p, "a"))[0])
@@ -217,7 +215,7 @@ async def test_a_window_that_let_an_event_go_refuses_the_revision_of_that_event_
         assert error.status["message"] == f"too old resource version: {first} ({first + 1})"
 
 
-async def test_what_nobody_read_before_a_compaction_can_be_watched_from_before_it() -> None:
+async def test_unread_resource_can_be_watched_from_before_a_compaction() -> None:
     """cacher.go: the caches are filled when the server starts, whoever reads them; only the storage forgets."""
     async with plane() as p:
         (rev,) = await make(p, "a")
@@ -232,7 +230,7 @@ async def make_directly(p: Plane, name: str, resource: str = "leases") -> None:
     p.storage.store.put(f"/x/{resource}/default/{name}", {"metadata": {"name": name}}, 0)
 
 
-async def test_a_continue_token_older_than_history_is_gone_with_one_that_goes_on() -> None:
+async def test_expired_continue_token_is_refused_with_a_token_to_continue() -> None:
     async with plane() as p:
         await make(p, "a", "b", "c")
         first = await listed(p, limit=1)
@@ -294,7 +292,7 @@ async def test_a_lagging_replica_shows_the_past_until_its_lag_has_passed() -> No
         assert times[0] < 0.01 * S and 1.9 * S < times[1] < 2.1 * S
 
 
-async def test_a_lagging_replica_shows_one_write_after_the_other_though_history_has_lost_them() -> None:
+async def test_lagging_cache_shows_compacted_writes_one_after_the_other() -> None:
     async with plane() as p:
         p.server.lag(2 * S)
         shown = []
@@ -308,7 +306,7 @@ async def test_a_lagging_replica_shows_one_write_after_the_other_though_history_
         assert shown == [[], ["a"], ["a", "b"], ["a", "b", "c"], ["a", "b", "c"]]
 
 
-async def test_a_frozen_replica_shows_what_it_showed_however_much_is_written_meanwhile() -> None:
+async def test_frozen_cache_shows_the_same_content_while_others_write() -> None:
     async with plane() as p:
         await make(p, "a")
         await p.run(S)
@@ -342,7 +340,7 @@ async def test_a_replica_that_lagged_when_history_went_shows_all_that_came_since
         assert len(shown) == 2 * lag_s + 221 and "old" not in shown
 
 
-async def test_a_replica_that_has_listed_the_storage_anew_shows_nothing_that_was_kept_before() -> None:
+async def test_cache_that_relisted_the_storage_shows_none_of_its_old_copy() -> None:
     async with plane() as p:
         await make(p, "a")
         await p.run(S)
@@ -385,9 +383,7 @@ async def test_a_write_takes_as_long_as_the_storage_and_fails_when_it_has_no_quo
         assert 7 * S <= p.kernel.now_us - start <= 7.1 * S
 
 
-async def test_what_waits_for_a_quorum_is_done_in_its_order_when_there_is_one_before_its_seven_seconds_are_over() -> (
-    None
-):
+async def test_operations_that_wait_for_a_quorum_run_in_order_within_seven_seconds() -> None:
     """As etcd's proposals do while there is no leader."""
     async with plane() as p:
         p.storage.quorum = False

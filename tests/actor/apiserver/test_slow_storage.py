@@ -1,4 +1,4 @@
-"""Requests on a storage that takes its time: how many operations each costs, who wins, and what comes of it.
+"""Requests on a slow storage: the number of operations of each, and the outcome of conflicts.
 
 An operation takes 400 ms here, and one or two more as any.
 """
@@ -49,7 +49,7 @@ class Sent:
 
 
 def change(p: Plane, resource: str, name: str, fn: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Somebody writes behind everybody's back."""
+    """Writes to the storage directly, past every API server."""
     store, key = p.storage.store, SCHEME.key(resource, "default", name)
     item = store.get(key)
     assert item is not None
@@ -190,7 +190,7 @@ async def test_a_pending_pod_that_changes_is_evicted_as_what_it_has_become() -> 
             assert 500 * MS <= took_us - operations * SLOW_US <= 570 * MS
 
 
-async def test_a_pod_that_ends_between_the_two_writes_of_its_deletion_is_deleted_all_the_same() -> None:
+async def test_pod_that_ends_between_the_two_writes_of_its_deletion_is_deleted() -> None:
     async with plane(1, OPTIONS) as p:
         await bound_pod(p, "a")
         p.storage.extra_us = SLOW_US
@@ -203,7 +203,7 @@ async def test_a_pod_that_ends_between_the_two_writes_of_its_deletion_is_deleted
         assert reply.code == 200 and reply.obj["metadata"]["deletionGracePeriodSeconds"] == 0
 
 
-async def test_an_eviction_whose_budget_changes_all_the_time_is_given_up_after_twenty_tries() -> None:
+async def test_eviction_with_an_ever_changing_budget_ends_after_twenty_tries() -> None:
     async with plane(1, OPTIONS) as p:
         await bound_pod(p, "a")
         await budget(p, 1, 3)

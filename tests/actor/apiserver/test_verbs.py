@@ -128,7 +128,7 @@ async def test_a_pod_on_a_node_is_deleted_gracefully_and_its_grace_only_shrinks(
         assert (await p.ask("get", "pods", name="a")).code == 404
 
 
-async def test_who_deletes_a_pod_again_changes_nothing_but_its_grace() -> None:
+async def test_second_delete_of_a_pod_changes_its_grace_only() -> None:
     async with plane() as p:
         await make_account(p)
         await bound_pod(p, "a")
@@ -153,7 +153,7 @@ async def test_an_unscheduled_pod_is_deleted_at_once() -> None:
         assert (await p.ask("get", "pods", name="p")).code == 404
 
 
-async def test_who_watches_is_told_of_the_grace_of_zero_before_a_pods_end() -> None:
+async def test_watch_receives_the_grace_of_zero_before_a_pods_removal() -> None:
     """Recorded of a real server (50-lifecycle): the change and the end are two events, each of a revision of its own."""
     async with plane() as p:
         await make_account(p)
@@ -321,7 +321,7 @@ async def test_a_dry_run_answers_and_stores_nothing() -> None:
         assert bad.code == 422
 
 
-async def test_a_generated_name_that_is_taken_is_told_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_taken_generated_name_appears_whole_in_the_message(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verbs, "generated_name", lambda base, _: f"{base}same")
     async with plane() as p:
         kept = {"generateName": "g-", "finalizers": ["example.com/f"]}

@@ -11,7 +11,7 @@ from actors.node.node import Node
 from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import NodeSpec
 from sim.api.store import Item
-from sim.api.types import Reply, Request, WatchEvent
+from sim.api.types import Obj, Reply, Request, WatchEvent
 from sim.client.fast.lease_renewal import Rhythm
 from sim.ident import NAMES
 from sim.kernel.actor import Context, Supervisor
@@ -20,7 +20,6 @@ from sim.kernel.kernel import NEVER_US, Kernel
 from sim.options.node_agent import NodeAgentOptions, parse_node_agent
 from sim.units import SECOND, format_time
 
-Obj = dict[str, Any]
 DELAY_US = 1_000
 NAMES_USED = NAMES["kubernetes"]
 

@@ -6,13 +6,12 @@ from typing import Any
 import pytest
 
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
+from sim.api.types import Obj
 from sim.options.node_agent import parse_node_agent
 from sim.units import SECOND
 from tests.actor.node.fake import one_node
 from tests.actor.node.test_agent import behaving
 from tests.actor.node.test_pod_ends import sysctl
-
-Obj = dict[str, Any]
 
 JOBS = RuntimeProfile(rules=(Rule(ContainerBehaviour(exit_after_us=SECOND), pod_prefix="job"),))
 PORT = {"ports": [{"containerPort": 80, "hostPort": 80}]}

@@ -1,7 +1,6 @@
 """Dead containers: which are kept, which are removed, and what is shown of them then."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
@@ -9,12 +8,12 @@ from actors.node.runtime.container_gc import excess
 from actors.node.runtime.containers import Container
 from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
+from sim.api.types import Obj
 from sim.options.node_agent import parse_node_agent
 from sim.units import MINUTE, SECOND
 from tests.actor.node.fake import FakeApi, one_node
 from tests.actor.node.test_agent import behaving
 
-Obj = dict[str, Any]
 CRASHING = {"exit_after_us": 1 * SECOND, "exit_code": 1}
 
 

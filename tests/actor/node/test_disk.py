@@ -1,15 +1,13 @@
 """What is removed from a node that is short of a resource: by which use, and in which order."""
 
-from typing import Any
-
 import pytest
 
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
+from sim.api.types import Obj
 from sim.options.node_agent import parse_node_agent
 from sim.units import SECOND
 from tests.actor.node.fake import FakeApi, one_node
 
-Obj = dict[str, Any]
 GI = 1 << 30
 
 

@@ -1,13 +1,11 @@
 """Leases and status passes of an agent while its API fails: how often it sends which request."""
 
 from collections.abc import Callable
-from typing import Any
 
 from sim.api.types import Reply, Request
 from sim.units import SECOND
 from tests.actor.node.fake import NAMES_USED, FakeApi, one_node
 
-Obj = dict[str, Any]
 LEASE = ("leases", NAMES_USED.lease_namespace, "n1")
 
 

@@ -8,13 +8,12 @@ import pytest
 from actors.node.node import Node
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
 from actors.node.sources.mirrors import static_pod
-from sim.api.types import WatchEvent
+from sim.api.types import Obj, WatchEvent
 from sim.kernel import Kernel
 from sim.options.node_agent import parse_node_agent
 from sim.units import SECOND
 from tests.actor.node.fake import NAMES_USED, FakeApi, one_node
 
-Obj = dict[str, Any]
 STOP_US = 3 * SECOND
 
 

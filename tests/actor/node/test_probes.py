@@ -1,16 +1,14 @@
 """What makes an agent probe, besides the ticks of its probes: each sync probes unready containers."""
 
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
+from sim.api.types import Obj
 from sim.units import SECOND
 from tests.actor.node.fake import FakeApi, one_node
 from tests.actor.node.test_agent import behaving
-
-Obj = dict[str, Any]
 
 
 def probed(name: str, period_s: int, **more: int) -> Obj:

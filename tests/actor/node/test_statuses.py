@@ -7,8 +7,6 @@ from sim.api.types import Request
 from sim.units import MS, SECOND
 from tests.actor.node.fake import FakeApi, one_node
 
-Obj = dict[str, Any]
-
 
 def slow(api: FakeApi, by_us: int) -> None:
     """The API answers requests about pods this much later."""

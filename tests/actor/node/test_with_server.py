@@ -14,7 +14,7 @@ from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import NodeSpec
 from actors.storage import Storage
 from sim.api.schema.scheme import Scheme
-from sim.api.types import UserInfo
+from sim.api.types import Obj, UserInfo
 from sim.client.rest.channel import Channel
 from sim.client.rest.client import Client
 from sim.ident import NAMES
@@ -25,7 +25,6 @@ from sim.options.node_agent import parse_node_agent
 from sim.units import SECOND
 
 NAMES_USED = NAMES["orch"]
-Obj = dict[str, Any]
 
 
 class Rig:

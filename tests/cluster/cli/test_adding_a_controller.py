@@ -8,15 +8,14 @@ would hold in `loop.py`; `loops=` below takes the place of the line in
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from actors.controllers.manager import controller_manager_main
 from actors.controllers.shared.shell import Env, run_workers
 from actors.controllers.table import LOOPS
+from sim.api.types import Obj
 from sim.app.cluster import Cluster
 from sim.kernel import Context
 
-Obj = dict[str, Any]
 ANNOTATION = "example.com/pods"
 WORKERS = 2
 

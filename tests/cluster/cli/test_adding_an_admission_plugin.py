@@ -7,19 +7,17 @@ without ephemeral containers.
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from sim.api.admission import chain
 from sim.api.admission.base import Attributes, Denial, View, forbidden
+from sim.api.types import Obj
 from sim.app.cluster import Cluster
 from sim.app.options import api_server_options
 from sim.errors import InputError
 from sim.options.api_server import parse_api_server
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 
-Obj = dict[str, Any]
 LISTS = ("initContainers", "containers")
 POD: Obj = {
     "apiVersion": "v1",

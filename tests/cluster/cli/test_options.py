@@ -11,15 +11,13 @@ import pytest
 
 from actors.controllers.table import LOOPS
 from sim.api.store import Change
-from sim.api.types import Reply
+from sim.api.types import Obj, Reply
 from sim.app.cluster import Cluster, plain_nodes
 from sim.options.controller_manager import parse_controller_manager
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.scenario.read.schema import Runtime
 from sim.units import SECOND, parse_time
 from tests.cluster.fixed import FixedPhases, workload
-
-Obj = dict[str, Any]
 
 
 def plan(nodes: int = 0, agent: dict[str, Any] | None = None, **components: Any) -> ClusterPlan:

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from sim.api.store import Change
+from sim.api.types import Obj
 from sim.app.cluster import Cluster, plain_nodes
 from sim.app.run import run_plan
 from sim.kernel import read
@@ -21,7 +22,6 @@ from sim.scenario.plan.plan import ClusterPlan
 from sim.units import SECOND
 from tests.cluster.faults.test_custom_resources import GROUP, WIDGETS, definition
 
-Obj = dict[str, Any]
 # What two clusters of the same objects differ in: names that are drawn, places, addresses, instants, and what counts writes.
 OWN = frozenset(
     ("name", "uid", "resourceVersion", "creationTimestamp", "nodeName", "ip", "podIP", "podIPs", "hostIP", "startTime",

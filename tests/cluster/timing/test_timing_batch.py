@@ -9,12 +9,11 @@ import pytest
 
 from actors.node.runtime.profile import ContainerBehaviour, Rule, RuntimeProfile
 from sim.api.store import Change
+from sim.api.types import Obj
 from sim.app.cluster import Cluster
 from sim.units import MS, SECOND
 from tests.cluster.fixed import FixedPhases, container, workload
 from tests.cluster.timing.api.test_timing_api import PATCH
-
-Obj = dict[str, Any]
 
 
 def job(name: str = "work", restart: str = "Never", **spec: Any) -> Obj:

@@ -17,6 +17,7 @@ import yaml
 
 from sim.api.objects import is_ready
 from sim.api.store import Change
+from sim.api.types import Obj
 from sim.app.cluster import Cluster
 from sim.app.director import Director
 from sim.errors import InputError
@@ -27,7 +28,6 @@ from sim.scenario.read.source import parse_documents
 from sim.units import SECOND
 from tests.cluster.faults.test_actions import WEB
 
-Obj = dict[str, Any]
 PASS_US = 5 * SECOND + SECOND // 2  # the pause between passes, and what a pass takes
 CLOUD = {"cloud-provider": "orrery"}
 Span = tuple[int, int]

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from sim.api.types import Obj
 from sim.units import SECOND
 from tests.cluster.fixed import FixedPhases, seconds
-from tests.cluster.seen import Obj, pods_with
+from tests.cluster.seen import pods_with
 from tests.cluster.timing.test_timing_further import events
 from tests.cluster.timing.test_timing_zones import manager
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from sim.api.store import Change
+from sim.api.types import Obj
 from sim.app.cluster import Cluster, plain_nodes
 from sim.kernel import Rule
 from sim.kernel.actor import Actor
@@ -20,7 +21,6 @@ from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import MS, SECOND
 from tests.cluster.timing.api.test_timing_api import pod
 
-Obj = dict[str, Any]
 MANAGER, SCHEDULER = "controller-manager", "scheduler"
 JITTER = 2.2  # the longest wait between two tries at a lease held by another, in retry periods
 

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from sim.api.store import Change
+from sim.api.types import Obj
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND, parse_time
 from tests.cluster.fixed import FixedPhases, seconds, workload
-from tests.cluster.seen import Obj, pods_on
+from tests.cluster.seen import pods_on
 from tests.cluster.timing.node.test_node_timing_agent import PodTimes
 from tests.cluster.timing.test_timing_zones import Zones, gaps, manager
 

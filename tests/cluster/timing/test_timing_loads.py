@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from sim.api.store import Change
+from sim.api.types import Obj
 from sim.app.cluster import Cluster, plain_nodes
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import MS, SECOND, parse_time
 from tests.cluster.fixed import container, workload
-from tests.cluster.timing.test_timing_workloads import Counts, Obj, patched, template
+from tests.cluster.timing.test_timing_workloads import Counts, patched, template
 
 MANAGER, SERVER = "controller-manager-0", "apiserver-0"
 WANTED = {"ReplicaSet": 8, "StatefulSet": 3, "DaemonSet": 4, "Job": 3}

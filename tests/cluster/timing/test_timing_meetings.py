@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from actors.node.runtime.profile import ContainerBehaviour, Rule, RuntimeProfile
+from sim.api.types import Obj
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 from tests.cluster.fixed import FixedPhases, workload
-from tests.cluster.seen import Obj, pods_on, pods_with
+from tests.cluster.seen import pods_on, pods_with
 from tests.cluster.timing.node.test_node_timing_agent import GI, SMALL, behaving, condition, pod
 
 NEW: Obj = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "registry.example/c:2"}]}}}}

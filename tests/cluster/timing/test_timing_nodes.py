@@ -9,9 +9,10 @@ from itertools import pairwise
 from typing import Any
 
 from sim.api.store import Change
+from sim.api.types import Obj
 from sim.units import SECOND, parse_time
 from tests.cluster.fixed import FixedPhases, container, seconds, workload
-from tests.cluster.seen import Obj, pods_on, pods_with
+from tests.cluster.seen import pods_on, pods_with
 
 TEN = {"": 10}
 

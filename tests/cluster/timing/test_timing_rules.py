@@ -14,10 +14,10 @@ import pytest
 
 from actors.node.runtime.profile import ContainerBehaviour, Override, Rule, RuntimeProfile
 from sim.api.store import Change
+from sim.api.types import Obj
 from sim.app.cluster import Cluster, plain_nodes
 from sim.units import SECOND
 from tests.cluster.fixed import FixedPhases, workload
-from tests.cluster.seen import Obj
 from tests.cluster.timing.node.test_node_timing_agent import PodTimes
 from tests.cluster.timing.test_timing_batch import Made, conditions, ends, job, status_of
 from tests.cluster.timing.test_timing_election import MANAGER, Leadership, candidates

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
+from sim.api.types import Obj
 from sim.app.cluster import Cluster, plain_nodes
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.scenario.read.schema import Runtime
@@ -19,7 +19,6 @@ from sim.units import SECOND
 from tests.cluster.fixed import container
 from tests.cluster.timing.api.test_timing_api import Attempts
 
-Obj = dict[str, Any]
 ROOM = {"cpu": "64", "memory": "256Gi", "pods": "110"}
 
 

@@ -13,10 +13,11 @@ from random import Random
 import pytest
 
 from sim.api.store import Change
+from sim.api.types import Obj
 from sim.app.cluster import Cluster, plain_nodes
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
-from tests.cluster.seen import Obj, Seen, pods_with
+from tests.cluster.seen import Seen, pods_with
 from tests.cluster.timing.test_timing_edges import MERGE
 
 UNTIL_S = 1200

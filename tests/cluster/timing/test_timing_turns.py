@@ -12,9 +12,10 @@ from dataclasses import replace
 
 import pytest
 
+from sim.api.types import Obj
 from sim.units import SECOND, format_time
 from tests.cluster.fixed import FixedPhases
-from tests.cluster.seen import Obj, pods_on, pods_with
+from tests.cluster.seen import pods_on, pods_with
 from tests.cluster.timing.test_timing_edges import MERGE, label, waiting
 from tests.cluster.timing.test_timing_further import NOT_READY, UNREACHABLE, NodeLog
 from tests.cluster.timing.test_timing_zones import Zones, gaps, manager, taints

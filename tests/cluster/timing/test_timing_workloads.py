@@ -10,6 +10,7 @@ import pytest
 
 from actors.node.runtime.profile import ContainerBehaviour, Override, Rule, RuntimeProfile
 from sim.api.store import Change
+from sim.api.types import Obj
 from sim.app.cluster import plain_nodes
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import MS, SECOND
@@ -17,7 +18,6 @@ from tests.cluster.fixed import FixedPhases, container, workload
 from tests.cluster.timing.api.test_timing_api import PATCH
 from tests.cluster.timing.node.test_node_timing_agent import PodTimes
 
-Obj = dict[str, Any]
 THREE = {"": 3}
 
 

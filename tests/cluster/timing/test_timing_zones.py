@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from actors.controllers.nodelifecycle.decide import PassCost
+from sim.api.types import Obj
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 from tests.cluster.fixed import FixedPhases, seconds
-from tests.cluster.seen import Obj, pods_on, pods_with
+from tests.cluster.seen import pods_on, pods_with
 
 PASS_S = 0.01  # what a pass takes
 DIED_S = 95.0

@@ -97,7 +97,7 @@ def test_replaced_file_keeps_its_permissions_and_a_new_one_has_the_usual(tmp_pat
 
 
 @pytest.mark.parametrize("mask", [0, 0o777])
-def test_private_file_is_for_its_owner_only_whatever_was_there(tmp_path: Path, mask: int) -> None:
+def test_private_file_is_for_its_owner_only_after_any_earlier_file(tmp_path: Path, mask: int) -> None:
     path = tmp_path / "config"
     path.touch(0o644)
     with umask(mask):
@@ -149,7 +149,7 @@ def test_growing_file_can_be_read_at_its_place_from_its_beginning_on(tmp_path: P
         assert (path.read_bytes(), earlier.read()) == (b"head and more", "yesterday")
 
 
-def test_growing_file_whose_head_cannot_be_written_replaces_nothing(tmp_path: Path) -> None:
+def test_growing_file_without_a_written_head_replaces_nothing(tmp_path: Path) -> None:
     path = tmp_path / "trace"
     path.write_text("yesterday")
     with pytest.raises(OSError, match="File too large"), file_size_limit(10):
@@ -182,7 +182,7 @@ def test_file_that_is_being_written_is_refused_also_by_force(tmp_path: Path, for
     os.close(new_private(path, b"other", force=True))
 
 
-def test_forced_file_whose_head_cannot_be_written_replaces_nothing(tmp_path: Path) -> None:
+def test_forced_file_without_a_written_head_replaces_nothing(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     path.write_text("yesterday")
     with pytest.raises(OSError, match="File too large"), file_size_limit(10):
@@ -190,7 +190,7 @@ def test_forced_file_whose_head_cannot_be_written_replaces_nothing(tmp_path: Pat
     assert (path.read_text(), os.listdir(tmp_path)) == ("yesterday", ["journal"])
 
 
-def test_new_file_whose_head_cannot_be_written_leaves_none(tmp_path: Path) -> None:
+def test_new_file_without_a_written_head_leaves_none(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="File too large"), file_size_limit(10):
         new_private(tmp_path / "journal", b"x" * 100, force=False)
     assert os.listdir(tmp_path) == []

@@ -44,7 +44,7 @@ def test_students_t_has_its_tabled_quantiles() -> None:
     assert student(0.995, 20) == pytest.approx(2.845, abs=0.003)
 
 
-def test_the_interval_of_a_mean_covers_the_truth_as_often_as_it_says_though_values_of_a_run_agree() -> None:
+def test_confidence_interval_has_its_coverage_for_values_that_agree_within_runs() -> None:
     draw, covered = Random(3), 0
     for _ in range(400):
         runs = []

@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 
 from sim.api.store import Change
-from sim.api.types import Reply, Watch
+from sim.api.types import Obj, Reply, Watch
 from sim.app.cluster import Cluster
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import MS, SECOND, parse_time
 from tests.cluster.fixed import workload
 from tests.cluster.timing.api.test_timing_api import BIG, PATCH, ask, pod
 
-Obj = dict[str, Any]
 FINALIZERS = ["example.com/f"]
 APPLY = "application/apply-patch+yaml"
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from actors.node.runtime.profile import ContainerBehaviour, Rule, RuntimeProfile
+from sim.api.types import Obj
 from sim.kernel import Rule as NetworkRule
 from sim.units import SECOND, format_micro_time, parse_time
 from tests.cluster.fixed import FixedPhases, workload
-from tests.cluster.seen import Obj
 
 MI = 1 << 20
 GI = 1 << 30

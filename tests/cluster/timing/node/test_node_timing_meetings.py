@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from actors.node.runtime.profile import ContainerBehaviour, Rule, RuntimeProfile
+from sim.api.types import Obj
 from sim.kernel import Rule as NetworkRule
 from sim.units import SECOND
 from tests.cluster.fixed import FixedPhases, container, workload
-from tests.cluster.seen import Obj, pods_on
+from tests.cluster.seen import pods_on
 from tests.cluster.timing.node.test_node_timing_agent import (
     MI,
     SMALL,

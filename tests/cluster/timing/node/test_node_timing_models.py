@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from actors.node.runtime.profile import ContainerBehaviour, Rule, RuntimeProfile
+from sim.api.types import Obj
 from sim.units import SECOND
 from tests.cluster.fixed import FixedPhases
-from tests.cluster.seen import Obj
 from tests.cluster.timing.node.test_node_timing_agent import GI, MI, SMALL, PodTimes, at_s, behaving, pod
 
 # --- eviction ---------------------------------------------------------------------------------------------------

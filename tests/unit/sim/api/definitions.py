@@ -34,7 +34,7 @@ def definition(*versions: Obj, **spec: Any) -> Obj:
 
 
 def of_spec(schema: Any) -> Obj:
-    """A definition whose objects have one field."""
+    """A definition of objects with one field."""
     return definition(version(schema={"type": "object", "properties": {"spec": schema}}))
 
 

@@ -19,7 +19,7 @@ def node(time: str) -> dict[str, Any]:
     return {"kind": "Node", "metadata": {"name": "n"}, "status": {"conditions": conditions, "nodeInfo": {}}}
 
 
-def test_a_beaten_revision_reads_the_same_once_others_have_taken_its_place() -> None:
+def test_heartbeat_revision_reads_the_same_once_superseded() -> None:
     store = MemoryStore(lambda: 7)
     item: Any = store.put(KEY, node("a"), 0)
     texts, items = [], []

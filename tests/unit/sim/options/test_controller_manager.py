@@ -97,7 +97,7 @@ def test_the_place_of_one_option_wins() -> None:
     assert refused.value.place == "plan.yaml:9:3"
 
 
-def test_a_rule_between_options_is_told_where_one_of_them_stands() -> None:
+def test_rule_between_options_is_reported_at_the_place_of_one_of_them() -> None:
     given = {"controllers": "*", "leader-elect-renew-deadline": "20s"}
     places = {"controllers": "plan.yaml:8", "leader-elect-renew-deadline": "plan.yaml:9"}
     with pytest.raises(InputError, match="must be greater than leader-elect-renew-deadline") as refused:
@@ -105,7 +105,7 @@ def test_a_rule_between_options_is_told_where_one_of_them_stands() -> None:
     assert refused.value.place == "plan.yaml:9"
 
 
-def test_who_does_not_elect_is_not_asked_how() -> None:
+def test_election_options_are_unchecked_without_leader_election() -> None:
     parse_controller_manager({"leader-elect": False, "leader-elect-retry-period": "0s"})
     parse_controller_manager({"leader-elect": False, "leader-elect-lease-duration": "1s"})
 

@@ -16,7 +16,7 @@ from sim.wire.accepting import accept_connections, guarded
 
 
 class _Listener:
-    """A listener whose next accepts raise what is in `failures`."""
+    """A listener with next accepts that raise the exceptions in `failures`."""
 
     def __init__(self, listener: trio.SocketListener, *failures: OSError) -> None:
         self.failures = list(failures)

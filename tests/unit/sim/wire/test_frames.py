@@ -98,7 +98,7 @@ def test_an_answer_too_long_for_a_frame_is_an_error() -> None:
     assert read_reply(bodies).code == 500 and sum(map(len, bodies)) < 1000
 
 
-def test_an_object_is_encoded_once_for_all_who_get_it() -> None:
+def test_object_is_encoded_once_for_all_receivers() -> None:
     item = pod("a", 5)
     frames.events(1, [WatchEvent("ADDED", item, 5)], False)
     assert item.raw is not None

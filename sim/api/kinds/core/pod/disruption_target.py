@@ -13,11 +13,9 @@ Differs  the scheduler starts from the victim's status (upstream 1.25: by mistak
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
 
 from sim.api.objects import is_terminal, with_condition
-
-Obj = dict[str, Any]
+from sim.api.types import Obj
 
 
 class Disruption(Enum):

@@ -10,8 +10,8 @@ from actors.node.pods.status_manager import outgoing, status_patch
 from actors.node.runtime.containers import PodRuntime
 from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec
+from sim.api.types import Obj
 
-Obj = dict[str, Any]
 RUNS = ContainerBehaviour()
 
 

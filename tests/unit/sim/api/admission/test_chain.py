@@ -69,7 +69,7 @@ def denied(attributes: Attributes, obj: Obj, view: FakeView | None = None) -> De
     return result
 
 
-def test_a_missing_namespace_is_not_found_whatever_the_kind():
+def test_missing_namespace_is_not_found_for_every_kind():
     denial = denied(asks("configmaps", namespace="none"), {"metadata": {"name": "x"}})
     assert (denial.code, denial.message) == (404, 'namespaces "none" not found')
     assert denial.details == {"name": "none", "kind": "namespaces"}

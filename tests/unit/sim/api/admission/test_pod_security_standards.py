@@ -1,4 +1,4 @@
-"""Pod security: what each level finds, in which words; whom a namespace's labels let in, and of what they warn."""
+"""Pod security: the findings of each level, and refusals and warnings by a namespace's labels."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 
 from sim.api.admission.pod_security import PodSecurity, Standard, is_significant, is_tightened
 from sim.api.admission.pod_security_standards import findings
+from sim.api.types import Obj
 from sim.ident import NAMES
 from tests.unit.sim.api.admission.test_chain import FakeView, asks
 
-Obj = dict[str, Any]
 NAMESET = NAMES["orch"]
 PREFIX = NAMESET.label_pod_security_prefix
 GOOD_CONTAINER = {
@@ -185,7 +185,7 @@ def test_labels_that_mean_nothing_are_refused() -> None:
     assert plugin.validate(again, namespace, FakeView()) is None
 
 
-def test_one_is_warned_of_the_pods_of_a_namespace_whose_standard_rises() -> None:
+def test_stricter_namespace_level_warns_about_existing_pods() -> None:
     pods = [
         {"metadata": {"name": n, "namespace": "d"}, "spec": spec(hostPID=True)} for n in ("h2", "h1", "h3")
     ]

@@ -57,7 +57,7 @@ FIRST = accepted(made("widgets", "Widget", shortNames=["wd", "w"]))
         ),
     ],
 )
-def test_a_name_that_somebody_has_is_refused(obj: Obj, reason: str, message: str) -> None:
+def test_name_of_another_definition_is_refused(obj: Obj, reason: str, message: str) -> None:
     found = condition_of(accepted(obj, FIRST), "NamesAccepted")
     assert found is not None
     assert (found["status"], found["reason"], found["message"]) == ("False", reason, message)
@@ -70,7 +70,7 @@ def test_names_without_a_conflict_are_accepted_all_the_same() -> None:
     assert names == {"plural": "others", "singular": "o", "kind": "", "categories": ["all"]}
 
 
-def test_what_is_accepted_needs_nothing_more_and_a_conflict_is_told_once() -> None:
+def test_accepted_names_need_no_write_and_a_conflict_is_written_once() -> None:
     assert named(FIRST, [FIRST], LATER) is None
     refused = accepted(made("others", "Widget", singular="o"), FIRST)
     assert named(refused, [FIRST, refused], LATER) is None

@@ -81,7 +81,7 @@ def test_a_scheme_finds_what_definitions_add_and_forgets_it_with_them() -> None:
         scheme.resource("widgets.example.com")
 
 
-def test_a_definition_is_served_once_its_names_are_accepted_and_shown_once_it_is_established() -> None:
+def test_definition_is_served_once_accepted_and_discovered_once_established() -> None:
     v1 = version("v1", storage=True)
     assert Served([definition(v1, true=())]).resources == ()
     early = Served([definition(v1, true=("NamesAccepted",))])
@@ -175,7 +175,7 @@ def test_keys_of_lists_and_numbers_of_scales_are_checked() -> None:
     ]
 
 
-def test_what_came_twice_may_stay_and_of_a_status_is_not_told() -> None:
+def test_old_duplicate_items_may_stay_and_status_updates_ignore_them() -> None:
     schema = {"type": "object", "properties": {"l": MANY, "n": {"type": "integer"}}}
     scale = {"specReplicasPath": ".n", "statusReplicasPath": ".m"}
     known = one(schema=schema, subresources={"scale": scale})
@@ -239,7 +239,7 @@ def test_an_object_of_wrong_types_has_no_record() -> None:
     assert on_create(node, {"s": [1]}, Writer("m", "example.com/v1", 1)) == ()
 
 
-def test_values_of_unknown_form_are_applied_whatever_was_there() -> None:
+def test_values_of_unknown_form_replace_any_live_value() -> None:
     anything = {"x-kubernetes-preserve-unknown-fields": True}
     node = one(schema={"type": "object", "properties": {"o": anything}}).schema
     forms: list[Any] = [{"k": {"x": 1}}, [1, {"a": 2}], "text", 5, {"k": [1]}, {}, [], {"k": "text"}]
@@ -268,7 +268,7 @@ def marked(list_type: str, map_type: str) -> CustomResource:
     return one(schema={"type": "object", "properties": {"spec": {"type": "object", "properties": spec}}})
 
 
-def test_what_becomes_atomic_is_owned_as_a_whole_by_all_who_owned_a_part() -> None:
+def test_owners_of_parts_own_the_whole_once_it_becomes_atomic() -> None:
     parts, whole = marked("map", "granular").schema, marked("atomic", "atomic").schema
 
     def wanted(manager: str, spec: Any, force: bool = False) -> Configuration:
@@ -288,7 +288,7 @@ def test_what_becomes_atomic_is_owned_as_a_whole_by_all_who_owned_a_part() -> No
     assert [(conflict.entry.manager, conflict.fields) for conflict in refused] == [
         (manager, {"f:spec": {"f:obj": {}}}) for manager in ("m1", "m2")
     ]
-    # What an update leaves alone is owned as a whole after it too; back again, nobody owns parts.
+    # An unchanged value is owned as a whole after an update too; later, its parts have no owner.
     changed = {**both.obj, "spec": {**both.obj["spec"], "obj": {"x": "2"}}}
     record = on_update(whole, both.managed, both.obj, changed, Writer("u", "example.com/v1", 2))
     assert {entry.manager: entry.fields for entry in record} == {
@@ -365,7 +365,7 @@ def test_what_is_no_path_is_refused(path: str) -> None:
         find(path, {"l": []})
 
 
-def test_rules_that_nobody_evaluates_are_warned_of() -> None:
+def test_unevaluated_rules_cause_a_warning() -> None:
     rules = [{"rule": "self.a > 1"}]
     below = {"type": "array", "items": {"type": "object", "x-kubernetes-validations": rules}}
     (text,) = unevaluated(definition(version("v1", schema={"type": "object", "properties": {"l": below}})))

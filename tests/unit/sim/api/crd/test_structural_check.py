@@ -82,7 +82,7 @@ INVALID, TYPE = "FieldValueInvalid", "FieldValueTypeInvalid"
         ),
     ],
 )
-def test_a_wrong_value_is_told_in_upstreams_words(raw: Any, value: Any, reason: str, message: str) -> None:
+def test_wrong_value_is_reported_in_upstreams_words(raw: Any, value: Any, reason: str, message: str) -> None:
     assert [(r, m) for _, r, m in found(raw, value)] == [(reason, message)]
 
 

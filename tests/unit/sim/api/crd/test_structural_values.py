@@ -24,7 +24,7 @@ def schema(**properties: Any) -> Any:
     return structural({"type": "object", "properties": {"spec": spec}})
 
 
-def test_an_object_that_needs_nothing_comes_back_as_itself() -> None:
+def test_object_without_changes_is_returned_as_itself() -> None:
     obj = {
         "apiVersion": "g/v1",
         "kind": "W",
@@ -83,7 +83,7 @@ def test_what_a_schema_does_not_know_goes(property: Any, given: Any, left: Any, 
     assert obj == {"spec": {"p": given}}
 
 
-def test_unknown_fields_are_told_by_the_alphabet() -> None:
+def test_unknown_fields_are_reported_alphabetically() -> None:
     assert pruned(schema(), {"z": 1, "spec": {"b": 1, "a": 2}, "a": 1})[1] == ["a", "spec.a", "spec.b", "z"]
 
 

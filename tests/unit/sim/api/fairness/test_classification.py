@@ -1,4 +1,4 @@
-"""Priority and fairness: flows, seats, hands of queues, and who is next."""
+"""Priority and fairness: flows, seats, hands of queues, and the order of requests."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_requests_are_classified_as_upstream_does(
     assert PLAN.flow(Asked(user, verb, group, resource, namespace)).schema == schema
 
 
-def test_requests_are_told_apart_by_user_or_by_namespace() -> None:
+def test_flows_are_distinguished_by_user_or_by_namespace() -> None:
     def hash_of(user: UserInfo, namespace: str) -> int:
         return PLAN.flow(Asked(user, "get", "", "pods", namespace)).hash
 
@@ -149,7 +149,7 @@ def started(queues: QueueSet, now_us: int = 0) -> list[int]:
     return out
 
 
-def test_whoever_comes_runs_while_there_are_seats_and_then_waits_in_turn() -> None:
+def test_requests_run_while_seats_are_free_and_then_wait_in_turn() -> None:
     queues = QueueSet(2, ONE)
     for number in range(4):
         assert queues.arrive(number, 0, Work(), 0) is Verdict.WAIT
@@ -169,7 +169,7 @@ def test_a_full_queue_refuses_only_when_no_seat_is_free() -> None:
     assert queues.arrive(3, 0, Work(), 0) is Verdict.WAIT
 
 
-def test_without_queues_whoever_finds_no_seat_is_refused() -> None:
+def test_request_without_a_seat_is_refused_if_there_are_no_queues() -> None:
     queues = QueueSet(2, None)
     verdicts = [queues.arrive(number, 0, Work(), 0) for number in range(3)]
     assert verdicts == [Verdict.START, Verdict.START, Verdict.REFUSE]
@@ -208,7 +208,7 @@ def test_the_flow_that_takes_long_waits_longer() -> None:
     assert served[1] * 3 <= served[2]
 
 
-def test_a_wide_request_waits_for_all_its_seats_and_a_too_wide_one_for_an_empty_server() -> None:
+def test_wide_request_waits_for_its_seats_and_too_wide_one_for_an_empty_server() -> None:
     queues = QueueSet(4, ONE)
     queues.arrive(0, 0, Work(2), 0)
     queues.arrive(1, 0, Work(3), 0)
@@ -232,7 +232,7 @@ def test_the_seats_of_a_writes_events_are_free_later() -> None:
     assert started(queues, SECOND + 5 * MS) == [1]
 
 
-def test_who_gives_up_leaves_nothing_behind() -> None:
+def test_request_that_gives_up_leaves_no_state() -> None:
     queues = QueueSet(1, ONE)
     queues.arrive(0, 0, Work(), 0)
     queues.arrive(1, 0, Work(), 0)

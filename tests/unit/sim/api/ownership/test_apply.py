@@ -1,4 +1,4 @@
-"""Server-side apply: what is merged, what goes, whose the fields are, and who is refused."""
+"""Server-side apply: merging, removal, ownership of fields, and conflicts."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def clocked(apps: Applier) -> Callable[[], None]:
     return passes
 
 
-def test_the_order_of_items_owned_one_by_one_and_what_is_left_as_it_is_change_nothing() -> None:
+def test_order_of_owned_items_and_reset_fields_change_nothing() -> None:
     apps = Applier(f"{APPS}/deployments/d")
     passes = clocked(apps)
     body = deployment()
@@ -132,7 +132,7 @@ def test_what_is_restored_is_not_written_for_the_sake_of_a_time() -> None:
     assert maps.apply("a", config).code == 200 and maps.get() == before
 
 
-def test_a_null_is_told_anew_with_each_apply_and_disputed_by_who_told_it_before() -> None:
+def test_null_is_applied_each_time_and_conflicts_with_its_earlier_applier() -> None:
     maps = Applier()
     null = config_map({"k": "v"}, labels=None)
     assert maps.apply("a", null).code == 201
@@ -184,7 +184,7 @@ def test_of_one_managers_conflicts_those_of_a_subresource_come_first() -> None:
     )
 
 
-def test_what_is_no_longer_applied_goes_unless_somebody_else_owns_it() -> None:
+def test_field_no_longer_applied_is_removed_unless_another_manager_owns_it() -> None:
     maps = Applier()
     maps.apply("a", config_map({"mine": "1", "shared": "1"}, labels=LABELS))
     maps.apply("b", config_map({"shared": "1"}))
@@ -281,7 +281,7 @@ def test_a_scale_takes_the_number_and_has_no_time() -> None:
     assert scaled(apps, 1).code == 200 and entries(apps) == [("c", "", True, False)]
 
 
-def test_a_scale_that_changes_nothing_takes_the_number_from_who_updated_not_from_who_applied() -> None:
+def test_unchanged_scale_takes_the_number_from_updaters_but_not_from_appliers() -> None:
     apps = Applier(f"{APPS}/deployments/d")
     apps.api.ask("POST", f"{APPS}/deployments?fieldManager=c", deployment(replicas=2))
     apps.apply("a", deployment(replicas=2))
@@ -307,7 +307,7 @@ def test_an_applied_scale_names_the_version_of_scales() -> None:
     assert refused.code == 200 and entries(apps)[0] == ("a", "scale", False, True)
 
 
-def test_who_wrote_another_version_owns_and_disputes_what_it_is_called_there() -> None:
+def test_entry_of_another_version_owns_and_disputes_fields_by_their_names_there() -> None:
     where = "/apis/autoscaling/{}/namespaces/golden-ns/horizontalpodautoscalers"
 
     def scaler(version: str, **spec: Any) -> dict[str, Any]:
@@ -349,7 +349,7 @@ def test_a_secrets_plain_text_is_stored_as_data_and_owned_as_it_was_given() -> N
     assert secrets.owners()["u Update"] == {"f:data": {"f:b": {}}}
 
 
-def test_a_dry_run_tells_conflicts_and_stores_nothing() -> None:
+def test_dry_run_reports_conflicts_and_stores_nothing() -> None:
     maps = Applier()
     assert maps.apply("a", config_map({"k": "v"}), "&dryRun=All").code == 201
     assert maps.api.ask("GET", maps.path).code == 404
@@ -359,7 +359,7 @@ def test_a_dry_run_tells_conflicts_and_stores_nothing() -> None:
     assert maps.get()["data"] == {"k": "v"}
 
 
-def test_what_nobody_owned_is_before_first_apply() -> None:
+def test_unowned_fields_belong_to_before_first_apply() -> None:
     maps = Applier()
     maps.api.ask("POST", f"{CORE}/configmaps", config_map({"k": "v"}))
     maps.update("u", {"metadata": {"managedFields": [{}]}})
@@ -383,7 +383,7 @@ def test_kubectl_takes_over_what_it_applied_on_the_clients_side() -> None:
     assert maps.apply("kubectl", config_map({"k": "y", "l": "m"})).code == 409
 
 
-def test_kubectls_annotation_tells_what_was_applied_even_if_nothing_else_changes() -> None:
+def test_last_applied_annotation_is_updated_even_if_nothing_else_changes() -> None:
     maps = Applier()
     annotation = NAMES["kubernetes"].annotation_last_applied
     config = config_map({"k": "v"})
@@ -405,7 +405,7 @@ def test_what_kubectl_applied_in_another_version_says_nothing() -> None:
     assert causes(maps.apply("kubectl", config_map({"k": "w"})))
 
 
-def test_who_writes_one_name_twice_leaves_nobody_to_own_anything() -> None:
+def test_duplicate_names_in_a_list_drop_all_ownership() -> None:
     apps = Applier(f"{APPS}/deployments/d")
     body, twice = deployment(), [{"name": "E", "value": "1"}, {"name": "E", "value": "2"}]
     apps.apply("a", body)
@@ -493,7 +493,7 @@ def test_taking_out_shares_what_stays() -> None:
     assert without(POD, live["metadata"], of_paths(("labels",))) == live["metadata"]  # no such field of a pod
 
 
-def test_two_items_of_one_key_are_told() -> None:
+def test_two_items_with_one_key_are_reported() -> None:
     assert type_errors(POD, containers("c", "c")) == [
         '.spec.containers: duplicate entries for key [name="c"]'
     ]

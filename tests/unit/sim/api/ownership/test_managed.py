@@ -1,4 +1,4 @@
-"""Ownership records: whose fields a write makes."""
+"""Ownership records: the fields that a write owns."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_structs_held_by_value_have_no_dot_and_pointers_have_one():
     }
 
 
-def test_a_changed_value_moves_to_its_writer_and_a_removed_one_to_nobody():
+def test_changed_value_moves_to_its_writer_and_a_removed_one_has_no_owner():
     first = config_map({"a": "1", "b": "2"})
     made = on_create(CONFIG_MAP, first, by("m1"))
     second = config_map({"a": "2", "c": "3"})
@@ -147,7 +147,7 @@ def test_a_client_empties_the_record_through_the_main_resource_only():
     assert live_or_given((), config_map({}, managedFields=render(live, {})), "") == live
 
 
-def test_a_record_that_is_none_leaves_the_old_one_and_of_two_of_one_name_the_later_counts():
+def test_invalid_given_record_keeps_the_old_and_of_duplicates_the_later_counts():
     live = on_create(CONFIG_MAP, config_map({"a": "1"}), by("m"))
     (entry,) = render(live, {})
     for wrong in ({"apiVersion": ""}, {"fieldsType": ""}, {"operation": "Sing"}, {"fieldsV1": {"data": {}}}):
@@ -191,7 +191,7 @@ def test_what_holds_nothing_but_an_empty_list_is_not_owned():
     }
 
 
-def test_set_algebra_tells_a_node_from_what_is_below_it():
+def test_set_algebra_distinguishes_a_node_from_its_children():
     a = union(of_paths(("x",)), of_paths(("x", "y"), ("z",)))
     assert a == {"f:x": {".": {}, "f:y": {}}, "f:z": {}}
     assert difference(a, of_paths(("x",))) == {"f:x": {"f:y": {}}, "f:z": {}}
@@ -200,7 +200,7 @@ def test_set_algebra_tells_a_node_from_what_is_below_it():
     assert difference(a, a) == {}
 
 
-def test_of_managers_by_the_thousand_the_oldest_are_folded():
+def test_oldest_of_a_thousand_managers_are_combined():
     count = 6400
     record = tuple([Managed(f"m{i}", "Update", "v1", 1, of_paths(("data", f"{i}"))) for i in range(count)])
     folded = on_update(CONFIG_MAP, record, config_map({}), config_map({"a": "1"}), by("n", 2))

@@ -85,7 +85,7 @@ def test_a_failing_json_patch_is_refused_without_a_reason_in_the_text(operation:
     assert "z" not in DOC["data"]  # type: ignore[operator]
 
 
-def test_what_is_no_json_patch_is_a_bad_request_and_unknown_fields_are_told():
+def test_malformed_json_patch_is_a_bad_request_and_unknown_fields_are_reported():
     assert check_operations([{"op": "add", "path": "/a", "extra": 1}]) == ["[0].extra"]
     for body, text in (
         ({}, "cannot unmarshal object into Go value of type []handlers.jsonPatchOp"),
@@ -231,5 +231,5 @@ def test_what_is_no_merge_patch_is_a_bad_request():
         ({"spec": {"activeDeadlineSeconds": 5, "hostNetwork": True, "hostname": None}}, ""),
     ],
 )
-def test_a_patched_object_of_wrong_types_is_told_as_the_converter_does(value: Any, error: str) -> None:
+def test_patched_object_of_wrong_types_is_reported_as_by_the_converter(value: Any, error: str) -> None:
     assert restore_error(POD, value) == error

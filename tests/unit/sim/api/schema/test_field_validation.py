@@ -13,7 +13,7 @@ SCHEME = Scheme(NAMES["kubernetes"])
 POD, CONFIG_MAP, LEASE = (SCHEME.resource(name) for name in ("pods", "configmaps", "leases"))
 
 
-def test_unknown_and_duplicate_fields_are_dropped_and_told_in_the_order_of_the_text():
+def test_unknown_and_duplicate_fields_are_dropped_and_reported_in_text_order():
     decoded = decode(CONFIG_MAP, b'{"metadata":{"name":"a","nope":1},"data":{"k":"1","k":"2"},"more":{}}')
     assert decoded.obj == {
         "apiVersion": "v1",
@@ -28,7 +28,7 @@ def test_unknown_and_duplicate_fields_are_dropped_and_told_in_the_order_of_the_t
     ]
 
 
-def test_of_unknown_fields_a_hundred_are_told_each_once_and_quoted_as_go_does() -> None:
+def test_hundred_unknown_fields_are_reported_once_each_in_go_quotes() -> None:
     many = decode(POD, {"spec": {"containers": [{}, {}]}} | {f"k{n}": 1 for n in range(300)})
     assert [many.problems[0], many.problems[99], len(many.problems)] == [
         'unknown field "k0"',
@@ -62,7 +62,7 @@ def test_nulls_say_nothing_but_are_empty_text_in_maps():
     assert "immutable" not in obj
 
 
-def test_optional_scalars_that_are_zero_are_left_out_unless_they_are_pointers_or_always_told():
+def test_zero_optional_scalars_are_dropped_unless_pointers_or_always_written():
     container = {"name": "c", "image": "", "tty": False, "ports": [{"containerPort": 0, "hostPort": 0}]}
     spec = {
         "hostNetwork": False,
@@ -125,7 +125,7 @@ def test_quantities_and_times_come_out_canonical():
         ),
     ],
 )
-def test_wrong_types_are_told_as_gos_decoder_does(body: bytes, text: str) -> None:
+def test_wrong_types_are_reported_as_by_gos_decoder(body: bytes, text: str) -> None:
     with pytest.raises(DecodeError) as caught:
         decode(POD, body)
     assert caught.value.message.startswith('Pod in version "v1" cannot be handled as a Pod: ' + text)
@@ -144,7 +144,7 @@ def test_wrong_types_are_told_as_gos_decoder_does(body: bytes, text: str) -> Non
         ("nul!", "invalid character '!' in literal null (expecting 'l')"),
     ],
 )
-def test_broken_json_is_told_as_gos_scanner_does(text: str, error: str) -> None:
+def test_broken_json_is_reported_as_by_gos_scanner(text: str, error: str) -> None:
     assert syntax_error(text) == error
 
 

@@ -13,7 +13,7 @@ def test_the_same_resources_serve_every_scheme_of_a_naming_set():
     assert Scheme(NAMES["orch"]).resource("pods") is not SCHEME.resource("pods")
 
 
-def test_a_suffix_tells_ambiguous_plurals_apart():
+def test_suffix_distinguishes_ambiguous_plurals():
     assert SCHEME.resource("events").group == ""
     assert SCHEME.resource("events.events.k8s.io").group == "events.k8s.io"
     assert SCHEME.resource("deployments.apps") is SCHEME.resource("deployments")
@@ -58,7 +58,7 @@ def test_every_kind_has_a_schema_and_its_own_prefix(naming):
     )  # events and autoscalers twice
 
 
-def test_subresources_tell_their_kind():
+def test_subresources_have_a_kind():
     scale = SCHEME.resource("deployments").subresource("scale")
     assert scale is not None and (scale.kind, scale.group, scale.verbs) == (
         "Scale",

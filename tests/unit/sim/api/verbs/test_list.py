@@ -71,13 +71,13 @@ def test_a_token_leads_nowhere_above_its_list(start: str) -> None:
     assert told({"v": "meta.k8s.io/v1", "rv": 1, "start": start}) == start
 
 
-def test_a_token_that_is_no_base64_is_told_where() -> None:
+def test_token_that_is_not_base64_is_refused_with_the_position() -> None:
     for token, at in (("%%%", 0), ("abc%", 3), ("abcde", 4), ("abc=", 3), ("é", 0)):
         with pytest.raises(Refusal, match=f"illegal base64 data at input byte {at}$"):
             decode_token(token)
 
 
-def test_a_token_comes_back_as_it_was_and_rubbish_is_refused() -> None:
+def test_token_round_trips_and_malformed_one_is_refused() -> None:
     assert decode_token(TOKEN) == (7, "default/a\0")
     assert decode_token(encode_token(-1, "b")) == (-1, "b")
     assert decode_token(encode_token(7, "/a\0")) == (7, "/a\0")  # of what has no namespace

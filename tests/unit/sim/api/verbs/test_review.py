@@ -1,4 +1,4 @@
-"""Access reviews: who may do what, and what is wrong with the question."""
+"""Access reviews: what users may do, and errors in a review."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ GET_PODS = {"resource": "pods", "verb": "get", "namespace": "d"}
         (ANONYMOUS, "get", "/metrics", False),
     ],
 )
-def test_who_may_do_what(user: UserInfo, verb: str, path: str | None, allowed: bool) -> None:
+def test_user_may_use_a_verb_as_its_groups_permit(
+    user: UserInfo, verb: str, path: str | None, allowed: bool
+) -> None:
     assert may(NAMESET, user, verb, path) is allowed
 
 

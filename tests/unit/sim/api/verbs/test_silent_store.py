@@ -68,7 +68,7 @@ def asked(what: str, answers: int) -> tuple[Reply, bool]:
 
 
 @pytest.mark.parametrize("what", REQUESTS)
-def test_whichever_operation_gets_no_answer_the_request_is_told_so(what: str) -> None:
+def test_request_fails_if_any_of_its_operations_gets_no_answer(what: str) -> None:
     for answers in range(10):
         reply, silent = asked(what, answers)
         if not silent:
@@ -79,7 +79,7 @@ def test_whichever_operation_gets_no_answer_the_request_is_told_so(what: str) ->
     raise AssertionError(f"{what} takes more than ten operations")
 
 
-def test_a_service_is_told_what_could_not_be_allocated() -> None:
+def test_service_refusal_names_what_could_not_be_allocated() -> None:
     start = "Internal error occurred: failed to allocate a"
     reply, _ = asked("a service of an address", 0)
     assert reply.message == f"{start} serviceIP: etcdserver: request timed out"

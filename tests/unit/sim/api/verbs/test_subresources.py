@@ -1,4 +1,4 @@
-"""Subresources whose bodies are of a kind of their own: Scale, Binding, Eviction, TokenRequest."""
+"""Subresources with bodies of another kind: Scale, Binding, Eviction, TokenRequest."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_scale_is_owned_under_its_subresource() -> None:
     assert api.ask("PATCH", f"{path}/d/scale", {"spec": {"replicas": "x"}}, MERGE).code == 422
 
 
-def test_a_token_says_for_whom_it_is_and_ends_when_asked() -> None:
+def test_token_names_its_audience_and_expires_as_requested() -> None:
     api = Api()
     path = f"{BASE}/serviceaccounts/default/token"
     asked = {"spec": {"audiences": ["vault"], "expirationSeconds": 7200}}
@@ -159,7 +159,7 @@ def test_a_write_of_ephemeral_containers_changes_nothing_else() -> None:
     assert "labels" not in reply.obj["metadata"]
 
 
-def test_fields_that_say_the_same_are_told_of_each_other_and_the_singular_wins() -> None:
+def test_equivalent_fields_are_synchronized_and_the_singular_wins() -> None:
     api = Api()
     for name, given, shown in (
         ("a", {"podCIDR": "10.0.0.0/24"}, ("10.0.0.0/24", ["10.0.0.0/24"])),
@@ -178,7 +178,7 @@ def test_fields_that_say_the_same_are_told_of_each_other_and_the_singular_wins()
         assert (status["podIP"], status["podIPs"]) == (address, [{"ip": address}])
 
 
-def test_the_source_of_a_claim_is_told_twice_and_one_of_an_unknown_kind_is_dropped() -> None:
+def test_data_source_of_a_claim_is_set_twice_and_an_unknown_kind_is_dropped() -> None:
     api = Api()
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     claim, other = (

@@ -1,4 +1,4 @@
-"""What a watch on a cache is told of, and when."""
+"""The events and notifications of a watch on a cache."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Clock:
         self.us = at_us
 
 
-def test_a_watch_attached_late_is_told_of_what_was_not_visible_yet() -> None:
+def test_watch_attached_late_is_notified_of_events_that_become_visible() -> None:
     clock = Clock()
     store = MemoryStore(clock.now_us)
     store.put(f"{PREFIX}a/0", {"metadata": {}}, 0)
@@ -100,9 +100,7 @@ def test_a_watch_on_a_cache_far_behind_ends_with_nothing_more_than_what_it_showe
 
 @pytest.mark.parametrize("deaf", [False, True])
 @pytest.mark.parametrize("whole", [False, True])
-def test_no_bookmark_passes_what_a_watch_has_not_been_told_of_when_its_cache_begins_anew(
-    deaf: bool, whole: bool
-) -> None:
+def test_no_bookmark_passes_undelivered_events_when_the_cache_restarts(deaf: bool, whole: bool) -> None:
     """Its reader would go on behind an event that it has never seen."""
     clock = Clock()
     store = MemoryStore(clock.now_us)

@@ -111,7 +111,7 @@ def test_the_newest_is_found_as_of_any_revision_that_history_has(made: Made, flo
             assert (found and found.rev) == (newest[-1].rev if newest else None)
 
 
-def test_each_holds_on_to_the_one_before_as_long_as_it_is_found() -> None:
+def test_renewal_refers_to_the_one_before_while_it_is_found() -> None:
     made = Made([[(4, 0)], [(2, 1), (2, 0)], [(4, 0)]])
     mine = [r for r in made.single if r.key == LINES[3].key and r.cause >= 1000]
     assert [after.prev.rev for _, after in pairwise(mine) if after.prev] == [

@@ -70,7 +70,7 @@ class Clock:
         return low_us
 
 
-def test_a_horizon_never_goes_back_when_its_lag_grows_and_stands_while_frozen() -> None:
+def test_horizon_never_goes_back_and_does_not_advance_while_frozen() -> None:
     clock = Clock()
     horizon = Horizon(clock, 500, 0)
     clock.now = 10 * S
@@ -84,7 +84,7 @@ def test_a_horizon_never_goes_back_when_its_lag_grows_and_stands_while_frozen() 
     assert horizon.reached_us() == 11 * S
     horizon.freeze(False)
     assert horizon.reached_us() == 55 * S
-    # so long ago: while it stood, while it had stood for a while, before, and with less lag
+    # at earlier times: just frozen, frozen for some time, before that, and with less lag
     assert [horizon.reached_us((60 - at) * S) for at in (59, 17, 12, 9)] == [
         11 * S,
         11 * S,

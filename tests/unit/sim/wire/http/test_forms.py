@@ -64,7 +64,7 @@ def test_an_error_comes_in_yaml_only_where_that_was_asked_for_first() -> None:
     assert error_form(N, "text/csv").media == JSON
 
 
-# --- YAML -------------------------------------------------------------------------------------------------
+# --- YAML -----------------------------------------------------------------------------------------
 
 
 def test_yaml_means_what_upstream_takes_it_for() -> None:
@@ -207,7 +207,7 @@ def test_json_text_is_read_as_the_yaml_that_it_is(seed: int) -> None:
         assert read[0] == read[1]
 
 
-def test_keys_that_yaml_holds_twice_are_told_with_their_lines() -> None:
+def test_duplicate_yaml_keys_are_reported_with_their_lines() -> None:
     twice: list[str] = []
     assert load_yaml(b'{"a": 1,\n"b": {"c": 1, "c": 2},\n"a": 2}', twice) == {"a": 2, "b": {"c": 2}}
     assert twice == ['line 2: key "c" already set in map', 'line 3: key "a" already set in map']
@@ -250,7 +250,7 @@ def test_yaml_is_printed_as_upstream_prints_it() -> None:
     assert shown == b'a: "true"\nb:\n- x: ""\nc: "1"\nd: null\ne:\n  f: []\n'
 
 
-# --- bodies and options -----------------------------------------------------------------------------------
+# --- bodies and options ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -317,7 +317,7 @@ def test_an_option_that_means_nothing_is_422(verb: str, query: str, field: str) 
     assert [cause["field"] for cause in caught.value.body["details"]["causes"]] == [field]
 
 
-# --- who --------------------------------------------------------------------------------------------------
+# --- access ---------------------------------------------------------------------------------------
 
 
 def test_warnings_are_cut_where_all_are_too_long_and_no_control_gets_into_a_header() -> None:
@@ -350,7 +350,7 @@ def test_a_user_agent_stands_for_a_field_manager(agent: str, manager: str) -> No
     assert manager_of(agent) == manager
 
 
-def test_a_manager_that_cannot_be_printed_is_told_as_go_quotes_it() -> None:
+def test_unprintable_manager_is_reported_in_go_quotes() -> None:
     target = Target(Scheme(N).resource("configmaps"), "create", "default")
     with pytest.raises(BadOption) as refused:
         check_options(N, target, "", "fieldManager=%C3%A9%07", None)
@@ -358,7 +358,7 @@ def test_a_manager_that_cannot_be_printed_is_told_as_go_quotes_it() -> None:
     assert [cause["message"] for cause in refused.value.body["details"]["causes"]] == [message]
 
 
-def test_credentials_are_told_from_none_and_from_bad_ones() -> None:
+def test_credentials_are_distinguished_from_none_and_from_invalid_ones() -> None:
     who = Authenticator(N, {"t": UserInfo("alice", ("dev",))})
     alice = who.identify("Bearer t", None)
     assert alice is not None
@@ -392,7 +392,7 @@ def test_anonymous_reads_what_is_public_and_nothing_else() -> None:
     assert access.refusal(anonymous, attributes("POST", "/healthz", {})) is not None
 
 
-def test_nobody_but_the_masters_impersonates() -> None:
+def test_only_masters_impersonate() -> None:
     access, alice = Access(N), UserInfo("alice", (N.group_authenticated,))
     refused = access.impersonated(alice, Impersonation("bob", (N.group_masters,)))
     assert isinstance(refused, dict)
@@ -430,7 +430,7 @@ def test_nobody_but_the_masters_impersonates() -> None:
         (Impersonation("system:serviceaccount::x"), None),
     ],
 )
-def test_who_is_acted_as_has_the_groups_of_its_kind(wanted: Impersonation, acted: UserInfo | None) -> None:
+def test_impersonated_user_has_the_groups_of_its_kind(wanted: Impersonation, acted: UserInfo | None) -> None:
     found = Access(N).impersonated(UserInfo("root", (N.group_masters,)), wanted)
     assert found == (acted or UserInfo(wanted.name, (N.group_authenticated,)))
 
