@@ -30,7 +30,7 @@ from actors.node.heartbeat.node_status import HEALTHY, Health, host_address
 from actors.node.heartbeat.runtime_health import RuntimeHealth
 from actors.node.heartbeat.shutdown import NOT_READY, REFUSAL, Shutdown
 from actors.node.pod_spec import Requests, is_critical, requests_of
-from actors.node.pod_work import FINISHED, Obj
+from actors.node.pod_work import FINISHED
 from actors.node.pods.admit import (
     Used,
     refuse,
@@ -62,6 +62,7 @@ from actors.node.sources.references import References
 from actors.node.sync_loop import SyncLoop
 from sim.api.objects import TERMINAL
 from sim.api.store import Item
+from sim.api.types import Obj
 from sim.ident import Names
 from sim.kernel.actor import Context
 from sim.kernel.dice import Dice

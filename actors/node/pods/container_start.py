@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from actors.node.causes import caused
-from actors.node.pod_work import Obj, Work
+from actors.node.pod_work import Work
 from actors.node.pods.fault_records import met_first
 from actors.node.pods.killing import run_post_start
 from actors.node.pods.pod_status import reasoned
@@ -22,6 +22,7 @@ from actors.node.pods.restarts import held_back
 from actors.node.pods.sandboxes import behaviour_of, limit_memory
 from actors.node.runtime.call_deadlines import LATE, call
 from actors.node.runtime.containers import Container
+from sim.api.types import Obj
 
 
 class StartingPod(PodWorker, Protocol):

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from actors.node.pod_work import FINISHED, TERMINATED, KillablePod, Obj
+from actors.node.pod_work import FINISHED, TERMINATED, KillablePod
+from sim.api.types import Obj
 from sim.kernel.actor import Context
 from sim.units import SECOND
 

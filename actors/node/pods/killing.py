@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import NamedTuple
 
-from actors.node.pod_work import Obj
 from actors.node.pods.actions import Actions, failed_probe, own_grace_us
 from actors.node.pods.pod_status import reasoned
 from actors.node.pods.ports import PodWorker
@@ -24,6 +23,7 @@ from actors.node.runtime.call_deadlines import GIVEN_UP, call
 from actors.node.runtime.containers import Container, PodRuntime
 from actors.node.runtime.hooks import failure, hook_end
 from actors.node.runtime.machine import SIGKILL_CODE
+from sim.api.types import Obj
 from sim.units import SECOND
 
 MIN_GRACE_US = 2 * SECOND  # kuberuntime_container.go: minimumGracePeriodInSeconds

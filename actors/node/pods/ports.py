@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from actors.node.backoff import Backoff
-from actors.node.pod_work import Obj, Reason, Work
+from actors.node.pod_work import Reason, Work
 from actors.node.pods.prober import Probe
 from actors.node.pods.status_manager import StatusManager
 from actors.node.runtime.container_gc import ContainerGC
@@ -21,6 +21,7 @@ from actors.node.runtime.ports import Host
 from actors.node.runtime.profile import NodeSpec
 from actors.node.sources.mirrors import Mirrors
 from actors.node.sources.references import References
+from sim.api.types import Obj
 from sim.kernel.dice import Dice
 
 

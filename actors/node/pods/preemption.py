@@ -21,9 +21,10 @@ from functools import partial
 from typing import Protocol
 
 from actors.node.pod_spec import Requests, is_critical, pod_qos, requests_of
-from actors.node.pod_work import FINISHED, TERMINATED, KillablePod, Killer, Obj
+from actors.node.pod_work import FINISHED, TERMINATED, KillablePod, Killer
 from actors.node.pods.admit import Used, shortages
 from sim.api.store import Item
+from sim.api.types import Obj
 from sim.kernel.actor import Context
 
 QOS = ("BestEffort", "Burstable", "Guaranteed")  # in the order in which they are ended

@@ -8,10 +8,10 @@ Mirrors  pkg/kubelet/kuberuntime/kuberuntime_manager.go: doBackOff (v1.25).
 
 from __future__ import annotations
 
-from actors.node.pod_work import Obj
 from actors.node.pods.pod_status import reasoned
 from actors.node.pods.ports import PodWorker
 from actors.node.runtime.containers import Container
+from sim.api.types import Obj
 from sim.units import format_duration
 
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import replace
 
-from actors.node.pod_work import Obj
 from actors.node.pods.ports import PodWorker
 from actors.node.runtime.call_deadlines import GIVEN_UP, SANDBOX_TIMEOUTS, call
 from actors.node.runtime.containers import Container
 from actors.node.runtime.profile import ContainerBehaviour, Override
 from actors.node.sources.pod_dns import FORMING, MISSING, NO_CLUSTER_DNS, excess_warnings, uses_cluster_dns
+from sim.api.types import Obj
 from sim.units import quantity_value
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from actors.node.pod_work import KillablePod, Killer, Obj
+from actors.node.pod_work import KillablePod, Killer
 from actors.node.runtime.containers import PodRuntime
 from actors.node.runtime.ports import RuntimeHost
 from actors.node.runtime.profile import NodeSpec
+from sim.api.types import Obj
 
 
 class EvictablePod(KillablePod, Protocol):

@@ -18,10 +18,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from actors.node.pod_work import FINISHED, SYNC, Obj, Reason
+from actors.node.pod_work import FINISHED, SYNC, Reason
 from actors.node.runtime.call_deadlines import GIVEN_UP
 from actors.node.runtime.containers import Container, PodRuntime
 from actors.node.runtime.ports import RuntimeHost
+from sim.api.types import Obj
 from sim.units import MINUTE
 
 PERIOD_US = 1 * MINUTE  # kubelet.go: ContainerGCPeriod

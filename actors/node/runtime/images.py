@@ -15,10 +15,11 @@ from typing import Protocol
 
 from actors.node.backoff import Backoff
 from actors.node.causes import caused
-from actors.node.pod_work import WAIT, Obj, Reason, Work, WorkingPod
+from actors.node.pod_work import WAIT, Reason, Work, WorkingPod
 from actors.node.runtime.image_names import fault_of
 from actors.node.runtime.ports import RuntimeHost
 from actors.node.runtime.profile import NodeSpec
+from sim.api.types import Obj
 from sim.client.rest.limiter import TokenBucket
 from sim.units import format_duration
 

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from actors.node.pod_spec import root_problem
-from actors.node.pod_work import WAIT, Obj, WorkingPod
+from actors.node.pod_work import WAIT, WorkingPod
 from actors.node.requests import Api
-from sim.api.types import NOT_FOUND, Reply
+from sim.api.types import NOT_FOUND, Obj, Reply
 from sim.units import MS, SECOND
 
 Problem = tuple[str, str]  # volume ("" for a variable), and what is wrong with it

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from sim.api.schema.scheme import Resource
+from sim.api.schema.resource import Resource
 from sim.errors import InputError
 from sim.faults.shared.parameters import Amount, Nodes, OneOrMore
 from sim.options.cloud import CLOUD

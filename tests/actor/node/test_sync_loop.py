@@ -3,12 +3,8 @@
 import pytest
 
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
-<<<<<<< HEAD
 from actors.node.sync_loop import retry_at
-=======
-from actors.node.sync_loop import turn_at
 from sim.api.types import Obj
->>>>>>> refs/heads/apilang
 from sim.options.node_agent import parse_node_agent
 from sim.units import MS, SECOND
 from tests.actor.node.fake import one_node
