@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sim.faults.shared.ledger import END_OF
 from sim.kernel import Record
-from sim.report.story import END_OF, Book
+from sim.report.story import Book
 
 CALM_US = 60_000_000  # by then the machines are up, and what happens has a reason
 # What anybody may ask about: of writes the verbs, of changes what they change.
