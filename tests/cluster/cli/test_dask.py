@@ -35,7 +35,7 @@ MAIN = """
 import sys
 from pathlib import Path
 from distributed import LocalCluster
-from sim.app import cli
+from sim.app.cli import main as cli
 
 if __name__ == "__main__":
     with LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as cluster:
@@ -46,7 +46,7 @@ if __name__ == "__main__":
 FAULTY = """
 import sys
 from distributed import LocalCluster
-from sim.app import dask_pool
+from sim.app.study import dask_pool
 from sim.app.study.outcome import Job, key_of, packed
 from sim.errors import InputError
 from sim.scenario.plan.compile import load
