@@ -69,7 +69,8 @@ class Caches:
         self, ctx: Context, store: LocalStore, options: ApiServerOptions, watched: Iterable[Resource] = ()
     ) -> None:
         self.timers = ContextTimers(ctx)
-        self._started = ctx.kernel.cause
+        # The first start belongs to the beginning of the run and explains nothing later.
+        self._started = ctx.kernel.cause if ctx.incarnation > 1 else 0
         self.horizon = Horizon(self.timers, options.cache_lag_us, store.revision)
         self._store = store
         self._min_watch_us = options.min_watch_us

@@ -79,7 +79,7 @@ async def test_a_duration_that_is_none_is_told(duration: Any) -> None:
         ({"seed": "7"}, "'7' is no seed .a whole number from 0"),
         ({"seed": 1.5}, "1.5 is no seed"),
         ({"seed": -1}, "-1 is no seed"),
-        ({"trace": "/no/such/folder/trace"}, "/no/such/folder/trace: cannot be written: No such file"),
+        ({"trace": "/no/such/folder/trace"}, "/no/such/folder/trace: there is no folder"),
     ],
 )
 def test_what_no_cluster_is_made_of_is_told(given: dict[str, Any], told: str) -> None:
