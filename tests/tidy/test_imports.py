@@ -23,15 +23,6 @@ Graph = dict[str, set[str]]
 # Importing module -> the imported modules.  Most importing modules take a whole actor where a
 # narrow protocol would do.
 CLOSING: dict[str, tuple[str, ...]] = {
-    "actors.apiserver.builtin.definition_controller": ("actors.apiserver.server",),
-    "actors.apiserver.builtin.endpoint_keeper": ("actors.apiserver.server",),
-    "actors.apiserver.builtin.flow_status": ("actors.apiserver.server",),
-    "actors.apiserver.fairness": ("actors.apiserver.server",),
-    "actors.apiserver.fast.base": ("actors.apiserver.server",),
-    "actors.apiserver.fast.coalesced_calls": ("actors.apiserver.server",),
-    "actors.apiserver.fast.lease_updates": ("actors.apiserver.server",),
-    "actors.apiserver.fast.write_templates": ("actors.apiserver.server",),
-    "actors.apiserver.lifecycle.graceful_termination": ("actors.apiserver.server",),
     "actors.node.heartbeat.node_loop": ("actors.node.agent",),
     "actors.node.heartbeat.runtime_health": ("actors.node.agent",),
     "actors.node.heartbeat.shutdown": ("actors.node.agent",),
@@ -53,7 +44,6 @@ CLOSING: dict[str, tuple[str, ...]] = {
     "actors.node.sources.references": ("actors.node.agent", "actors.node.pods.worker"),
     "actors.node.sources.volumes": ("actors.node.pods.worker",),
     "actors.node.sync_loop": ("actors.node.agent",),
-    "actors.storage.expiry": ("actors.storage.actor",),
     "sim.api.watch.cache_watch": ("sim.api.watch.cache",),
     "sim.app.cli.commands.files": ("sim.app.cli.commands",),
     "sim.app.cli.commands.replay": ("sim.app.cli.commands",),
@@ -64,9 +54,6 @@ CLOSING: dict[str, tuple[str, ...]] = {
     "sim.app.cloud": ("sim.app.cluster",),
     "sim.app.established": ("sim.app.cluster",),
     "sim.app.faults": ("sim.app.cluster",),
-    "sim.client.rest.channel_watch": ("sim.client.rest.channel",),
-    "sim.kernel.gate": ("sim.kernel.kernel",),
-    "sim.kernel.sync": ("sim.kernel.actor",),
 }
 
 

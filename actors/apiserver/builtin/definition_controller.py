@@ -17,9 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from actors.apiserver.ports import LocalStore
+from actors.apiserver.ports import ConnectedServer, LocalStore
 from sim.api.crd import definition_lifecycle as life
 from sim.api.schema.scheme import CUSTOM, Resource
 from sim.api.store import Answer, Change, Item, Page, Range
@@ -28,9 +27,6 @@ from sim.api.verbs.call import Call, Refusal, Registry, Steps
 from sim.api.verbs.delete import DeleteOptions, delete_object
 from sim.kernel import Context
 from sim.units import SECOND, format_time
-
-if TYPE_CHECKING:
-    from actors.apiserver.server import ApiServer
 
 PLURAL = "customresourcedefinitions"
 ESTABLISH_US = 5 * SECOND  # customresource_handler.go: queueIfNotEstablished, with more than one server
@@ -41,7 +37,7 @@ RETRY_US, RETRY_MAX_US = 5_000, 1000 * SECOND  # workqueue's default: doubled wi
 class DefinitionKeeper:
     """What one incarnation does about it."""
 
-    def __init__(self, server: ApiServer, store: LocalStore, registry: Registry, ctx: Context) -> None:
+    def __init__(self, server: ConnectedServer, store: LocalStore, registry: Registry, ctx: Context) -> None:
         self._server = server
         self._store = store
         self._registry = registry

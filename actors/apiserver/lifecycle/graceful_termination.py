@@ -18,14 +18,11 @@ Differs  what is started with the server (it settles definitions, names of flows
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from actors.apiserver.ports import EndingServer
 from sim.api.types import Reply
 from sim.kernel import Context
 from sim.units import MS, SECOND
-
-if TYPE_CHECKING:
-    from actors.apiserver.server import ApiServer
 
 RETRY_S = 5  # with_retry_after.go
 WATCHES_US = 2 * SECOND  # genericapiserver.go: shutdownTimeout with ShutdownSendRetryAfter
@@ -42,7 +39,9 @@ class Ending:
     leave: takes the server's address out of the endpoints of all servers, and calls what it is given when that is done
     """
 
-    def __init__(self, server: ApiServer, ctx: Context, leave: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(
+        self, server: EndingServer, ctx: Context, leave: Callable[[Callable[[], None]], None]
+    ) -> None:
         self._server = server
         self._ctx = ctx
         self._leave = leave
