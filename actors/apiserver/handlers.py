@@ -58,6 +58,7 @@ class AllowAll:
     """No authorization: --authorization-mode=AlwaysAllow."""
 
     def refuse(self, user: UserInfo, request: Request) -> str | None:
+        """Allow every request."""
         return None
 
 

@@ -163,7 +163,7 @@ class EndpointKeeper:
         self._write(ENDPOINTS, wanted, "create" if found is None else "update", written)
 
     def _silence(self, found: Obj | None, addresses: list[str]) -> int:
-        """What to blame if a server's lease has expired; 0 if none has."""
+        """Return the cause if a server's lease has expired; 0 if none has."""
         subsets = (found or {}).get("subsets") or ()
         shown = [each["ip"] for subset in subsets for each in subset.get("addresses") or ()]
         gone = [
