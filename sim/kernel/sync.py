@@ -1,4 +1,4 @@
-"""What a task can wait for: a value set once (`Future`) and a bounded queue (`Mailbox`).
+"""Objects that a task waits for: a value set once (`Future`) and a bounded queue (`Mailbox`).
 
 Holds: at most one task waits on a future or mailbox; `set` after the first and `put` after the owner's death
 do nothing; a full mailbox refuses (`put` returns False) and counts what it refused.
@@ -69,7 +69,7 @@ class Future:
         self.why = why
 
     def set(self, value: Any) -> None:
-        """Give the value; the waiter goes on at this instant.  Later calls are ignored."""
+        """Set the value and resume the waiting task at this instant; later calls have no effect."""
         if not self.done:
             self.done = True
             self.value = value
