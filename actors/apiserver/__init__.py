@@ -1,7 +1,8 @@
 """API server replicas."""
 
-from actors.apiserver.handlers import AllowAll, Authorizer
+from actors.apiserver.handlers import AllowAll
 from actors.apiserver.options import ApiServerOptions
+from actors.apiserver.ports import Authorizer
 from actors.apiserver.server import ApiServer
 
 __all__ = ["AllowAll", "ApiServer", "ApiServerOptions", "Authorizer"]

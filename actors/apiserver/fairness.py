@@ -1,57 +1,57 @@
-"""Seats of one API server replica: requests that take time run in them, wait for them, or are refused.
+"""Priority and fairness of one API server replica: requests that take time occupy or await seats.
 
-Turns requests that come and go into starts and refusals, level by level (`sim.api.fairness.queues`), by the FlowSchemas and
-PriorityLevelConfigurations that this replica's watch caches show.
+Turns arrivals and ends of requests into starts and refusals, for each priority level
+(`sim.api.fairness.queues`), by the FlowSchemas and PriorityLevelConfigurations that the replica's
+watch caches show.
 
-Holds: each request handed in is started or refused once; one that has waited for 15 s is refused; while no request takes
-time nothing of this is asked.
+Holds: each request is started or refused exactly once; a request that waits for 15 s is refused.
+While no request takes time, this module is not used.
 
 Mirrors  kubernetes v1.25 apiserver pkg/server/filters/priority-and-fairness.go, pkg/util/flowcontrol/apf_controller.go.
-Differs  - the seats of a level that is deleted go at once; who has one or waits for one keeps it.
-         - replies do not name their FlowSchema and level in headers.
+Differs  - The seats of a deleted level are removed at once, but a request keeps its seat or its place
+           in the queue.
+         - Replies do not name their FlowSchema and level in headers.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from actors.apiserver.caches.watch_caches import Caches
-from actors.apiserver.ports import LocalStore
+from actors.apiserver.ports import LocalStore, SeatedServer
 from sim.api.fairness.classification import Asked, Level, Plan, Work, list_work, write_work
 from sim.api.fairness.queues import QueueSet, Verdict
 from sim.api.store import Page, Range
 from sim.api.types import Request
 from sim.units import parse_whole
 
-if TYPE_CHECKING:
-    from actors.apiserver.server import ApiServer
-
-WAIT_PART = 4  # server/config.go: a request waits for a quarter of the time it may take in all, 15 s
+WAIT_PART = 4  # server/config.go: a request waits for at most a quarter of its timeout, 15 s
 # Kinds of the configuration, by plural.
 SCHEMAS, LEVELS = "flowschemas", "prioritylevelconfigurations"
 
 
 class Seats:
-    """The seats of one incarnation: `server.options.seats` of them; a request is told by its number in flight."""
+    """The seats of one incarnation, `server.options.seats` in all.
 
-    def __init__(self, server: ApiServer, caches: Caches, store: LocalStore) -> None:
+    A request is identified by its number in flight.
+    """
+
+    def __init__(self, server: SeatedServer, caches: Caches, store: LocalStore) -> None:
         self._server = server
         self._caches = caches
         self._store = store
         self._wait_us = server.options.request_timeout_us // WAIT_PART
         self._sets: dict[str, QueueSet] = {}  # by level
-        self._held: dict[int, QueueSet] = {}  # of each request that has a seat or waits for one
+        self._held: dict[int, QueueSet] = {}  # by request that has a seat or waits for one
         self._plan: Plan | None = None
-        self._plan_revs = (0, 0)  # up to where each cache had shown its objects then
+        self._plan_revs = (0, 0)  # the revisions of both caches that the plan was made from
         self._pumping = False
 
     @property
     def waiting(self) -> bool:
-        """Whether any request waits for a seat."""
+        """True if a request waits for a seat."""
         return any(found.waiting for found in self._sets.values())
 
     def arrive(self, number: int, request: Request) -> None:
-        """Start a request, let it wait, or refuse it."""
+        """Start a request, queue it or refuse it."""
         server = self._server
         flow = self._current_plan().flow(asked(request))
         level = flow.level
@@ -71,7 +71,7 @@ class Seats:
         self._pump(found)
 
     def leave(self, number: int) -> None:
-        """A request has been answered, wherever it was."""
+        """Release the seat or the queue place of a request that has been answered."""
         found = self._held.pop(number, None)
         if found is None:
             return
@@ -96,7 +96,11 @@ class Seats:
             self._server.refuse(number)
 
     def _pump(self, found: QueueSet) -> None:
-        """Start whoever can.  One that is answered at once comes back here: then the outer loop goes on."""
+        """Start queued requests while seats are free.
+
+        A request that is answered at once calls this method again through `leave`; the outer call
+        then continues its loop.
+        """
         if self._pumping:
             return
         kernel = self._server.kernel
@@ -126,7 +130,7 @@ class Seats:
     # --- work ---------------------------------------------------------------------------------------------
 
     def _work(self, request: Request, level: Level) -> Work:
-        """What a request is expected to cost."""
+        """Return the seats and the time that a request is expected to take."""
         scheme, verb = self._server.scheme, request.verb
         resource = scheme.find(request.group, request.version, request.resource)
         if resource is None or verb in ("get", "watch", "deletecollection"):
@@ -146,7 +150,7 @@ class Seats:
 
 
 def _is_cached(request: Request, limit: int) -> bool:
-    """Whether the watch cache answers a list (cacher.go, shouldDelegateList)."""
+    """Return True if the watch cache answers a list (cacher.go, shouldDelegateList)."""
     options = request.options
     rev, match = options.get("resourceVersion", ""), options.get("resourceVersionMatch", "")
     if not rev or options.get("continue") or match not in ("", "NotOlderThan"):
@@ -155,7 +159,7 @@ def _is_cached(request: Request, limit: int) -> bool:
 
 
 def asked(request: Request) -> Asked:
-    """What a request is classified by."""
+    """Return the attributes by which a request is classified."""
     sub = request.subresource
     resource = f"{request.resource}/{sub}" if sub else request.resource
     return Asked(request.user, request.verb, request.group, resource, request.namespace)

@@ -12,11 +12,10 @@ Mirrors  kubernetes v1.25 apiserver pkg/endpoints/installer.go, pkg/endpoints/ha
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 from actors.apiserver.caches.selection import select
 from actors.apiserver.caches.watch_caches import CachedRead, Caches
-from actors.apiserver.ports import LocalStore
+from actors.apiserver.ports import Authorizer, LocalStore
 from sim.api import status
 from sim.api.crd import objects as custom_objects
 from sim.api.crd.served import CustomResource
@@ -55,16 +54,11 @@ PLAIN: dict[str, Callable[[Call], Steps]] = {
 }
 
 
-class Authorizer(Protocol):
-    """Says why a request is not allowed; "" if it is."""
-
-    def refuse(self, user: UserInfo, request: Request) -> str | None: ...
-
-
 class AllowAll:
     """No authorization: --authorization-mode=AlwaysAllow."""
 
     def refuse(self, user: UserInfo, request: Request) -> str | None:
+        """Allow every request."""
         return None
 
 

@@ -1,7 +1,8 @@
-"""A request answered at the very instant it is asked, for those who stand outside virtual time.
+"""Requests that are answered at once, for callers outside of virtual time.
 
-Turns a request that does not watch into its reply through the same rights, verbs, admission and store as any other,
-without the delays of links and storage: the library's calls between two runs of the clock.
+Turns a request that does not watch into its reply through the same authorization, verbs, admission
+and store as any other request, without the delays of links and storage.  The library uses it for
+calls between two runs of the clock.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from sim.api.verbs.call import Refusal
 
 
 def ask(server: ApiServer, request: Request) -> Reply:
-    """Serve a request at once on a running replica.  RuntimeError if the storage could not answer at once."""
+    """Serve a request at once on a running replica.
+
+    Raises RuntimeError if a fault keeps the storage from answering at once.
+    """
     storage, handlers = server.storage, server.handlers
     assert handlers is not None
     if not storage.prompt:

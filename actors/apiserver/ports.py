@@ -1,6 +1,12 @@
-"""What an API server needs of the storage process, as protocols: processes do not import each other.
+"""Protocols at the borders of an API server: the storage process, and the server as its parts use it.
 
-`actors.storage` fits them; so must any other store that is to be reached without a socket.
+Processes do not import each other, so the API server knows the storage by the first group of
+protocols.  `actors.storage` implements them, and any other store that a server reaches without a
+socket has to implement them as well.
+
+The second group describes the server (`actors.apiserver.server.ApiServer`) to the parts that it
+creates.  Each protocol names the members that one part uses, so that a part does not import the
+module that imports it.
 """
 
 from __future__ import annotations
@@ -8,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from actors.apiserver.options import ApiServerOptions
+from sim.api.schema.scheme import Resource, Scheme
 from sim.api.store import (
     Answer,
     Change,
@@ -21,26 +29,58 @@ from sim.api.store import (
     Planned,
     Range,
 )
-from sim.api.types import Request
+from sim.api.types import Reply, Request, UserInfo
+from sim.api.watch.cache import WatchCache
 from sim.api.watch.columnar_renewals import Crowd
 from sim.api.watch.lease_renewals import Line, Renewal
+from sim.kernel import Context, Kernel
 
 
 class LocalStore(Protocol):
-    """A store that answers at once, with what a watch cache and a hot lane read of it."""
+    """A store that answers at once, with the members that watch caches and fast paths use."""
 
     @property
-    def revision(self) -> int: ...
+    def revision(self) -> int:
+        """The revision of the newest commit."""
+        ...
+
     @property
-    def floor(self) -> int: ...
-    def revision_at(self, at_us: int) -> int: ...
-    def apply(self, op: Op) -> Answer: ...
-    def get(self, key: str) -> Item | None: ...
-    def get_at(self, key: str, rev: int) -> Item | None: ...
-    def range(self, op: Range) -> Page | Compacted | FutureRevision: ...
-    def events(self, after: int, prefix: str, limit: int = 0) -> Sequence[Change] | Compacted: ...
-    def stretches(self, after: int, prefix: str) -> Iterable[Sequence[Change]] | Compacted: ...
-    def changed_since(self, after: int, prefix: str) -> bool: ...
+    def floor(self) -> int:
+        """The revision below which history has been compacted."""
+        ...
+
+    def revision_at(self, at_us: int) -> int:
+        """Return the newest revision that was committed by an instant."""
+        ...
+
+    def apply(self, op: Op) -> Answer:
+        """Carry out an operation and return its answer."""
+        ...
+
+    def get(self, key: str) -> Item | None:
+        """Return the stored item of a key, or None."""
+        ...
+
+    def get_at(self, key: str, rev: int) -> Item | None:
+        """Return the item of a key as of an older revision, or None."""
+        ...
+
+    def range(self, op: Range) -> Page | Compacted | FutureRevision:
+        """Return a page of the items below a prefix."""
+        ...
+
+    def events(self, after: int, prefix: str, limit: int = 0) -> Sequence[Change] | Compacted:
+        """Return the changes below a prefix after a revision."""
+        ...
+
+    def stretches(self, after: int, prefix: str) -> Iterable[Sequence[Change]] | Compacted:
+        """Yield the changes below a prefix after a revision in successive sequences."""
+        ...
+
+    def changed_since(self, after: int, prefix: str) -> bool:
+        """Return True if anything below a prefix changed after a revision."""
+        ...
+
     def put(
         self,
         key: str,
@@ -48,14 +88,26 @@ class LocalStore(Protocol):
         expect: int | None,
         managed: tuple[Managed, ...] = (),
         cause: int = 0,
-    ) -> Item | Mismatch: ...
-    def mould(self, item: Item) -> Any: ...
+    ) -> Item | Mismatch:
+        """Write an object if its revision is the expected one (None: any revision)."""
+        ...
+
+    def mould(self, item: Item) -> Any:
+        """Return the shape of an item, for `cast`."""
+        ...
+
     def cast(
         self, key: str, mould: Any, flat: list[Any], managed: tuple[Managed, ...] = (), cause: int = 0
-    ) -> Item | None: ...
+    ) -> Item | None:
+        """Create a compact item from a shape and its own values; None if the key exists."""
+        ...
+
     def beat(
         self, prev: Item, obj: dict[str, Any], managed: tuple[Managed, ...], cause: int = 0
-    ) -> Item | None: ...
+    ) -> Item | None:
+        """Write an object in which only heartbeat times differ; None if that is impossible."""
+        ...
+
     def renew(
         self,
         line: Line,
@@ -66,12 +118,19 @@ class LocalStore(Protocol):
         cause: int = 0,
         *,
         serial: bool = False,
-    ) -> Renewal | None: ...
+    ) -> Renewal | None:
+        """Write a lease renewal; None if `prev` is not what is stored."""
+        ...
 
     guards: dict[str, Planned]
 
-    def subscribe(self, prefix: str, on_change: Callable[[Change], None]) -> Callable[[], None]: ...
-    def before_compact(self, hook: Callable[[int], None]) -> Callable[[], None]: ...
+    def subscribe(self, prefix: str, on_change: Callable[[Change], None]) -> Callable[[], None]:
+        """Call a listener for each change below a prefix; the result unsubscribes."""
+        ...
+
+    def before_compact(self, hook: Callable[[int], None]) -> Callable[[], None]:
+        """Call a hook before each compaction; the result removes it."""
+        ...
 
 
 class Compaction(Protocol):
@@ -79,54 +138,265 @@ class Compaction(Protocol):
 
     version: int
 
-    def settle(self, seen: int) -> bool: ...
+    def settle(self, seen: int) -> bool:
+        """Return True if the calling replica has to compact: `seen` is still the version."""
+        ...
 
 
 class Masters(Protocol):
     """The keys by which replicas know each other's addresses."""
 
     @property
-    def holders(self) -> Mapping[str, tuple[str, int]]: ...
-    def renew(self, address: str, holder: str, until_us: int) -> None: ...
-    def remove(self, address: str) -> None: ...
-    def alive(self, now_us: int) -> list[str]: ...
+    def holders(self) -> Mapping[str, tuple[str, int]]:
+        """The holder and the expiry time, by address."""
+        ...
+
+    def renew(self, address: str, holder: str, until_us: int) -> None:
+        """Keep an address until an instant."""
+        ...
+
+    def remove(self, address: str) -> None:
+        """Remove an address at once."""
+        ...
+
+    def alive(self, now_us: int) -> list[str]:
+        """Return the addresses that have not expired."""
+        ...
 
 
 def writer_of(request: Request) -> tuple[str, str]:
-    """Who writes, and by which verb: "patch status", "create binding"."""
+    """Return the user and the verb that trace records name, such as "patch status"."""
     sub = request.subresource
     return request.user.name, f"{request.verb} {sub}" if sub else request.verb
 
 
 class StorageProcess(Protocol):
-    """The storage as its clients reach it."""
+    """The storage process as an API server uses it."""
 
     name: str
     writer: tuple[str, str]
 
     @property
-    def store(self) -> LocalStore: ...
+    def store(self) -> LocalStore:
+        """The store, for reads and prompt operations."""
+        ...
+
     @property
-    def beats(self) -> Crowd | None: ...
-    def crowd(self, prefix: str) -> None: ...
+    def beats(self) -> Crowd | None:
+        """The columnar renewals, or None while there are none."""
+        ...
+
+    def crowd(self, prefix: str) -> None:
+        """Begin columnar renewals for the leases below a prefix."""
+        ...
+
     @property
-    def compaction(self) -> Compaction: ...
+    def compaction(self) -> Compaction:
+        """The record by which replicas agree on compactions."""
+        ...
+
     @property
-    def masters(self) -> Masters: ...
+    def masters(self) -> Masters:
+        """The addresses of the running API servers."""
+        ...
+
     @property
-    def prompt(self) -> bool: ...
+    def prompt(self) -> bool:
+        """True while no fault delays or refuses operations."""
+        ...
+
     @property
-    def led(self) -> bool: ...
-    def on_leader(self, listener: Callable[[bool], None]) -> Callable[[], None]: ...
+    def led(self) -> bool:
+        """True while the storage has a leader."""
+        ...
+
+    def on_leader(self, listener: Callable[[bool], None]) -> Callable[[], None]:
+        """Call a listener when the leader is lost or found; the result unsubscribes."""
+        ...
+
     @property
-    def write_us(self) -> tuple[int, int]: ...
-    def latency_us(self, writes: int, lot: int = 0) -> int: ...
+    def write_us(self) -> tuple[int, int]:
+        """The shortest and the longest latency of a write."""
+        ...
+
+    def latency_us(self, writes: int, lot: int = 0) -> int:
+        """Return the latency of a request with this number of writes."""
+        ...
+
     def submit(
         self,
         op: Op,
         writer: tuple[str, str],
         wanted: Callable[[], bool],
         on_answer: Callable[[Answer], None],
-    ) -> None: ...
-    def compact(self, rev: int) -> None: ...
-    def expire(self, prefix: str, ttl_us: int) -> None: ...
+    ) -> None:
+        """Carry out an operation with the storage's latency and faults."""
+        ...
+
+    def compact(self, rev: int) -> None:
+        """Discard history below a revision."""
+        ...
+
+    def expire(self, prefix: str, ttl_us: int) -> None:
+        """Delete objects below a prefix a fixed time after their last write."""
+        ...
+
+
+# --- the server as its parts use it ---------------------------------------------------------------------
+
+
+class Authorizer(Protocol):
+    """Decides which requests are allowed."""
+
+    def refuse(self, user: UserInfo, request: Request) -> str | None:
+        """Return why a request is forbidden ("" without a reason), or None if it is allowed."""
+        ...
+
+
+class StorageConnection(Protocol):
+    """The server's connection to the storage (`lifecycle.storage_connection`)."""
+
+    cut: bool
+
+    def submit(
+        self,
+        op: Op,
+        writer: tuple[str, str],
+        wanted: Callable[[], bool],
+        on_answer: Callable[[Answer], None],
+    ) -> None:
+        """Send an operation; it is dropped if `wanted` returns False before it arrives."""
+        ...
+
+
+class ServedCaches(Protocol):
+    """The watch caches as fast paths read them; ready: False while they wait for their first list."""
+
+    @property
+    def ready(self) -> bool:
+        """False while the caches wait for their first list."""
+        ...
+
+    def of(self, resource: Resource) -> WatchCache:
+        """Return the watch cache of a resource."""
+        ...
+
+
+class RequestServer(Protocol):
+    """What every part of a server uses: its environment, and the entry for requests of its own."""
+
+    kernel: Kernel
+    scheme: Scheme
+    options: ApiServerOptions
+
+    def handle(self, request: Request, respond: Callable[[Reply], None]) -> None:
+        """Serve a request and call `respond` once with the reply."""
+        ...
+
+
+class SeatedServer(Protocol):
+    """What priority and fairness uses: it starts or refuses requests by their number in flight."""
+
+    kernel: Kernel
+    scheme: Scheme
+    options: ApiServerOptions
+
+    def start(self, number: int) -> None:
+        """Begin to serve a request that has been admitted."""
+        ...
+
+    def refuse(self, number: int) -> None:
+        """Answer a request with 429."""
+        ...
+
+
+class ConnectedServer(RequestServer, Protocol):
+    """What controllers inside the server use to read and write the storage."""
+
+    name: str
+    address: str
+    storage: StorageProcess
+
+    @property
+    def reach(self) -> StorageConnection | None:
+        """The connection to the storage, None while no incarnation runs."""
+        ...
+
+    @property
+    def prompt(self) -> bool:
+        """True while operations may be applied to the store at once."""
+        ...
+
+
+class EndingServer(Protocol):
+    """What graceful termination uses.
+
+    in_flight, watched: numbers of unfinished requests and of open watches
+    """
+
+    name: str
+    scheme: Scheme
+    options: ApiServerOptions
+    ready: bool
+
+    @property
+    def in_flight(self) -> int:
+        """The number of requests in flight, without watches."""
+        ...
+
+    @property
+    def watched(self) -> int:
+        """The number of open watches."""
+        ...
+
+    def turn_away(self, reply: Reply) -> None:
+        """Give this reply to every request that arrives from now on."""
+        ...
+
+
+class FastPathServer(Protocol):
+    """What the fast paths use.
+
+    ctx: the running incarnation; flown: number of requests served so far; bounded: a request may
+    have to wait or be refused; busy: one more write would wait or be refused.
+    plans, lanes: the write templates and, by storage key, the lease fast paths.  Their classes
+    depend on this protocol, so it cannot name them.
+    """
+
+    storage: StorageProcess
+    kernel: Kernel
+    scheme: Scheme
+    options: ApiServerOptions
+    authorizer: Authorizer
+    flown: int
+    bounded: bool
+
+    @property
+    def ctx(self) -> Context | None:
+        """The running incarnation, or None."""
+        ...
+
+    @property
+    def caches(self) -> ServedCaches | None:
+        """The watch caches, None while no incarnation runs."""
+        ...
+
+    @property
+    def plans(self) -> Any:
+        """The write templates, None if they are switched off."""
+        ...
+
+    @property
+    def lanes(self) -> dict[str, Any]:
+        """The lease fast paths by storage key."""
+        ...
+
+    @property
+    def prompt(self) -> bool:
+        """True while operations may be applied to the store at once."""
+        ...
+
+    @property
+    def busy(self) -> bool:
+        """True if one more write would wait or be refused."""
+        ...

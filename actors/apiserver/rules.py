@@ -1,9 +1,9 @@
-"""What an object passes on its way through a replica: defaults, admission, validation.
+"""The steps that an object passes in a replica: defaults, admission, validation.
 
 Turns the pure parts of the API machinery into the `Rules` the verbs run on.
 
 Mirrors  kubernetes v1.25 apiserver pkg/admission.
-Differs  admission reads the store as it is now; upstream's plugins read informers that may lag by milliseconds.
+Differs  Admission reads the current store; upstream's plugins read informers that may lag by milliseconds.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ class StoreView:
         self.reads: list[Read] | None = None
 
     def get(self, resource: str, namespace: str, name: str) -> Obj | None:
+        """Return an object of the store, and record the read while reads are recorded."""
         key = self._scheme.key(resource, namespace, name)
         item = self._store.get(key)
         if self.reads is not None:
@@ -81,13 +82,13 @@ class StoreView:
         self._turn += 1
 
     def close(self) -> None:
-        """Nobody asks any more."""
+        """End the subscriptions."""
         for cancel in self._watched.values():
             cancel()
         self._watched.clear()
 
     def holds(self, reads: Reads) -> bool:
-        """True if whoever read so then would read the same now."""
+        """Return True if replaying these reads gives the same values."""
         if reads.turn == self._turn:
             return True
         for key, listed, found in reads.rows:
@@ -109,6 +110,7 @@ class StoreView:
         return known[1]
 
     def list(self, resource: str, namespace: str = "") -> Sequence[Obj]:
+        """Return the objects of a resource, and record the read while reads are recorded."""
         prefix = self._scheme.prefix(resource, namespace)
         found = self._below(prefix)
         if self.reads is not None:

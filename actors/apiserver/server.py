@@ -1,19 +1,22 @@
-"""One API server replica: a request comes in, a reply or a watch goes out.
+"""One API server replica: it turns a `Request` into a `Reply` or into a watch.
 
-Turns a `Request` into a run of its verb on the storage and its `Reply` into a callback after the storage's
-latency.  While the storage is healthy a request runs straight through at the instant it arrives, and a transport
-in this process may put the storage's latency on its own (`serve`: no event of the server's in between); otherwise it
-goes on operation by operation, as answers come.
+A request runs as the generator of its verb, which yields storage operations.  While the storage is
+healthy all operations are applied at the instant at which the request arrives, and the reply is
+sent after the storage's latency.  A transport in this process may add that latency to its own
+(`serve`), so that the server needs no kernel event.  Otherwise each operation is sent to the
+storage, and the request continues with the answer.
 
-Order of refusals: too many requests, then those of `handlers`, which say what a request comes to.
+Refusals are checked in this order: too many requests in flight, then the checks of `handlers`.
 
-Holds: `respond` is called exactly once per request; a crash answers every request in flight with ConnectionReset and
-ends every watch; what was committed stays committed; what a client outside sends does not end the run.
+Holds: `respond` is called exactly once for each request.  A crash answers every request in flight
+with ConnectionReset and ends every watch, and commits persist.  A request from outside the
+simulation cannot end the run.
 
 Mirrors  kubernetes v1.25 apiserver pkg/server/config.go (DefaultBuildHandlerChain), pkg/endpoints/handlers.
-Differs  authentication is the transport's business; requests queue for seats (`fairness`) only while requests take
-         time (a storage that is not prompt, an overload): the others are over at the instant they arrive; a server
-         that is paused while the storage commits (2 ms at most) still sends that reply.
+Differs  - The transport authenticates clients.
+         - Requests queue for seats (`fairness`) only while requests take time (the storage is not
+           prompt, or the server is overloaded); all other requests finish when they arrive.
+         - A server that is paused while the storage commits (2 ms at most) still sends that reply.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ from actors.apiserver.fast.base import Way
 from actors.apiserver.fast.coalesced_calls import offer_short_way
 from actors.apiserver.fast.lease_updates import RENEWAL, Lane, find_open_lane, offer_lane
 from actors.apiserver.fast.write_templates import Plans
-from actors.apiserver.handlers import READS, AllowAll, Authorizer, Handlers
+from actors.apiserver.handlers import READS, AllowAll, Handlers
 from actors.apiserver.lifecycle.compactor import Compactor
 from actors.apiserver.lifecycle.goaway import Goaway
 from actors.apiserver.lifecycle.graceful_termination import Ending
@@ -42,7 +45,7 @@ from actors.apiserver.lifecycle.stepwise import Stepwise
 from actors.apiserver.lifecycle.storage_connection import Reach
 from actors.apiserver.lifecycle.storage_without_leader import CacheLife
 from actors.apiserver.options import ApiServerOptions
-from actors.apiserver.ports import StorageProcess, writer_of
+from actors.apiserver.ports import Authorizer, StorageProcess, writer_of
 from actors.apiserver.rules import Machinery
 from sim.api import status
 from sim.api.schema.scheme import Scheme
@@ -52,9 +55,9 @@ from sim.api.verbs.call import Call, Refusal, Registry, Steps
 from sim.kernel import Context, Kernel, State
 from sim.units import MS, SECOND
 
-WRITE_US = 34 * SECOND  # handlers: requestTimeoutUpperBound, of whatever is no read
+WRITE_US = 34 * SECOND  # handlers: requestTimeoutUpperBound, for writes
 PROGRESS_US = 600 * SECOND  # etcd's watch progress notification
-# etcd's client asks again what only reads, as long as the request lasts (clientv3/retry.go; defaultBackoffWaitBetween).
+# etcd's client repeats failed reads until the request ends (clientv3/retry.go, defaultBackoffWaitBetween).
 AGAIN_US = 25 * MS
 LOST_REFUSED, LOST_RESET = "ConnectionRefused", "ConnectionReset"
 # pkg/server/filters/wrap.go
@@ -62,7 +65,10 @@ OnError = Callable[[Request, Exception], None]
 
 
 class _Flight:
-    """One request being served.  until_us: it is answered 504 then (a watch: only if it has not begun)."""
+    """One request in flight.
+
+    until_us: when it is answered with 504; a watch is only if it has not begun by then
+    """
 
     __slots__ = ("mutating", "outside", "request", "respond", "seated", "steps", "until_us")
 
@@ -77,7 +83,18 @@ class _Flight:
 
 
 class ApiServer:
-    """An `Endpoint`.  `main` is its actor; the object outlives its incarnations."""
+    """An `Endpoint`.  `main` is its actor; the object survives the crashes of its incarnations.
+
+    log: serves pods/log; the composition root sets it, since it knows the nodes
+    sees: the scheme with the definitions that this replica has observed
+    goaway: None if the chance is 0 or no incarnation runs
+    seats: None if priority and fairness is off or no incarnation runs
+    lanes: the lease fast paths by storage key
+    flown: number of requests served so far, with those of fast paths
+    stopped_us: when the last incarnation stopped, -1 if none has
+    ready: True while an incarnation runs and is not terminating
+    bounded: True if a request may have to wait or be refused
+    """
 
     def __init__(
         self,
@@ -96,42 +113,43 @@ class ApiServer:
         self.scheme = scheme
         self.options = options or ApiServerOptions()
         self.authorizer: Authorizer = authorizer or AllowAll()
-        self.log: Callable[[Call, Any, str], Reply] | None = None  # pods/log, given by who knows the nodes
-        self.sees = scheme  # with the definitions that this replica has seen
+        self.log: Callable[[Call, Any, str], Reply] | None = None
+        self.sees = scheme
         self.ctx: Context | None = None
         self.reach: Reach | None = None
         self.caches: Caches | None = None
         self.handlers: Handlers | None = None
         self.plans: Plans | None = None
-        self.goaway: Goaway | None = None  # None: no chance, or no incarnation runs
-        self.seats: Seats | None = None  # None: priority and fairness is off, or no incarnation runs
-        self.lanes: dict[str, Lane] = {}  # by key of the object
+        self.goaway: Goaway | None = None
+        self.seats: Seats | None = None
+        self.lanes: dict[str, Lane] = {}
         self._flights: dict[int, _Flight] = {}
-        self.flown = 0  # requests taken so far, by lanes too
+        self.flown = 0
         self._reading = self._writing = self._watching = 0
-        self.stopped_us = -1  # when it last died
-        self._extra_us = self._lag_us = 0  # faults: each request takes longer, caches trail
-        self._inflight: int | None = None  # fault: so few requests at once
-        self._frozen = False  # fault: caches see nothing new
-        self.ready = False  # it runs, and has not been asked to end
-        self._away: Reply | None = None  # what whoever comes is told, now that it ends
+        self.stopped_us = -1
+        self._extra_us = self._lag_us = 0  # faults: added to each request, to the cache lag
+        self._inflight: int | None = None  # fault: limit of requests in flight
+        self._frozen = False  # fault: the caches are frozen
+        self.ready = False
+        self._away: Reply | None = None  # the reply to every new request during termination
         self.bounded = self._is_bounded()
 
     # --- life ---------------------------------------------------------------------------------------------
 
     @property
     def running(self) -> bool:
+        """True while an incarnation runs."""
         return self.ctx is not None
 
     @property
     def prompt(self) -> bool:
-        """True while operations may be applied on the store at once, with the storage's latency put on the reply."""
+        """True while operations may be applied to the store at once and only the reply is delayed."""
         reach = self.reach
         return reach is not None and reach.clear and self.storage.prompt
 
     @property
     def busy(self) -> bool:
-        """True when one more write would be refused, wait or take its time."""
+        """True when one more write would be refused, wait or take time."""
         if not self.bounded:
             return False
         bounds = (self._inflight, self.options.max_mutating_requests_inflight)
@@ -144,21 +162,23 @@ class ApiServer:
 
     @property
     def _slow(self) -> bool:
-        """Whether each request has to go its long way, for it takes time, or its reply is not that of its verb alone."""
+        """True if each request takes time, or if its reply is not the reply of its verb alone."""
         return self._extra_us > 0 or self._queuing or self._away is not None or self.goaway is not None
 
     @property
     def in_flight(self) -> int:
-        """How many requests are being served that are no watches."""
+        """The number of requests in flight, without watches."""
         return self._reading + self._writing
 
     @property
     def watched(self) -> int:
-        """How many watches there are."""
+        """The number of open watches."""
         return self._watching + (0 if self.caches is None else self.caches.watched)
 
     def _has_no_room(self, flight: _Flight) -> bool:
-        """Whether there are too many requests already.  For the options alone, watches and masters never are."""
+        """Return True if too many requests are in flight.  The limits of the options exempt watches and
+        members of system:masters; the limit of an overload fault exempts no request.
+        """
         if self._inflight is not None:
             kin = self._writing if flight.mutating else self._reading + self._watching
             if kin > self._inflight:
@@ -178,7 +198,7 @@ class ApiServer:
             self._reading += more
 
     def main(self, ctx: Context) -> None:
-        """Start an incarnation: empty caches from the store's present revision on."""
+        """Start an incarnation, with empty caches that begin at the store's current revision."""
         store = self.storage.store
         self.ctx = ctx
         self.reach = Reach(ctx, self.name, self.storage, self._on_reach)
@@ -232,7 +252,7 @@ class ApiServer:
             self.bounded = True
 
     def turn_away(self, reply: Reply) -> None:
-        """Answer so whoever comes from now on: nothing new is taken."""
+        """Give this reply to every request that arrives from now on."""
         self._away = reply
         self.bounded = True
         self.kernel.standing.moved()
@@ -258,41 +278,41 @@ class ApiServer:
     # --- faults -------------------------------------------------------------------------------------------
 
     def lag(self, by_us: int) -> None:
-        """Let the watch caches trail the storage by so much more than they do."""
+        """Fault: delay the watch caches behind the storage by this additional time."""
         self._lag_us = by_us
         self._trail()
 
     def freeze(self, frozen: bool) -> None:
-        """Cut the watch caches off from the storage: they stay as they are while other replicas go on."""
+        """Fault: freeze the watch caches, so that they no longer follow the storage."""
         self._frozen = frozen
         self._trail()
 
     def _trail(self) -> None:
-        """How far the watch caches are behind by now."""
+        """Set the lag of the watch caches from options, faults and the connection to the storage."""
         if self.caches is not None and self.reach is not None:
             horizon = self.caches.horizon
             horizon.set_lag(self.options.cache_lag_us + self._lag_us + self.reach.lag_us)
             horizon.freeze(self._frozen or self.reach.cut)
 
     def _on_reach(self) -> None:
-        """The line to the storage has been cut, or slowed down, or is as it was."""
+        """Follow a change of the connection to the storage: it was cut, slowed down or restored."""
         if self.caches is not None and self.reach is not None and not self.reach.cut:
             self.caches.go_on()
         self._trail()
 
     def overload(self, by_us: int, inflight: int | None) -> None:
-        """Let each request take so much longer; of reads and of writes no more than `inflight` at once."""
+        """Fault: delay each request by `by_us` and allow `inflight` reads and `inflight` writes at once."""
         self._extra_us, self._inflight = by_us, inflight
         self.bounded = self._is_bounded()
 
     def _is_bounded(self) -> bool:
-        """Whether a request may have to wait or be refused."""
+        """Return True if a request may have to wait or be refused."""
         own = self.options
         limits = (self._inflight, own.max_requests_inflight, own.max_mutating_requests_inflight)
         return self._slow or limits != (None, None, None)
 
     def _list_first(self, ctx: Context, life: CacheLife) -> None:
-        """Ask the storage until it answers, again a second after each failure (cacher.go): till then no cache has anything."""
+        """Read from the storage, and again a second after each failure (cacher.go), to fill the caches."""
 
         def answered(answer: Answer) -> None:
             if not isinstance(answer, Unavailable):
@@ -305,7 +325,7 @@ class ApiServer:
             self.reach.submit(first, ("", ""), lambda: True, lambda answer: ctx.run(answered, answer))
 
     def drop_watches(self, resource: str, client: str) -> None:
-        """Break off watches: of a resource ("": every), held by users who match a glob ("": any)."""
+        """Fault: end watches of a resource ("": all) by users that match a glob ("": all)."""
         if self.caches is not None:
             self.caches.drop(resource, client)
 
@@ -319,8 +339,11 @@ class ApiServer:
     def handle(
         self, request: Request, respond: Callable[[Reply], None], outside: OnError | None = None
     ) -> None:
-        """outside: who asks from outside virtual time, which may stand still: the reply is put off by no latency, and
-        this is told of an error of the server itself, which ends a run otherwise."""
+        """Serve a request and call `respond` once with the reply.
+
+        outside: given for a client outside of virtual time.  Its reply is sent without latency,
+        and an internal error of the server is passed to `outside` and does not end the run.
+        """
         ctx, away = self.ctx, self._away
         if ctx is None or (away is not None and away.lost):
             respond(Reply(0, lost=LOST_REFUSED))
@@ -334,31 +357,31 @@ class ApiServer:
             ctx.run(self._serve, number)
 
     def forget(self, respond: Callable[[Reply], None]) -> None:
-        """The client of a request does not wait any more: what has not been asked of the storage yet is not done."""
+        """Drop the request of a client that no longer waits; operations not yet sent are not sent."""
         for number, flight in self._flights.items():
             if flight.respond == respond:
                 del self._flights[number]
-                if flight.until_us:  # it has been taken up
+                if flight.until_us:  # its service has begun
                     self._count(flight, -1)
                     self._leave(number, flight)
                 return
 
     def lane(self, request: Request, path: tuple[str, ...]) -> Lane | None:
-        """A hot lane for one field of one object; None if this request cannot have one."""
+        """Return a new lease fast path for one field of an object, or None if there is none."""
         return offer_lane(self, request, path) if self.kernel.fast.leases else None
 
     def open_lane(self, request: Request, path: tuple[str, ...]) -> Lane | None:
-        """The hot lane for a client's renewals of one field of one object, if it is open now."""
+        """Return the lease fast path by which this client can renew an object now, or None."""
         return find_open_lane(self, request, path)
 
     def short_way(self, request: Request) -> Way | None:
-        """A short way for calls like `request` and those that follow; None if there is none, or not now."""
+        """Return a fast path for calls like `request` and later ones, or None if none applies now."""
         return offer_short_way(self, request) if self.kernel.fast.calls else None
 
     def _serve(self, number: int) -> None:
         flight = self._flights.get(number)
         if flight is None:
-            return  # nobody waits for it any more
+            return  # its client no longer waits
         flight.until_us = self.kernel.now_us + self.options.request_timeout_us
         self._count(flight, 1)
         if self._away is not None:
@@ -374,10 +397,12 @@ class ApiServer:
             self.start(number)
 
     def refuse(self, number: int) -> None:
+        """Answer a request with 429."""
         text = "Too many requests, please try again later."
         self._answer(number, Reply(429, body=text, headers={"Retry-After": "1"}), 0)
 
     def start(self, number: int) -> None:
+        """Begin to serve a request that has been admitted, after the delay of an overload."""
         flight, ctx = self._flights[number], self.ctx
         if flight.mutating:
             flight.until_us = min(flight.until_us, self.kernel.now_us + WRITE_US)
@@ -395,7 +420,10 @@ class ApiServer:
             self._recover(number, error)
 
     def _recover(self, number: int, error: Exception) -> None:
-        """Upstream's answer to a panic.  A run ends by such an error, but not by what a client outside has sent."""
+        """Answer as upstream does after a panic (500), if the client is outside the simulation.
+
+        An error that a request of the simulation causes ends the run.
+        """
         flight = self._flights.get(number)
         if flight is None or flight.outside is None:
             raise error
@@ -435,9 +463,10 @@ class ApiServer:
             self._advance(number, None)
 
     def serve(self, request: Request) -> tuple[Reply, int] | None:
-        """Serve a request at this instant: its reply, and how long until that is sent; None: it has to be handled.
+        """Serve a request now and return its reply and the delay before it is sent.
 
-        Whoever asks looks at `stopped_us` when the reply has come.
+        Returns None if the request needs `handle`.  The caller must compare `stopped_us` when the
+        reply arrives, since the server may have crashed during the delay.
         """
         ctx, storage = self.ctx, self.storage
         if ctx is None or ctx.state is not State.RUNNING or not self.prompt or self.bounded:
@@ -483,7 +512,7 @@ class ApiServer:
             request.cause = kernel.cause
 
     def _run(self, call: Call, steps: Steps) -> tuple[Reply, int]:
-        """Carry out a request on a prompt storage: the reply and the storage's latency."""
+        """Carry out a request on a prompt storage; return the reply and the storage's latency."""
         storage, request = self.storage, call.request
         mutating = request.verb not in READS
         storage.writer = writer_of(request)
@@ -497,19 +526,21 @@ class ApiServer:
         except Refusal as refusal:
             reply = refusal.reply(tuple(call.warnings))
         if mutating:
-            self._tell_lane(request, reply)
+            self._update_lane(request, reply)
         return reply, storage.latency_us(mutating, request.lot)
 
-    def _tell_lane(self, request: Request, reply: Reply) -> None:
+    def _update_lane(self, request: Request, reply: Reply) -> None:
         if (item := reply.item) is None:
             return
         if request.verb == "update" and request.resource == "leases" and item.key not in self.lanes:
-            self.lane(replace(request, body=None), RENEWAL)  # an election's, from now on
+            self.lane(
+                replace(request, body=None), RENEWAL
+            )  # the first update of an elector starts its fast path
         if item.key in self.lanes and self.storage.store.get(item.key) is item:
             self.lanes[item.key].wrote(request, item)
 
     def _answer_from_cache(self, number: int, cached: CachedRead) -> None:
-        """Answer when the cache is new enough, or say that it is not."""
+        """Answer once the cache has reached the revision, or refuse if it does not in time."""
         assert self.caches is not None
 
         def when(fresh: bool) -> None:
@@ -523,7 +554,7 @@ class ApiServer:
         self.caches.when_fresh(cached.cache, cached.rev, when)
 
     def _advance(self, number: int, answer: Answer) -> None:
-        """One operation further, on a storage that takes its time."""
+        """Continue a request with an answer of a storage that takes time."""
         flight = self._flights.get(number)
         if flight is None or flight.steps is None:
             return
@@ -560,7 +591,7 @@ class ApiServer:
             self._answer(number, Refusal.of(status.timeout(text)).reply(), 0)
 
     def _give_up_waiting(self, number: int) -> None:
-        """A watch has not begun within the time that it was to last."""
+        """Refuse a watch that did not begin within its own duration."""
         caches = self.caches
         if caches is not None and number in caches.waiting:
             caches.waiting.remove(number)

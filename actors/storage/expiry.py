@@ -12,13 +12,12 @@ Differs  a while begins at its whole multiples, not with the first key that come
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from actors.storage.memory import MemoryStore
 from sim.api.store import Change, Item
+from sim.kernel import Kernel
 from sim.units import SECOND
-
-if TYPE_CHECKING:
-    from actors.storage.actor import Storage
 
 # lease_manager.go: defaultLeaseReuseDurationSeconds, and the 0.05 of newDefaultLeaseManager; the lesser counts.
 SWEEP_MAX_US = 60 * SECOND
@@ -30,10 +29,32 @@ def sweep_us(ttl_us: int) -> int:
     return max(SECOND, min(SWEEP_MAX_US, ttl_us // SWEEPS // SECOND * SECOND))
 
 
+class ExpiringStorage(Protocol):
+    """The storage process as `Expiry` uses it.
+
+    writer: the user and verb that trace records of the next write name
+    prompt: True while the storage applies operations without delay
+    """
+
+    kernel: Kernel
+    name: str
+    writer: tuple[str, str]
+
+    @property
+    def store(self) -> MemoryStore:
+        """The store whose objects expire."""
+        ...
+
+    @property
+    def prompt(self) -> bool:
+        """True while the storage applies operations without delay."""
+        ...
+
+
 class Expiry:
     """Deletes what lies below `prefix`, `ttl_us` after its last write."""
 
-    def __init__(self, storage: Storage, prefix: str, ttl_us: int) -> None:
+    def __init__(self, storage: ExpiringStorage, prefix: str, ttl_us: int) -> None:
         self._storage = storage
         self._prefix = prefix
         self._ttl_us = ttl_us

@@ -1,6 +1,6 @@
 """A small random generator: one integer of state instead of the 2.5 KiB of `random.Random`.
 
-Thousands of nodes each need a few streams that do not move one another's draws.
+Thousands of nodes each need a few streams that are independent of each other.
 
 Mirrors  splitmix64 (Steele, Lea, Flood 2014), which passes BigCrush.
 """
@@ -10,21 +10,21 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 MASK = (1 << 64) - 1
-GAMMA = 0x9E3779B97F4A7C15  # what a state grows by with each draw
+GAMMA = 0x9E3779B97F4A7C15  # added to the state with each draw
 
 
 Word = TypeVar("Word", bound=Any)
 
 
 def mix(state: Word) -> Word:
-    """The 64 random bits that come of a state: of an integer, or of each in a column of words of 64 bits."""
+    """Return 64 random bits for a state, which is an integer or an array of 64-bit words."""
     mixed = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & MASK
     return mixed ^ (mixed >> 31)  # type: ignore[no-any-return]
 
 
 def keyed(key: int, at_us: int) -> int:
-    """64 random bits for what happens at an instant to what has this key, however often anything was drawn before."""
+    """Return 64 random bits that depend on a key and an instant only, not on earlier draws."""
     return mix((key + at_us * GAMMA) & MASK)
 
 

@@ -14,13 +14,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import msgspec
 import trio
-
-if TYPE_CHECKING:
-    from sim.kernel.kernel import Kernel
 
 Handler = Callable[[Any, Callable[[Any], None]], None]
 
@@ -47,13 +44,44 @@ class Journal(Protocol):
 
 
 def unheard(_: Any) -> None:
-    """The `done` of a replayed operation: its result goes nowhere, since the client is not there."""
+    """Discard the result of a replayed operation: its client does not exist."""
+
+
+class Driver(Protocol):
+    """The kernel as the gate uses it.
+
+    steps: units of work done so far; cause: the trace record that later records are caused by
+    """
+
+    cause: int
+
+    @property
+    def steps(self) -> int:
+        """Units of work done so far."""
+        ...
+
+    @property
+    def now_us(self) -> int:
+        """Virtual time."""
+        ...
+
+    def kick(self) -> None:
+        """Wake the driver, so that it applies what has been posted."""
+        ...
+
+    def move_to(self, at_us: int, /) -> None:
+        """Advance virtual time."""
+        ...
+
+    def outside_now_us(self) -> int:
+        """Return the virtual time that corresponds to the wall clock now."""
+        ...
 
 
 class Gate:
     """Queues outside operations, applies and journals them, or replays a journal."""
 
-    def __init__(self, kernel: Kernel, replay: list[Operation]) -> None:
+    def __init__(self, kernel: Driver, replay: list[Operation]) -> None:
         self._kernel = kernel
         self._handlers: dict[str, Handler] = {}
         self._unkept: dict[str, Handler] = {}
@@ -73,9 +101,11 @@ class Gate:
 
     @property
     def waiting(self) -> bool:
+        """True if an operation from outside waits to be applied."""
         return bool(self.inbox)
 
     def replaying_at(self, step: int) -> bool:
+        """Return True if the journal has an operation for this step or an earlier one."""
         return bool(self.replay) and self.replay[0].step <= step
 
     async def submit(self, name: str, payload: Any) -> Any:

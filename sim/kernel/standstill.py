@@ -1,4 +1,4 @@
-"""What the kernel says when nothing can go on, or nothing moves on."""
+"""Errors for a run that cannot continue: a deadlock of tasks, or a livelock at one instant."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ class DeadlockError(RuntimeError):
 
 
 class LivelockError(RuntimeError):
-    """Work goes on and on at one instant.  The text names the callbacks and tasks that keep coming."""
+    """Work never ends at one instant.  The text names the queued callbacks and tasks."""
 
 
 class Waiter(Protocol):
+    """A waiting task: its name and the condition that it waits for."""
+
     name: str
     why: str
 
 
 def describe_waits(now_us: int, tasks: Iterable[Waiter]) -> str:
-    """One line a waiting task, in order of start."""
+    """Return the text of a deadlock, one line for each waiting task in order of start."""
     lines = [f"  {task.name} waits for {task.why or 'something unnamed'}" for task in tasks]
     return f"deadlock at {now_us / 1e6:.6f} s: nothing is scheduled and\n" + "\n".join(lines)
 
@@ -37,6 +39,7 @@ class Livelock:
         self.count = 0
 
     def describe(self, now_us: int, heap: list[Any], ready: deque[Any]) -> str:
+        """Return the text of a livelock, with the most frequent queued callbacks and tasks."""
         names: Counter[str] = Counter()
         for entry in heap:
             if entry[0] <= now_us:

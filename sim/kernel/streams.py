@@ -1,4 +1,4 @@
-"""Named random streams: adding an actor, or a draw in one, moves nobody else's draws.
+"""Named random streams: a new actor, or a new draw in one stream, changes no other stream.
 
 A stream's seed is a hash of the run's seed and the stream's name, never Python's `hash`.  Only `.random()` and
 what Python builds on it without rejection loops over `getrandbits` of varying width is used by the project,
@@ -13,8 +13,10 @@ from array import array
 
 from sim.kernel.dice import MASK
 
-AHEAD_MIN = 32  # draws held by who draws rarely; a quarter of those drawn so far, if that is more,
-AHEAD_MAX = 256  # until that would take as much as a generator
+# A `Sparing` stream prepares a quarter of the number of earlier draws, at least AHEAD_MIN; above
+# AHEAD_MAX they would take as much memory as a generator.
+AHEAD_MIN = 32
+AHEAD_MAX = 256
 
 
 def _seed_of(seed: int, name: str) -> int:
@@ -32,7 +34,11 @@ def key_of(seed: int, name: str) -> int:
 
 
 class Sparing:
-    """The same draws for who draws rarely: a generator takes 2.9 KiB, the next few draws of it 0.4."""
+    """The draws of `stream` with less memory, for actors that draw rarely.
+
+    A generator takes 2.9 KiB, its next draws 0.4 KiB.
+    ahead: the prepared draws, the next one last
+    """
 
     __slots__ = ("_drawn", "_kept", "_seed", "ahead")
 
@@ -40,13 +46,14 @@ class Sparing:
         self._seed = _seed_of(seed, name)
         self._drawn = 0
         self.ahead = array("d")  # the next one last
-        self._kept: random.Random | None = None  # by who draws often after all
+        self._kept: random.Random | None = None  # the generator, once draws are frequent
 
     def random(self) -> float:
+        """Draw a float in [0, 1)."""
         return (self.ahead or self.more()).pop()
 
     def more(self) -> array[float]:
-        """The next draws, where there are none `ahead` any more."""
+        """Prepare the next draws; called when `ahead` is empty."""
         generator, drawn = self._kept, self._drawn
         count = max(AHEAD_MIN, drawn // 4)  # so that a draw costs the same however many there were
         if generator is None:

@@ -1,4 +1,4 @@
-"""What a task can wait for: a value set once (`Future`) and a bounded queue (`Mailbox`).
+"""Objects that a task waits for: a value set once (`Future`) and a bounded queue (`Mailbox`).
 
 Holds: at most one task waits on a future or mailbox; `set` after the first and `put` after the owner's death
 do nothing; a full mailbox refuses (`put` returns False) and counts what it refused.
@@ -7,11 +7,11 @@ do nothing; a full mailbox refuses (`put` returns False) and counts what it refu
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final, Protocol
 
-if TYPE_CHECKING:
-    from sim.kernel.actor import Context
-    from sim.kernel.tasks import Ticket
+from sim.kernel.tasks import Ticket
+from sim.kernel.timer import Timer
 
 
 class _TimedOut:
@@ -22,12 +22,46 @@ class _TimedOut:
 TIMED_OUT: Final = _TimedOut()
 
 
+class Scheduler(Protocol):
+    """The kernel as waiting tasks use it."""
+
+    def ticket(self) -> Ticket:
+        """Return a ticket that wakes the current task."""
+        ...
+
+    async def park(self, why: str) -> Any:
+        """Suspend the current task until its ticket is used."""
+        ...
+
+    def wake(self, ticket: Ticket) -> None:
+        """Resume the task of a ticket at this instant."""
+        ...
+
+
+class Owner(Protocol):
+    """The actor (`sim.kernel.actor.Context`) of the waiting task."""
+
+    @property
+    def kernel(self) -> Scheduler:
+        """The kernel that runs the actor."""
+        ...
+
+    @property
+    def alive(self) -> bool:
+        """False once the actor has crashed or stopped."""
+        ...
+
+    def timer_us(self, delay_us: int, fn: Callable[[Any], None], arg: Any, /) -> Timer:
+        """Call `fn` after a delay by the actor's clock."""
+        ...
+
+
 class Future:
     """A value that one task waits for and any callback sets."""
 
     __slots__ = ("_ctx", "_ticket", "done", "value", "why")
 
-    def __init__(self, ctx: Context, why: str = "") -> None:
+    def __init__(self, ctx: Owner, why: str = "") -> None:
         self._ctx = ctx
         self._ticket: Ticket | None = None
         self.done = False
@@ -35,7 +69,7 @@ class Future:
         self.why = why
 
     def set(self, value: Any) -> None:
-        """Give the value; the waiter goes on at this instant.  Later calls are ignored."""
+        """Set the value and resume the waiting task at this instant; later calls have no effect."""
         if not self.done:
             self.done = True
             self.value = value
@@ -43,6 +77,7 @@ class Future:
                 self._ctx.kernel.wake(self._ticket)
 
     async def wait(self) -> Any:
+        """Wait for the value and return it."""
         if not self.done:
             self._ticket = self._ctx.kernel.ticket()
             await self._ctx.kernel.park(self.why)
@@ -61,7 +96,7 @@ class Mailbox:
 
     __slots__ = ("_ctx", "_items", "_ticket", "capacity", "name", "refused")
 
-    def __init__(self, ctx: Context, name: str, capacity: int) -> None:
+    def __init__(self, ctx: Owner, name: str, capacity: int) -> None:
         self._ctx = ctx
         self._items: deque[Any] = deque()
         self._ticket: Ticket | None = None
@@ -84,6 +119,7 @@ class Mailbox:
         return len(self._items)
 
     async def get(self) -> Any:
+        """Remove and return the oldest item; wait for one if there is none."""
         while not self._items:
             self._ticket = self._ctx.kernel.ticket()
             await self._ctx.kernel.park(f"mail in {self.name}")

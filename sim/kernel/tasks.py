@@ -41,4 +41,5 @@ class Passes(trio.abc.Instrument):
         self.others = 0
 
     def before_io_wait(self, timeout: float) -> None:
+        """Count the runnable tasks; Trio calls this before it waits for I/O."""
         self.others = trio.lowlevel.current_statistics().tasks_runnable - 1

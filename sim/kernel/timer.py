@@ -1,4 +1,4 @@
-"""A callback that can be taken back."""
+"""Callbacks that can be cancelled."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Timer:
-    """A callback that can be taken back."""
+    """A scheduled callback that can be cancelled."""
 
     __slots__ = ("arg", "at_us", "fn")
 
@@ -17,15 +17,18 @@ class Timer:
         self.arg = arg
 
     def cancel(self) -> None:
+        """Cancel the callback; this has no effect after it has run."""
         self.fn = None
         self.arg = None
 
     @property
     def active(self) -> bool:
+        """True until the callback runs or is cancelled."""
         return self.fn is not None
 
 
 def fire(timer: Timer) -> None:
+    """Run the callback of a timer unless it has been cancelled."""
     fn, arg = timer.fn, timer.arg
     if fn is not None:
         timer.fn = timer.arg = None

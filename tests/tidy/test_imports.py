@@ -3,9 +3,6 @@
 Every import counts: late imports in functions and imports under `TYPE_CHECKING` too, because a
 module that names another one cannot be understood without it.  An import of a name from a package
 counts as an import of the package's `__init__` module.
-
-The sources still hold cycles.  Without the imports in `CLOSING` the graph has no cycle.  A new
-cycle fails the test, and so does an entry that closes no cycle any more: the list can only shrink.
 """
 
 from __future__ import annotations
@@ -19,24 +16,6 @@ ROOT = Path(__file__).resolve().parents[2]
 MODULES_MAX = 25
 
 Graph = dict[str, set[str]]
-
-# Importing module -> the imported modules.  Most importing modules take a whole actor where a
-# narrow protocol would do.
-CLOSING: dict[str, tuple[str, ...]] = {
-    "actors.apiserver.builtin.definition_controller": ("actors.apiserver.server",),
-    "actors.apiserver.builtin.endpoint_keeper": ("actors.apiserver.server",),
-    "actors.apiserver.builtin.flow_status": ("actors.apiserver.server",),
-    "actors.apiserver.fairness": ("actors.apiserver.server",),
-    "actors.apiserver.fast.base": ("actors.apiserver.server",),
-    "actors.apiserver.fast.coalesced_calls": ("actors.apiserver.server",),
-    "actors.apiserver.fast.lease_updates": ("actors.apiserver.server",),
-    "actors.apiserver.fast.write_templates": ("actors.apiserver.server",),
-    "actors.apiserver.lifecycle.graceful_termination": ("actors.apiserver.server",),
-    "actors.storage.expiry": ("actors.storage.actor",),
-    "sim.client.rest.channel_watch": ("sim.client.rest.channel",),
-    "sim.kernel.gate": ("sim.kernel.kernel",),
-    "sim.kernel.sync": ("sim.kernel.actor",),
-}
 
 
 def modules() -> dict[str, Path]:
@@ -66,11 +45,6 @@ def import_graph() -> Graph:
     return {name: imports_of(name, path, known) for name, path in known.items()}
 
 
-def without(graph: Graph, removed: dict[str, tuple[str, ...]]) -> Graph:
-    """The graph without some of its imports."""
-    return {name: imported - set(removed.get(name, ())) for name, imported in graph.items()}
-
-
 def cycle_in(graph: Graph) -> list[str]:
     """One cycle of a graph, from a module back to itself; empty if there is none."""
     try:
@@ -81,32 +55,8 @@ def cycle_in(graph: Graph) -> list[str]:
     return []
 
 
-def reaches(graph: Graph, start: str, goal: str) -> bool:
-    """True if a chain of imports leads from one module to another."""
-    seen, waiting = {start}, [start]
-    while waiting:
-        imported = graph[waiting.pop()]
-        if goal in imported:
-            return True
-        waiting += sorted(imported - seen)
-        seen |= imported
-    return False
-
-
-def test_imports_form_no_cycle_besides_the_listed_ones() -> None:
-    assert cycle_in(without(import_graph(), CLOSING)) == []
-
-
-def test_each_listed_import_still_closes_a_cycle() -> None:
-    graph = import_graph()
-    rest = without(graph, CLOSING)
-    needless = [
-        f"{importing} -> {imported}"
-        for importing, listed in CLOSING.items()
-        for imported in listed
-        if imported not in graph.get(importing, set()) or not reaches(rest, imported, importing)
-    ]
-    assert needless == []
+def test_imports_form_no_cycle() -> None:
+    assert cycle_in(import_graph()) == []
 
 
 def test_cycle_in_finds_a_cycle_that_runs_through_three_modules() -> None:

@@ -1,8 +1,10 @@
-"""Objects an API server makes when they are missing: namespaces, its own service and endpoints, priority classes, flows.
+"""Objects that an API server creates when they are missing.
+
+These are namespaces, its Service with endpoints, priority classes and flow control objects.
 
 Mirrors  kubernetes v1.25 pkg/controlplane/controller.go (bootstrap-controller),
          pkg/registry/scheduling/rest/storage_scheduling.go.
-Differs  they are there before the first request is served, not within its first seconds.
+Differs  The objects exist before the first request is served, not within the first seconds.
 """
 
 from __future__ import annotations
@@ -23,12 +25,15 @@ from sim.units import format_time
 
 # pkg/apis/scheduling/types.go: SystemCriticalPriority and one thousand above it.
 CLUSTER_CRITICAL, NODE_CRITICAL = 2_000_000_000, 2_000_001_000
-# Kinds that many runs were recorded without.
+# Kinds that were added after many runs had been recorded; their uids take no draw.
 LATER = ("FlowSchema", "PriorityLevelConfiguration", "Endpoints", "EndpointSlice")
 
 
 def wanted(registry: Registry, server_address: str) -> Iterator[tuple[str, str, Obj]]:
-    """(resource, namespace, object) in the order they are made.  server_address: of the server that makes them"""
+    """Yield (resource, namespace, object) in the order of creation.
+
+    server_address: the address of the server that creates them
+    """
     names = registry.names
     for namespace in (
         names.system_namespace,
@@ -83,12 +88,12 @@ def wanted(registry: Registry, server_address: str) -> Iterator[tuple[str, str, 
 
 
 def _bits_of(key: str, count: int) -> int:
-    """Bits for the uid of an object that many runs were recorded without: its own, so that no draw of theirs shifts."""
+    """Return the bits of a uid, derived from the key so that no random draw of a run shifts."""
     return int.from_bytes(sha256(key.encode()).digest()) >> (256 - count)
 
 
 def bootstrap(registry: Registry, store: LocalStore, server_address: str) -> None:
-    """Put what is missing."""
+    """Create the objects that are missing."""
     for plural, namespace, obj in wanted(registry, server_address):
         resource = registry.scheme.resource(plural)
         key = registry.scheme.key(resource, namespace, obj["metadata"]["name"])

@@ -1,10 +1,10 @@
-"""The FlowSchemas and priority levels that every cluster begins with.
+"""The FlowSchemas and priority levels that every cluster starts with.
 
 Turns a naming set into the objects, in the order upstream makes them.
 
 Mirrors  kubernetes v1.25 apiserver pkg/apis/flowcontrol/bootstrap/default.go (as a real control plane shows them).
-Differs  their status is told at once (`dangling` does it later on); nobody puts an object back that was changed or
-         deleted (upstream looks each minute).
+Differs  - The objects are created with their status; `flow_status` keeps it later.
+         - An object that is changed or deleted is not restored (upstream checks each minute).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sim.ident import Names
 from sim.units import format_time
 
 EVERY = ["*"]
-# name: (shares, queues, hand size, queue length); catch-all lets nobody wait.
+# name: (shares, queues, hand size, queue length).  The level catch-all has no queue.
 _LEVELS: dict[str, tuple[int, int, int, int]] = {
     "system": (30, 64, 6, 50),
     "node-high": (40, 64, 6, 50),
@@ -33,7 +33,7 @@ _LOCKS = ["get", "create", "update"]
 
 
 def levels(names: Names) -> list[Obj]:
-    """The PriorityLevelConfigurations."""
+    """Return the PriorityLevelConfigurations."""
     specs: dict[str, Obj] = {
         "exempt": {"type": "Exempt"},
         "catch-all": _limited(5, {"type": "Reject"}),
@@ -54,7 +54,7 @@ def _metadata(names: Names, name: str) -> Obj:
 
 
 def schemas(names: Names, now_us: int = 0) -> list[Obj]:
-    """The FlowSchemas."""
+    """Return the FlowSchemas."""
     anybody = [_group(names.group_unauthenticated), _group(names.group_authenticated)]
     manager, scheduler = _user(names.user_controller_manager), _user(names.user_scheduler)
     nodes, system_accounts = [_group(names.group_nodes)], [_account(names, "*")]
@@ -137,7 +137,7 @@ def _account(names: Names, name: str) -> Obj:
 
 
 def dangling(level: str, exists: bool, now_us: int) -> Obj:
-    """The condition that tells whether a schema's level is there."""
+    """Return the condition that shows whether the priority level of a FlowSchema exists."""
     end = "and it exists" if exists else "but there is no such object"
     return {
         "type": "Dangling",

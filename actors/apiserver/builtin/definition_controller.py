@@ -1,25 +1,25 @@
-"""What a replica does for CustomResourceDefinitions: their names, their conditions, the end of their objects.
+"""The controller of CustomResourceDefinitions: names, conditions, and deletion of their objects.
 
-Turns changes of definitions into writes to /status, one after the other as `sim.api.crd.definition_lifecycle` has them, and the
-deletion of a definition into that of all its objects, after which it lets the definition go.
+Turns changes of definitions into writes of their status, in the order of
+`sim.api.crd.definition_lifecycle`.  The deletion of a definition deletes all of its objects and then
+removes the finalizer.
 
-Holds: nothing is planned while no definition changes; each replica does the same from what it sees, and who comes second
-writes nothing or meets a conflict; what could not be written is tried again, ever later; what a crash interrupts the next
-incarnation takes up from the store.
+Holds: no work is scheduled while no definition changes.  All replicas decide the same; the later one
+writes nothing or meets a conflict.  A failed write is retried with growing delays.  After a crash
+the next incarnation continues from the stored state.
 
 Mirrors  apiextensions-apiserver v1.25 pkg/controller/{status,establish,apiapproval,finalizer}.
-Differs  - it looks at the storage, the caches' delay after a change.
-         - with several replicas a definition is established 5 s after its names are accepted, as upstream does if told
-           their number (`--apiserver-count`).
+Differs  - It reads the storage after the cache lag has passed since a change.
+         - With several replicas a definition is established 5 s after its names are accepted, as
+           upstream does when their number is configured (`--apiserver-count`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from actors.apiserver.ports import LocalStore
+from actors.apiserver.ports import ConnectedServer, LocalStore
 from sim.api.crd import definition_lifecycle as life
 from sim.api.kinds import custom as custom_kinds
 from sim.api.schema.resource import CUSTOM, Resource
@@ -30,9 +30,6 @@ from sim.api.verbs.delete import DeleteOptions, delete_object
 from sim.kernel import Context
 from sim.units import SECOND, format_time
 
-if TYPE_CHECKING:
-    from actors.apiserver.server import ApiServer
-
 PLURAL = "customresourcedefinitions"
 ESTABLISH_US = 5 * SECOND  # customresource_handler.go: queueIfNotEstablished, with more than one server
 POLL_US, POLLED_US = 5 * SECOND, 60 * SECOND  # crd_finalizer.go: deleteInstances
@@ -40,9 +37,9 @@ RETRY_US, RETRY_MAX_US = 5_000, 1000 * SECOND  # workqueue's default: doubled wi
 
 
 class DefinitionKeeper:
-    """What one incarnation does about it."""
+    """The controller of one incarnation."""
 
-    def __init__(self, server: ApiServer, store: LocalStore, registry: Registry, ctx: Context) -> None:
+    def __init__(self, server: ConnectedServer, store: LocalStore, registry: Registry, ctx: Context) -> None:
         self._server = server
         self._store = store
         self._registry = registry
@@ -51,10 +48,10 @@ class DefinitionKeeper:
         names = server.scheme.names
         self._finalizer = names.finalizer_crd_cleanup
         self._user = UserInfo(names.user_apiserver, (names.group_masters, names.group_authenticated))
-        self._due: dict[str, None] = {}  # to look at, in this order; names are given one at a time
+        self._due: dict[str, None] = {}  # keys to sync, in this order; names are accepted one at a time
         self._busy = False
         self._failures: dict[str, int] = {}
-        self._going: dict[str, int] = {}  # whose objects are being deleted: until when they are waited for
+        self._going: dict[str, int] = {}  # definitions that delete their objects, with the deadline
         ctx.on_stop(store.subscribe(self._resource.prefix, self._changed))
         for item in self._all():
             self._plan(item.obj["metadata"]["name"])
@@ -143,7 +140,7 @@ class DefinitionKeeper:
             elif reply.code not in (NOT_FOUND, CONFLICT):
                 self._retry(name)
             elif self._ctx.alive:
-                self._plan(name)  # somebody else wrote, which may have been looked at too early
+                self._plan(name)  # another writer changed it, possibly after the last sync
             then(reply.obj if reply.ok else None)
 
         request = Request(
@@ -209,11 +206,11 @@ class DefinitionKeeper:
             try:
                 yield from delete_object(Call(request, resource, self._registry), DeleteOptions())
             except Refusal:
-                continue  # it is gone, or is waited for and tried again
+                continue  # it is gone, or a later pass deletes it
         return Reply(200)
 
     def _drive(self, steps: Steps, done: Callable[[], None], answer: Answer) -> None:
-        """Carry deletions out, in whatever state the storage is."""
+        """Carry out deletions, on a prompt storage or operation by operation."""
         server, writer = self._server, (self._user.name, "delete")
         storage, reach = server.storage, server.reach
         while True:
@@ -234,7 +231,7 @@ class DefinitionKeeper:
 
     def _poll(self, name: str) -> None:
         obj = self._get(name)
-        if obj is None or not life.is_going(obj, self._finalizer):  # let go by somebody else
+        if obj is None or not life.is_going(obj, self._finalizer):  # released by another replica
             del self._going[name]
         elif not self._found(instances(self._resource, obj["spec"])):
             self._end(life.released(obj, self._finalizer, life.COMPLETED, self._now()))
@@ -244,7 +241,7 @@ class DefinitionKeeper:
             self._ctx.call_later_us(POLL_US, self._poll, name)
 
     def _end(self, obj: Obj) -> None:
-        """Write what has come of it, and look again: what changed meanwhile was not looked at."""
+        """Write the result and sync again, since changes during the deletion were not seen."""
         name = obj["metadata"]["name"]
 
         def ended(written: Obj | None) -> None:
@@ -256,7 +253,7 @@ class DefinitionKeeper:
 
 
 def instances(definitions: Resource, spec: Obj) -> Resource:
-    """The objects of a definition, whether or not they are served."""
+    """Return the resource of a definition's objects, whether or not they are served."""
     group, plural = spec["group"], spec["names"]["plural"]
     return replace(
         definitions,

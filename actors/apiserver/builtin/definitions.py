@@ -1,10 +1,10 @@
-"""The CustomResourceDefinitions as one replica sees them: what it serves besides the fixed kinds.
+"""The CustomResourceDefinitions that one replica serves besides the fixed kinds.
 
-Turns the commits of definitions into `Served`, once the replica's watch caches show them.
+Turns commits of definitions into `Served`, once the replica's watch caches show them.
 
-Holds: a commit counts from the instant at which a list from the cache would show it, not before; what a definition
-served and does not any more, or in another way, ends its watches, and none goes on from before; asking changes
-nothing, so that discovery may be read from outside a simulation at any time.
+Holds: a commit takes effect at the instant from which a list from the cache shows it.  Watches of a
+resource that is no longer served, or is served differently, end.  Reads change no state, so that
+discovery may be read from outside a simulation at any time.
 
 Mirrors  apiextensions-apiserver v1.25 pkg/apiserver/customresource_handler.go (updateCustomResourceDefinition,
          removeDeadStorage).
@@ -26,11 +26,11 @@ from sim.kernel import Context
 from sim.units import SECOND
 
 DEFINITIONS = "customresourcedefinitions"
-DRAIN_US = 1 * SECOND  # tearDown: for requests that hold on to the old storage
+DRAIN_US = 1 * SECOND  # tearDown: time for requests that still use the old storage
 
 
 class Definitions:
-    """A `scheme.More` of one incarnation of a replica."""
+    """The `scheme.More` of one incarnation of a replica."""
 
     def __init__(self, ctx: Context, store: LocalStore, caches: Caches, scheme: Scheme) -> None:
         self._caches = caches
@@ -39,7 +39,7 @@ class Definitions:
         page = store.range(Range(resource.prefix))
         assert isinstance(page, Page)
         self._found: dict[str, Obj] = {item.key: item.obj for item in page.items}
-        self._coming: deque[Change] = deque()
+        self._pending: deque[Change] = deque()
         self.served = Served(self._sorted())
         ctx.on_stop(store.subscribe(resource.prefix, self._changed))
         caches.horizon.moved.append(self._moved)
@@ -48,25 +48,25 @@ class Definitions:
         return [self._found[key] for key in sorted(self._found)]
 
     def _changed(self, change: Change) -> None:
-        self._coming.append(change)
-        self._look_at(change)
+        self._pending.append(change)
+        self._schedule_for(change)
 
-    def _look_at(self, change: Change) -> None:
+    def _schedule_for(self, change: Change) -> None:
         due_us = self._caches.horizon.due_us(change.at_us)
         if due_us < NEVER_US:
-            self._caches.timers.call_at(max(due_us, self._caches.timers.now_us()), self._look)
+            self._caches.timers.call_at(max(due_us, self._caches.timers.now_us()), self._apply_visible)
 
     def _moved(self) -> None:
-        """The caches trail by more or less than they did, or follow the storage again."""
-        for change in self._coming:
-            self._look_at(change)
+        """Schedule the pending changes again: the lag of the caches has changed."""
+        for change in self._pending:
+            self._schedule_for(change)
 
-    def _look(self, _: object) -> None:
-        """Take in what has become visible."""
+    def _apply_visible(self, _: object) -> None:
+        """Apply the changes that the cache shows by now."""
         revision = self._cache.revision()
         before, seen = self.served, False
-        while self._coming and self._coming[0].rev <= revision:
-            change = self._coming.popleft()
+        while self._pending and self._pending[0].rev <= revision:
+            change = self._pending.popleft()
             seen = True
             if change.deleted:
                 self._found.pop(change.item.key, None)
@@ -77,9 +77,10 @@ class Definitions:
             self._renew(before)
 
     def _renew(self, before: Served) -> None:
-        """Of kinds that are served in another way than they were upstream's storage is made anew: its window is empty.
+        """Restart the caches of resources that are removed or served differently.
 
-        The old one tells its watches for a moment more (tearDown).
+        Upstream replaces their storage, so that the new window is empty; watches of the old one
+        end a moment later (tearDown).
         """
         timers = self._caches.timers
         for resource in before.resources:
@@ -96,7 +97,7 @@ def _end(watches: list[CacheWatch]) -> None:
 
 
 def _is_other(old: CustomResource, new: CustomResource) -> bool:
-    """Whether a definition has changed in more than what is said of its state."""
+    """Return True if more than the conditions of a definition has changed."""
     if old is new:
         return False
     before, after = old.definition, new.definition

@@ -1,28 +1,27 @@
-"""Endpoints and EndpointSlice of the API servers' own Service: each server keeps its address there while it runs.
+"""Endpoints and EndpointSlice of the API servers' Service: each running server keeps its address there.
 
 Turns the leases of API servers, which each of them renews every 10 s, into writes of the two objects.
 
-Holds: nothing is written while both objects are right; the last address is never removed, not even by its own server.
+Holds: nothing is written while both objects are correct; the last address is never removed, not
+even by its own server.
 
 Mirrors  kubernetes v1.25 pkg/controlplane/controller.go (RunKubernetesService, Stop),
          pkg/controlplane/reconcilers/{lease,endpointsadapter}.go.
-Differs  the leases are kept beside the storage's objects, as the record of compactions is, so they take no revision;
-         a round reads the storage, and one that does not reach it, or fails, is repeated by the next round only.
+Differs  - The leases are kept beside the storage's objects, as the record of compactions is, so that
+           they take no revision.
+         - A round reads the storage.  A round that cannot reach the storage or fails is repeated only
+           by the next round.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
-from actors.apiserver.ports import LocalStore
+from actors.apiserver.ports import ConnectedServer, LocalStore
 from sim.api.types import Obj, Reply, Request, UserInfo
 from sim.ident import Names
 from sim.kernel import Context
 from sim.units import SECOND
-
-if TYPE_CHECKING:
-    from actors.apiserver.server import ApiServer
 
 INTERVAL_US = 10 * SECOND  # pkg/controlplane/instance.go: DefaultEndpointReconcilerInterval
 LEASE_US = 15 * SECOND  # DefaultEndpointReconcilerTTL
@@ -38,7 +37,10 @@ ENDPOINTS, SLICES = "endpoints", "endpointslices"
 def kept_endpoints(
     found: Obj | None, addresses: Sequence[str], names: Names, with_ports: bool = False
 ) -> Obj:
-    """The Endpoints with these addresses; `found` itself if it is right.  with_ports: its ports are set right too."""
+    """Return the Endpoints with these addresses; `found` itself if it already has them.
+
+    with_ports: correct the ports as well
+    """
     made = found or {"metadata": {"name": names.apiserver_service, "namespace": names.default_namespace}}
     labels = made["metadata"].get("labels") or {}
     if labels.get(names.label_skip_mirror) != "true":
@@ -54,7 +56,7 @@ def kept_endpoints(
 
 
 def slice_of(endpoints: Obj, names: Names) -> Obj:
-    """The EndpointSlice that shows such Endpoints."""
+    """Return the EndpointSlice that corresponds to Endpoints."""
     metadata, (subset,) = endpoints["metadata"], endpoints["subsets"]
     states = (("addresses", True), ("notReadyAddresses", False))
     return {
@@ -77,7 +79,7 @@ def slice_of(endpoints: Obj, names: Names) -> Obj:
 
 
 def is_shown(wanted: Obj, found: Obj) -> bool:
-    """True if a slice has the endpoints, ports and labels wanted."""
+    """Return True if a slice has the wanted endpoints, ports and labels."""
     same = all((found.get(field) or []) == wanted[field] for field in ("endpoints", "ports"))
     return same and (found["metadata"].get("labels") or {}) == wanted["metadata"]["labels"]
 
@@ -86,9 +88,9 @@ def is_shown(wanted: Obj, found: Obj) -> bool:
 
 
 class EndpointKeeper:
-    """What one incarnation of a server does about it."""
+    """The controller of one incarnation of a server."""
 
-    def __init__(self, server: ApiServer, store: LocalStore, ctx: Context) -> None:
+    def __init__(self, server: ConnectedServer, store: LocalStore, ctx: Context) -> None:
         self._server = server
         self._store = store
         self._ctx = ctx
@@ -96,11 +98,14 @@ class EndpointKeeper:
         names = server.scheme.names
         self._user = UserInfo(names.user_apiserver, (names.group_masters, names.group_authenticated))
         self._stays = True
-        self._done: Callable[[], None] | None = None  # to be called at the end of the last round
+        self._done: Callable[[], None] | None = None  # called at the end of the last round
         self._round()
 
     def leave(self, done: Callable[[], None]) -> None:
-        """Take the own address out, as the server is about to end; `done` is called once, after 20 s at the latest."""
+        """Remove the server's own address before it ends.
+
+        `done` is called once, at the end of the round or after 20 s.
+        """
         self._stays, self._done = False, done
         if not self._reached:
             self._finish()
@@ -110,7 +115,7 @@ class EndpointKeeper:
         self._reconcile(with_ports=True)
 
     def _finish(self, _: object = None) -> None:
-        """The round is over, in whatever way."""
+        """Report the end of the last round, whether it succeeded or failed."""
         done, self._done = self._done, None
         if done is not None:
             done()
@@ -158,7 +163,7 @@ class EndpointKeeper:
         self._write(ENDPOINTS, wanted, "create" if found is None else "update", written)
 
     def _silence(self, found: Obj | None, addresses: list[str]) -> int:
-        """What to blame if a server's lease has expired; 0 if none has."""
+        """Return the cause if a server's lease has expired; 0 if none has."""
         subsets = (found or {}).get("subsets") or ()
         shown = [each["ip"] for subset in subsets for each in subset.get("addresses") or ()]
         gone = [

@@ -1,34 +1,32 @@
-"""Each FlowSchema says in its status whether the priority level that it names is there.
+"""The controller that keeps the condition `Dangling` of FlowSchemas.
 
-Turns changes of FlowSchemas and PriorityLevelConfigurations into writes of the condition `Dangling`, by server-side apply.
+Turns changes of FlowSchemas and PriorityLevelConfigurations into server-side applies of that
+condition, which shows whether the priority level that a FlowSchema names exists.
 
-Holds: nothing is asked or written while neither kind changes; replicas that look at one instant write the same.
+Holds: no request is sent while neither kind changes; replicas that sync at one instant write the same.
 
 Mirrors  kubernetes v1.25 apiserver pkg/util/flowcontrol/apf_controller.go (syncFlowSchemaStatus, digestConfigObjects).
-Differs  it looks at the storage, the caches' delay after a change, and not again each minute.
+Differs  It reads the storage after the cache lag has passed since a change, and does not resync each minute.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from actors.apiserver.builtin.bootstrap_flows import dangling
 from actors.apiserver.fairness import LEVELS, SCHEMAS
-from actors.apiserver.ports import LocalStore
+from actors.apiserver.ports import LocalStore, RequestServer
 from sim.api.store import Page, Range
 from sim.api.types import Obj, Request, UserInfo
 from sim.kernel import Context
-
-if TYPE_CHECKING:
-    from actors.apiserver.server import ApiServer
 
 MANAGER = "api-priority-and-fairness-config-consumer-v1"  # apf_controller.go: ConfigConsumerAsFieldManager
 
 
 class Dangling:
-    """What one incarnation does about it."""
+    """The controller of one incarnation."""
 
-    def __init__(self, server: ApiServer, store: LocalStore, ctx: Context) -> None:
+    def __init__(self, server: RequestServer, store: LocalStore, ctx: Context) -> None:
         self._server = server
         self._store = store
         self._ctx = ctx
@@ -39,9 +37,9 @@ class Dangling:
     def _changed(self, _: object) -> None:
         if not self._planned:
             self._planned = True
-            self._ctx.call_later_us(self._server.options.cache_lag_us, self._look)
+            self._ctx.call_later_us(self._server.options.cache_lag_us, self._sync)
 
-    def _look(self, _: Any) -> None:
+    def _sync(self, _: Any) -> None:
         self._planned = False
         levels = {level["metadata"]["name"] for level in self._all(LEVELS)}
         for schema in self._all(SCHEMAS):

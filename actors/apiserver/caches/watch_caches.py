@@ -50,6 +50,7 @@ class ContextTimers:
         self.now_us: Callable[[], int] = partial(attrgetter("now_us"), ctx.kernel)  # asked very often
 
     def uniform_us(self, low_us: int, high_us: int) -> int:
+        """Draw a duration between two bounds."""
         return low_us + int((high_us - low_us) * self._random.random())
 
 
@@ -84,6 +85,7 @@ class Caches:
         self._unled: Obj | None = None
 
     def of(self, resource: Resource) -> WatchCache:
+        """Return the cache of a resource, and create it on first use."""
         cache = self._caches.get(resource.prefix)
         if cache is None:
             index = node_of if resource.rule == "pods" else None
@@ -94,7 +96,7 @@ class Caches:
         return cache
 
     def before_compact(self, rev: int) -> None:
-        """Take in what history is about to lose, also for resources that nobody has read yet."""
+        """Read the history that compaction discards, also for resources without a cache so far."""
         self.by_node.forget()
         for resource in self._cached:
             self.of(resource)
@@ -103,27 +105,27 @@ class Caches:
             cache.before_compact(rev)
 
     def cut(self) -> None:
-        """The replica has died: every watch ends."""
+        """End every watch: the replica has stopped."""
         self.by_node.forget()
         for cache in self._caches.values():
             cache.cut()
 
     def close(self) -> None:
-        """They follow the storage no more.
+        """Stop following the storage.
 
-        cacher.go, startCaching: without its own watch a cache does not answer reads (of any age: the storage does; at least so
-        new: they wait), and lets watches wait.
+        cacher.go, startCaching: a cache without its own watch answers no reads.  The storage answers
+        reads of any age; reads with a minimal revision and watches wait.
         """
         self.ready = False
 
     def end_watches(self) -> None:
-        """Of all that is cached."""
+        """End the watches of all caches."""
         for cache in self._caches.values():
             if not cache.direct:
                 cache.end_watches()
 
     def open_anew(self) -> list[int]:
-        """They have listed the storage: each window begins there; returns who waited."""
+        """Reopen after a list of the storage, where each window starts; return the waiting requests."""
         self.ready = True
         self.end_watches()
         for cache in self._caches.values():
@@ -141,7 +143,7 @@ class Caches:
         self._unled = None if led else error
 
     def go_on(self) -> None:
-        """The storage is reached again: whoever's next revision history has lost meanwhile lists anew (reflector.go)."""
+        """Continue after a cut: a cache relists if its next revision was compacted (reflector.go)."""
         for cache in self._caches.values():
             if not cache.direct and cache.revision() < self._store.floor:
                 cache.end_watches()
@@ -196,23 +198,30 @@ class Caches:
 
 
 class FailedWatch:
-    """A watch that says one error and ends: how 410 comes on a watch (HTTP 200, then ERROR).  cause: of it, if that is known."""
+    """A watch with a single ERROR event, such as 410 after HTTP 200.
+
+    cause: the trace record that led to the error, 0 if unknown
+    """
 
     def __init__(self, status: Obj, cause: int = 0) -> None:
         self._events = [WatchEvent("ERROR", None, 0, status, cause)]
 
     def attach(self, notify: Callable[[], None]) -> None:
+        """Notify the listener at once: the error is available."""
         notify()
 
     def take(self, limit: int = 1000) -> list[WatchEvent]:
+        """Return the error event, if it has not been taken."""
         events, self._events = self._events, []
         return events
 
     @property
     def ended(self) -> bool:
+        """True once the error has been taken."""
         return not self._events
 
     def stop(self) -> None:
+        """End the watch without its error."""
         self._events = []
 
 

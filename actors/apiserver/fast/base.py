@@ -5,13 +5,9 @@ Turns nothing by itself: see `coalesced_calls` and `coalesced_pod_calls`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from actors.apiserver.ports import FastPathServer
 from sim.api.store import Item, Planned
 from sim.api.types import Request
-
-if TYPE_CHECKING:
-    from actors.apiserver.server import ApiServer
 
 
 class Way:
@@ -22,7 +18,7 @@ class Way:
 
     __slots__ = ("_asked", "lot", "server")
 
-    def __init__(self, server: ApiServer, asked: Request) -> None:
+    def __init__(self, server: FastPathServer, asked: Request) -> None:
         self.server = server
         self._asked = asked
         self.lot = 0

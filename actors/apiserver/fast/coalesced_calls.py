@@ -10,11 +10,11 @@ know that); in every other case the answer is None and nothing was done.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from actors.apiserver.fast import node_heartbeats as beats
 from actors.apiserver.fast.base import Way
 from actors.apiserver.fast.coalesced_pod_calls import EventWay, PodWay
+from actors.apiserver.ports import FastPathServer
 from actors.apiserver.rules import Reads
 from sim.api.ownership.managed import UPDATE
 from sim.api.store import Item, Managed
@@ -22,11 +22,10 @@ from sim.api.types import Obj, Request
 from sim.kernel import State
 from sim.units import SECOND
 
-if TYPE_CHECKING:
-    from actors.apiserver.server import ApiServer
 
-
-def offer_short_way(server: ApiServer, request: Request) -> NodeWay | LeaseWay | PodWay | EventWay | None:
+def offer_short_way(
+    server: FastPathServer, request: Request
+) -> NodeWay | LeaseWay | PodWay | EventWay | None:
     """For calls like `request` and the writes that follow; None if this server has none for them now."""
     ctx = server.ctx
     if ctx is None or ctx.state is not State.RUNNING or not server.prompt:
@@ -48,7 +47,7 @@ class LeaseWay(Way):
 
     __slots__ = ("_key",)
 
-    def __init__(self, server: ApiServer, asked: Request) -> None:
+    def __init__(self, server: FastPathServer, asked: Request) -> None:
         super().__init__(server, asked)
         self._key = server.scheme.key("leases", asked.namespace, asked.name)
 
@@ -81,7 +80,7 @@ class NodeWay(Way):
 
     __slots__ = ("_cache", "_key", "_last", "_owner", "_reads", "_whole")
 
-    def __init__(self, server: ApiServer, asked: Request) -> None:
+    def __init__(self, server: FastPathServer, asked: Request) -> None:
         super().__init__(server, asked)
         caches = server.caches
         assert caches is not None

@@ -13,9 +13,7 @@ Mirrors  nothing upstream: the ordinary write of pkg/endpoints/handlers/update.g
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from actors.apiserver.ports import writer_of
+from actors.apiserver.ports import FastPathServer, writer_of
 from sim.api.ownership import managed as ownership
 from sim.api.schema.resource import Resource
 from sim.api.store import Item
@@ -25,16 +23,13 @@ from sim.api.watch.lease_renewals import Line, Renewal
 from sim.kernel import State
 from sim.units import SECOND, format_micro_time, parse_time
 
-if TYPE_CHECKING:
-    from actors.apiserver.server import ApiServer
-
 RENEWAL = ("spec", "renewTime")
 # Where a time of this field passes every check once another has passed.
 LANES = {("leases", "", *RENEWAL)}
 CROWD = 512  # lanes of one server from which on it pays to go on in columns: numpy takes 0.1 s to load
 
 
-def offer_lane(server: ApiServer, request: Request, path: tuple[str, ...]) -> Lane | None:
+def offer_lane(server: FastPathServer, request: Request, path: tuple[str, ...]) -> Lane | None:
     """A lane for `request`, the ordinary write it stands for, or None where there are none."""
     if (request.resource, request.subresource, *path) not in LANES or request.options:
         return None
@@ -44,7 +39,7 @@ def offer_lane(server: ApiServer, request: Request, path: tuple[str, ...]) -> La
     return Lane(server, request, resource, path)
 
 
-def find_open_lane(server: ApiServer, request: Request, path: tuple[str, ...]) -> Lane | None:
+def find_open_lane(server: FastPathServer, request: Request, path: tuple[str, ...]) -> Lane | None:
     """The lane by which the request's client can renew now; None if there is none, or it is not open."""
     if request.resource != "leases" or path != RENEWAL or server.bounded:
         return None
@@ -65,7 +60,7 @@ class Lane:
     )  # fmt: skip
 
     def __init__(
-        self, server: ApiServer, request: Request, resource: Resource, path: tuple[str, ...]
+        self, server: FastPathServer, request: Request, resource: Resource, path: tuple[str, ...]
     ) -> None:
         self.server = server
         self._kernel, self._storage = server.kernel, server.storage

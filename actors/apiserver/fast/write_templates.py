@@ -17,11 +17,11 @@ Mirrors  nothing upstream: the verbs of `sim.api.verbs.single` and `verbs_sub` a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from actors.apiserver.fast import condition_times as shapes
 from actors.apiserver.fast import node_heartbeats as beats
-from actors.apiserver.ports import writer_of
+from actors.apiserver.ports import FastPathServer, writer_of
 from actors.apiserver.rules import Reads, StoreView
 from sim.api.generated_names import generated_name, new_uid
 from sim.api.kinds.common import text
@@ -34,9 +34,6 @@ from sim.api.types import Obj, Reply, Request
 from sim.api.verbs.call import Call, Registry
 from sim.api.verbs.subresources import BOUND, first_scheduled
 from sim.units import SECOND, format_time
-
-if TYPE_CHECKING:
-    from actors.apiserver.server import ApiServer
 
 PLANS_MAX = 8192  # plans of one kind; beyond that all are learned anew
 # Specs as bound to a node, shared by the pods of a template there: more would not be worth their memory.
@@ -115,7 +112,7 @@ class Lesson(NamedTuple):
 class Plans:
     """The short ways of one incarnation of one replica."""
 
-    def __init__(self, server: ApiServer, registry: Registry, view: StoreView) -> None:
+    def __init__(self, server: FastPathServer, registry: Registry, view: StoreView) -> None:
         self._server = server
         self._storage = server.storage
         self._registry = registry

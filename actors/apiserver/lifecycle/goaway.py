@@ -1,11 +1,11 @@
-"""Connections that end now and then, so that clients spread over the servers (--goaway-chance).
+"""Connections that are closed at random, so that clients spread over the servers (--goaway-chance).
 
-Turns replies into replies of which a share, drawn at random, says that the connection is to be used no more (GOAWAY): what is
-under way on it goes on, watches too, and the client's next request goes to the next server.
+Marks a random share of replies, after which the client uses the connection for no new request
+(GOAWAY).  Requests in flight and watches continue on it; the next request goes to the next server.
 
 Mirrors  kubernetes v1.25 apiserver pkg/server/filters/goaway.go (probabilisticGoawayDecider).
-Differs  the next server is the next in the client's order, where upstream's load balancer chooses one; clients from outside are
-         never told (upstream: those of HTTP/2 are).
+Differs  - The next server is the next in the client's order; upstream's load balancer chooses one.
+         - Connections of clients from outside are never closed (upstream closes those of HTTP/2).
 """
 
 from __future__ import annotations
@@ -17,13 +17,17 @@ from sim.kernel import Context
 
 
 class Goaway:
-    """Of one incarnation.  chance: of each reply."""
+    """The marker of one incarnation.
+
+    chance: probability for each reply
+    """
 
     def __init__(self, ctx: Context, chance: float) -> None:
         self._draw = ctx.stream("goaway").random
         self._chance = chance
 
     def mark(self, reply: Reply) -> Reply:
+        """Return the reply, with a random chance marked to close its connection."""
         if self._draw() >= self._chance:
             return reply
         return replace(reply, headers={**reply.headers, "Connection": "close"})

@@ -1,31 +1,30 @@
-"""How an API server ends when it is asked to (SIGTERM).
+"""Graceful termination of an API server after SIGTERM.
 
-Turns the signal into three times: at first it serves as ever and says only that it is not ready (--shutdown-delay-duration),
-and takes its address out of the endpoints of all servers, for which it serves on;
-then it takes no request any more, answers those in flight and goes on with its watches; when nothing is left, or after
---request-timeout, it ends, and the watches with it.  With --shutdown-send-retry-after it tells who comes meanwhile to try
-again in 5 s, and waits only 2 s for its watches.
+Termination has three phases.  First the server serves as before, reports that it is not ready for
+--shutdown-delay-duration, and removes its address from the endpoints of the API servers.  Then it
+accepts no new request, finishes those in flight and keeps its watches.  It ends, with its watches,
+when no request and no watch is left, or after --request-timeout.  With --shutdown-send-retry-after
+a new request in the second phase is refused with Retry-After: 5, and watches are kept for 2 s only.
 
-Holds: a request that was taken is answered; one that is not taken has done nothing.
+Holds: an accepted request is answered; a refused request has no effect.
 
-Mirrors  kubernetes v1.25 apiserver pkg/server/genericapiserver.go (preparedGenericAPIServer.Run), secure_serving.go (RunServer),
-         config.go (ShutdownTimeout), filters/with_retry_after.go; Go's net/http Server.Shutdown.
-Differs  what is started with the server (it settles definitions, names of flows) goes on until it ends, upstream's ends with
-         the signal; a client learns that its connection is closed for new requests (GOAWAY) when it sends the next, which
-         goes to the next server then, as upstream's would on another connection.
+Mirrors  kubernetes v1.25 apiserver pkg/server/genericapiserver.go (preparedGenericAPIServer.Run),
+         secure_serving.go (RunServer), config.go (ShutdownTimeout), filters/with_retry_after.go;
+         Go's net/http Server.Shutdown.
+Differs  - Controllers inside the server (definitions, flow control status) run until it ends;
+           upstream's end with the signal.
+         - A client observes that its connection is closed for new requests (GOAWAY) when it sends the
+           next one, which then goes to the next server, as upstream's would on a new connection.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from actors.apiserver.ports import EndingServer
 from sim.api.types import Reply
 from sim.kernel import Context
 from sim.units import MS, SECOND
-
-if TYPE_CHECKING:
-    from actors.apiserver.server import ApiServer
 
 RETRY_S = 5  # with_retry_after.go
 WATCHES_US = 2 * SECOND  # genericapiserver.go: shutdownTimeout with ShutdownSendRetryAfter
@@ -37,29 +36,31 @@ REFUSED = Reply(0, lost="ConnectionRefused")
 
 
 class Ending:
-    """Of one incarnation.
+    """Termination of one incarnation.
 
-    leave: takes the server's address out of the endpoints of all servers, and calls what it is given when that is done
+    leave: removes the server's address from the endpoints and then calls its argument
     """
 
-    def __init__(self, server: ApiServer, ctx: Context, leave: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(
+        self, server: EndingServer, ctx: Context, leave: Callable[[Callable[[], None]], None]
+    ) -> None:
         self._server = server
         self._ctx = ctx
         self._leave = leave
-        self._open_for = 2  # how many still keep it open: the delay, and `leave`
-        self._until_us = 0  # when it ends, whoever still watches; 0: not known yet
+        self._open_reasons = 2  # the delay and `leave` keep the server open
+        self._until_us = 0  # when it ends although watches are open; 0: not decided yet
 
     def begin(self) -> None:
-        """The signal has come."""
+        """Start termination: the signal has arrived."""
         self._server.ready = False
         self._leave(self._close)
         self._ctx.call_later_us(self._server.options.shutdown_delay_us, self._close)
 
     def _close(self, _: object = None) -> None:
-        """No request is taken from now on, if the delay is over and the address is gone."""
+        """Refuse new requests, once the delay has passed and the address is removed."""
         server, ctx = self._server, self._ctx
-        self._open_for -= 1
-        if self._open_for:
+        self._open_reasons -= 1
+        if self._open_reasons:
             return
         if server.options.sends_retry_after:
             text = SHUTTING_DOWN.format(server.scheme.names.component("apiserver"))
@@ -70,16 +71,16 @@ class Ending:
             server.turn_away(REFUSED)
             self._until_us = ctx.now_us() + server.options.request_timeout_us
         ctx.decided("close", server.name, {"requests": server.in_flight, "watches": server.watched})
-        ctx.call_later_us(REQUESTS_US, self._look)
+        ctx.call_later_us(REQUESTS_US, self._check_end)
 
-    def _look(self, _: object) -> None:
-        """Is it over?"""
+    def _check_end(self, _: object) -> None:
+        """Exit if no request and no watch is left, or the time for watches is over."""
         server, now_us = self._server, self._ctx.now_us()
         if server.in_flight:
-            self._ctx.call_later_us(REQUESTS_US, self._look)
+            self._ctx.call_later_us(REQUESTS_US, self._check_end)
             return
         self._until_us = self._until_us or now_us + WATCHES_US
         if server.watched and now_us < self._until_us:
-            self._ctx.call_later_us(min(SHUTDOWN_US, self._until_us - now_us), self._look)
+            self._ctx.call_later_us(min(SHUTDOWN_US, self._until_us - now_us), self._check_end)
         else:
             self._ctx.exit("terminated")

@@ -1,7 +1,7 @@
 """How a replica's watch caches live through a time in which the storage has no leader.
 
-Turns the storage's word that there is none, or one again, into what becomes of the caches: their own watches are asked for
-again for half a minute, then they are given up, and listed anew when there is a leader.
+Turns the storage's word that there is none, or one again, into what becomes of the caches: their own watches are retried
+for half a minute, then the caches are closed, and they list again when there is a leader.
 
 Holds: clients' watches on a cache that lives on miss nothing and notice nothing; a cache that was given up ends them a second
 later and shows nothing before it has been listed; what has no cache has its watches ended in an error at once.
@@ -27,13 +27,13 @@ NO_LEADER = "etcdserver: no leader"
 
 
 class Patience:
-    """How long the same error is borne (RetryWithDeadline)."""
+    """Decides how long the same error is retried (RetryWithDeadline)."""
 
     def __init__(self) -> None:
         self._first_us = self._last_us = -CALM_US
 
     def bears(self, now_us: int) -> bool:
-        """An error comes: whether to try again."""
+        """Record an error and return True if the call is to be retried."""
         if now_us - self._last_us >= CALM_US:
             self._first_us = now_us
         self._last_us = now_us
@@ -41,12 +41,15 @@ class Patience:
 
     @property
     def ends_us(self) -> int:
-        """Until when it lasts, if the errors go on."""
+        """When retries end if the errors continue."""
         return self._first_us + RETRY_US
 
 
 class CacheLife:
-    """Of one incarnation.  begin: goes on with a request that waited for the caches."""
+    """The state of the caches of one incarnation.
+
+    begin: serves a request, by number, that waited for the caches
+    """
 
     def __init__(self, ctx: Context, caches: Caches, begin: Callable[[int], None]) -> None:
         self._ctx = ctx
@@ -58,16 +61,16 @@ class CacheLife:
         self._turns = 0
 
     def wait_for_list(self) -> None:
-        """Nothing is there yet: `listed` comes."""
+        """Close the caches until `listed` is called."""
         self._caches.close()
 
     def listed(self) -> None:
-        """The first list has come."""
+        """Open the caches: the first list has arrived."""
         self._listing = True
         self._list()
 
     def set_led(self, led: bool) -> None:
-        """The storage has had no leader for some time, or has one again."""
+        """Follow the storage: it has lost its leader, or has one again."""
         now_us, caches = self._ctx.now_us(), self._caches
         if led is self._led:
             return

@@ -14,14 +14,12 @@ Differs  it holds still when either direction is cut, for it shares its connecti
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from sim.api.types import Json, Watch, WatchEvent
 from sim.api.watch.columnar_renewals import Runs
-from sim.kernel import State
-
-if TYPE_CHECKING:
-    from sim.client.rest.channel import Channel
+from sim.kernel import Context, State
+from sim.kernel.network import Link
 
 LAZY_MAX = 1000  # events that may wait unread on a lazy watch before its owner is told after all
 # Events on their way to a client or unread there: then no more are taken from the server, whose watch cache ends the
@@ -38,6 +36,27 @@ CONNECTION_LOST: Mapping[str, Json] = {
     "reason": "InternalError",
     "code": 500,
 }
+
+
+class WatchChannel(Protocol):
+    """The connection (`sim.client.rest.channel.Channel`) as one of its watches uses it.
+
+    back: the link from the server to the client; still: True while nothing arrives, because the
+    link is cut or the server's process is paused
+    """
+
+    ctx: Context
+    back: Link
+
+    @property
+    def watches(self) -> dict[int, Any]:
+        """The open watches of the connection, by number."""
+        ...
+
+    @property
+    def still(self) -> bool:
+        """True while nothing arrives: the link is cut or the server is paused."""
+        ...
 
 
 class ChannelWatch:
@@ -70,7 +89,7 @@ class ChannelWatch:
         "_waiting",
     )
 
-    def __init__(self, channel: Channel, ident: int, source: Watch, from_us: int) -> None:
+    def __init__(self, channel: WatchChannel, ident: int, source: Watch, from_us: int) -> None:
         self._channel = channel
         self._ident = ident
         self._source: Any = source
