@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from actors.apiserver.options import ApiServerOptions
-from sim.api.schema.scheme import Resource, Scheme
+from sim.api.schema.resource import Resource
+from sim.api.schema.scheme import Scheme
 from sim.api.store import (
     Answer,
     Change,
