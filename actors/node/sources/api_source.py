@@ -68,6 +68,7 @@ class Source:
             False  # a watch is open, or opened again after one that ended in peace: what is known is current
         )
         ctx.on_stop(self._stop)
+        ctx.on_hindrance(self._hindered)
 
     def start(self) -> None:
         self._list()
@@ -109,11 +110,25 @@ class Source:
         self._watch = reply.watch
         self._seen = False
         self.live = True
-        if isinstance(reply.watch, ChannelWatch):
-            # A bookmark is wanted when the next watch is opened; what beats is the agent itself, and knows it.
-            reply.watch.attach(self._drain, bookmarks=False, give=self._take_in, beats=False)
-        else:
-            reply.watch.attach(self._drain)
+        self._attach()
+
+    def _attach(self) -> None:
+        """Receive what the watch brings, but no heartbeats alone: those are the agent's own, and it knows them.
+
+        A paused or slow agent receives each heartbeat by itself, for each one takes a slow process time.
+        """
+        watch = self._watch
+        if isinstance(watch, ChannelWatch):  # a bookmark is wanted when the next watch is opened
+            watch.attach(self._drain, bookmarks=False, give=self._take_in, beats=not self._ctx.runs_freely)
+        elif watch is not None:
+            watch.attach(self._drain)
+
+    def _hindered(self) -> None:
+        watch = self._watch
+        if isinstance(watch, ChannelWatch):
+            if not self._ctx.runs_freely:
+                self._take_in(watch.take_beats())
+            self._attach()
 
     def _drain(self) -> None:
         watch = self._watch
