@@ -90,12 +90,13 @@ class Lane:
         self.line = None
 
     def update(self, request: Request) -> Reply | None:
-        """An ordinary update by this lane's client that changes the field alone; None if it is not, or not known to be."""
+        """Commit an update of the lease by this lane's client that changes the field alone; None: it changes more.
+
+        request: one without options and subresource, whose body is an object (`Plans.follow` checks that)
+        """
         self._leave()
         item, body = self.last, request.body
-        if item is None or type(body) is not dict or request.options or request.subresource:
-            return None
-        if not self.serves(request):
+        if item is None or not self.serves(request):
             return None
         old = item.obj
         section = self._path[0]
