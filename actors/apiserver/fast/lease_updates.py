@@ -143,10 +143,13 @@ class Lane:
         return self._storage.write_us
 
     def is_open(self, request: Request) -> bool:
-        """True if the next renewal by the request's client is known to pass everything, until something moves."""
+        """True if the next renewal by the request's client passes everything, until something moves.
+
+        The server is not bounded (`find_open_lane` checks that), so it is not busy either.
+        """
         server, mine = self.server, self._request
         ctx, item = server.ctx, self.last
-        if ctx is None or ctx.state is not State.RUNNING or server.busy or not server.prompt or item is None:
+        if ctx is None or ctx.state is not State.RUNNING or not server.prompt or item is None:
             return False
         if request.user != mine.user or request.manager != mine.manager or ctx.clock.drift_ppm:
             return False
@@ -204,7 +207,8 @@ class Lane:
         """Nothing but the time, the revision and the time of its ownership can change.  serial: as of the store's."""
         self._leave()
         item, line, ctx = self.last, self.line, self.server.ctx
-        if item is None or ctx is None:
+        assert ctx is not None  # the callers have checked that the server runs
+        if item is None:
             return None
         if line is None or not isinstance(item, Renewal):
             line = self._line_of(item)

@@ -480,7 +480,7 @@ class Plans:
         node, sent = item.obj, patch.get("conditions")
         status = node.get("status") or {}
         held = status.get("conditions")
-        if type(sent) is not list or not sent or not held or "deletionTimestamp" in node["metadata"]:
+        if type(sent) is not list or not held or "deletionTimestamp" in node["metadata"]:
             return None
         conditions = beats.beaten(held, sent) if request.content_type == self._strategic else None
         if conditions is None:

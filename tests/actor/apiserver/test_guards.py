@@ -423,9 +423,9 @@ CREATES: dict[str, Odd] = {
         s.event(name, user, involvedObject={**INVOLVED, "odd": "x"})
         for name, user in (("e", NODE), ("f", NODE), ("g", UserInfo("ann", ("system:masters",))))
     ],
-    "events_related_otherwise": lambda s: [
-        s.event(name, related=related)
-        for name, related in (("e", {"kind": "Pod"}), ("f", {"kind": "Pod"}), ("g", {"name": "x"}))
+    "events_of_other_series": lambda s: [
+        s.event(name, series=series)
+        for name, series in (("e", {"count": 2}), ("f", {"count": 2}), ("g", {"state": "x"}))
     ],
     "event_in_a_namespace_about_another": lambda s: [
         s.ask(

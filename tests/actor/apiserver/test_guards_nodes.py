@@ -69,6 +69,7 @@ ODD: dict[str, Odd] = {
     ),
     "missing_node": lambda s: s.report(sent(4), name="none"),
     "conditions_text": lambda s: s.report("x"),
+    "conditions_number": lambda s: s.report(3),
     "conditions_none": lambda s: s.report([]),
     "merge_patch": lambda s: s.report(sent(4), kind=MERGE),
     "node_without_conditions": lambda s: [
