@@ -57,6 +57,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("patch_pod", "not self._view.holds(plan.reads)"): (
         "admission of a status patch reads the pod's namespace alone, and does not decide by what is in it"
     ),
+    ("_beat", "not self._view.holds(known[0])"): "admission of a node's status by its agent reads nothing",
 }
 
 

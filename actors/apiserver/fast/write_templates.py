@@ -480,7 +480,7 @@ class Plans:
         node, sent = item.obj, patch.get("conditions")
         status = node.get("status") or {}
         held = status.get("conditions")
-        if type(sent) is not list or not held or "deletionTimestamp" in node["metadata"]:
+        if type(sent) is not list or not held:
             return None
         conditions = beats.beaten(held, sent) if request.content_type == self._strategic else None
         if conditions is None:
@@ -502,9 +502,7 @@ class Plans:
     def beaten_before(self, item: Item, manager: str, sent: Sequence[Obj]) -> Reads | None:
         """What admission reads for such a heartbeat; None if none like it has been learned from, or that has changed."""
         known = self._beats.get(beats.signature(item.managed, manager, sent))
-        if known is None or "deletionTimestamp" in item.obj["metadata"] or not self.holds(known[0]):
-            return None
-        return known[0]
+        return None if known is None or not self.holds(known[0]) else known[0]
 
     def holds(self, reads: Reads) -> bool:
         """True if admission would read the same now."""
@@ -553,11 +551,7 @@ def _is_plain(pod: Obj, held: Obj, patch: Obj) -> bool:
             if field not in held:
                 if without_nulls(value) is not value:
                     return False
-            elif (
-                held[field] == value
-                or field != "containerStatuses"
-                or (pod.get("spec") or {}).get("restartPolicy") != "Always"
-            ):
+            elif held[field] == value or (pod.get("spec") or {}).get("restartPolicy") != "Always":
                 return False  # one that has ended may have to stay so
         elif field == "podIPs":
             if field in held or type(value) is not list or len(value) != 1 or not _is_address(value[0]):

@@ -339,6 +339,17 @@ PATCHES: dict[str, Odd] = {
     "metadata_text": lambda s: s.status(new(s), RUNNING, body={"metadata": "a", "status": RUNNING}),
     "pod_without_status": lambda s: s.status(without_status(s), RUNNING),
     "pod_without_conditions": lambda s: s.status(unconditioned(s), RUNNING),
+    "init_containers_changed": lambda s: [
+        s.status(
+            pod,
+            {
+                "conditions": [{**LATER[0], "message": str(count)}],
+                "initContainerStatuses": [{**CONTAINER, "restartCount": count}],
+            },
+        )
+        for pod in [new(s)]
+        for count in (1, 2, 3, 3)
+    ],
     "message_map": lambda s: s.status(new(s), {**RUNNING, "message": {"a": None}}),
     "containers_unchanged": lambda s: [
         s.status(pod := new(s), RUNNING),

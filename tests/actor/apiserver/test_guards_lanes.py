@@ -9,10 +9,12 @@ import pytest
 import trio
 
 from actors.apiserver.fast.lease_updates import RENEWAL
+from sim.api.store import Item, Managed
 from sim.api.types import Request, UserInfo
 from tests.actor.apiserver.cluster import ADMIN, lease, plane, request
 from tests.actor.apiserver.test_guards import MERGE, NODE, OPTIONS, Masters, Server, renewed
 
+OWNER_MEMBERS = ("manager", "operation", "api_version", "time_s", "fields", "subresource")
 WHERE = ("leases", "default", "n")
 
 
@@ -125,6 +127,35 @@ async def opened(odd: Callable[[Leases], bool]) -> bool:
 @pytest.mark.parametrize("name", CLOSED)
 def test_lane_is_closed_to_what_is_not_a_renewal_by_its_client(name: str) -> None:
     assert not trio.run(opened, CLOSED[name])
+
+
+OWNERS: dict[str, dict[str, Any]] = {
+    "manager": {"manager": "other"},
+    "operation": {"operation": "Apply"},
+    "subresource": {"subresource": "status"},
+    "version": {"api_version": "coordination.orch.io/v1beta1"},
+    "fields": {"fields": {"f:spec": {"f:holderIdentity": {}}}},
+}
+
+
+@pytest.mark.parametrize("name", OWNERS)
+def test_lane_is_closed_while_its_client_is_not_the_owner_of_the_time(name: str) -> None:
+    async def main() -> None:
+        async with plane(options=OPTIONS) as p:
+            server = Leases(p)
+            server.create()
+            lane = p.server.lanes[p.server.scheme.key("leases", "default", "n")]
+            item = lane.last
+            assert item is not None
+            owner = item.managed[0]
+            members = {name: getattr(owner, name) for name in OWNER_MEMBERS} | OWNERS[name]
+            lane.line = None
+            assert server.is_open()
+            lane.last = Item(item.key, item.obj, item.rev, item.created, (Managed(**members),))
+            lane.line = None
+            assert not server.is_open()
+
+    trio.run(main)
 
 
 def test_lane_does_not_write_a_time_that_is_stored_already() -> None:
