@@ -309,6 +309,26 @@ def test_bind_of_terminating_pod_conflicts() -> None:
 # --- patches of a pod's status ------------------------------------------------------------------------------------
 
 RUNNING: Obj = {"conditions": LATER, "phase": "Running", "containerStatuses": [CONTAINER]}
+ENDED: Obj = {**CONTAINER, "state": {"terminated": {"exitCode": 0}}, "ready": False, "started": False}
+ADDRESS: Obj = {**RUNNING, "podIP": "10.1.0.1", "podIPs": [{"ip": "10.1.0.1"}]}
+
+
+def restarted(server: Server) -> None:
+    """Let a container run again after its end: of pods that always restart, and of one that never does."""
+    for policy in ("Always", "Always", "Never"):
+        pod = server.create_pod(spec={**SPEC, "restartPolicy": policy})
+        server.bind(pod)
+        server.status(pod, FIRST)
+        for container in (ENDED, CONTAINER):
+            server.status(pod, {"conditions": LATER, "containerStatuses": [container]})
+
+
+def after_two(server: Server, even: Obj, odd: Obj) -> None:
+    """Send a patch to two pods, and then one of its shape to a third."""
+    for patch in (even, even, odd):
+        server.status(new(server), patch)
+
+
 PATCHES: dict[str, Odd] = {
     "other_uid": lambda s: s.status(new(s), RUNNING, uid="other"),
     "terminating_pod": lambda s: s.status(going(s), RUNNING),
@@ -350,6 +370,14 @@ PATCHES: dict[str, Odd] = {
         for pod in [new(s)]
         for count in (1, 2, 3, 3)
     ],
+    "container_restarted": restarted,
+    "addresses_more": lambda s: after_two(
+        s, ADDRESS, {**ADDRESS, "podIPs": [{"ip": "10.1.0.1"}, {"ip": "10.1.0.1"}]}
+    ),
+    "addresses_bad": lambda s: after_two(s, ADDRESS, {**ADDRESS, "podIP": "x", "podIPs": [{"ip": "x"}]}),
+    "unknown_map": lambda s: after_two(
+        s, {**RUNNING, "odd": {"a": "b"}}, {**RUNNING, "odd": {"a": "b", "c": None}}
+    ),
     "message_map": lambda s: s.status(new(s), {**RUNNING, "message": {"a": None}}),
     "containers_unchanged": lambda s: [
         s.status(pod := new(s), RUNNING),

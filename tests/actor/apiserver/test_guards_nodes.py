@@ -83,6 +83,11 @@ ODD: dict[str, Odd] = {
     ],
     "condition_text": lambda s: s.report(["x"]),
     "condition_twice": lambda s: s.report([*sent(4), condition("Ready", 5)]),
+    "conditions_twice": lambda s: [
+        s.report([condition("Ready", second, **more), condition("Ready", second + 1)])
+        for second, more in ((4, {}), (6, {}), (8, {"message": "m"}))
+    ],
+    "time_text": lambda s: s.report(sent(4, lastHeartbeatTime="soon")),
     "condition_new": lambda s: s.report([*sent(4), condition("PIDPressure", 4)]),
     "time_number": lambda s: s.report(sent(4, lastHeartbeatTime=4)),
     "time_null": lambda s: s.report(sent(4, lastHeartbeatTime=None)),
