@@ -397,7 +397,7 @@ class Plans:
             return None
         pod = item.obj
         own, held = pod["metadata"], pod.get("status") or {}
-        if metadata.get("uid") != own["uid"]:
+        if metadata.get("uid") != own["uid"] or "deletionTimestamp" in own:
             return None
         order, conditions, before = patch.get(ORDER), patch.get("conditions"), held.get("conditions")
         if not conditions or not before or not _is_plain(pod, held, patch):
@@ -480,7 +480,7 @@ class Plans:
         node, sent = item.obj, patch.get("conditions")
         status = node.get("status") or {}
         held = status.get("conditions")
-        if type(sent) is not list or not held:
+        if type(sent) is not list or not held or "deletionTimestamp" in node["metadata"]:
             return None
         conditions = beats.beaten(held, sent) if request.content_type == self._strategic else None
         if conditions is None:
@@ -502,7 +502,9 @@ class Plans:
     def beaten_before(self, item: Item, manager: str, sent: Sequence[Obj]) -> Reads | None:
         """What admission reads for such a heartbeat; None if none like it has been learned from, or that has changed."""
         known = self._beats.get(beats.signature(item.managed, manager, sent))
-        return None if known is None or not self.holds(known[0]) else known[0]
+        if known is None or "deletionTimestamp" in item.obj["metadata"] or not self.holds(known[0]):
+            return None
+        return known[0]
 
     def holds(self, reads: Reads) -> bool:
         """True if admission would read the same now."""

@@ -370,6 +370,11 @@ PATCHES: dict[str, Odd] = {
         for pod in [new(s)]
         for count in (1, 2, 3, 3)
     ],
+    "terminating_pod_without_finalizers": lambda s: [
+        s.delete(pod := new(s)),
+        s.status(pod, RUNNING),
+        s.delete(pod),
+    ],
     "container_restarted": restarted,
     "addresses_more": lambda s: after_two(
         s, ADDRESS, {**ADDRESS, "podIPs": [{"ip": "10.1.0.1"}, {"ip": "10.1.0.1"}]}
