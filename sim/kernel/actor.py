@@ -115,6 +115,8 @@ class Context:
         self._put_offs = 0
         self._free_us = 0
         self._paused_us = 0
+        self.runs_freely = True  # it is neither paused nor slow
+        self._hindrance_hooks: tuple[Callable[[], None], ...] = ()
         self._stop_hooks: list[Callable[[], None]] = []
         self._resume_hook: Callable[[int], None] | None = None
         self._farewell: Callable[[], None] | None = None
@@ -304,6 +306,19 @@ class Context:
         was held meanwhile.  For who computes when loops would have come round."""
         self._resume_hook = hook
 
+    def on_hindrance(self, hook: Callable[[], None]) -> None:
+        """Call `hook` just before this process is paused or slowed down, and just after it runs freely again.
+
+        A fast path that spares the process pieces of work falls back then: each piece takes a slow process time.
+        """
+        self._hindrance_hooks = (*self._hindrance_hooks, hook)
+
+    def hindered(self, freely: bool) -> None:
+        """The process is paused or slowed down next (False), or runs `freely` from now on (True)."""
+        self.runs_freely = freely
+        for hook in self._hindrance_hooks:
+            hook()
+
     def on_stop(self, hook: Callable[[], None]) -> None:
         """Run `hook` when this incarnation ends (to cut its connections); it must not wait or send."""
         self._stop_hooks.append(hook)
@@ -410,6 +425,7 @@ class Actor:
             with self._supervisor.noted("pause", self.name, ""):
                 if context.state is not State.PAUSED:
                     context._paused_us = self._supervisor.kernel.now_us
+                context.hindered(freely=False)
                 context.state = State.PAUSED
                 context._held += context._late.values()  # it came before all that comes now
                 context._late.clear()
@@ -425,6 +441,7 @@ class Actor:
                     State.SLOW if extra_us else State.RUNNING,
                 )
                 self.extra_us, context._free_us = extra_us, 0
+                context.hindered(freely=not extra_us)
                 self._supervisor.kernel.network.stir(self.name)
                 if stood and context._resume_hook is not None:
                     context._resume_hook(context._paused_us)
@@ -436,6 +453,7 @@ class Actor:
         """From now on each piece of work takes this much longer."""
         if self.context is not None:
             with self._supervisor.noted("slow", self.name, f"by {format_duration(extra_us)}"):
+                self.context.hindered(freely=False)
                 self.extra_us = extra_us
                 self.context.state = State.SLOW
 

@@ -1,12 +1,13 @@
 """A thousand nodes: filled with 30,000 pods, then one virtual hour in which nothing happens.
 
 python -m tests.bench.big [NODES [PODS]] [--established] [--hour] [--day] [--zone] [--fast] [--profile]
+                          [--without=PATH,...]
 
 --established: the pods run already when the run begins, and every process takes them up within two virtual minutes; else
 their controllers, the scheduler and the agents bring them up.  --hour (as without any of these three), --day: one such
 hour, or 24; --zone: one of three zones loses power, and 30 virtual minutes pass; each after the one before.  --fast: the
 clients of controllers and scheduler may send 1,000 requests a second, not 20 and 50, so that filling takes less virtual
-time, and fewer renewals of leases with it.
+time, and fewer renewals of leases with it.  --without: switch off these fast paths (`FastPaths`), "all" of them.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from sim.api.store import Change
 from sim.app.cluster import Cluster, no_collection, plain_nodes
 from sim.app.large_pages import resident_mib
 from sim.app.run import SLICE_S
+from sim.kernel.fast import PLAIN, FastPaths
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 from tests.bench.timing import machine, profiled, wants_profile
@@ -136,12 +138,18 @@ async def take_up(cluster: Cluster, clock: Clock, pods: int) -> None:
     clock.tell("taken up", pods)
 
 
+def fast_paths(words: Sequence[str]) -> FastPaths:
+    """All fast paths, but those that are switched off."""
+    names = [name for word in words if word.startswith("--without=") for name in word[10:].split(",")]
+    return PLAIN if names == ["all"] else replace(FastPaths(), **dict.fromkeys(names, False))
+
+
 async def measure(nodes: int, pods: int, words: Sequence[str]) -> None:
     plan = planned(nodes, words)
     if "--established" in words:
         plan = replace(plan, established=deployments(pods))
     with no_collection():
-        async with Cluster(plan, seed=1) as cluster:
+        async with Cluster(plan, seed=1, fast=fast_paths(words)) as cluster:
             cluster.kernel.slice_s = SLICE_S
             clock = Clock(cluster)
             await (take_up if plan.established else fill)(cluster, clock, pods)

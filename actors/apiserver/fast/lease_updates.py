@@ -85,12 +85,13 @@ class Lane:
         self.line = None
 
     def update(self, request: Request) -> Reply | None:
-        """An ordinary update by this lane's client that changes the field alone; None if it is not, or not known to be."""
+        """Commit an update of the lease by this lane's client that changes the field alone; None: it changes more.
+
+        request: one without options and subresource, whose body is an object (`Plans.follow` checks that)
+        """
         self._leave()
         item, body = self.last, request.body
-        if item is None or type(body) is not dict or request.options or request.subresource:
-            return None
-        if not self.serves(request):
+        if item is None or not self.serves(request):
             return None
         old = item.obj
         section = self._path[0]
@@ -137,10 +138,13 @@ class Lane:
         return self._storage.write_us
 
     def is_open(self, request: Request) -> bool:
-        """True if the next renewal by the request's client is known to pass everything, until something moves."""
+        """True if the next renewal by the request's client passes everything, until something moves.
+
+        The server is not bounded (`find_open_lane` checks that), so it is not busy either.
+        """
         server, mine = self.server, self._request
         ctx, item = server.ctx, self.last
-        if ctx is None or ctx.state is not State.RUNNING or server.busy or not server.prompt or item is None:
+        if ctx is None or ctx.state is not State.RUNNING or not server.prompt or item is None:
             return False
         if request.user != mine.user or request.manager != mine.manager or ctx.clock.drift_ppm:
             return False
@@ -198,7 +202,8 @@ class Lane:
         """Nothing but the time, the revision and the time of its ownership can change.  serial: as of the store's."""
         self._leave()
         item, line, ctx = self.last, self.line, self.server.ctx
-        if item is None or ctx is None:
+        assert ctx is not None  # the callers have checked that the server runs
+        if item is None:
             return None
         if line is None or not isinstance(item, Renewal):
             line = self._line_of(item)

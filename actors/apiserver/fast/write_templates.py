@@ -279,11 +279,11 @@ class Plans:
         """A pod as controllers make them from templates: named by the server, all else shared with its like."""
         body = request.body
         metadata, spec = body.get("metadata"), body.get("spec")
-        if type(metadata) is not dict or type(spec) is not dict or len(body) != 4:
+        if type(metadata) is not dict or len(body) != 4 or "name" in metadata:
             return None
-        base = metadata.get("generateName")
-        if not base or "name" in metadata or "namespace" in metadata:
-            return None
+        # The key holds the spec and the values of the metadata by identity, so one that the ordinary
+        # path refuses, or changes by what it says, is never learned.
+        base: Any = metadata.get("generateName")
         values = [value for name, value in metadata.items() if name != "generateName"]
         key = (
             *body, body.get("kind"), body.get("apiVersion"), request.namespace, request.manager, id(spec), base,
@@ -354,11 +354,11 @@ class Plans:
         if type(metadata) is not dict or len(metadata) != 3 or target.get("kind") != "Node" or not node:
             return None
         item = self._storage.store.get(f"{self._pods.prefix}{namespace}/{name}")
-        if not name or metadata.get("name") != name or metadata.get("namespace") != namespace or item is None:
+        if metadata.get("name") != name or metadata.get("namespace") != namespace or item is None:
             return None
         pod = item.obj
-        own, spec, status = pod["metadata"], pod.get("spec"), pod.get("status")
-        if metadata.get("uid") != own["uid"] or "deletionTimestamp" in own or not spec or not status:
+        own, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
+        if metadata.get("uid") != own["uid"] or "deletionTimestamp" in own:
             return None
         if "nodeName" in spec or "conditions" in status:
             return None
@@ -393,8 +393,8 @@ class Plans:
         if type(metadata) is not dict or type(patch) is not dict or len(body) != 2 or len(metadata) != 1:
             return None
         pod = item.obj
-        own, held = pod["metadata"], pod.get("status")
-        if metadata.get("uid") != own["uid"] or "deletionTimestamp" in own or not held:
+        own, held = pod["metadata"], pod.get("status") or {}
+        if metadata.get("uid") != own["uid"] or "deletionTimestamp" in own:
             return None
         order, conditions, before = patch.get(ORDER), patch.get("conditions"), held.get("conditions")
         if not conditions or not before or not _is_plain(pod, held, patch):
@@ -477,7 +477,7 @@ class Plans:
         node, sent = item.obj, patch.get("conditions")
         status = node.get("status") or {}
         held = status.get("conditions")
-        if type(sent) is not list or not sent or not held or "deletionTimestamp" in node["metadata"]:
+        if type(sent) is not list or not held or "deletionTimestamp" in node["metadata"]:
             return None
         conditions = beats.beaten(held, sent) if request.content_type == self._strategic else None
         if conditions is None:
@@ -542,7 +542,7 @@ def _is_plain(pod: Obj, held: Obj, patch: Obj) -> bool:
     """True if all that the patch says, but for conditions, takes the place of what was, whatever it is."""
     for field, value in patch.items():
         if field in TEXTS:
-            if type(value) is not str or not value or held.get(field) == value:
+            if type(value) is not str or held.get(field) == value:
                 return False
         elif field in CONTAINERS:
             if type(value) is not list or not _is_whole(value):
@@ -550,11 +550,7 @@ def _is_plain(pod: Obj, held: Obj, patch: Obj) -> bool:
             if field not in held:
                 if without_nulls(value) is not value:
                     return False
-            elif (
-                held[field] == value
-                or field != "containerStatuses"
-                or (pod.get("spec") or {}).get("restartPolicy") != "Always"
-            ):
+            elif held[field] == value or (pod.get("spec") or {}).get("restartPolicy") != "Always":
                 return False  # one that has ended may have to stay so
         elif field == "podIPs":
             if field in held or type(value) is not list or len(value) != 1 or not _is_address(value[0]):

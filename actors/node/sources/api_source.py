@@ -80,6 +80,7 @@ class Source:
         self._got_events = False
         self.live = False
         ctx.on_stop(self._stop)
+        ctx.on_hindrance(self._hindered)
 
     def start(self) -> None:
         """Send the first list."""
@@ -125,12 +126,25 @@ class Source:
         self._watch = reply.watch
         self._got_events = False
         self.live = True
-        if isinstance(reply.watch, ChannelWatch):
-            # A bookmark matters when the next watch is opened.  Heartbeats are the agent's own
-            # writes.
-            reply.watch.attach(self._drain, bookmarks=False, give=self._take_in, beats=False)
-        else:
-            reply.watch.attach(self._drain)
+        self._attach()
+
+    def _attach(self) -> None:
+        """Receive what the watch brings, but no heartbeats alone: those are the agent's own, and it knows them.
+
+        A paused or slow agent receives each heartbeat by itself, for each one takes a slow process time.
+        """
+        watch = self._watch
+        if isinstance(watch, ChannelWatch):  # a bookmark is wanted when the next watch is opened
+            watch.attach(self._drain, bookmarks=False, give=self._take_in, beats=not self._ctx.runs_freely)
+        elif watch is not None:
+            watch.attach(self._drain)
+
+    def _hindered(self) -> None:
+        watch = self._watch
+        if isinstance(watch, ChannelWatch):
+            if not self._ctx.runs_freely:
+                self._take_in(watch.take_beats())
+            self._attach()
 
     def _drain(self) -> None:
         watch = self._watch

@@ -127,6 +127,22 @@ def _typed(resource: Resource, value: Json, text: str) -> Obj:
     raise DecodeError(cannot + f'no kind "{kind}" is registered for version "{version}" in scheme {_SCHEME}')
 
 
+def has_sections(node: SchemaNode, obj: Json) -> bool:
+    """True if `obj` is an object and each member that is an object by the schema (metadata, spec, status ...) is one, or null.
+
+    The check of bodies from components of the system, whose types are not checked any further.
+    """
+    if not isinstance(obj, dict):
+        return False
+    properties = node.properties
+    for name, value in obj.items():
+        if value is not None and not isinstance(value, dict):
+            section = properties.get(name)
+            if section is not None and section.type in ("object", "map"):
+                return False
+    return True
+
+
 def conform(node: SchemaNode, value: Json, kind: str) -> tuple[Any, list[str]]:
     """(object, problems), or (DecodeError, []) at the first value of a wrong type."""
     if not isinstance(value, dict):

@@ -72,7 +72,8 @@ def decode(call: Call, resource: Resource) -> Obj:
     body: Json = call.request.body
     if resource.kind == "Eviction":
         body = _newer_eviction(resource, body)
-    if isinstance(body, dict) and not call.unchecked:
+    trusted = not call.unchecked and fieldvalidation.has_sections(resource.schema, body)
+    if trusted and isinstance(body, dict):
         if body.get("apiVersion") == resource.api_version and body.get("kind") == resource.kind:
             return body
         if not body.get("apiVersion") and not body.get("kind"):

@@ -45,7 +45,7 @@ from sim.api.patch.json_patches import (
     merge_patch,
 )
 from sim.api.patch.strategic_merge import go_print, restore_error, strategic_merge
-from sim.api.schema.field_validation import duplicate_fields
+from sim.api.schema.field_validation import duplicate_fields, has_sections
 from sim.api.schema.json_text import parse_noting_twice, plain
 from sim.api.schema.resource import Resource
 from sim.api.store import Answer, Delete, Get, Item, Managed, Op, Put
@@ -448,7 +448,7 @@ def patch(call: Call) -> Steps:
             raise Refusal(error.code, error.reason, error.message, error.details) from None
         if out is item.obj and not problems:
             return item.obj
-        if call.unchecked:
+        if call.unchecked or not (resource.custom or has_sections(resource.schema, out)):
             shown = partial(go_print, body) if strategic else partial(_document, item, out, body)
             wrong = restore_error(resource.schema, out) if strategic else ""
             out = conform(call, resource, out, Patched(shown, wrong, problems))

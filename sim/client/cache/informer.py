@@ -161,6 +161,7 @@ class Informer:
         self._urgent: dict[str, None] = {}  # who of these wants them at once for now
         self._stirred = False  # something has moved, so that what is handled late might be missed
         self._reflector = Reflector(ctx, client, resource, self, selection)
+        ctx.on_hindrance(self._hindered)
 
     # --- reading --------------------------------------------------------------------------------------------
 
@@ -318,12 +319,20 @@ class Informer:
             self._tune()
 
     def _tune(self) -> None:
-        deaf = self._may_be_lazy and not (self._prompt or self._urgent or self._stirred)
+        deaf = self._may_be_lazy and self._ctx.runs_freely
+        deaf = deaf and not (self._prompt or self._urgent or self._stirred)
         if self.lazy or deaf is not self.deaf:
             self.lazy, self.deaf = False, deaf
             self._reflector.tune()
             if deaf and self._patient:
                 self._ctx.kernel.standing.put_off[self] = None
+
+    def _hindered(self) -> None:
+        """Receive each heartbeat by itself while the process is paused or slow, for each one takes a slow process time."""
+        if not self.lazy:
+            if self.deaf:
+                self._reflector.pull_beats()
+            self._tune()
 
     def plan(self) -> None:
         """Something moves: from now on beats are handled as they come, until all is well and somebody reads."""

@@ -12,7 +12,7 @@ from actors.apiserver.builtin.endpoint_keeper import INTERVAL_US
 from sim.api.types import Reply, Request, UserInfo
 from sim.client import Heartbeat
 from sim.client.fast.lease_renewal import Rhythm
-from sim.kernel import Context
+from sim.kernel import Context, Rule
 from sim.units import SECOND, format_micro_time, parse_time
 from tests.actor.apiserver.cluster import SCHEME, lease
 from tests.actor.client.rig import Rig, rig
@@ -208,3 +208,53 @@ async def test_a_beat_carries_its_owners_wrong_clock() -> None:
         await r.run(30)
         gaps = [b - a for a, b in pairwise(beater.missed)]
         assert PERIOD_US * 0.9 <= gaps[-1] <= PERIOD_US * 0.92
+
+
+def one_way(name: str, out: bool, **values: Any) -> Rule:
+    """A rule of the link from the client to the server, or of the one back."""
+    hosts = ("n", "apiserver-0") if out else ("apiserver-0", "n")
+    return Rule(name, frozenset({hosts[0]}), frozenset({hosts[1]}), both_ways=False, **values)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        one_way("lossy", True, loss=0.001),
+        one_way("lossy", False, loss=0.001),
+        one_way("twice", True, duplication=0.001),
+        one_way("slow", True, low_us=10 * SECOND, high_us=10 * SECOND),
+    ],
+    ids=["loss_of_requests", "loss_of_replies", "duplication", "delay_beyond_the_timeout"],
+)
+async def test_no_renewal_takes_the_lane_over_a_disturbed_link(rule: Rule) -> None:
+    async with rig() as r:
+        beater = Beater(r)
+        await r.run(35)
+        assert beater.fast
+        r.kernel.network.impose(rule)
+        before = len(beater.fast)
+        await r.run(60)
+        assert len(beater.fast) == before
+
+
+async def test_no_renewal_of_a_slow_process_takes_the_lane() -> None:
+    async with rig() as r:
+        beater = Beater(r)
+        await r.run(35)
+        r.supervisor["n"].slow(1_000)
+        before = len(beater.fast)
+        await r.run(60)
+        assert before and len(beater.fast) == before
+
+
+async def test_a_reply_that_passes_a_one_way_cut_opens_no_lane() -> None:
+    async with rig() as r:
+        r.kernel.network.impose(one_way("far", False, low_us=SECOND, high_us=SECOND))
+        beater = Beater(r)
+        await r.run(35)
+        while not (beater.fast and r.kernel.now_us - beater.fast[-1] < SECOND // 2):
+            await r.run(0.1)
+        r.kernel.network.impose(one_way("cut", True, cut=True))
+        before = len(beater.fast)
+        await r.run(60)
+        assert len(beater.fast) == before

@@ -34,3 +34,9 @@ def test_scenario_has_one_trace_fast_and_plain(file: Path) -> None:
     if file.stem in SHORTENED_S:
         plan = replace(plan, duration_us=min(plan.duration_us, SHORTENED_S[file.stem] * SECOND))
     assert compare(plan) == ""
+
+
+@pytest.mark.slow
+def test_status_patches_of_terminating_pods_give_one_trace() -> None:
+    plan = load(SCENARIOS / "watch-expiry.yaml")
+    assert compare(replace(plan, seed=3)) == ""
