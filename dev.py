@@ -6,7 +6,8 @@
     python3 dev.py check                         run linter, type checker and the layer contracts
     python3 dev.py orrery ARGUMENTS              run the orrery command
 
-The environment is made in .venv from requirements.lock on first use, and again when the lock changes.
+The environment is made in .venv from requirements.lock on first use, and again when the lock
+changes.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ def main(arguments: list[str]) -> int:
     try:
         set_up()
     except subprocess.CalledProcessError as error:
-        said = (error.output or b"see above").decode(errors="replace").strip()  # of venv; pip has said it
+        # of venv; pip has said it
+        said = (error.output or b"see above").decode(errors="replace").strip()
         print(f"the environment cannot be set up: {said}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -1,11 +1,11 @@
 """Orrery: a whole container-orchestration cluster in virtual time, behind the real API.
 
-This package is the front door of the library.  `from sim import Cluster, load, run_plan, served, InputError` is all that
-programs and notebooks need; every other module is internal and may change.  `ARCHITECTURE.md` is the map of the packages
-below this one and of `actors`.
+This package is the front door of the library.  `from sim import Cluster, load, run_plan, served,
+InputError` is all that programs and notebooks need; every other module is internal and may change.
+`ARCHITECTURE.md` is the map of the packages below this one and of `actors`.
 
-The names are imported when they are first used, so that `import sim` stays cheap and so that no module of the package
-depends on the packages above it.
+The names are imported when they are first used, so that `import sim` stays cheap and so that no
+module of the package depends on the packages above it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Signal dispositions of the test suite.
 
-The suite may be started with signals ignored: by `nohup` (SIGHUP), or in the background of a shell without job
-control (SIGINT).  A process that a test starts would inherit that, and a signal that the test sends would do
-nothing.  A handler is not inherited: a started process has the default disposition of every signal that its
-parent handles.
+The suite may be started with signals ignored: by `nohup` (SIGHUP), or in the background of a shell
+without job control (SIGINT).  A process that a test starts would inherit that, and a signal that
+the test sends would do nothing.  A handler is not inherited: a started process has the default
+disposition of every signal that its parent handles.
 
-Holds: a process that a test starts has the default disposition of each of SIGNALS; a signal that the suite
-itself was started to ignore still does nothing to it.
+Holds: a process that a test starts has the default disposition of each of SIGNALS; a signal that
+the suite itself was started to ignore still does nothing to it.
 """
 
 from __future__ import annotations

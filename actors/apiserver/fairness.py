@@ -109,7 +109,7 @@ class Seats:
             self._server.start(number)
         self._pumping, kernel.cause = False, cause
 
-    # --- configuration ------------------------------------------------------------------------------------
+    # --- configuration ----------------------------------------------------------------------------
 
     def _current_plan(self) -> Plan:
         scheme = self._server.scheme
@@ -127,7 +127,7 @@ class Seats:
                 self._sets[level.name] = QueueSet(level.limit, level.queuing)
         return plan
 
-    # --- work ---------------------------------------------------------------------------------------------
+    # --- work -------------------------------------------------------------------------------------
 
     def _work(self, request: Request, level: Level) -> Work:
         """Return the seats and the time that a request is expected to take."""

@@ -1,12 +1,13 @@
 """What a request comes to: a run of its verb on the store, a read of a watch cache, or a watch.
 
-Turns a `Request` into a `Call` (its resource, rights and options), and that into `Steps`, a `CachedRead` or a `Reply`
-with an open watch.  Refusals are raised in this order: unknown resource, authorization, then the verb's own.
+Turns a `Request` into a `Call` (its resource, rights and options), and that into `Steps`, a
+`CachedRead` or a `Reply` with an open watch.  Refusals are raised in this order: unknown resource,
+authorization, then the verb's own.
 
 Holds: nothing is written or waited for here; one object serves one incarnation of a replica.
 
-Mirrors  kubernetes v1.25 apiserver pkg/endpoints/installer.go, pkg/endpoints/handlers, pkg/storage/cacher (what a
-         cache answers, and what it leaves to the storage).
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/installer.go, pkg/endpoints/handlers,
+         pkg/storage/cacher (what a cache answers, and what it leaves to the storage).
 """
 
 from __future__ import annotations
@@ -94,7 +95,8 @@ class Handlers:
         call = Call(request, resource, self._registry, options=options, subresource=request.subresource)
         if resource.custom:
             verbs_custom.admit(call)
-        deletes_by_body = request.verb in DELETES and request.body  # and then the query does not count
+        # and then the query does not count
+        deletes_by_body = request.verb in DELETES and request.body
         if options and "dryRun" in options and request.verb not in READS and not deletes_by_body:
             if options["dryRun"] != "All":
                 raise bad_dry_run(self._scheme.names, request)
@@ -196,7 +198,9 @@ class Handlers:
         return (yield from verbs_delete.delete_collection(call, listed, how))
 
     def needs_cache(self, call: Call) -> bool:
-        """Whether the cache of its resource has to be there for it: a watch, and a read of what is at least so new."""
+        """Whether the cache of its resource has to be there for it: a watch, and a read of what is
+        at least so new.
+        """
         request, options = call.request, call.options
         if request.subresource or self._caches.of(call.resource).direct:
             return False
@@ -208,7 +212,9 @@ class Handlers:
         return request.verb == "watch"
 
     def deadline_us(self, call: Call) -> int:
-        """When a watch that begins now ends; of less than no time, at once (apiserver get.go: ListResource)."""
+        """When a watch that begins now ends; of less than no time, at once (apiserver get.go:
+        ListResource).
+        """
         timeout = call.options.get("timeoutSeconds", "")
         timeout_s = parse_whole(timeout or "0")
         if timeout_s is None:
@@ -234,7 +240,8 @@ class Handlers:
             key=selection.key,
             value=selection.node,
             deadline_us=deadline_us,
-            # the storage's own watches, which serve what is not cached, have none (etcd3/watcher.go)
+            # the storage's own watches, which serve what is not cached, have none
+            # (etcd3/watcher.go)
             bookmarks=is_true(options, "allowWatchBookmarks") and not cache.direct,
         )
         watch.client = request.user.name

@@ -9,23 +9,27 @@ from sim.api.schema.resource import Resource
 from sim.units import SECOND
 
 UPSTREAM = Defaults()
-UNCACHED = ("events",)  # pkg/kubeapiserver/default_storage_factory_builder.go: DefaultWatchCacheSizes
+# pkg/kubeapiserver/default_storage_factory_builder.go: DefaultWatchCacheSizes
+UNCACHED = ("events",)
 
 
 @dataclass(frozen=True, slots=True)
 class ApiServerOptions:
-    """Flags of a replica (sim.options.api_server reads them), and how far its caches are from the storage.
+    """Flags of a replica (sim.options.api_server reads them), and how far its caches are from the
+    storage.
 
-    seats: that priority and fairness shares out; beyond them requests wait, if others take time.  0: it is off.
-    max_...: requests in flight beyond which new ones get 429.  None by default: seats take their place.
-    compaction_interval_us, event_ttl_us 0: never.
+    seats: that priority and fairness shares out; beyond them requests wait, if others take time.
+        0: it is off.
+    max_...: requests in flight beyond which new ones get 429.  None by default: seats take their
+        place. compaction_interval_us, event_ttl_us 0: never.
     replicas: servers of the cluster, this one among them.
     collects: deletions may wait for the garbage collector.
     checks_fields: clients may ask whether there are fields that nobody knows.
     gates: of features that are on though they are off by default.
-    shutdown_delay_us: how long it goes on serving when it is asked to end; sends_retry_after: and what it says then (`actors.apiserver.lifecycle.graceful_termination`).
-    watch_cache: there are watch caches; cached, uncached: resources (as PLURAL.GROUP) that have one though they have none by
-    default, and the other way round.
+    shutdown_delay_us: how long it goes on serving when it is asked to end; sends_retry_after: and
+        what it says then (`actors.apiserver.lifecycle.graceful_termination`).
+    watch_cache: there are watch caches; cached, uncached: resources (as PLURAL.GROUP) that have one
+        though they have none by default, and the other way round.
     goaway_chance: that a reply ends its connection (`goaway`).
     """
 

@@ -1,4 +1,5 @@
-"""Protocols at the borders of an API server: the storage process, and the server as its parts use it.
+"""Protocols at the borders of an API server: the storage process, and the server as its parts use
+it.
 
 Processes do not import each other, so the API server knows the storage by the first group of
 protocols.  `actors.storage` implements them, and any other store that a server reaches without a
@@ -243,7 +244,7 @@ class StorageProcess(Protocol):
         ...
 
 
-# --- the server as its parts use it ---------------------------------------------------------------------
+# --- the server as its parts use it ---------------------------------------------------------------
 
 
 class Authorizer(Protocol):

@@ -3,7 +3,8 @@
 Turns the pure parts of the API machinery into the `Rules` the verbs run on.
 
 Mirrors  kubernetes v1.25 apiserver pkg/admission.
-Differs  Admission reads the current store; upstream's plugins read informers that may lag by milliseconds.
+Differs  Admission reads the current store; upstream's plugins read informers that may lag by
+         milliseconds.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class Read(NamedTuple):
 
 
 class Reads:
-    """What admission has read for a request.  turn: of the view, when all of it was last found to be the same."""
+    """What admission has read for a request.  turn: of the view, when all of it was last found to
+    be the same.
+    """
 
     __slots__ = ("rows", "turn")
 
@@ -60,7 +63,8 @@ class StoreView:
         self._turn = 0  # rises with each change of a resource that something was taken down of
         self._watched: dict[str, Callable[[], None]] = {}  # those, and how to stop watching them
         self._scheme = scheme
-        self._lists: dict[str, tuple[int, list[Obj]]] = {}  # by prefix, with the revision of the look
+        # by prefix, with the revision of the look
+        self._lists: dict[str, tuple[int, list[Obj]]] = {}
         self.reads: list[Read] | None = None
 
     def get(self, resource: str, namespace: str, name: str) -> Obj | None:
@@ -130,7 +134,9 @@ def token_suffix(spec: Obj, account: Obj) -> str:
 
 
 class Machinery:
-    """The rules of one replica.  `disabled`: --disable-admission-plugins; `gates`: features that are on besides."""
+    """The rules of one replica.  `disabled`: --disable-admission-plugins; `gates`: features that
+    are on besides.
+    """
 
     def __init__(
         self,

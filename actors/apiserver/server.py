@@ -57,7 +57,8 @@ from sim.units import MS, SECOND
 
 WRITE_US = 34 * SECOND  # handlers: requestTimeoutUpperBound, for writes
 PROGRESS_US = 600 * SECOND  # etcd's watch progress notification
-# etcd's client repeats failed reads until the request ends (clientv3/retry.go, defaultBackoffWaitBetween).
+# etcd's client repeats failed reads until the request ends (clientv3/retry.go,
+# defaultBackoffWaitBetween).
 AGAIN_US = 25 * MS
 LOST_REFUSED, LOST_RESET = "ConnectionRefused", "ConnectionReset"
 # pkg/server/filters/wrap.go
@@ -134,7 +135,7 @@ class ApiServer:
         self._away: Reply | None = None  # the reply to every new request during termination
         self.bounded = self._is_bounded()
 
-    # --- life ---------------------------------------------------------------------------------------------
+    # --- life -------------------------------------------------------------------------------------
 
     @property
     def running(self) -> bool:
@@ -176,8 +177,8 @@ class ApiServer:
         return self._watching + (0 if self.caches is None else self.caches.watched)
 
     def _has_no_room(self, flight: _Flight) -> bool:
-        """Return True if too many requests are in flight.  The limits of the options exempt watches and
-        members of system:masters; the limit of an overload fault exempts no request.
+        """Return True if too many requests are in flight.  The limits of the options exempt watches
+        and members of system:masters; the limit of an overload fault exempts no request.
         """
         if self._inflight is not None:
             kin = self._writing if flight.mutating else self._reading + self._watching
@@ -275,7 +276,7 @@ class ApiServer:
                 respond(Reply(0, lost=LOST_RESET))
         self.kernel.network.stir(self.name)
 
-    # --- faults -------------------------------------------------------------------------------------------
+    # --- faults -----------------------------------------------------------------------------------
 
     def lag(self, by_us: int) -> None:
         """Fault: delay the watch caches behind the storage by this additional time."""
@@ -301,7 +302,9 @@ class ApiServer:
         self._trail()
 
     def overload(self, by_us: int, inflight: int | None) -> None:
-        """Fault: delay each request by `by_us` and allow `inflight` reads and `inflight` writes at once."""
+        """Fault: delay each request by `by_us` and allow `inflight` reads and `inflight` writes at
+        once.
+        """
         self._extra_us, self._inflight = by_us, inflight
         self.bounded = self._is_bounded()
 
@@ -312,7 +315,9 @@ class ApiServer:
         return self._slow or limits != (None, None, None)
 
     def _list_first(self, ctx: Context, life: CacheLife) -> None:
-        """Read from the storage, and again a second after each failure (cacher.go), to fill the caches."""
+        """Read from the storage, and again a second after each failure (cacher.go), to fill the
+        caches.
+        """
 
         def answered(answer: Answer) -> None:
             if not isinstance(answer, Unavailable):
@@ -334,7 +339,7 @@ class ApiServer:
             self.caches.show_progress()
             ctx.call_later_us(PROGRESS_US, self._progress, ctx)
 
-    # --- requests -----------------------------------------------------------------------------------------
+    # --- requests ---------------------------------------------------------------------------------
 
     def handle(
         self, request: Request, respond: Callable[[Reply], None], outside: OnError | None = None

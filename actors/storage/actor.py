@@ -1,22 +1,24 @@
 """The storage process: a store behind latency and faults, and who may compact it.
 
-Turns a store that answers at once into a process that API servers reach with a delay, that can pause, be
-slow, lose its quorum or crash.  While it is healthy (`prompt`), an API server runs a request straight through
-on `store` and puts the reply off by `latency_us`; otherwise it hands every operation to `submit`, one after
-the other, and each takes as long as the fault makes it take.
+Turns a store that answers at once into a process that API servers reach with a delay, that can
+pause, be slow, lose its quorum or crash.  While it is healthy (`prompt`), an API server runs a
+request straight through on `store` and puts the reply off by `latency_us`; otherwise it hands every
+operation to `submit`, one after the other, and each takes as long as the fault makes it take.
 
-Holds: an operation handed to `submit` is answered at most once, by its result or by `Unavailable` after
-`REQUEST_TIMEOUT_US`; one that timed out may still be applied later (whether a write landed is unknown); while the process
-stands still or is not there nobody answers, and what came meanwhile is done when it goes on or starts; without a quorum what
-comes waits, and is done if there is one again before its time is out; what was committed survives every crash.
+Holds: an operation handed to `submit` is answered at most once, by its result or by `Unavailable`
+after `REQUEST_TIMEOUT_US`; one that timed out may still be applied later (whether a write landed is
+unknown); while the process stands still or is not there nobody answers, and what came meanwhile is
+done when it goes on or starts; without a quorum what comes waits, and is done if there is one again
+before its time is out; what was committed survives every crash.
 
-Mirrors  etcd 3.5 (request time-out, fsync before acknowledgement; its client waits for a server that is not there;
-         raft/node.go, run: while there is no leader nothing is proposed, v3_server.go, linearizableReadLoop: a read asks again);
-         kubernetes v1.25 apiserver pkg/storage/etcd3/compact.go (a round every 300 s, one winner by compare-and-swap).
-Differs  latency is drawn for a whole request, not per operation, while healthy; the compaction key takes no
-         revision of its own; members and elections are one process here, a lost quorum is a fault that ends with a leader;
-         who waits for a process that stands still waits on (upstream's connection is found dead after 40 s, and fails
-         the writes).
+Mirrors  etcd 3.5 (request time-out, fsync before acknowledgement; its client waits for a server
+         that is not there; raft/node.go, run: while there is no leader nothing is proposed,
+         v3_server.go, linearizableReadLoop: a read asks again); kubernetes v1.25 apiserver
+         pkg/storage/etcd3/compact.go (a round every 300 s, one winner by compare-and-swap).
+Differs  latency is drawn for a whole request, not per operation, while healthy; the compaction key
+         takes no revision of its own; members and elections are one process here, a lost quorum is
+         a fault that ends with a leader; who waits for a process that stands still waits on
+         (upstream's connection is found dead after 40 s, and fails the writes).
 """
 
 from __future__ import annotations
@@ -40,13 +42,16 @@ from sim.units import MS, SECOND
 if TYPE_CHECKING:
     from actors.storage.columns.renewals import Beats
 
-# Commit latency of etcd on SSDs: published medians 1 to 2 ms for writes (fsync) and below 1 ms for reads.
+# Commit latency of etcd on SSDs: published medians 1 to 2 ms for writes (fsync) and below 1 ms for
+# reads.
 WRITE_LOW_US, WRITE_HIGH_US = 1 * MS, 2 * MS
 READ_LOW_US, READ_HIGH_US = 200, 600
-# etcd answers "request timed out" after 5 s plus two election time-outs of 1 s (etcd v3 server, ReqTimeout).
+# etcd answers "request timed out" after 5 s plus two election time-outs of 1 s (etcd v3 server,
+# ReqTimeout).
 REQUEST_TIMEOUT_US = 7 * SECOND
-# Streams that require a leader end after three election time-outs of 1 s without one (etcd v3rpc/interceptor.go,
-# monitorLeader), and may begin again after an election, which takes one to two time-outs.
+# Streams that require a leader end after three election time-outs of 1 s without one (etcd
+# v3rpc/interceptor.go, monitorLeader), and may begin again after an election, which takes one to
+# two time-outs.
 NO_LEADER_US = 3 * SECOND
 LEADER_FOUND_US = 2 * SECOND
 TIMED_OUT = Unavailable("etcdserver: request timed out")
@@ -69,9 +74,11 @@ class CompactionRecord:
 
 
 class MasterLeases:
-    """The keys by which API servers know each other's addresses; each lasts for a time after its last renewal.
+    """The keys by which API servers know each other's addresses; each lasts for a time after its
+    last renewal.
 
-    holders: by address, the server that has it and when its lease ends or ended (microseconds of virtual time)
+    holders: by address, the server that has it and when its lease ends or ended (microseconds of
+        virtual time)
     """
 
     __slots__ = ("holders",)
@@ -116,7 +123,8 @@ class Storage:
         self._trace = kernel.trace
         self.store.note = self._note
         self.store.note_renewal = self._note_renewal
-        # By key of the lease: the cause and the writer of its updates, and their series in the trace.
+        # By key of the lease: the cause and the writer of its updates, and their series in the
+        # trace.
         self._series: dict[str, tuple[int, tuple[str, str], int]] = {}
         self._expiries: dict[str, Expiry] = {}
         self.beats: Beats | None = None
@@ -171,12 +179,15 @@ class Storage:
     def crowd(self, prefix: str) -> None:
         """Very many beats come to objects of a resource: they may go on in columns."""
         if self.beats is None and self.kernel.fast.columns:
-            from actors.storage.columns.renewals import Beats  # numpy takes long to load, and few need it
+            # numpy takes long to load, and few need it
+            from actors.storage.columns.renewals import Beats
 
             self.beats = Beats(self.kernel, self.store, prefix, lambda: bool(self._kind.listeners))
 
     def expire(self, prefix: str, ttl_us: int) -> None:
-        """Let objects of a resource live so long after their last write; the first call for a prefix counts."""
+        """Let objects of a resource live so long after their last write; the first call for a
+        prefix counts.
+        """
         if prefix not in self._expiries:
             if self.kernel.fast.compact:
                 self.store.pack(prefix)
@@ -216,12 +227,16 @@ class Storage:
 
     @property
     def prompt(self) -> bool:
-        """True while operations may be applied on `store` at once, with `latency_us` put on the reply."""
+        """True while operations may be applied on `store` at once, with `latency_us` put on the
+        reply.
+        """
         ctx = self._ctx
         return ctx is not None and ctx.state is State.RUNNING and self._quorum and not self._extra_us
 
     def set_quorum(self, quorum: bool) -> None:
-        """Lose the quorum, or have it again.  Watches notice later, if it lasts: each turn counts anew."""
+        """Lose the quorum, or have it again.  Watches notice later, if it lasts: each turn counts
+        anew.
+        """
         if quorum != self.quorum:
             self.quorum = quorum
             self._turns += 1
@@ -245,7 +260,9 @@ class Storage:
         return WRITE_LOW_US, WRITE_HIGH_US
 
     def latency_us(self, writes: int, lot: int = 0) -> int:
-        """How long a healthy store takes for one request's operations.  lot: the request's (`Link.lot`), if it has one."""
+        """How long a healthy store takes for one request's operations.  lot: the request's
+        (`Link.lot`), if it has one.
+        """
         part = (lot or keyed(self._key, self.kernel.now_us)) >> 32 & 0xFFFF
         if writes:
             return WRITE_LOW_US + (part * (WRITE_HIGH_US - WRITE_LOW_US) >> 16)
@@ -260,7 +277,8 @@ class Storage:
     ) -> None:
         """Apply one operation of `writer`'s request in whatever state this process is.
 
-        wanted: whether anybody waits for it; what nobody waits for any more when a process starts is not done
+        wanted: whether anybody waits for it; what nobody waits for any more when a process starts
+            is not done
         """
         pending = _Pending(self, op, writer, wanted, on_answer)
         pending.expect()
@@ -321,7 +339,8 @@ class _Pending:
     def _give_up(self, _: object) -> None:
         ctx = self._storage._ctx
         if ctx is not None and ctx.alive:
-            ctx.run(self.fail)  # says so when it goes on, if it has not done by then what came meanwhile
+            # says so when it goes on, if it has not done by then what came meanwhile
+            ctx.run(self.fail)
 
     def fail(self, _: object) -> None:
         self._answer(TIMED_OUT)

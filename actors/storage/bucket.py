@@ -2,8 +2,9 @@
 
 Turns keys and changes into what is read of them: keys in order, changes after a revision.
 
-Holds: a log is sorted by revision; what it holds as a `Run` of renewals is given change by change to who does not know
-runs; the objects of a bucket with a `course` are up to date for the keys that were brought up to date since.
+Holds: a log is sorted by revision; what it holds as a `Run` of renewals is given change by change
+to who does not know runs; the objects of a bucket with a `course` are up to date for the keys that
+were brought up to date since.
 """
 
 from __future__ import annotations
@@ -61,9 +62,9 @@ class Log(list[Any]):
 class Bucket:
     """The objects of one resource, their keys in order, and their part of the log.
 
-    packer: makes the items, if they are kept in a compact form; course: what is known of those that are renewed by the
-    thousand; leave: called with a key that is written or deleted by others than who renews it; heard: another object when
-    subscribers come or go
+    packer: makes the items, if they are kept in a compact form; course: what is known of those that
+        are renewed by the thousand; leave: called with a key that is written or deleted by others
+        than who renews it; heard: another object when subscribers come or go
     """
 
     __slots__ = (
@@ -140,5 +141,7 @@ class Bucket:
 
 
 def bucket_of(key: str) -> str:
-    """The resource part of a key or prefix: "/apps/replicasets/default/web" -> "/apps/replicasets/"."""
+    """The resource part of a key or prefix: "/apps/replicasets/default/web" ->
+    "/apps/replicasets/".
+    """
     return key[: key.index("/", key.index("/", 1) + 1) + 1]

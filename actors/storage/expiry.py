@@ -1,12 +1,16 @@
 """Objects that live for a time: events.
 
-Turns writes below a prefix into deletions a fixed time after the last write of each object, in sweeps.
+Turns writes below a prefix into deletions a fixed time after the last write of each object, in
+sweeps.
 
-Holds: at most one sweep is pending, none when nothing can expire; an object written again lives its time anew.
+Holds: at most one sweep is pending, none when nothing can expire; an object written again lives its
+time anew.
 
-Mirrors  etcd leases as kubernetes v1.25 apiserver pkg/storage/etcd3/lease_manager.go uses them (one lease serves the
-         keys of a while, at most 60 s, so an object goes up to that much late); --event-ttl.
-Differs  a while begins at its whole multiples, not with the first key that comes after the last one's end.
+Mirrors  etcd leases as kubernetes v1.25 apiserver pkg/storage/etcd3/lease_manager.go uses them (one
+         lease serves the keys of a while, at most 60 s, so an object goes up to that much late);
+         --event-ttl.
+Differs  a while begins at its whole multiples, not with the first key that comes after the last
+         one's end.
 """
 
 from __future__ import annotations
@@ -19,7 +23,8 @@ from sim.api.store import Change, Item
 from sim.kernel import Kernel
 from sim.units import SECOND
 
-# lease_manager.go: defaultLeaseReuseDurationSeconds, and the 0.05 of newDefaultLeaseManager; the lesser counts.
+# lease_manager.go: defaultLeaseReuseDurationSeconds, and the 0.05 of newDefaultLeaseManager; the
+#     lesser counts.
 SWEEP_MAX_US = 60 * SECOND
 SWEEPS = 20  # in the time that an object lives
 
@@ -59,7 +64,8 @@ class Expiry:
         self._prefix = prefix
         self._ttl_us = ttl_us
         self._sweep_us = sweep_us(ttl_us)
-        # What was written, in order, by the instant of the first sweep at the end of its life or after it.
+        # What was written, in order, by the instant of the first sweep at the end of its life or
+        # after it.
         self._written: deque[tuple[int, deque[Item]]] = deque()
         self._last: deque[Item] = deque()  # of them, what is written up to `_until_us`
         self._until_us = -1

@@ -1,17 +1,18 @@
 """The default store: everything in this process's memory, answers at once.
 
-Turns operations (`sim.api.store.Op`) into answers, and commits into one log.  Objects live in buckets,
-one per resource; a bucket keeps its keys sorted lazily (a create appends, a range sorts what was appended; where
-much was deleted since, the next range sorts anew) and its own part of the log, so that a write costs the same in a cluster of any size and a read of one
-resource never walks another's history.
+Turns operations (`sim.api.store.Op`) into answers, and commits into one log.  Objects live in
+buckets, one per resource; a bucket keeps its keys sorted lazily (a create appends, a range sorts
+what was appended; where much was deleted since, the next range sorts anew) and its own part of the
+log, so that a write costs the same in a cluster of any size and a read of one resource never walks
+another's history.
 
 Holds: what `sim.api.store` promises (tests/contract holds every store to it); the log is contiguous
-from `floor + 1` to `revision`; a bucket's log is sorted by revision; subscribers of a resource are called in
-revision order, after the write is visible.
+from `floor + 1` to `revision`; a bucket's log is sorted by revision; subscribers of a resource are
+called in revision order, after the write is visible.
 
 Mirrors  etcd mvcc semantics as kubernetes v1.25 apiserver pkg/storage/etcd3 relies on them.
-Differs  a deleted key is forgotten at once (its last state lives in the log); no leases: event TTL is the
-         API server's business here.
+Differs  a deleted key is forgotten at once (its last state lives in the log); no leases: event TTL
+         is the API server's business here.
 """
 
 from __future__ import annotations
@@ -60,10 +61,12 @@ class MemoryStore:
         self._rev = 0
         self._floor = 0
         self._subscribers: list[tuple[str, Subscriber]] = []
-        self.guards: dict[str, Planned] = {}  # told before the next write of an object commits, by key
+        # told before the next write of an object commits, by key
+        self.guards: dict[str, Planned] = {}
         self._beaten: deque[Beaten] = deque()  # superseded, the newest ones
         self._before_compact: list[Callable[[int], None]] = []
-        # Asked as a write commits, with (key, revision, cause): answers the trace record it is known by.
+        # Asked as a write commits, with (key, revision, cause): answers the trace record it is
+        # known by.
         self.note: Callable[[str, int, int], int] | None = None
         self.note_renewal: Callable[[Line, int, int, int], int] | None = (
             None  # the same of (line, revision, time, cause)
@@ -77,7 +80,7 @@ class MemoryStore:
     def floor(self) -> int:
         return self._floor
 
-    # --- writes -------------------------------------------------------------------------------------------
+    # --- writes -----------------------------------------------------------------------------------
 
     def put(
         self,
@@ -119,7 +122,9 @@ class MemoryStore:
             planned.plan()
 
     def mould(self, item: Item) -> Any:
-        """By which `cast` writes objects with the names and the shape of this one; None: those are not kept packed."""
+        """By which `cast` writes objects with the names and the shape of this one; None: those are
+        not kept packed.
+        """
         packer = self._of(item.key).packer
         return None if packer is None else packer.mould(item.obj)
 
@@ -196,7 +201,9 @@ class MemoryStore:
         bucket.log.append(run)
 
     def reach(self, bucket: Bucket, run: Run, hi: int) -> bool:
-        """As `run` of what comes next in a window, if nothing was written since this; False: something was."""
+        """As `run` of what comes next in a window, if nothing was written since this; False:
+        something was.
+        """
         log = bucket.log
         if self._rev != run.rev or not log or log[-1] is not run or self._log[-1] is not run:
             return False
@@ -205,7 +212,9 @@ class MemoryStore:
         return True
 
     def follow(self, prefix: str, course: Course, leave: Callable[[str], None]) -> Bucket:
-        """From now on renewals of a resource come as runs too; `leave` hears of keys that others write."""
+        """From now on renewals of a resource come as runs too; `leave` hears of keys that others
+        write.
+        """
         bucket = self._bucket(prefix)
         bucket.course, bucket.leave = course, leave
         for head in [head for head, known in self._heads.items() if known is bucket]:
@@ -220,7 +229,9 @@ class MemoryStore:
     def beat(
         self, prev: Item, obj: dict[str, Any], managed: tuple[Managed, ...], cause: int = 0
     ) -> Beaten | None:
-        """Put `obj`, of which only times are new, in the place of `prev`.  None: `prev` is not current."""
+        """Put `obj`, of which only times are new, in the place of `prev`.  None: `prev` is not
+        current.
+        """
         key = prev.key
         if self.guards:
             self._announce(key)
@@ -294,14 +305,16 @@ class MemoryStore:
             if not prefix or change.item.key.startswith(prefix):
                 on_change(change)
 
-    # --- reads --------------------------------------------------------------------------------------------
+    # --- reads ------------------------------------------------------------------------------------
 
     def get(self, key: str) -> Item | None:
         bucket = self._heads.get(key[: key.rfind("/")]) or self._of(key)
         return bucket.items.get(key)
 
     def _of(self, key: str) -> Bucket:
-        """The bucket of a key, by its resource and namespace: a table of all keys would grow with the store."""
+        """The bucket of a key, by its resource and namespace: a table of all keys would grow with
+        the store.
+        """
         head = key[: key.rfind("/")]
         bucket = self._heads.get(head)
         if bucket is None:
@@ -326,7 +339,9 @@ class MemoryStore:
         return known
 
     def pack(self, prefix: str, young_max: int = YOUNG_MAX) -> None:
-        """Keep a resource's objects, but the youngest, in a compact form from now on: they are many and hardly read."""
+        """Keep a resource's objects, but the youngest, in a compact form from now on: they are many
+        and hardly read.
+        """
         bucket = self._bucket(prefix)
         bucket.packer = bucket.packer or Packer(bucket.items, young_max)
 
@@ -374,10 +389,12 @@ class MemoryStore:
             return None  # who is served at once waits for nobody
         return self.delete(op.key, op.expect, op.cause)
 
-    # --- history ------------------------------------------------------------------------------------------
+    # --- history ----------------------------------------------------------------------------------
 
     def events(self, after: int, prefix: str, limit: int = 0) -> Sequence[Change] | Compacted:
-        """Changes after a revision; `Runs` if there are only runs of renewals, and all are asked for."""
+        """Changes after a revision; `Runs` if there are only runs of renewals, and all are asked
+        for.
+        """
         if after < self._floor:
             return Compacted(self._floor)
         if prefix.count("/") < 3:
@@ -396,7 +413,9 @@ class MemoryStore:
         return found[:limit] if limit else found
 
     def stretches(self, after: int, prefix: str) -> Iterable[Sequence[Change]] | Compacted:
-        """All events of a resource after a revision, in parts, of which those that are renewals are not made one by one."""
+        """All events of a resource after a revision, in parts, of which those that are renewals are
+        not made one by one.
+        """
         if after < self._floor:
             return Compacted(self._floor)
         bucket = self._bucket(bucket_of(prefix))

@@ -167,7 +167,7 @@ def with_metadata(obj: Obj, **fields: Any) -> Obj:
     return {**obj, "metadata": metadata}
 
 
-# --- conditions -------------------------------------------------------------------------------------------
+# --- conditions -----------------------------------------------------------------------------------
 
 
 def condition_of(obj: Obj, type: str) -> Obj | None:

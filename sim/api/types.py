@@ -46,7 +46,8 @@ class Request(msgspec.Struct, kw_only=True):
     content_type: of the body; decides the kind of patch
     manager: field manager when options name none (user agent up to the first "/")
     cause: trace record that led to this request (0: none); carried into what the request changes
-    purpose, lot: what its draw is for, and the 64 random bits of that (`Link.lot`; 0: the transport draws them)
+    purpose, lot: what its draw is for, and the 64 random bits of that (`Link.lot`; 0: the transport
+        draws them)
     """
 
     verb: str

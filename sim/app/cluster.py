@@ -467,7 +467,9 @@ class Cluster:
         return cancel
 
     def counts(self) -> dict[str, int]:
-        """The numbers of nodes, ready nodes, pods and running pods (`pod_state`), for a progress display."""
+        """The numbers of nodes, ready nodes, pods and running pods (`pod_state`), for a progress
+        display.
+        """
         store = self.storage.store
         nodes = store.bucket(self.scheme.resource("nodes").prefix).items
         pods = store.bucket(self.scheme.resource("pods").prefix).items

@@ -1,6 +1,8 @@
-"""Signals that ask a command to end: each is answered as Ctrl-C is, and the exit status says which it was.
+"""Signals that ask a command to end: each is answered as Ctrl-C is, and the exit status says which
+it was.
 
-Holds: a signal that whoever started the program has it ignore (nohup, a shell's background) is ignored.
+Holds: a signal that whoever started the program has it ignore (nohup, a shell's background) is
+ignored.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ def heard() -> tuple[signal.Signals, ...]:
 def ends_as_interrupts(by_trio: bool = False) -> Iterator[None]:
     """What asks for the end meanwhile is answered as an interrupt is, and raised as `Ended`.
 
-    by_trio: by what Trio has installed, which is nothing where interrupts are ignored: there it ends the process
+    by_trio: by what Trio has installed, which is nothing where interrupts are ignored: there it
+        ends the process
     """
     deaf = by_trio and signal.getsignal(signal.SIGINT) is not signal.default_int_handler
     if deaf or current_thread() is not main_thread():

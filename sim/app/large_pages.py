@@ -1,14 +1,17 @@
-"""The memory of a large run in large pages, where the system has them for who asks (Linux 6.1 and later).
+"""The memory of a large run in large pages, where the system has them for who asks (Linux 6.1 and
+later).
 
-Turns what this process has in memory, looked at between slices of work, into requests to put it into pages of 2 MiB.
+Turns what this process has in memory, looked at between slices of work, into requests to put it
+into pages of 2 MiB.
 
 Holds: nothing of a run depends on it.  Where the system knows no such request, there is none.
 
-Why: the objects of a full cluster lie all over some hundred MiB, and whoever touches one has its address translated; in
-pages of 4 KiB, in a virtual machine, that takes an eighth of the time of filling 5,000 nodes (BENCHMARKS.md).  Python takes its memory in
-pieces of 1 MiB, too small for the system to do it by itself, wherever the last one ended; it cuts them at multiples of
-16 KiB, so that pages at their ends are never used.  Pieces that begin at a multiple of their size waste nothing, and two
-of them fill a large page: the pages together take no more memory than the small ones did.
+Why: the objects of a full cluster lie all over some hundred MiB, and whoever touches one has its
+address translated; in pages of 4 KiB, in a virtual machine, that takes an eighth of the time of
+filling 5,000 nodes (BENCHMARKS.md).  Python takes its memory in pieces of 1 MiB, too small for the
+system to do it by itself, wherever the last one ended; it cuts them at multiples of 16 KiB, so that
+pages at their ends are never used.  Pieces that begin at a multiple of their size waste nothing,
+and two of them fill a large page: the pages together take no more memory than the small ones did.
 
 Mirrors  nothing upstream.
 """
@@ -20,7 +23,8 @@ from mmap import PAGESIZE
 from pathlib import Path
 from time import perf_counter
 
-SMALL, LARGE = 4 << 10, 2 << 20  # bytes of a page; where small ones are of another size, large ones are too
+# bytes of a page; where small ones are of another size, large ones are too
+SMALL, LARGE = 4 << 10, 2 << 20
 MADV_COLLAPSE = 25  # include/uapi/asm-generic/mman-common.h
 # One look at 800 MiB takes a few ms, and meanwhile a fill of 5,000 nodes takes some 5 MiB more.
 EVERY_S = 1.0
@@ -51,7 +55,9 @@ class System:
         self._kept = 0
 
     def knows(self) -> bool:
-        """Whether there are such pages, and such a request: one for nothing is refused where there is none."""
+        """Whether there are such pages, and such a request: one for nothing is refused where there
+        is none.
+        """
         return PAGESIZE == SMALL and bool(self._madvise(0, 0, MADV_COLLAPSE) == 0)
 
     def mappings(self) -> str:
@@ -67,7 +73,9 @@ class System:
         return self._mincore(at, LARGE, self._used) == 0 and bytes(self._used).count(0) <= UNUSED_MAX
 
     def align(self) -> None:
-        """Let the next piece begin at a multiple of its size: addresses are given downwards, some are kept from use."""
+        """Let the next piece begin at a multiple of its size: addresses are given downwards, some
+        are kept from use.
+        """
         at = self._reserve(PIECE) if self._kept < KEPT_MAX else None
         if at is not None:
             self._unmap(at, PIECE)
@@ -86,7 +94,9 @@ class System:
 
 
 class LargePages:
-    """Of one process.  resident_mib: what it has in memory; system: made when there is something to ask for."""
+    """Of one process.  resident_mib: what it has in memory; system: made when there is something to
+    ask for.
+    """
 
     def __init__(self, resident_mib: Callable[[], float], system: Callable[[], System] = System) -> None:
         self._resident_mib, self._make = resident_mib, system

@@ -28,7 +28,9 @@ from sim.units import NANO, SECOND, format_quantity_nano, quantity_nano, quantit
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """Options of every daemon of a cluster; `nodes` by node name; `off`: group, version and plural of what is not served."""
+    """Options of every daemon of a cluster; `nodes` by node name; `off`: group, version and plural
+    of what is not served.
+    """
 
     api_server: ApiServerOptions
     controller_manager: ControllerManagerOptions
@@ -88,7 +90,9 @@ def _check_cache_sizes(
 
 
 def idle_options(plan: ClusterPlan) -> list[str]:
-    """What is taken though it changes nothing, as upstream: told, since whoever sets it expects something."""
+    """What is taken though it changes nothing, as upstream: told, since whoever sets it expects
+    something.
+    """
     manager = plan.controller_manager
     return [
         f"{manager.places.get(name, manager.place)}: option {name.removeprefix('--')} changes nothing: "
@@ -99,7 +103,9 @@ def idle_options(plan: ClusterPlan) -> list[str]:
 
 
 def _check_controllers(options: ControllerManagerOptions, place: str) -> None:
-    """One that is asked for by name has to be here; `*` means those that are, and what is not may be switched off."""
+    """One that is asked for by name has to be here; `*` means those that are, and what is not may
+    be switched off.
+    """
     for entry in options.controllers:
         if entry != "*" and not entry.startswith("-") and entry not in LOOPS:
             raise InputError(f"there is no controller {entry} here", place, f"there are: {', '.join(LOOPS)}")

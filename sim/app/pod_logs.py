@@ -2,7 +2,8 @@
 
 Turns a request for a container's log into text or upstream's refusal.
 
-Mirrors  kubernetes v1.25 pkg/registry/core/pod/rest/log.go; apiserver pkg/registry/generic/rest/response_checker.go.
+Mirrors  kubernetes v1.25 pkg/registry/core/pod/rest/log.go; apiserver
+         pkg/registry/generic/rest/response_checker.go.
 Differs  `follow` ends with what there is.
 """
 

@@ -1,9 +1,11 @@
 """Text on its way to a terminal.
 
-Turns text from files and clients into what a terminal shows and does not obey: a control character (an escape sequence
-can rename the window, hide lines, or type for the user) is shown by its picture.
+Turns text from files and clients into what a terminal shows and does not obey: a control character
+(an escape sequence can rename the window, hide lines, or type for the user) is shown by its
+picture.
 
-Holds: line ends and tabs stay; a text without control characters is unchanged; JSON stays the same value.
+Holds: line ends and tabs stay; a text without control characters is unchanged; JSON stays the same
+value.
 """
 
 from __future__ import annotations

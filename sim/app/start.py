@@ -1,4 +1,5 @@
-"""Entry point of the console script: `sim.app.cli.main`, whose import can be interrupted like the command itself.
+"""Entry point of the console script: `sim.app.cli.main`, whose import can be interrupted like the
+command itself.
 
 It imports nothing else, because an interrupt before `main` is called could only end in a traceback.
 """

@@ -1,9 +1,11 @@
 """What /version says: the release whose behaviour is simulated, and which program simulates it.
 
-Mirrors  apimachinery v1.25 pkg/version/types.go, component-base version/base.go (fields and their forms).
-Differs  the fields describe this program: gitCommit is a digest of its sources, as the commit is not known where it
-         runs, so that gitTreeState is "archive", upstream's word for sources without their history; goVersion and
-         compiler name the Python that runs it, and buildDate is the time of the newest source file.
+Mirrors  apimachinery v1.25 pkg/version/types.go, component-base version/base.go (fields and their
+         forms).
+Differs  the fields describe this program: gitCommit is a digest of its sources, as the commit is
+         not known where it runs, so that gitTreeState is "archive", upstream's word for sources
+         without their history; goVersion and compiler name the Python that runs it, and buildDate
+         is the time of the newest source file.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Conditions in words: "all nodes in zone a have Ready=Unknown".
 
-    [all | each | any | no | at least N | at most N | exactly N] RESOURCE
-        [in zone Z[,Z] | in namespace N | named N[,N] | on node N[,N] | labelled K=V | owned by NAME] ...
-        (have | has | are | is) PREDICATE [and PREDICATE] ...    |    exist
+    [all | each | any | no | at least N | at most N | exactly N] RESOURCE [in zone Z[,Z] | in
+        namespace N | named N[,N] | on node N[,N] | labelled K=V | owned by NAME] ... (have | has |
+        are | is) PREDICATE [and PREDICATE] ...    |    exist
 
     PREDICATE: TYPE=STATUS             a condition of the status       Ready=Unknown
                taint KEY[:EFFECT]      a taint of a node               taint unreachable:NoExecute
@@ -15,8 +15,8 @@
 
 Without a word of how many it speaks of all; where something must never be (`unsaid`), of any.
 
-Turns such text into a `Condition`: how many objects, which ones, and what must be true of each.  Bad text is a
-ValueError that says what is not understood.
+Turns such text into a `Condition`: how many objects, which ones, and what must be true of each.
+Bad text is a ValueError that says what is not understood.
 """
 
 from __future__ import annotations
@@ -41,13 +41,16 @@ _QUANTIFIER = re.compile(r"^(all|each|every|any|some|no|(?:at least|at most|exac
 _QUANTIFIERS = "all, each, any, no, at least 2, at most 2, exactly 2"
 _VERB = re.compile(r"\s+(?:(?:have|has|are|is)\s+(?P<what>.+)|(?P<exist>exists?))$")
 _FILTER = re.compile(r"\s+(in zone|in namespace|named|on node|labelled|owned by)\s+(\S+)")
-# Resources whose objects stand for a node or speak of one, besides those that are bound to one (see `World.node_of`).
+# Resources whose objects stand for a node or speak of one, besides those that are bound to one (see
+# `World.node_of`).
 _OF_NODES = ("nodes", "leases", "events")
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """text as written; `holds(selected, true)` decides from the two counts; where: what `select` was made from."""
+    """text as written; `holds(selected, true)` decides from the two counts; where: what `select`
+    was made from.
+    """
 
     text: str
     resource: str
@@ -77,7 +80,9 @@ class Condition:
 
 
 def parse_condition(text: str, names: Names, unsaid: str = "all") -> Condition:
-    """Read a condition; unsaid: of how many it is to be true where it does not say so.  ValueError: what is not understood."""
+    """Read a condition; unsaid: of how many it is to be true where it does not say so.  ValueError:
+    what is not understood.
+    """
     rest = " ".join(text.split())
     quantifier, number = unsaid, 0
     found = _QUANTIFIER.match(rest)
@@ -132,7 +137,9 @@ def check_resource(plural: str, names: Names) -> None:
 
 
 def check_where(resource: str, where: Mapping[str, Any], names: Names) -> None:
-    """ValueError if objects of a resource are not told apart by what is given, so that none would ever be meant."""
+    """ValueError if objects of a resource are not told apart by what is given, so that none would
+    ever be meant.
+    """
     if resource == "events":
         for key in ("owner", "label"):
             if key in where:
@@ -176,7 +183,8 @@ def in_words(where: Mapping[str, Any]) -> str:
 
 
 def selector(where: Mapping[str, Any], names: Names) -> Select:
-    """Which objects: every given key must agree; values are a text, a comma list or a list of globs.
+    """Which objects: every given key must agree; values are a text, a comma list or a list of
+    globs.
 
     What the other set of identifiers calls otherwise may be called so.
     """
@@ -219,7 +227,9 @@ def texts_of(value: Any) -> list[str]:
 
 
 def misplaced(resource: str, where: Mapping[str, Any], zones: Mapping[str, str]) -> str:
-    """What is wrong with a selection whose node or zone does not exist; "" if nothing.  zones: by the name of the node."""
+    """What is wrong with a selection whose node or zone does not exist; "" if nothing.  zones: by
+    the name of the node.
+    """
     known = {
         "zone": tuple(dict.fromkeys(zones.values())),
         "node": tuple(zones),

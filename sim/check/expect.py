@@ -1,13 +1,15 @@
-"""Expectations over a run: within, never, always, eventually, count, order; each with what was measured.
+"""Expectations over a run: within, never, always, eventually, count, order; each with what was
+measured.
 
-An expectation watches commits as they happen and gives a `Verdict` at the end.  Times are measured from the step
-named by `after` (its first occurrence), or from the start of the run.
+An expectation watches commits as they happen and gives a `Verdict` at the end.  Times are measured
+from the step named by `after` (its first occurrence), or from the start of the run.
 
-A condition that holds already when the window opens is measured as 0 s, and the words of the verdict say so ("held
-already at 2m00s", in virtual time): nothing in the window made it hold.
+A condition that holds already when the window opens is measured as 0 s, and the words of the
+verdict say so ("held already at 2m00s", in virtual time): nothing in the window made it hold.
 
-Holds: a verdict depends on the committed objects and their times only.  A condition is tested after every commit
-that could change it, at a cost proportional to that one object (`Tally`), not to the cluster.
+Holds: a verdict depends on the committed objects and their times only.  A condition is tested after
+every commit that could change it, at a cost proportional to that one object (`Tally`), not to the
+cluster.
 """
 
 from __future__ import annotations
@@ -33,8 +35,10 @@ from sim.units import format_instant, parse_duration_us
 class Verdict:
     """measured and wanted in words; measured_s: the times or counts behind them.
 
-    kind: of the expectation, its key in the file; missing: how many times should have been measured and were not;
-    witness: the revision of the commit that decided it, 0 if none did; after: what times are measured from.
+    kind: of the expectation, its key in the file; missing: how many times should have been measured
+        and were not;
+    witness: the revision of the commit that decided it, 0 if none did; after: what times are
+        measured from.
     """
 
     name: str
@@ -85,7 +89,9 @@ def build(spec: Spec, names: Names) -> Expectation:
 
 
 class Expectation(ABC):
-    """One expectation during a run.  The window runs from the step `after` to `until`; `over` is for many runs."""
+    """One expectation during a run.  The window runs from the step `after` to `until`; `over` is
+    for many runs.
+    """
 
     matter: Condition | Matter
     kind = ""
@@ -163,7 +169,9 @@ class Expectation(ABC):
 
 
 def is_step(wanted: str, name: str, kind: str) -> bool:
-    """Whether a step is meant by its name, its kind, or the name of the step whose third occurrence "NAME/3" is."""
+    """Whether a step is meant by its name, its kind, or the name of the step whose third occurrence
+    "NAME/3" is.
+    """
     return bool(wanted) and wanted in (name, kind, name.rpartition("/")[0])
 
 
@@ -259,7 +267,9 @@ class Within(Expectation):
         return Verdict(self.name, self._inside(took), text, self._wanted(), (took / 1e6,))
 
     def _each_measured(self, times: Sequence[int], missing: int) -> str:
-        """The times of all objects in words, how many objects held when the window opened, and how many never did."""
+        """The times of all objects in words, how many objects held when the window opened, and how
+        many never did.
+        """
         if not times:
             return "never"
         at_open = self.held_at_open
@@ -275,7 +285,9 @@ class Within(Expectation):
 
     @property
     def _judges(self) -> bool:
-        """Whether a run may fail: by when it happened, or, where a share of the runs is wanted, if it did not."""
+        """Whether a run may fail: by when it happened, or, where a share of the runs is wanted, if
+        it did not.
+        """
         return self.within_us is not None or (self.over is not None and self.over.shares)
 
     def _inside(self, took_us: int) -> bool:
@@ -290,7 +302,8 @@ class Within(Expectation):
 class Never(Expectation):
     """A condition or matter does not occur in the window.
 
-    "never: nodes have Ready=Unknown" is broken by one node: who writes it does not mean that all must be so at one time.
+    "never: nodes have Ready=Unknown" is broken by one node: who writes it does not mean that all
+    must be so at one time.
     """
 
     def __init__(self, spec: Spec, names: Names) -> None:
@@ -407,7 +420,9 @@ class Eventually(Expectation):
 
 
 class Count(Expectation):
-    """How often a matter happens in the window, or for how many objects a condition is true at its end."""
+    """How often a matter happens in the window, or for how many objects a condition is true at its
+    end.
+    """
 
     def __init__(self, spec: Spec, names: Names) -> None:
         super().__init__(spec)

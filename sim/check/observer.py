@@ -1,4 +1,5 @@
-"""Whoever looks at a run from outside: commits and steps go to all that watch, and at the end come the verdicts.
+"""Whoever looks at a run from outside: commits and steps go to all that watch, and at the end come
+the verdicts.
 
 Holds: nothing of a run depends on who watches it.
 """
@@ -60,7 +61,9 @@ class Observer:
 
 
 class Reasons:
-    """The reasons of all events of a run that expects something of events: a misspelt one never comes."""
+    """The reasons of all events of a run that expects something of events: a misspelt one never
+    comes.
+    """
 
     def __init__(self, expectations: Sequence[Expectation]) -> None:
         self._wanted = [
@@ -79,7 +82,9 @@ class Reasons:
         """Nothing depends on it."""
 
     def doubts(self) -> list[str]:
-        """Of each expectation what is odd about the events it speaks of: none came, but some that are called nearly so."""
+        """Of each expectation what is odd about the events it speaks of: none came, but some that
+        are called nearly so.
+        """
         return ["; ".join(filter(None, map(self._doubt, wanted))) for wanted in self._wanted]
 
     def _doubt(self, reason: str) -> str:
@@ -93,7 +98,9 @@ class Reasons:
 
 
 class _Selection:
-    """What an expectation selects, and whether there ever was any of it: of what is to be created on a node, as it was created."""
+    """What an expectation selects, and whether there ever was any of it: of what is to be created
+    on a node, as it was created.
+    """
 
     def __init__(self, matter: Condition | Matter) -> None:
         self.matter, self.met = matter, False
@@ -114,7 +121,9 @@ class _Selection:
 
 
 class Selections:
-    """Whether there was ever anything of what expectations select: of a label that is misspelt nothing can be said."""
+    """Whether there was ever anything of what expectations select: of a label that is misspelt
+    nothing can be said.
+    """
 
     def __init__(self, expectations: Sequence[Expectation]) -> None:
         self._wanted = [

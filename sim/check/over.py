@@ -1,4 +1,5 @@
-"""Bounds on a distribution: `over: {p99: [0s, 44.2s], mean: [36s, 39s], seeds: 1000}` judged over the runs of many seeds.
+"""Bounds on a distribution: `over: {p99: [0s, 44.2s], mean: [36s, 39s], seeds: 1000}` judged over
+the runs of many seeds.
 
     min max mean p50 p99.9 ...   of all values measured, in all runs       [FROM, TO], or "<= TO", or ">= FROM"
     share                        of the runs in which the expectation itself holds (0.95 or 95%); a `when` that has no `within`
@@ -8,9 +9,11 @@
     seeds                        at least so many runs are needed; with fewer nothing is judged, nor is `like` with so few values that
                                  no others could be told from them
 
-Turns such a mapping into `Bounds`, and values in groups, one a run, into what was measured and whether it is wanted.
+Turns such a mapping into `Bounds`, and values in groups, one a run, into what was measured and
+whether it is wanted.
 
-Holds: what never happened counts as later than everything (a quantile may fall on it; a mean or maximum is never).
+Holds: what never happened counts as later than everything (a quantile may fall on it; a mean or
+maximum is never).
 """
 
 from __future__ import annotations
@@ -60,7 +63,9 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """Samples that were measured elsewhere.  level: of the test, the chance that it tells apart what is alike."""
+    """Samples that were measured elsewhere.  level: of the test, the chance that it tells apart
+    what is alike.
+    """
 
     name: str
     values: tuple[float, ...]
@@ -71,8 +76,9 @@ class Like:
         return f"as {self.name} (p >= {self.level:g})"
 
     def judge(self, ordered: Sequence[float], missing: int) -> tuple[bool | None, str]:
-        """Whether such values may be of the same distribution, and the test in words; None where they are too few for any to
-        be told apart."""
+        """Whether such values may be of the same distribution, and the test in words; None where
+        they are too few for any to be told apart.
+        """
         here = [*ordered, *[inf] * missing]
         # all of one below all of the other: the least likely of all, in two ways
         if here and 2 / comb(len(here) + len(self.values), len(here)) >= self.level:
@@ -111,7 +117,9 @@ class Judgement:
 
 
 def parse_over(given: Mapping[str, Any], timed: bool, measures: bool = True) -> Bounds:
-    """Read the mapping.  ValueError with what is wrong; `measures`: the expectation measures anything but its holding."""
+    """Read the mapping.  ValueError with what is wrong; `measures`: the expectation measures
+    anything but its holding.
+    """
     seeds = given.get("seeds", 1)
     if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:
         raise ValueError(f"'over: seeds' is a whole number from 1, not {seeds!r}")

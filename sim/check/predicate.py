@@ -1,7 +1,9 @@
-"""What may be true of one object, in words: `parse_predicates("status.replicas>=3", "deployments", names)` is a test of objects.
+"""What may be true of one object, in words: `parse_predicates("status.replicas>=3", "deployments",
+names)` is a test of objects.
 
-Turns a predicate (see `sim.check.condition`) into a function of an object.  What no object of the resource can be or have, and what
-no field of its type can hold, is a ValueError: it would never come true, and nobody would know why.
+Turns a predicate (see `sim.check.condition`) into a function of an object.  What no object of the
+resource can be or have, and what no field of its type can hold, is a ValueError: it would never
+come true, and nobody would know why.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ PHASES: Mapping[str, tuple[str, ...]] = {
     "namespaces": ("Active", "Terminating"),
     "persistentvolumeclaims": ("Pending", "Bound", "Lost"),
 }
-# Conditions that objects have here: any other may be given by whoever makes custom ones, unless it looks misspelt.
+# Conditions that objects have here: any other may be given by whoever makes custom ones, unless it
+# looks misspelt.
 CONDITIONS: Mapping[str, tuple[str, ...]] = {
     "nodes": ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"),
     "pods": ("Ready", "Initialized", "ContainersReady", "PodScheduled", "DisruptionTarget"),
@@ -45,7 +48,8 @@ STATUSES = ("True", "False", "Unknown")
 _FIELD = re.compile(
     r"^(?P<path>[A-Za-z][\w/\-]*(?:\.[\w/\-]+|\[\d+\])*)\s*(?P<op>=|!=|>=|<=)\s*(?P<value>.+)$"
 )
-# A condition whatever it is called: readiness gates have names with a domain, or such as other kinds' conditions have.
+# A condition whatever it is called: readiness gates have names with a domain, or such as other
+# kinds' conditions have.
 _NAMED_CONDITION = re.compile(r"^condition (?P<kind>[^\s=!<>]+)\s*(?P<op>=|!=|>=|<=)\s*(?P<value>\S+)$")
 _OTHER_COMPARISON = re.compile(r"^[\w.\[\]/-]+\s*(==|[<>](?!=))")
 _PART = re.compile(r"[^.\[\]]+")
@@ -55,7 +59,9 @@ _ORDERED = ("integer", "number", "quantity", "int-or-string")
 
 
 def parse_predicates(text: str, resource: str, names: Names) -> Test:
-    """All that has to be true of an object of a resource: "ready and not terminating".  ValueError with what is wrong."""
+    """All that has to be true of an object of a resource: "ready and not terminating".  ValueError
+    with what is wrong.
+    """
     tests = [parse_predicate(part, resource, names) for part in re.split(r"\s+and\s+", text)]
     if len(tests) == 1:
         return tests[0]
@@ -105,7 +111,7 @@ def _remedy(text: str) -> str:
     return near or "write e.g. Ready=Unknown, taint unreachable:NoExecute, Running or status.replicas=3"
 
 
-# --- what objects of a resource can have ----------------------------------------------------------------------
+# --- what objects of a resource can have ----------------------------------------------------------
 
 
 @lru_cache(maxsize=64)
@@ -126,7 +132,9 @@ def has_part(resource: str, path: str, names: Names) -> bool:
 
 
 def _check_part(resource: str, path: str, text: str, names: Names) -> None:
-    """ValueError if objects of a resource have no such part, by which alone the predicate could be true of them."""
+    """ValueError if objects of a resource have no such part, by which alone the predicate could be
+    true of them.
+    """
     if not has_part(resource, path, names):
         raise ValueError(f"{text!r} is true of no {resource}: they have no {path}")
 
@@ -173,7 +181,7 @@ def _check_meant(resource: str, path: str, text: str, names: Names) -> None:
         raise ValueError(f"{error}; of a condition write condition {text}") from None
 
 
-# --- conditions of the status, taints --------------------------------------------------------------------------
+# --- conditions of the status, taints -------------------------------------------------------------
 
 
 def _status_condition(kind: str, op: str, value: str) -> Test:
@@ -200,7 +208,9 @@ def _taint(text: str, names: Names) -> Test:
 
 
 def _taint_key(key: str, names: Names) -> str:
-    """The key of a taint that is named shortly, or by either set of identifiers; any other is somebody's own."""
+    """The key of a taint that is named shortly, or by either set of identifiers; any other is
+    somebody's own.
+    """
     short: dict[str, str] = {}
     whole: dict[str, str] = {}
     for attribute in (one for one in dir(names) if one.startswith("taint_")):
@@ -213,11 +223,13 @@ def _taint_key(key: str, names: Names) -> str:
     return known.get(key, key)
 
 
-# --- fields -----------------------------------------------------------------------------------------------------
+# --- fields ---------------------------------------------------------------------------------------
 
 
 def _field(resource: str, names: Names, path: str, op: str, value: str) -> Test:
-    """Compare a field by what its type says.  Of one that is absent a number is 0, and a boolean false."""
+    """Compare a field by what its type says.  Of one that is absent a number is 0, and a boolean
+    false.
+    """
     kind = _type_at(resource, names, path)
     parts = _PART.findall(path)
     if op in (">=", "<="):

@@ -1,9 +1,11 @@
 """What a condition counts, and what happens to objects: both seen commit by commit.
 
-Turns commits into numbers of objects that a condition selects and is true of (`Tally`), and into whether a matter has
-happened (`Matter`); `parse_matter` reads either from a scenario's text or mapping.
+Turns commits into numbers of objects that a condition selects and is true of (`Tally`), and into
+whether a matter has happened (`Matter`); `parse_matter` reads either from a scenario's text or
+mapping.
 
-Holds: a commit costs what its one object does, but for one of a node that goes to another zone: that is of all that is there.
+Holds: a commit costs what its one object does, but for one of a node that goes to another zone:
+that is of all that is there.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ class Tally:
         self.selected = 0
         self.true = 0
         self._by_zone = len(seen_by(condition)) > 1
-        self._placed: dict[str, Item] = {}  # what belongs to a node, where it matters in which zone that is
+        # what belongs to a node, where it matters in which zone that is
+        self._placed: dict[str, Item] = {}
 
     def see(self, world: World, resource: str, change: Change) -> bool:
         """Take a commit in; whether any object was looked at that the condition is about."""
@@ -78,7 +81,9 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Matter:
-    """Something that happens to an object: created, deleted (marked or gone), removed, changed, or an Event."""
+    """Something that happens to an object: created, deleted (marked or gone), removed, changed, or
+    an Event.
+    """
 
     text: str
     what: str

@@ -1,10 +1,10 @@
 """Conditions that make something happen: the `when` of a timeline's steps.
 
-Turns commits and steps into one call of `fire` each time a condition comes to hold (or a matter happens) while the
-trigger is open.
+Turns commits and steps into one call of `fire` each time a condition comes to hold (or a matter
+happens) while the trigger is open.
 
-Holds: `fire` is called from within a commit and must only plan what follows; a condition that holds when the trigger
-opens fires at once; it fires again only after it has ceased to hold.
+Holds: `fire` is called from within a commit and must only plan what follows; a condition that holds
+when the trigger opens fires at once; it fires again only after it has ceased to hold.
 """
 
 from __future__ import annotations

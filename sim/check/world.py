@@ -1,8 +1,8 @@
 """What an omniscient observer knows of the cluster: where an object belongs, and to whom.
 
-Turns changes of nodes into their zones, and those of ReplicaSets and Jobs into whose pods theirs are; answers which node
-and zone an object belongs to, and what its owners are called.  It stands outside the simulation: it sees a commit at the
-instant it happens and influences nothing.
+Turns changes of nodes into their zones, and those of ReplicaSets and Jobs into whose pods theirs
+are; answers which node and zone an object belongs to, and what its owners are called.  It stands
+outside the simulation: it sees a commit at the instant it happens and influences nothing.
 """
 
 from __future__ import annotations
@@ -18,13 +18,17 @@ BETWEEN = ("jobs", "replicasets")
 
 
 def split_key(key: str) -> tuple[str, str, str]:
-    """A store key's resource, namespace and name: "/apps/replicasets/default/web" gives the last three."""
+    """A store key's resource, namespace and name: "/apps/replicasets/default/web" gives the last
+    three.
+    """
     _, _, resource, namespace, name = key.split("/", 4)
     return resource, namespace, name
 
 
 class World:
-    """The zone of every node that there is or was.  zones: those of machines, whose agents tell events before they register."""
+    """The zone of every node that there is or was.  zones: those of machines, whose agents tell
+    events before they register.
+    """
 
     def __init__(self, names: Names, zones: Mapping[str, str] | None = None) -> None:
         self.names = names
@@ -32,16 +36,21 @@ class World:
         self.resources: tuple[str, ...] = ("nodes", *BETWEEN)
         self.zone_of_node = dict(zones or {})
         self._node_of_pod: dict[str, str] = {}
-        self._owners_of: dict[str, Sequence[Obj]] = {}  # by the uid of a ReplicaSet or Job that has some
+        # by the uid of a ReplicaSet or Job that has some
+        self._owners_of: dict[str, Sequence[Obj]] = {}
         self.moved = ""  # the node that the last commit of one has put into another zone
 
     def follow_pods(self) -> None:
-        """Remember where pods are, for those who ask where an event about one belongs: most runs have nobody who does."""
+        """Remember where pods are, for those who ask where an event about one belongs: most runs
+        have nobody who does.
+        """
         if "pods" not in self.resources:
             self.resources += ("pods",)
 
     def see(self, resource: str, change: Change) -> None:
-        """Take a commit in; a ReplicaSet that is gone still tells whose its last pods are, and a pod where it was."""
+        """Take a commit in; a ReplicaSet that is gone still tells whose its last pods are, and a
+        pod where it was.
+        """
         meta = change.item.obj["metadata"]
         if resource == "pods":
             node = (change.item.obj.get("spec") or {}).get("nodeName", "")
@@ -69,7 +78,8 @@ class World:
     def node_of(self, resource: str, obj: Obj) -> str:
         """The node an object is, is bound to, or speaks for; "" if none.
 
-        An event's is the node that it is about, or that the pod is on that it is about, else the one whose agent tells it.
+        An event's is the node that it is about, or that the pod is on that it is about, else the
+        one whose agent tells it.
         """
         if resource == "nodes":
             return str(obj["metadata"]["name"])

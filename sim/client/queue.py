@@ -1,11 +1,12 @@
-"""A work queue: each key is there once, is worked on by one worker at a time, and comes back if it was added
-meanwhile.
+"""A work queue: each key is there once, is worked on by one worker at a time, and comes back if it
+was added meanwhile.
 
-Holds: a key added while it waits is not added again; one added while it is worked on is queued when `done`;
-keys come out in the order added; of several delayed adds of a key the earliest time counts.
+Holds: a key added while it waits is not added again; one added while it is worked on is queued when
+`done`; keys come out in the order added; of several delayed adds of a key the earliest time counts.
 
 Mirrors  client-go v1.25 util/workqueue/{queue,delaying_queue,rate_limiting_queue}.go.
-Differs  never shuts down on its own: it ends with its actor.  Bound: as many entries as there are keys.
+Differs  never shuts down on its own: it ends with its actor.  Bound: as many entries as there are
+         keys.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class WorkQueue:
         self._processing: set[Key] = set()
         self._delayed: dict[Key, Timer] = {}
         self._waiters: deque[Any] = deque()
-        self._causes: dict[Key, int] = {}  # of each key that waits, or will when the work on it is done
+        # of each key that waits, or will when the work on it is done
+        self._causes: dict[Key, int] = {}
         self._untouched = True  # nobody works on keys yet
         # Whether whoever took a key now would find nothing to do but put it back with a delay.
         self.returns: Callable[[Key], bool] = never
@@ -50,7 +52,8 @@ class WorkQueue:
         """
         cause, known = self._ctx.kernel.cause, self._causes.get(key)
         if known is not None:
-            # What a process finds as it starts came in no order: it deals with a key because of what befell it last.
+            # What a process finds as it starts came in no order: it deals with a key because of
+            # what befell it last.
             if anew or (self._untouched and known < cause):
                 self._causes[key] = cause
             return
@@ -64,7 +67,9 @@ class WorkQueue:
         return self._ctx.kernel.cause
 
     def gone(self, uid: str) -> int:
-        """The write by which the owner of this uid lost an object last, or one of this key in the store went (0: none is known)."""
+        """The write by which the owner of this uid lost an object last, or one of this key in the
+        store went (0: none is known).
+        """
         return self._ctx.kernel.standing.gone(uid)
 
     def blame(self, key: Key, cause: int) -> None:

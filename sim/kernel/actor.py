@@ -1,20 +1,26 @@
-"""Actors: named processes that start, crash, restart with their memory lost, pause, slow down and drift.
+"""Actors: named processes that start, crash, restart with their memory lost, pause, slow down and
+    drift.
 
-An actor is `main(ctx)`, run anew for each incarnation with a fresh `Context`; whatever it keeps lives in that
-call.  `main` may be async (a task that waits) or a plain function that only sets up callbacks and returns
-(thousands of node agents); either way the incarnation lives until it exits or is crashed.
+An actor is `main(ctx)`, run anew for each incarnation with a fresh `Context`; whatever it keeps
+lives in that call.  `main` may be async (a task that waits) or a plain function that only sets up
+callbacks and returns (thousands of node agents); either way the incarnation lives until it exits or
+is crashed.
 
-All waiting, timing and randomness of an actor goes through its `Context`, which is where faults are put in:
-- crash: tasks are cancelled, callbacks dropped, `on_stop` hooks run (they cut connections, nothing more);
-- terminate (SIGTERM): the process ends by itself, after its farewell if it has one, and goes on until then; who starts it
-  meanwhile has it started anew when it has ended;
-- pause (SIGSTOP, a long stall): tasks and callbacks due meanwhile are held and run, in order, on resume;
-- slow: each piece of work is put off by a fixed extra delay, in order; what is left of it when that ends is done at once;
-- clock: offset and drift change what the actor reads as time, drift also how long its sleeps really last: those that
-  begin under it; one that has begun keeps its end.
+All waiting, timing and randomness of an actor goes through its `Context`, which is where faults are
+put in:
+- crash: tasks are cancelled, callbacks dropped, `on_stop` hooks run (they cut connections, nothing
+  more);
+- terminate (SIGTERM): the process ends by itself, after its farewell if it has one, and goes on
+  until then; who starts it meanwhile has it started anew when it has ended;
+- pause (SIGSTOP, a long stall): tasks and callbacks due meanwhile are held and run, in order, on
+  resume;
+- slow: each piece of work is put off by a fixed extra delay, in order; what is left of it when that
+  ends is done at once;
+- clock: offset and drift change what the actor reads as time, drift also how long its sleeps really
+  last: those that begin under it; one that has begun keeps its end.
 
-Holds: nothing of a dead incarnation runs after the crash; two incarnations share no memory and no random
-stream; a paused actor runs nothing.
+Holds: nothing of a dead incarnation runs after the crash; two incarnations share no memory and no
+random stream; a paused actor runs nothing.
 """
 
 from __future__ import annotations
@@ -83,7 +89,9 @@ class Clock:
             self.drift_ppm = drift_ppm
 
     def said_us(self, at_us: int) -> int:
-        """What the wall clock said at that time, since the start of the run: what was noted then stands, however it is set."""
+        """What the wall clock said at that time, since the start of the run: what was noted then
+        stands, however it is set.
+        """
         since_us, local_us, offset_us, drift_ppm = self.base_us, self.local_us, self.offset_us, self.drift_ppm
         for before in reversed(self._past):
             if at_us >= since_us:
@@ -122,7 +130,7 @@ class Context:
         self._farewell: Callable[[], None] | None = None
         self.ending = False  # it has been asked to
 
-    # --- time ---------------------------------------------------------------------------------------------
+    # --- time -------------------------------------------------------------------------------------
 
     def now_us(self) -> int:
         """This actor's monotonic clock: virtual time since the start of the run, with its drift."""
@@ -166,7 +174,9 @@ class Context:
         return self.kernel.timer_at(self.kernel.now_us + self.clock.real_us(delay_us), self._run, (fn, arg))
 
     def call_at_us(self, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> None:
-        """Call `fn(arg)` at an instant of the kernel's time: what is due then is not timed by this actor's clock."""
+        """Call `fn(arg)` at an instant of the kernel's time: what is due then is not timed by this
+        actor's clock.
+        """
         self.kernel.call_at(at_us, self._run, (fn, arg))
 
     def timer_at_us(self, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> Timer:
@@ -174,7 +184,9 @@ class Context:
         return self.kernel.timer_at(at_us, self._run, (fn, arg))
 
     def run(self, fn: Callable[[Any], None], arg: Any = None) -> None:
-        """Run a piece of this actor's work that arrives now (a message, a reply): held, delayed or dropped."""
+        """Run a piece of this actor's work that arrives now (a message, a reply): held, delayed or
+        dropped.
+        """
         self._run((fn, arg))
 
     def _run(self, work: tuple[Callable[[Any], None], Any]) -> None:
@@ -210,7 +222,7 @@ class Context:
         if go is not None:
             go()
 
-    # --- tasks --------------------------------------------------------------------------------------------
+    # --- tasks ------------------------------------------------------------------------------------
 
     def spawn(self, fn: Callable[..., Awaitable[object]], *args: Any, name: str = "") -> KernelTask:
         """Start a task of this actor; it ends with the incarnation."""
@@ -265,7 +277,7 @@ class Context:
     def mailbox(self, name: str, capacity: int) -> Mailbox:
         return Mailbox(self, name, capacity)
 
-    # --- randomness, trace, ending --------------------------------------------------------------------------
+    # --- randomness, trace, ending ----------------------------------------------------------------
 
     def stream(self, label: str) -> Random:
         """A random stream of this incarnation's own; call once per label and keep it."""
@@ -279,10 +291,11 @@ class Context:
         return self.kernel.record(kind, values)
 
     def decided(self, what: str, target: str, why: Mapping[str, Any], cause: int = 0) -> int:
-        """Record a decision of this actor's about an object ("pods/default/web-1") and what it rests on.
+        """Record a decision of this actor's about an object ("pods/default/web-1") and what it
+        rests on.
 
-        `cause`: what led to it, if that is not what runs now (see `silence`).  What is done from here on is caused
-        by the decision.  Returns its record id.
+        `cause`: what led to it, if that is not what runs now (see `silence`).  What is done from
+            here on is caused by the decision.  Returns its record id.
         """
         kernel = self.kernel
         kind = self._actor.decision
@@ -291,25 +304,32 @@ class Context:
         return made
 
     def silence(self, host: str, since_us: int) -> int:
-        """What to blame for not having heard of `host` since this time of the own clock (0: nothing known)."""
+        """What to blame for not having heard of `host` since this time of the own clock (0: nothing
+        known).
+        """
         kernel = self.kernel
         unheard_us = self.now_us() - since_us
         return kernel.standing.silence(host, self.name, kernel.now_us - unheard_us)
 
     def relief(self, since_us: int) -> int:
-        """What ended that had kept others from hearing this process since this time of its clock (0: nothing known)."""
+        """What ended that had kept others from hearing this process since this time of its clock
+        (0: nothing known).
+        """
         kernel = self.kernel
         return kernel.standing.relief(self.name, kernel.now_us - (self.now_us() - since_us))
 
     def on_resume(self, hook: Callable[[int], None]) -> None:
-        """Call `hook` when this process goes on after a pause, with the kernel's time at which it stopped: before what
-        was held meanwhile.  For who computes when loops would have come round."""
+        """Call `hook` when this process goes on after a pause, with the kernel's time at which it
+        stopped: before what was held meanwhile.  For who computes when loops would have come round.
+        """
         self._resume_hook = hook
 
     def on_hindrance(self, hook: Callable[[], None]) -> None:
-        """Call `hook` just before this process is paused or slowed down, and just after it runs freely again.
+        """Call `hook` just before this process is paused or slowed down, and just after it runs
+        freely again.
 
-        A fast path that spares the process pieces of work falls back then: each piece takes a slow process time.
+        A fast path that spares the process pieces of work falls back then: each piece takes a slow
+        process time.
         """
         self._hindrance_hooks = (*self._hindrance_hooks, hook)
 
@@ -324,7 +344,9 @@ class Context:
         self._stop_hooks.append(hook)
 
     def on_terminate(self, farewell: Callable[[], None]) -> None:
-        """Run `farewell` when this process is asked to end (SIGTERM); it is to end by itself soon after."""
+        """Run `farewell` when this process is asked to end (SIGTERM); it is to end by itself soon
+        after.
+        """
         self._farewell = farewell
 
     def exit(self, reason: str) -> None:
@@ -344,7 +366,8 @@ class Actor:
         self.incarnations = 0
         self.context: Context | None = None
         self.decision = supervisor.decision
-        self.restart_us = restart_us  # delay before a process that exited by itself is started again
+        # delay before a process that exited by itself is started again
+        self.restart_us = restart_us
         self.barred = False  # a fault keeps it from starting
         self.to_boot = False  # its machine is not there yet, and starts it when it is
         self._again = False  # it was started while it was ending
@@ -357,7 +380,9 @@ class Actor:
         return self.context is not None
 
     def start(self) -> None:
-        """Start an incarnation now, or when the one that is ending has ended (no effect when one runs, or must not)."""
+        """Start an incarnation now, or when the one that is ending has ended (no effect when one
+        runs, or must not).
+        """
         if self.barred or self.to_boot:
             return
         if self.context is not None:
@@ -379,7 +404,9 @@ class Actor:
         await result
 
     def crash(self, reason: str = "killed") -> None:
-        """End the incarnation at once: nothing it planned happens any more (no effect when none runs)."""
+        """End the incarnation at once: nothing it planned happens any more (no effect when none
+        runs).
+        """
         self._end("crash", reason)
 
     def terminate(self) -> None:
@@ -396,7 +423,9 @@ class Actor:
             context.run(lambda _: farewell())
 
     def exited(self, reason: str) -> None:
-        """The process ended by itself; it is started again after `restart_us`, if set, or if that was asked for meanwhile."""
+        """The process ended by itself; it is started again after `restart_us`, if set, or if that
+        was asked for meanwhile.
+        """
         self._end("exit", reason)
 
     def _end(self, how: str, reason: str) -> None:
@@ -432,7 +461,9 @@ class Actor:
                 self._supervisor.kernel.network.stir(self.name)
 
     def resume(self, extra_us: int = 0) -> None:
-        """Go on after `pause` or `slow`; what was held runs now, in order.  extra_us: it is slow from now on."""
+        """Go on after `pause` or `slow`; what was held runs now, in order.  extra_us: it is slow
+        from now on.
+        """
         context = self.context
         if context is not None and context.state is not State.DEAD:
             with self._supervisor.noted("resume", self.name, ""):
@@ -488,9 +519,11 @@ class Supervisor:
 
     @contextmanager
     def noted(self, what: str, name: str, reason: str, of_process: bool = True) -> Iterator[None]:
-        """Record what befalls an actor; what is done within is caused by it, what comes after is not.
+        """Record what befalls an actor; what is done within is caused by it, what comes after is
+        not.
 
-        A process that ends or is held up is silent until it starts or goes on again (`Kernel.standing`).
+        A process that ends or is held up is silent until it starts or goes on again
+        (`Kernel.standing`).
         of_process: False if it goes on as before, whatever else this does to it
         """
         kernel = self.kernel

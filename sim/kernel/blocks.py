@@ -1,13 +1,15 @@
 """Blocks with checksums: the form of files that grow while they are written (traces, journals).
 
-Turns bytes into a block (a mark, the length, checksums of both and of the content, the content) and a file's bytes,
-in pieces of any size, back into the contents.
+Turns bytes into a block (a mark, the length, checksums of both and of the content, the content) and
+a file's bytes, in pieces of any size, back into the contents.
 
-Holds: a content that is given was written so; each changed bit is found (`DamageError`), with its place.  A file that
-ends within a block is not damaged: whatever wrote it was killed, or still writes (`Blocks.left`).
+Holds: a content that is given was written so; each changed bit is found (`DamageError`), with its
+place.  A file that ends within a block is not damaged: whatever wrote it was killed, or still
+writes (`Blocks.left`).
 
-The header has a checksum of its own because a changed length would otherwise look like a block that is not all there.
-The mark's first byte begins no MessagePack value and no text, so that a file of another kind is recognized at once.
+The header has a checksum of its own because a changed length would otherwise look like a block that
+is not all there. The mark's first byte begins no MessagePack value and no text, so that a file of
+another kind is recognized at once.
 """
 
 from __future__ import annotations

@@ -1,16 +1,18 @@
 """Which fast paths a run takes, and the contract that all of them keep.
 
-A fast path does the work of an ordinary path with fewer kernel events, fewer objects or less memory.  Each can be
-switched off by itself, to find the one that is wrong and to measure what each one saves.
+A fast path does the work of an ordinary path with fewer kernel events, fewer objects or less
+memory.  Each can be switched off by itself, to find the one that is wrong and to measure what each
+one saves.
 
-Holds: a run has the same trace, and so the same SHA-256, under every `FastPaths`.  That rests on four rules:
-- a random draw is keyed by what it is for (`sim.kernel.dice.keyed`): a request's delays by its link and the instant at
-  which it is sent, a watch's by its link and the instant at which events leave the server.  No draw depends on how many
-  were made before by whom;
-- calls due at one instant are ordered by the instant at which the ordinary path plans them (`Kernel.call_at`), not by the
-  number of calls planned so far;
-- a fast path that skips steps falls back, at the instant at which anything moves (`Standing.moved`), to the step that the
-  ordinary path would be at;
+Holds: a run has the same trace, and so the same SHA-256, under every `FastPaths`.  That rests on
+four rules:
+- a random draw is keyed by what it is for (`sim.kernel.dice.keyed`): a request's delays by its link
+  and the instant at which it is sent, a watch's by its link and the instant at which events leave
+  the server.  No draw depends on how many were made before by whom;
+- calls due at one instant are ordered by the instant at which the ordinary path plans them
+  (`Kernel.call_at`), not by the number of calls planned so far;
+- a fast path that skips steps falls back, at the instant at which anything moves
+  (`Standing.moved`), to the step that the ordinary path would be at;
 - what is encoded in the trace depends on the record alone, not on the path that adds it.
 """
 
@@ -23,12 +25,17 @@ from dataclasses import dataclass, fields
 class FastPaths:
     """The switches.
 
-    templates: a request of a known shape is served by a write template (`actors.apiserver.fast.write_templates`)
-    leases: a lease is renewed without a request (`sim.client.fast.lease_renewal`, `actors.apiserver.fast.lease_updates`)
-    columns: undisturbed lease renewals of many nodes are computed with arrays (`actors.storage.columns.renewals`)
+    templates: a request of a known shape is served by a write template
+        (`actors.apiserver.fast.write_templates`)
+    leases: a lease is renewed without a request (`sim.client.fast.lease_renewal`,
+        `actors.apiserver.fast.lease_updates`)
+    columns: undisturbed lease renewals of many nodes are computed with arrays
+        (`actors.storage.columns.renewals`)
     calls: a read, a status patch or an event takes no request (`sim.client.fast.coalesced_calls`)
-    read_writes: a read and the write that follows are one kernel event (`sim.client.fast.read_modify_write`)
-    lazy: watch events are taken when somebody reads, where no handler needs them at once (`sim.client.cache.informer`)
+    read_writes: a read and the write that follows are one kernel event
+        (`sim.client.fast.read_modify_write`)
+    lazy: watch events are taken when somebody reads, where no handler needs them at once
+        (`sim.client.cache.informer`)
     compact: stored objects at rest are kept in a packed form (`actors.storage.compact.items`)
     """
 

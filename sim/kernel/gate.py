@@ -1,11 +1,12 @@
 """The gate: the one way in for work from outside the simulation.
 
-An operation is a name and a msgpack-able payload.  Its handler runs between two units of work, at a definite
-position (number of units done, virtual time), which the journal keeps; replaying the journal in a kernel with
-the same seed applies the same operations at the same positions, and so gives the same trace.
+An operation is a name and a msgpack-able payload.  Its handler runs between two units of work, at a
+definite position (number of units done, virtual time), which the journal keeps; replaying the
+journal in a kernel with the same seed applies the same operations at the same positions, and so
+gives the same trace.
 
-Holds: an operation is in the journal before it has an effect.  One that the journal cannot keep is given to its handler's
-stand-in (`Gate.handle`), which must have no effect that a replay would lack.
+Holds: an operation is in the journal before it has an effect.  One that the journal cannot keep is
+given to its handler's stand-in (`Gate.handle`), which must have no effect that a replay would lack.
 
 A handler takes `(payload, done)` and calls `done(result)` once, at once or at a later virtual time.
 """
@@ -121,7 +122,9 @@ class Gate:
         return box[0]
 
     def post(self, name: str, payload: Any, done: Callable[[Any], None]) -> None:
-        """As `submit` without waiting; `done` is called in the simulation's order and must not block."""
+        """As `submit` without waiting; `done` is called in the simulation's order and must not
+        block.
+        """
         self.inbox.append((name, payload, done))
         self._kernel.kick()
 

@@ -1,17 +1,20 @@
 """Virtual time inside an ordinary Trio run on the real clock.
 
-Three kinds of work in one total order (virtual time, the instant at which it was planned, sequence number):
+Three kinds of work in one total order (virtual time, the instant at which it was planned, sequence
+number):
 - callbacks, `call_at(at_us, fn, arg)`: plain functions, the hot path;
-- tasks: Trio tasks of actors that block only in kernel primitives.  The kernel owns the ready queue and lets
-  one of them run at a time, so Trio's own scheduling order has nothing to reorder; cancellation is delivered
-  through the same queue.  A task that parks does the driver's work itself up to the next task's turn;
-- work from outside (servers, a terminal, a notebook), handed in at the gate, applied between two events and
-  journalled with its position, so that a run with live clients can be replayed.
+- tasks: Trio tasks of actors that block only in kernel primitives.  The kernel owns the ready queue
+  and lets one of them run at a time, so Trio's own scheduling order has nothing to reorder;
+  cancellation is delivered through the same queue.  A task that parks does the driver's work itself
+  up to the next task's turn;
+- work from outside (servers, a terminal, a notebook), handed in at the gate, applied between two
+  events and journalled with its position, so that a run with live clients can be replayed.
 
-Time is an integer number of microseconds and stands still while a task that was spawned has not really
-started.  Only public Trio API is used.
+Time is an integer number of microseconds and stands still while a task that was spawned has not
+really started.  Only public Trio API is used.
 
-Holds: same seed and same journal, same order of work.  Nothing here reads the wall clock except to keep pace.
+Holds: same seed and same journal, same order of work.  Nothing here reads the wall clock except to
+keep pace.
 """
 
 from __future__ import annotations
@@ -50,7 +53,8 @@ def _nothing(until_us: int, order: int) -> None:
     """No work in bulk is there."""
 
 
-# A callback: when, in which order, what, with what, caused by what.  None: `beat` of what stands in the next place.
+# A callback: when, in which order, what, with what, caused by what.  None: `beat` of what stands in
+# the next place.
 Call = tuple[int, int, Callable[[Any], None] | None, Any, int]
 
 
@@ -79,7 +83,8 @@ class Kernel:
         self.gate = Gate(self, replay or [])
         self.tasks: dict[int, KernelTask] = {}
         self.current: KernelTask | None = None
-        self._heap: list[Call] = []  # what is due before `_near_us`; empty only if nothing at all is planned
+        # what is due before `_near_us`; empty only if nothing at all is planned
+        self._heap: list[Call] = []
         self._near_us = 0
         self._later: dict[int, list[Call]] = {}  # what is due later, by span of time, in any order
         self._spans: list[int] = []  # a heap of its keys
@@ -91,8 +96,9 @@ class Kernel:
         self._seq = 0  # the order of the call planned last: see `order_of`
         self.order = 0  # of the call that runs now, or ran last, among those of its instant
         self._as_of = 0  # the number of the last call of `call_as_of`
-        # Work that is done in one piece with all that comes before the next call: when the first of it is due and in which
-        # order, and what does all of it up to a time and an order (it counts `steps`, and sets the next time).
+        # Work that is done in one piece with all that comes before the next call: when the first of
+        # it is due and in which order, and what does all of it up to a time and an order (it counts
+        # `steps`, and sets the next time).
         self.bulk_us, self.bulk_order = NEVER_US, 0
         self.bulk: Callable[[int, int], None] = _nothing
         self._instant_step = 0  # units of work done when time came to now
@@ -110,7 +116,7 @@ class Kernel:
         self._livelock = Livelock()
         self._passes = Passes()
 
-    # --- for code inside the simulation -------------------------------------------------------------------
+    # --- for code inside the simulation -----------------------------------------------------------
 
     def call_at(self, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> None:
         """Call `fn(arg)` at a virtual time (not before now), after everything already due then."""
@@ -127,7 +133,9 @@ class Kernel:
             self._put_off((at_us, seq, fn, arg, self.cause))
 
     def _put_off(self, call: Call) -> None:
-        """Keep out of the heap until its span comes what is due later: beats and ends of watches, by the thousand."""
+        """Keep out of the heap until its span comes what is due later: beats and ends of watches,
+        by the thousand.
+        """
         span = call[0] >> SPAN_BITS
         later = self._later.get(span)
         if later is not None:
@@ -139,7 +147,9 @@ class Kernel:
             self._open_span()
 
     def _open_span(self) -> None:
-        """Everything due before has been called: the next span that has something, if there is one, is the near one now."""
+        """Everything due before has been called: the next span that has something, if there is one,
+        is the near one now.
+        """
         if self._spans:
             span = heappop(self._spans)
             self._near_us = (span + 1) << SPAN_BITS
@@ -150,7 +160,9 @@ class Kernel:
         self.call_at(self.now_us + delay_us, fn, arg)
 
     def call_as_of(self, planned_us: int, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> None:
-        """As `call_at`, in the order of a call that was planned at an earlier or later instant than now."""
+        """As `call_at`, in the order of a call that was planned at an earlier or later instant than
+        now.
+        """
         self._as_of = number = (self._as_of + 1) % LATER
         self.call_in(order_as_of(planned_us, number), at_us, fn, arg)
 
@@ -170,7 +182,8 @@ class Kernel:
     def beat_at(self, at_us: int, beat: Beat) -> None:
         """As `call_at`, of `beat.beat`, in the order that the beat has."""
         seq = beat.order
-        later = self._later.get(at_us >> SPAN_BITS)  # as `_put_off`, mostly; no span that has begun is there
+        # as `_put_off`, mostly; no span that has begun is there
+        later = self._later.get(at_us >> SPAN_BITS)
         if later is not None:
             later.append((at_us, seq, None, beat, 0))
         elif at_us < self._near_us:
@@ -239,7 +252,8 @@ class Kernel:
 
         value = await wait_task_rescheduled(abort)
         if self._driver is None:
-            await trio.sleep_forever()  # released by a kernel that has ended; the nursery is being cancelled
+            # released by a kernel that has ended; the nursery is being cancelled
+            await trio.sleep_forever()
         if value is CANCELLED:
             await trio.lowlevel.checkpoint()
         return value
@@ -247,8 +261,9 @@ class Kernel:
     def _carry_on(self, task: KernelTask, gen: int) -> Entry | None:
         """Do the driver's work in the task that parks, up to the next task's turn.
 
-        Answers that turn if it is the caller's own: then Trio's loop is not gone through at all; otherwise it is,
-        once.  Trio does not know that the caller waits, so a cancellation meanwhile is noted by `cancel`.
+        Answers that turn if it is the caller's own: then Trio's loop is not gone through at all;
+        otherwise it is, once.  Trio does not know that the caller waits, so a cancellation
+        meanwhile is noted by `cancel`.
         """
         self._carrier, self._carrier_gen = task, gen
         if task.scope.cancel_called:
@@ -267,7 +282,9 @@ class Kernel:
         return None
 
     def cancel(self, task: KernelTask) -> None:
-        """Cancel a task (not the running one): it is released once more, in its turn, with the cancellation."""
+        """Cancel a task (not the running one): it is released once more, in its turn, with the
+        cancellation.
+        """
         task.scope.cancel()
         if task is self._carrier:
             self._note_cancel(task)
@@ -297,7 +314,8 @@ class Kernel:
 
         def abort(_: object) -> Abort:
             if self._driver is None:
-                task.trio_task = None  # Trio wakes it: a driver that begins only now has nobody to release
+                # Trio wakes it: a driver that begins only now has nobody to release
+                task.trio_task = None
                 return Abort.SUCCEEDED
             self._hold_no_more(task)
             return Abort.FAILED  # a running kernel releases it in its turn, cancelled or not
@@ -305,7 +323,8 @@ class Kernel:
         async def body() -> None:
             task.trio_task = current_task()
             self._starting -= 1
-            self._late.append((task, None))  # Trio starts children in any order: sorted by ident later
+            # Trio starts children in any order: sorted by ident later
+            self._late.append((task, None))
             self.kick()
             try:
                 await wait_task_rescheduled(abort)
@@ -323,7 +342,7 @@ class Kernel:
         nursery.start_soon(body, name=name)
         return task
 
-    # --- control, from any Trio task outside --------------------------------------------------------------
+    # --- control, from any Trio task outside ------------------------------------------------------
 
     def kick(self) -> None:
         """Tell the driver that there may be something to do."""
@@ -380,10 +399,12 @@ class Kernel:
         """True while no unit of work is being run: an outside operation may be applied at once."""
         return self.current is None and self._wakeup is not None and not self._wakeup.is_set()
 
-    # --- the driver -----------------------------------------------------------------------------------------
+    # --- the driver -------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Drive the simulation until `stop()`; run this in a nursery that outlives the actors' tasks."""
+        """Drive the simulation until `stop()`; run this in a nursery that outlives the actors'
+        tasks.
+        """
         self._driver = current_task()
         self._rebase()
         try:
@@ -401,7 +422,8 @@ class Kernel:
                 goal.set()
 
     def _limit_us(self) -> int:
-        if self._until_us < self.now_us:  # a goal in the past: the present instant is finished all the same
+        # a goal in the past: the present instant is finished all the same
+        if self._until_us < self.now_us:
             self._until_us = self.now_us
         if self._rate == math.inf:
             return self._until_us
@@ -422,7 +444,8 @@ class Kernel:
             return
         limit_us = self._limit_us()  # the goal or the rate may have been set while tasks ran
         busy = self._starting or self._ready or self._late or self.gate.waiting
-        busy = busy or self.gate.replaying_at(self.steps)  # it ended just before a journalled operation
+        # it ended just before a journalled operation
+        busy = busy or self.gate.replaying_at(self.steps)
         if busy or self._due_us() <= min(limit_us, NEVER_US - 1):
             await self._yield()
             return
@@ -435,7 +458,9 @@ class Kernel:
         self._wakeup = None
 
     def _reach(self, limit_us: int) -> None:
-        """Nothing more is due up to the limit: time stands there, and whoever waited for it goes on."""
+        """Nothing more is due up to the limit: time stands there, and whoever waited for it goes
+        on.
+        """
         if limit_us >= self._until_us and not self.gate.replaying_at(self.steps):
             if self._until_us < NEVER_US:
                 self.move_to(max(self.now_us, self._until_us))
@@ -468,7 +493,9 @@ class Kernel:
             trio.lowlevel.remove_instrument(self._passes)
 
     async def _slice(self, limit_us: int, quota: int) -> int:
-        """Run up to `quota` units of work due up to the limit, for about one time slice; returns how many."""
+        """Run up to `quota` units of work due up to the limit, for about one time slice; returns
+        how many.
+        """
         self._slice_limit_us, self._slice_ends = limit_us, perf_counter() + self.slice_s
         self._slice_quota, self._slice_done, self._slice_over = quota, 0, False
         while (entry := self._work()) is not None:
@@ -482,7 +509,9 @@ class Kernel:
         return self._slice_done
 
     def _work(self) -> Entry | None:
-        """Run callbacks up to the next task's turn, which is answered; None at the end of the slice."""
+        """Run callbacks up to the next task's turn, which is answered; None at the end of the
+        slice.
+        """
         heap, ready, late, gate = self._heap, self._ready, self._late, self.gate
         inbox, replay = gate.inbox, gate.replay
         limit_us, done, quota = self._slice_limit_us, self._slice_done, self._slice_quota
@@ -539,7 +568,9 @@ class Kernel:
         return entry
 
     def _go_on_in_bulk(self, limit_us: int) -> bool:
-        """Do what is due in bulk before the next call, which it may move forward; False if nothing is."""
+        """Do what is due in bulk before the next call, which it may move forward; False if nothing
+        is.
+        """
         until_us, order = self._heap[0][:2] if self._heap else (NEVER_US, 0)
         if until_us > limit_us:
             until_us, order = limit_us, LAST
@@ -558,7 +589,9 @@ class Kernel:
             self._seq = at_us << ORDER_BITS
 
     def _release(self, entry: Entry) -> None:
-        """Let a task go on; it, or whoever follows it, gives way to the driver at the end of the slice."""
+        """Let a task go on; it, or whoever follows it, gives way to the driver at the end of the
+        slice.
+        """
         task, value = entry
         self.current = task
         self.cause = task.cause
@@ -566,13 +599,17 @@ class Kernel:
         reschedule(task.trio_task, value if isinstance(value, outcome.Error) else outcome.Value(value))
 
     def cancel_owned(self, owner: Any) -> None:
-        """End all tasks of an owner, in order of start; the one that runs ends by itself (`Context.exit` raises)."""
+        """End all tasks of an owner, in order of start; the one that runs ends by itself
+        (`Context.exit` raises).
+        """
         for task in list(self.tasks.values()):
             if task.owner is owner and task is not self.current:
                 self.cancel(task)
 
     def resume_task(self, ticket: Ticket, value: Any) -> None:
-        """Put back a wake-up that the task's owner had held (see `Context.holds`), unless it was cancelled since."""
+        """Put back a wake-up that the task's owner had held (see `Context.holds`), unless it was
+        cancelled since.
+        """
         task, gen = ticket
         if task.gen == gen and self._held.pop(task.ident, None) is not None:
             self._ready.append((task, value))

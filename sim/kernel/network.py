@@ -1,13 +1,15 @@
 """The network between actors: latency, loss, duplication and partitions per direction of each pair.
 
-A `Link` is one direction between two named hosts.  Rules (a partition, a slow path) name two groups of
-hosts and apply to links as they are made and as rules come and go; the last rule that speaks of a property
-wins, a cut by any rule cuts.  Latencies are uniform in [low, high) microseconds.  One draw of 64 bits (a lot) serves a whole
-request: it is keyed by the link that the request takes and the instant at which it is sent, and gives the delay of the
-request, that of its reply and the storage's latency.  Messages that are sent over a link at one instant travel together.
+A `Link` is one direction between two named hosts.  Rules (a partition, a slow path) name two groups
+of hosts and apply to links as they are made and as rules come and go; the last rule that speaks of
+a property wins, a cut by any rule cuts.  Latencies are uniform in [low, high) microseconds.  One
+draw of 64 bits (a lot) serves a whole
+request: it is keyed by the link that the request takes and the instant at which it is sent, and
+    gives the delay of the request, that of its reply and the storage's latency.  Messages that are
+    sent over a link at one instant travel together.
 
-Holds: a link's draws depend on the seed, its two names and the instant, nothing else; removing a rule
-restores what the link was without it.
+Holds: a link's draws depend on the seed, its two names and the instant, nothing else; removing a
+rule restores what the link was without it.
 """
 
 from __future__ import annotations
@@ -20,11 +22,12 @@ from sim.kernel.causes import Standing
 from sim.kernel.dice import GAMMA, MASK, Dice, mix
 from sim.kernel.streams import key_of
 
-# One-way delay of a data-centre network: published medians are 0.1 to 0.5 ms within and up to 1 ms between
-# zones; the timing cases in the tests allow requests 20 ms and watch delivery 50 ms.
+# One-way delay of a data-centre network: published medians are 0.1 to 0.5 ms within and up to 1 ms
+# between zones; the timing cases in the tests allow requests 20 ms and watch delivery 50 ms.
 DEFAULT_LOW_US = 200
 DEFAULT_HIGH_US = 800
-# A lost segment of an established TCP connection is sent again after the minimum RTO (Linux: 200 ms).
+# A lost segment of an established TCP connection is sent again after the minimum RTO (Linux: 200
+# ms).
 RETRANSMIT_US = 200_000
 
 
@@ -40,7 +43,9 @@ class Purpose(IntEnum):
 
 @dataclass(slots=True)
 class Rule:
-    """What holds from the hosts of `sources` to those of `targets` (None: any host) while it is in force."""
+    """What holds from the hosts of `sources` to those of `targets` (None: any host) while it is in
+    force.
+    """
 
     name: str
     sources: frozenset[str] | None
@@ -78,10 +83,11 @@ class Rule:
 class Link:
     """One direction between two hosts.
 
-    `listeners` are called before its delays change, before and after it is cut or healed, and when the source's process stands still or goes on, or
-    is an API server that dies.
+    `listeners` are called before its delays change, before and after it is cut or healed, and when
+    the source's process stands still or goes on, or is an API server that dies.
     own: a line of theirs beside the network, of which only rules speak that name both
-    duplication: the share of requests that arrive twice; duplicated_by: the record of the rule that says so
+    duplication: the share of requests that arrive twice; duplicated_by: the record of the rule that
+        says so
     """
 
     source: str
@@ -111,10 +117,12 @@ class Link:
         return not self.loss and not self.duplication
 
     def lot(self, at_us: int, purpose: int = 0) -> int:
-        """The 64 random bits of what is sent at an instant: `delay_us` takes the lowest 16, that of its reply the next 16,
-        the storage's latency the 16 after these, and `duplicates` the uppermost.
+        """The 64 random bits of what is sent at an instant: `delay_us` takes the lowest 16, that of
+        its reply the next 16, the storage's latency the 16 after these, and `duplicates` the
+        uppermost.
 
-        purpose: keeps calls that may be coalesced apart from others that are sent at the same instant (`Purpose`)
+        purpose: keeps calls that may be coalesced apart from others that are sent at the same
+            instant (`Purpose`)
         """
         return mix((self.key + at_us * GAMMA + (purpose << 56)) & MASK)
 
@@ -135,7 +143,9 @@ class Link:
 
 
 class Network:
-    """All links of a run, made on first use.  Rules in force are faults of the hosts they name (`standing`)."""
+    """All links of a run, made on first use.  Rules in force are faults of the hosts they name
+    (`standing`).
+    """
 
     def __init__(self, seed: int, standing: Standing) -> None:
         self._seed = seed
@@ -160,7 +170,9 @@ class Network:
                     listener()
 
     def impose(self, rule: Rule) -> None:
-        """Put a rule into force; in place of one of the same name it is the same fault, of more hosts or of fewer."""
+        """Put a rule into force; in place of one of the same name it is the same fault, of more
+        hosts or of fewer.
+        """
         before = self._rules.get(rule.name)
         held = [] if before is None else before.named
         self._standing.end(rule.name, [host for host in held if host not in rule.named])

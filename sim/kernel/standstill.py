@@ -8,7 +8,9 @@ from typing import Any, Protocol
 
 
 class DeadlockError(RuntimeError):
-    """Tasks wait and no event is left that could wake one of them.  The text names what each waits for."""
+    """Tasks wait and no event is left that could wake one of them.  The text names what each waits
+    for.
+    """
 
 
 class LivelockError(RuntimeError):
@@ -31,7 +33,8 @@ def describe_waits(now_us: int, tasks: Iterable[Waiter]) -> str:
 class Livelock:
     """Counts units of work at one instant.
 
-    limit: a full cluster start puts some hundred thousand units into one instant; ten million is none.
+    limit: a full cluster start puts some hundred thousand units into one instant; ten million is
+        none.
     """
 
     def __init__(self, limit: int = 10_000_000) -> None:

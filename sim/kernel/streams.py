@@ -1,8 +1,8 @@
 """Named random streams: a new actor, or a new draw in one stream, changes no other stream.
 
-A stream's seed is a hash of the run's seed and the stream's name, never Python's `hash`.  Only `.random()` and
-what Python builds on it without rejection loops over `getrandbits` of varying width is used by the project,
-so that streams agree across Python versions.
+A stream's seed is a hash of the run's seed and the stream's name, never Python's `hash`.  Only
+`.random()` and what Python builds on it without rejection loops over `getrandbits` of varying width
+is used by the project, so that streams agree across Python versions.
 """
 
 from __future__ import annotations

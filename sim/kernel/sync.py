@@ -1,7 +1,7 @@
 """Objects that a task waits for: a value set once (`Future`) and a bounded queue (`Mailbox`).
 
-Holds: at most one task waits on a future or mailbox; `set` after the first and `put` after the owner's death
-do nothing; a full mailbox refuses (`put` returns False) and counts what it refused.
+Holds: at most one task waits on a future or mailbox; `set` after the first and `put` after the
+owner's death do nothing; a full mailbox refuses (`put` returns False) and counts what it refused.
 """
 
 from __future__ import annotations

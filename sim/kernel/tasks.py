@@ -8,7 +8,9 @@ import trio
 
 
 class KernelTask:
-    """One Trio task under the kernel's order.  `owner` decides whether it may run now (see `Context`)."""
+    """One Trio task under the kernel's order.  `owner` decides whether it may run now (see
+    `Context`).
+    """
 
     __slots__ = ("cause", "gen", "ident", "name", "owner", "scope", "trio_task", "why")
 

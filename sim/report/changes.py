@@ -1,11 +1,13 @@
-"""What a commit changed, in the few words a story needs: phases, readiness, places, taints, leaders, replicas.
+"""What a commit changed, in the few words a story needs: phases, readiness, places, taints,
+leaders, replicas.
 
-Turns `Change` values of the store into trace records of kind "change" (key, what, before, after), each caused
-by the record of its write; a trace alone then tells what became of an object, without the objects.  Notes whose objects are gone
-(`Standing.went`), and by what a node is as it is: not by a report that says nothing new (`Item.cause`).
+Turns `Change` values of the store into trace records of kind "change" (key, what, before, after),
+each caused by the record of its write; a trace alone then tells what became of an object, without
+the objects.  Notes whose objects are gone (`Standing.went`), and by what a node is as it is: not by
+a report that says nothing new (`Item.cause`).
 
-Holds: a commit that changes nothing of note adds no record (heartbeats never do); what is recorded depends on
-the objects only.
+Holds: a commit that changes nothing of note adds no record (heartbeats never do); what is recorded
+depends on the objects only.
 """
 
 from __future__ import annotations
@@ -107,7 +109,9 @@ class Chronicle:
         *,
         reports: bool = False,
     ) -> None:
-        """reports: the objects say again and again that they are as they were; each is so by what changed it last."""
+        """reports: the objects say again and again that they are as they were; each is so by what
+        changed it last.
+        """
         put, kernel, kind = self._kernel.trace.put, self._kernel, self._kind
         last: dict[str, Facts] = {}  # of the objects that there are
         nothing = (None,) * len(names)

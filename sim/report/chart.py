@@ -1,4 +1,5 @@
-"""Distributions over a varied setting, as SVG text: per series the median as a line, p10 to p90 as a band.
+"""Distributions over a varied setting, as SVG text: per series the median as a line, p10 to p90 as
+a band.
 
 Turns points into a picture.  Values of the setting that are no numbers stand at equal distances.
 """
@@ -22,8 +23,9 @@ LETTER = 6.5  # width of one, of a label
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A value of the setting: where it stands, how it is written, and what was measured there (sorted).  missing: how
-    often it never happened, which quantiles count as later than everything."""
+    """A value of the setting: where it stands, how it is written, and what was measured there
+    (sorted).  missing: how often it never happened, which quantiles count as later than everything.
+    """
 
     x: float
     label: str
@@ -86,7 +88,9 @@ def draw_chart(lines: Sequence[Line], x_label: str, unit: str) -> str:
 
 
 def _labels(places: Sequence[tuple[float, str]]) -> list[str]:
-    """What stands below the values of the setting; one that would run into its neighbour is left out."""
+    """What stands below the values of the setting; one that would run into its neighbour is left
+    out.
+    """
     parts, taken = [], float("-inf")
     for x, label in places:
         half = LETTER * len(label) / 2

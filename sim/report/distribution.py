@@ -1,4 +1,5 @@
-"""A distribution as a picture: a histogram as SVG text or as one line of blocks, and two distributions side by side.
+"""A distribution as a picture: a histogram as SVG text or as one line of blocks, and two
+distributions side by side.
 
 Turns samples into text.  Colours follow the page's variables where it has them.
 """
@@ -23,7 +24,9 @@ GREEN, BLUE, AMBER, RED = "#3d9a6a", "#4878a8", "#c07830", "#c4483f"
 
 
 def blocks(values: Sequence[float], width: int, unit: str = "s") -> str:
-    """A histogram in one line of a terminal; whatever has a value at all is seen.  Without a unit the values are counts."""
+    """A histogram in one line of a terminal; whatever has a value at all is seen.  Without a unit
+    the values are counts.
+    """
     counts = histogram(values, width, whole=not unit).counts
     top = max(counts)
     return "".join(BLOCKS[max(1, round(8 * count / top))] if count else " " for count in counts)
@@ -59,10 +62,11 @@ def draw_histogram(
     unit: str,
     width: int = 1000,
 ) -> str:
-    """Bars by how many values they stand for, red where outside what is wanted (shaded); lines at the quantiles; how often there
-    was no value.
+    """Bars by how many values they stand for, red where outside what is wanted (shaded); lines at
+    the quantiles; how often there was no value.
 
-    Without a unit the values are counts, and a bar stands half a count to either side of those that it is of.
+    Without a unit the values are counts, and a bar stands half a count to either side of those that
+    it is of.
     """
     found = _bins(values, BINS, unit)
     low, high = found.start, found.end
@@ -97,7 +101,9 @@ def _bins(
 
 
 def _quantiles(shown: Sequence[tuple[float, float]], scale: Scale, unit: str) -> list[str]:
-    """A line and a label each; the labels stand in rows, none beyond the picture's edge or over the vertical axis."""
+    """A line and a label each; the labels stand in rows, none beyond the picture's edge or over the
+    vertical axis.
+    """
     parts = []
     for number, (share, value) in enumerate(shown):
         label = f"p{100 * share:g} {value:.2f}{unit}"
@@ -151,7 +157,7 @@ def _range(low: float, high: float, unit: str) -> str:
     return first if first == last else f"{first} to {last}"
 
 
-# --- two distributions ----------------------------------------------------------------------------------------
+# --- two distributions ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,13 +171,15 @@ class Pair:
 
 
 ROW, HEAD, LABEL, NAMES = 124, 34, 14, 250
-INK, SOFT = "#1c2430", "#6b7684"  # on its own paper; a page's style, which goes before attributes, has others
+# on its own paper; a page's style, which goes before attributes, has others
+INK, SOFT = "#1c2430", "#6b7684"
 
 
 def draw_pairs(
     pairs: Sequence[Pair], there: str = "recorded on a real control plane", unit: str = "s", width: int = 900
 ) -> str:
-    """A row a quantity: shares in equal bins, the first world's (`there`) above the line, the other's below it.
+    """A row a quantity: shares in equal bins, the first world's (`there`) above the line, the
+    other's below it.
 
     It stands alone: what is seen does not depend on a page around it.
     """

@@ -1,4 +1,5 @@
-"""The one-file HTML report: verdicts, each with the chain of causes that led to it, and the timeline picture.
+"""The one-file HTML report: verdicts, each with the chain of causes that led to it, and the
+timeline picture.
 
 Opens without a network.
 """
@@ -37,7 +38,9 @@ def render(
     end_us: int,
     chains: Mapping[str, Sequence[Line]],
 ) -> str:
-    """The whole page.  `chains`: by the name of an expectation, what led to the event that decided it."""
+    """The whole page.  `chains`: by the name of an expectation, what led to the event that decided
+    it.
+    """
     rows = [["holds" if v.ok else "FAILED", v.name, v.measured, v.wanted, v.after] for v in verdicts]
     key = "".join(
         f'<span><i style="background:{colour}"></i>{name}</span>' for name, colour in PALETTE.items()

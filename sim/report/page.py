@@ -1,4 +1,6 @@
-"""The frame of every HTML report: one file, light or dark as its reader has it, no network and no script."""
+"""The frame of every HTML report: one file, light or dark as its reader has it, no network and no
+script.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def page(title: str, description: str, facts: Mapping[str, str], body: str) -> s
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: int = 0) -> str:
-    """A table; the last `numbers` columns are numbers.  A cell "holds", "FAILED" or "not judged" shows its colour."""
+    """A table; the last `numbers` columns are numbers.  A cell "holds", "FAILED" or "not judged"
+    shows its colour.
+    """
     if not rows:
         return ""
     first = len(columns) - numbers

@@ -1,15 +1,17 @@
-"""A trace as a Perfetto (Chrome) trace: actors as tracks, what stands as slices, causes as flows, counters.
+"""A trace as a Perfetto (Chrome) trace: actors as tracks, what stands as slices, causes as flows,
+counters.
 
-Turns records into the events of the Trace Event Format: one process each for the scenario, the control plane and the
-nodes, one track an actor; steps, outages and stalls are slices that last, everything else a slice of one
-microsecond with its text; an arrow leads from each cause to what it led to on another track; counters say how many
-pods are in each phase and how many nodes are ready.
+Turns records into the events of the Trace Event Format: one process each for the scenario, the
+control plane and the nodes, one track an actor; steps, outages and stalls are slices that last,
+everything else a slice of one microsecond with its text; an arrow leads from each cause to what it
+led to on another track; counters say how many pods are in each phase and how many nodes are ready.
 
-Holds: slices of one track lie apart or within each other, the longer one first, as the format wants it: what overlaps
-lies on tracks of its own ("scenario 2", "apiserver-0 2").
+Holds: slices of one track lie apart or within each other, the longer one first, as the format wants
+it: what overlaps lies on tracks of its own ("scenario 2", "apiserver-0 2").
 
 Mirrors  the Trace Event Format (phases X, s, f, C, M) as https://ui.perfetto.dev reads it.
-Differs  heartbeats (writes of leases) have no arrows: there are more of them than of everything else.
+Differs  heartbeats (writes of leases) have no arrows: there are more of them than of everything
+         else.
 """
 
 from __future__ import annotations
@@ -133,8 +135,9 @@ def _mends(record: Record) -> bool:
 
 
 def _durations(book: Book, end_us: int) -> Iterator[tuple[Record, int]]:
-    """How long steps last up to their end, and what befalls a process until it is mended, or something else takes its place
-    (who stands still dies); all else a moment."""
+    """How long steps last up to their end, and what befalls a process until it is mended, or
+    something else takes its place (who stands still dies); all else a moment.
+    """
     steps: dict[tuple[str, str], Record] = {}
     troubles: dict[tuple[str, str], Record] = {}
     for record in book.records:

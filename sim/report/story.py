@@ -1,10 +1,12 @@
-"""Traces as stories: which end of an object is meant, and the chain of causes that led to it, in words.
+"""Traces as stories: which end of an object is meant, and the chain of causes that led to it, in
+words.
 
-Turns the records of a trace into `Line`s: when, after how long, who, what.  A decision made from silence names
-the last renewal that its actor had seen.
+Turns the records of a trace into `Line`s: when, after how long, who, what.  A decision made from
+silence names the last renewal that its actor had seen.
 
-Holds: a chain ends at a record without cause (a step of the scenario, the start of a process, a request from
-outside); causes point backwards, so every chain ends; the same trace gives the same words.
+Holds: a chain ends at a record without cause (a step of the scenario, the start of a process, a
+request from outside); causes point backwards, so every chain ends; the same trace gives the same
+words.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ DELETED, CREATED, REMOVED = "deleted", "created", "removed"
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One link of a chain.  `delta_us`: since the link before, None for the first; aside: no link, but of note."""
+    """One link of a chain.  `delta_us`: since the link before, None for the first; aside: no link,
+    but of note.
+    """
 
     ident: int
     at_us: int
@@ -92,7 +96,9 @@ class Book:
         return Line(record.ident, record.at_us, delta_us, who(record), text, record.kind, record.values)
 
     def story(self, record: Record) -> list[Line]:
-        """The chain as lines; where a link was long in coming, with what befell the control plane meanwhile."""
+        """The chain as lines; where a link was long in coming, with what befell the control plane
+        meanwhile.
+        """
         lines: list[Line] = []
         before: Record | None = None
         for link in self.chain(record):
@@ -124,7 +130,9 @@ class Book:
         return [] if fault is None or known else [self._aside(fault)]
 
     def _tried(self, link: Record, before: Record | None) -> list[Line]:
-        """When a pod found no node before it found this one, if its chain comes from what made room for it."""
+        """When a pod found no node before it found this one, if its chain comes from what made room
+        for it.
+        """
         if link.kind != "schedule" or (before is not None and before.kind == "schedule"):
             return []
         failed = [r for r in self._unplaced.get(link.values["pod"], ()) if r.ident < link.ident]
@@ -135,7 +143,7 @@ class Book:
         return msgspec.structs.replace(line, text=f"({line.text})", aside=True)
 
 
-# --- which record is meant --------------------------------------------------------------------------------
+# --- which record is meant ------------------------------------------------------------------------
 
 
 def about(book: Book, key: str) -> list[Record]:
@@ -150,8 +158,9 @@ BEGINNINGS = ("node", "pressures")
 
 
 def _deletions(changes: Sequence[Record]) -> list[Record]:
-    """How each of the objects that had a name, one after the other, came to its end: by the mark, or where there was none by
-    its removal."""
+    """How each of the objects that had a name, one after the other, came to its end: by the mark,
+    or where there was none by its removal.
+    """
     found, marked = list[Record](), False
     for record in changes:
         what = record.values["what"]
@@ -163,7 +172,8 @@ def _deletions(changes: Sequence[Record]) -> list[Record]:
 
 
 def notable(records: Sequence[Record]) -> Record:
-    """The end that a person means who asks about an object: its deletion, else its last change of state.
+    """The end that a person means who asks about an object: its deletion, else its last change of
+    state.
 
     What it began as is none, where something came after.
     """
@@ -180,10 +190,11 @@ def notable(records: Sequence[Record]) -> Record:
 
 
 def chosen(records: Sequence[Record], what: str) -> Record | None:
-    """The last record of this kind: created, deleted, removed, a changed fact ("ready") or its value ("ready=False").
+    """The last record of this kind: created, deleted, removed, a changed fact ("ready") or its
+    value ("ready=False").
 
-    A pressure may be asked for as the condition that it is ("DiskPressure=True"), a taint that came by any part of it
-    ("unreachable:NoExecute"), a fact by its value alone ("Running").
+    A pressure may be asked for as the condition that it is ("DiskPressure=True"), a taint that came
+    by any part of it ("unreachable:NoExecute"), a fact by its value alone ("Running").
     """
     if what == CREATED:
         found = [r for r in records if r.kind == "write" and r.values["verb"] == "create"]
@@ -225,7 +236,7 @@ def choices(records: Sequence[Record]) -> list[str]:
     return [*made, *gone, *dict.fromkeys(r.values["what"] for r in records if r.kind == "change")]
 
 
-# --- words ------------------------------------------------------------------------------------------------
+# --- words ----------------------------------------------------------------------------------------
 
 
 def clock(us: int) -> str:
@@ -287,7 +298,8 @@ def names(found: Any) -> str:
 
 def _heard(at_us: int, noticed_us: int) -> str:
     """When a lease was renewed, and from when on its reader counts the silence: when it saw that."""
-    if at_us > noticed_us:  # it was renewed since, by a clock that is behind: with a time that is no later
+    # it was renewed since, by a clock that is behind: with a time that is no later
+    if at_us > noticed_us:
         return f"; the renewal at {clock(at_us)} has no later time, and does not count"
     return f"; last renewal at {clock(at_us)}, seen at {clock(noticed_us)}"
 

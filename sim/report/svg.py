@@ -1,4 +1,6 @@
-"""Charts of a timeline as SVG text: lanes over one common time axis, with tooltips, no script needed."""
+"""Charts of a timeline as SVG text: lanes over one common time axis, with tooltips, no script
+needed.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from sim.report.timeline import BUCKET_US, Series, Timeline
 
 ZONES_NAMED = 8  # as many as stand beside a lane
 LEFT, RIGHT, LANE, GAP = 210, 48, 64, 22  # to the right of a lane stands its largest number
-ROW, ROWS_MAX, LETTER = 15, 8, 5.6  # of the steps' names: height and number of rows, width of a letter
+# of the steps' names: height and number of rows, width of a letter
+ROW, ROWS_MAX, LETTER = 15, 8, 5.6
 PALETTE = {
     "ready": "#3d9a6a",
     "not ready": "#d9a23a",
@@ -36,7 +39,9 @@ class Axis:
 
 
 def draw(timeline: Timeline, end_us: int, width: int = 1080) -> str:
-    """The whole picture: nodes by zone, NoExecute taints, pods, deletions, leaders, write rate, steps."""
+    """The whole picture: nodes by zone, NoExecute taints, pods, deletions, leaders, write rate,
+    steps.
+    """
     axis = Axis(end_us, width)
     marks = _placed(timeline, axis)
     first_y = 18 + ROW * (1 + max([mark.row for mark in marks], default=0))
@@ -202,8 +207,9 @@ def _rate(requests: Mapping[int, int], axis: Axis) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A step over the lanes.  row: of its name, from below, so that no two names touch (-1: not written);
-    until: where its fault ends; left: where its name begins."""
+    """A step over the lanes.  row: of its name, from below, so that no two names touch (-1: not
+    written); until: where its fault ends; left: where its name begins.
+    """
 
     name: str
     title: str

@@ -1,7 +1,7 @@
 """What a run looked like: counts over time, taken from the commits as they happen.
 
-Turns store changes into step series (time, value) by zone, phase and leader, small enough to draw.  It stands outside
-the simulation like the checker: it sees commits and influences nothing.
+Turns store changes into step series (time, value) by zone, phase and leader, small enough to draw.
+It stands outside the simulation like the checker: it sees commits and influences nothing.
 """
 
 from __future__ import annotations
@@ -57,8 +57,10 @@ class Reign:
 class Timeline:
     """Collects the series of a run.
 
-    nodes: zone → state ("ready", "not ready", "unknown") → series; taints: zone → NoExecute-tainted nodes
-    pods: state (see `pod_state`: "pending", "running", "terminating", "failed", "succeeded") → series
+    nodes: zone → state ("ready", "not ready", "unknown") → series; taints: zone → NoExecute-tainted
+        nodes
+    pods: state (see `pod_state`: "pending", "running", "terminating", "failed", "succeeded") →
+        series
     evictions: (time, zone) of every pod marked deleted; reigns: leaders in turn
     resources: whose commits to show it
     steps: (time, name, kind); ends: when the fault of a step ended, by its name
@@ -155,9 +157,11 @@ def _ready(node: Obj) -> str:
 
 
 def pod_state(item: Item) -> str:
-    """The state by which every display counts a pod: its phase, or "terminating" once it is marked for deletion.
+    """The state by which every display counts a pod: its phase, or "terminating" once it is marked
+    for deletion.
 
-    So a running pod has the phase Running and no deletion timestamp, as in the STATUS column of kubectl.
+    So a running pod has the phase Running and no deletion timestamp, as in the STATUS column of
+    kubectl.
     """
     if item.peek("metadata", "deletionTimestamp") is not None:
         return "terminating"

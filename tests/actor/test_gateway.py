@@ -1,4 +1,6 @@
-"""The gateway of outside requests: what a replay does again, and what a journal that cannot be written refuses."""
+"""The gateway of outside requests: what a replay does again, and what a journal that cannot be
+written refuses.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ async def opened(gateway: Gateway, **options: str) -> OutsideWatch:
 async def run_with_watch(
     options: dict[str, str], read: bool, replay: list[Operation] | None = None
 ) -> tuple[int, str, list[Operation]]:
-    """Writes more than the backlog holds, which the client of a watch reads or does not; what was done then."""
+    """Writes more than the backlog holds, which the client of a watch reads or does not; what was
+    done then.
+    """
     async with Cluster(naming="kubernetes", replay=replay) as cluster:
         cluster.kernel.set_rate(inf)
         gateway = Gateway(cluster.kernel, cluster.api_servers, BACKLOG_MAX)

@@ -1,4 +1,6 @@
-"""The HTTP front on a live cluster: answers while time stands still, streams, refusals, certificates, replay."""
+"""The HTTP front on a live cluster: answers while time stands still, streams, refusals,
+certificates, replay.
+"""
 
 from __future__ import annotations
 
@@ -573,7 +575,9 @@ async def test_versions_that_are_turned_off_are_not_there_and_the_rest_works() -
 async def test_an_error_of_ours_that_a_client_meets_is_told_and_logged_and_ends_nothing(
     slow: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Upstream recovers from a panic; inside a run, where no client is to blame, an error still ends it."""
+    """Upstream recovers from a panic; inside a run, where no client is to blame, an error still
+    ends it.
+    """
     run = Handlers.steps
 
     def broken(self: Handlers, call: Call) -> Steps:
@@ -597,7 +601,7 @@ async def test_an_error_of_ours_that_a_client_meets_is_told_and_logged_and_ends_
             cluster.request("get", "configmaps", "default", "broken")
 
 
-# --- WebSocket --------------------------------------------------------------------------------------------
+# --- WebSocket ------------------------------------------------------------------------------------
 
 
 @asynccontextmanager
@@ -675,7 +679,7 @@ async def test_a_websocket_request_that_is_no_watch_is_answered_as_any_other(
         assert names.count("watch-stop") == (code == 403)
 
 
-# --- tokens of service accounts ---------------------------------------------------------------------------
+# --- tokens of service accounts -------------------------------------------------------------------
 
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 

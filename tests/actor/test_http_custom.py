@@ -1,4 +1,6 @@
-"""Custom resources over HTTP: discovery, paths, forms, tables, patches and documents, as kubectl asks for them."""
+"""Custom resources over HTTP: discovery, paths, forms, tables, patches and documents, as kubectl
+asks for them.
+"""
 
 from __future__ import annotations
 

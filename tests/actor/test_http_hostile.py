@@ -1,4 +1,6 @@
-"""The HTTP front under hostile requests: bounds, refusals in upstream's form, one log line for a defect."""
+"""The HTTP front under hostile requests: bounds, refusals in upstream's form, one log line for a
+defect.
+"""
 
 from __future__ import annotations
 

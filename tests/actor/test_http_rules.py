@@ -26,7 +26,7 @@ WATCHED = "/api/v1/watch/namespaces/default/configmaps"
 NOT_ALLOWED = 405
 
 
-# --- keys that a patch holds twice ------------------------------------------------------------------------
+# --- keys that a patch holds twice ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("media", [N.media_strategic_patch, N.media_merge_patch])
@@ -78,7 +78,7 @@ async def test_duplicate_key_in_patch_of_scale_is_warned_about() -> None:
         assert patched.headers["Warning"] == '299 - "duplicate field \\"spec.replicas\\""'
 
 
-# --- paths below /watch -----------------------------------------------------------------------------------
+# --- paths below /watch ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "HEAD"])
@@ -111,7 +111,7 @@ async def test_custom_resource_below_watch_is_watched_whatever_the_method() -> N
         assert (await client.get(f"{BASE}/a")).status_code == 200
 
 
-# --- subresources -----------------------------------------------------------------------------------------
+# --- subresources ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ async def test_put_of_budget_status_without_resource_version_is_refused() -> Non
         assert refused.status_code == 422
 
 
-# --- documents --------------------------------------------------------------------------------------------
+# --- documents ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", ["healthz", "livez", "readyz"])
@@ -198,7 +198,7 @@ async def test_version_describes_this_program_in_all_fields() -> None:
         assert re.fullmatch("[a-z]+/[a-z0-9_]+", found["platform"])
 
 
-# --- options of deletes -----------------------------------------------------------------------------------
+# --- options of deletes ---------------------------------------------------------------------------
 
 POLICY = 'propagationPolicy: Unsupported value: "{}": supported values: "Foreground", "Background", "Orphan", "nil"'
 BOTH = 'propagationPolicy: Invalid value: "{}": orphanDependents and deletionPropagation cannot be both set'
@@ -259,7 +259,7 @@ async def test_wrong_delete_options_of_an_eviction_are_refused(options: dict[str
         assert (await client.get(f"{pods}/p")).status_code == 200
 
 
-# --- what a served cluster is -----------------------------------------------------------------------------
+# --- what a served cluster is ---------------------------------------------------------------------
 
 
 async def test_served_cluster_publishes_its_own_certificate_authority(tmp_path: Path) -> None:

@@ -22,7 +22,9 @@ ADMIN = UserInfo("admin", (N.group_masters,))
 
 
 class Rig:
-    """A control plane without controllers or nodes; the test speaks to its API server between two instants."""
+    """A control plane without controllers or nodes; the test speaks to its API server between two
+    instants.
+    """
 
     def __init__(self, nursery, plugins=(), **flags):
         self.kernel = Kernel(seed=3)
@@ -210,7 +212,9 @@ async def test_a_pod_of_higher_priority_takes_the_place_of_a_lower_one():
 
 
 async def test_room_is_kept_no_longer_for_a_pod_that_was_deleted_slowly():
-    """With a finalizer it is seen as being deleted first, and leaves the queue; only then is it gone."""
+    """With a finalizer it is seen as being deleted first, and leaves the queue; only then is it
+    gone.
+    """
     async with a_rig() as rig:
         await rig.priority_class("high", 1000)
         await rig.node("n1", cpu="2")
@@ -394,7 +398,9 @@ def lose(rig, resource, verb=""):
 
 
 def hold(rig, verb, subresource, name):
-    """Let the scheduler's requests of this kind wait; what this answers carries them out, or gives them a reply."""
+    """Let the scheduler's requests of this kind wait; what this answers carries them out, or gives
+    them a reply.
+    """
     handle, held = rig.server.handle, []
 
     def handled(request, respond):

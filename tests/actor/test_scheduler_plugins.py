@@ -114,7 +114,8 @@ async def test_added_filter_sees_new_annotation_of_node_at_next_attempt():
         await rig.pod("second")
         await rig.run_s(3)
         assert await rig.node_of("second") == "a"
-        assert await rig.node_of("first") is None  # a change of annotations is no event, as upstream
+        # a change of annotations is no event, as upstream
+        assert await rig.node_of("first") is None
 
 
 async def test_added_filter_sees_pods_on_node_and_their_changes():

@@ -1,6 +1,8 @@
-"""When the scheduler tries a pod again and what it says each time, to the millisecond, against a real API server.
+"""When the scheduler tries a pod again and what it says each time, to the millisecond, against a
+real API server.
 
-A try after a flush of back-offs comes a cycle later; those flushes come each second since the leader began.
+A try after a flush of back-offs comes a cycle later; those flushes come each second since the
+leader began.
 """
 
 import math
@@ -109,7 +111,9 @@ async def test_an_event_within_the_back_off_waits_for_its_end():
 
 
 async def test_a_label_on_a_node_whose_taint_the_pod_does_not_tolerate_brings_no_try():
-    """Node updates are checked like new nodes: by room, affinity, ports and NoSchedule taints, not by others."""
+    """Node updates are checked like new nodes: by room, affinity, ports and NoSchedule taints, not
+    by others.
+    """
     async with a_rig() as rig:
         tries = Tries(rig)
         await rig.node("n1", cpu="2")
@@ -233,7 +237,8 @@ async def test_an_event_that_never_reached_a_server_is_there_with_its_first_repe
 @pytest.mark.parametrize(
     ("again_s", "counts"),
     [
-        (370, [None, 2]),  # told at 1, 390 and 780, and looked through at 720, when the second is too young
+        # told at 1, 390 and 780, and looked through at 720, when the second is too young
+        (370, [None, 2]),
         (750, [None, None, None]),  # told at 1, 780 and 1560, and looked through at 1440
     ],
 )
@@ -286,7 +291,9 @@ async def test_a_refused_bind_makes_forgotten_what_a_pod_waited_for():
 
 
 async def test_room_is_kept_from_the_first_try_of_a_scheduler_that_starts_anew():
-    """What waits for room says so in its status: a pod of the same priority that is tried before it gets none."""
+    """What waits for room says so in its status: a pod of the same priority that is tried before it
+    gets none.
+    """
     async with a_rig() as rig:
         await rig.priority_class("high", 9)
         await rig.node("n1", cpu="2")
@@ -329,7 +336,8 @@ async def test_victims_go_one_after_the_other_and_who_waits_for_several_is_tried
         for name in ("low-1", "low-2"):
             await rig.let_go(name)
         await rig.run_s(10)
-        # At the first one's end it is one too few; the second's comes within the back-off of four seconds after that.
+        # At the first one's end it is one too few; the second's comes within the back-off of four
+        # seconds after that.
         third = tries.of["high"][2]
         assert 0 < third - at_us < SOON_US
         assert tries.of["high"][3:] == [tries.flushed_us(began, third + 4 * SECOND)]
@@ -363,7 +371,9 @@ async def test_what_changes_of_a_pod_while_its_victim_is_being_deleted_brings_it
 
 
 async def test_a_try_lasts_until_the_status_of_a_pod_that_got_no_node_is_written():
-    """Nobody is tried meanwhile: who cannot be placed holds up all others at the rate of the scheduler's client."""
+    """Nobody is tried meanwhile: who cannot be placed holds up all others at the rate of the
+    scheduler's client.
+    """
     async with a_rig(**{"orch-api-qps": 1, "orch-api-burst": 2}) as rig:
         await rig.run_s(20)  # its lists take tokens too
         tries = Tries(rig)

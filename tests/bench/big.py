@@ -1,13 +1,15 @@
 """A thousand nodes: filled with 30,000 pods, then one virtual hour in which nothing happens.
 
-python -m tests.bench.big [NODES [PODS]] [--established] [--hour] [--day] [--zone] [--fast] [--profile]
-                          [--without=PATH,...]
+python -m tests.bench.big [NODES [PODS]] [--established] [--hour] [--day] [--zone] [--fast]
+                          [--profile] [--without=PATH,...]
 
---established: the pods run already when the run begins, and every process takes them up within two virtual minutes; else
-their controllers, the scheduler and the agents bring them up.  --hour (as without any of these three), --day: one such
-hour, or 24; --zone: one of three zones loses power, and 30 virtual minutes pass; each after the one before.  --fast: the
-clients of controllers and scheduler may send 1,000 requests a second, not 20 and 50, so that filling takes less virtual
-time, and fewer renewals of leases with it.  --without: switch off these fast paths (`FastPaths`), "all" of them.
+--established: the pods run already when the run begins, and every process takes them up within two
+virtual minutes; else their controllers, the scheduler and the agents bring them up.  --hour (as
+without any of these three), --day: one such hour, or 24; --zone: one of three zones loses power,
+and 30 virtual minutes pass; each after the one before.  --fast: the clients of controllers and
+scheduler may send 1,000 requests a second, not 20 and 50, so that filling takes less virtual time,
+and fewer renewals of leases with it.  --without: switch off these fast paths (`FastPaths`), "all"
+of them.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ from tests.bench.timing import machine, profiled, wants_profile
 
 DEPLOYMENTS = 10
 BOOT_US = 10 * SECOND
-TAKEN_UP = "2m"  # agents come up within 10 s, and ask for each pod's status at their five requests a second
+# agents come up within 10 s, and ask for each pod's status at their five requests a second
+TAKEN_UP = "2m"
 ZONES = ("a", "b", "c")
 FAST = {"orch-api-qps": 1000, "orch-api-burst": 1000}
 TAINTS_PER_SECOND = 10  # fast enough that a zone of thousands is tainted within minutes
@@ -169,7 +172,9 @@ async def measure(nodes: int, pods: int, words: Sequence[str]) -> None:
 
 
 def sizes(words: Sequence[str]) -> tuple[int, int]:
-    """Nodes and pods: the numbers among the words, 1,000 and 30 times as many unless they are given."""
+    """Nodes and pods: the numbers among the words, 1,000 and 30 times as many unless they are
+    given.
+    """
     numbers = [int(word) for word in words if word.isdigit()]
     nodes = numbers[0] if numbers else 1_000
     return nodes, numbers[1] if len(numbers) > 1 else 30 * nodes

@@ -1,9 +1,11 @@
-"""One run, fast or plain: runs scenarios with and without fast paths and shows where their traces part.
+"""One run, fast or plain: runs scenarios with and without fast paths and shows where their traces
+part.
 
 python -m tests.bench.fast_plain [FILE ...] [--seed N] [--only PATH | --without PATH] [--minutes M]
 
-Without files: every file of scenarios/.  --only: plain but for one fast path (by its name in `FastPaths`); --without: all but
-one; both against a plain run.  Of traces that are not equal the first records that differ are shown.
+Without files: every file of scenarios/.  --only: plain but for one fast path (by its name in
+`FastPaths`); --without: all but one; both against a plain run.  Of traces that are not equal the
+first records that differ are shown.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ def run_to(plan: Plan, fast: FastPaths, trace_file: Path | None = None) -> Resul
 
 
 def first_difference(one: Path, other: Path) -> tuple[int, list[tuple[Record | None, Record | None]]] | None:
-    """The number of the first record of which two traces differ, with the records around it; None: they are equal."""
+    """The number of the first record of which two traces differ, with the records around it; None:
+    they are equal.
+    """
     pairs: list[tuple[Record | None, Record | None]] = []
     rest = zip_longest(read(one), read(other))
     for number, (left, right) in enumerate(rest, 1):

@@ -1,4 +1,5 @@
-"""Send every recorded request to a served cluster and count the answers that agree: the table "Served" of FIDELITY.md.
+"""Send every recorded request to a served cluster and count the answers that agree: the table
+"Served" of FIDELITY.md.
 
     python -m tests.bench.fidelity FOLDER                     every recording of the folder, as a table on the terminal
         --into FIDELITY.md                                  write the table into that file, between its two marks
@@ -6,12 +7,13 @@
         --only NAME ...                                     these recordings only; the table says which it leaves out
         -j N                                                that many servers at a time (default 2)
 
-FOLDER holds recordings of real control planes (`NN-AREA.json`), `replay.py`, which sends and compares them, and
-`tokens.yaml`, the tokens of their users.  Each recording gets a fresh server (`--naming kubernetes --pace 1`), with
-three nodes where a transcript needs nodes.
+FOLDER holds recordings of real control planes (`NN-AREA.json`), `replay.py`, which sends and
+compares them, and `tokens.yaml`, the tokens of their users.  Each recording gets a fresh server
+(`--naming kubernetes --pace 1`), with three nodes where a transcript needs nodes.
 
-Holds: a recorded request counts as sent only if it was handed to a connection; one whose answer does not end in time
-(a watch that a recording shows as refused, and that is served here) counts as a difference, and the next one is sent.
+Holds: a recorded request counts as sent only if it was handed to a connection; one whose answer
+does not end in time (a watch that a recording shows as refused, and that is served here) counts as
+a difference, and the next one is sent.
 """
 
 from __future__ import annotations
@@ -43,8 +45,10 @@ class Row:
     """What became of one recording.
 
     recorded: requests in it; sent: of these; extra: other requests (set-up, clean-up, polls)
-    answers: that were compared; unscored: answers that are not; status, body, whole: how many of the compared agree
-    unserved: of the answers that differ, those about kinds that are not served; different: the differing, in words
+    answers: that were compared; unscored: answers that are not; status, body, whole: how many of
+        the compared agree
+    unserved: of the answers that differ, those about kinds that are not served; different: the
+        differing, in words
     """
 
     name: str
@@ -75,7 +79,9 @@ class Row:
 
 
 def table(rows: Sequence[Row], left_out: Sequence[str]) -> str:
-    """The table as Markdown, and below it what it covers.  left_out: names of recordings that were not sent at all."""
+    """The table as Markdown, and below it what it covers.  left_out: names of recordings that were
+    not sent at all.
+    """
     total = Row("total")
     for row in rows:
         total.add(row)
@@ -204,7 +210,9 @@ def _await_nodes(replay: Any, client: Any) -> None:
 
 
 class _Counter:
-    """A client that counts what it sends: recorded steps, and calls in all.  No answer is an answer of status 0."""
+    """A client that counts what it sends: recorded steps, and calls in all.  No answer is an answer
+    of status 0.
+    """
 
     def __init__(self, replay: Any, client: Any, steps: Sequence[Mapping[str, Any]]) -> None:
         self.calls = self.sent = 0

@@ -2,9 +2,10 @@
 
 python -m tests.bench.hostile [REQUESTS]
 
-Requests of mutated JSON, YAML and protobuf bodies, paths, queries and headers, some of the largest size, are sent on four
-connections; a bystander gets one namespace all the while.  Exit status 1 if the server answers 500 where upstream would
-not, logs an error, keeps descriptors or memory, or lets the bystander wait for more than 200 ms (the 99th percentile).
+Requests of mutated JSON, YAML and protobuf bodies, paths, queries and headers, some of the largest
+size, are sent on four connections; a bystander gets one namespace all the while.  Exit status 1 if
+the server answers 500 where upstream would not, logs an error, keeps descriptors or memory, or lets
+the bystander wait for more than 200 ms (the 99th percentile).
 """
 
 from __future__ import annotations
@@ -48,14 +49,16 @@ class Attack:
 
 @dataclass(slots=True)
 class Found:
-    """What came of the requests.  lost: connections that ended without an answer; bad: answers of 500, in words."""
+    """What came of the requests.  lost: connections that ended without an answer; bad: answers of
+    500, in words.
+    """
 
     codes: Counter[int] = field(default_factory=Counter)
     lost: list[str] = field(default_factory=list)
     bad: list[str] = field(default_factory=list)
 
 
-# --- what is sent -----------------------------------------------------------------------------------------
+# --- what is sent ---------------------------------------------------------------------------------
 
 CONTAINER = {
     "name": "c",
@@ -383,7 +386,7 @@ def attacks(seed: int, count: int) -> Iterator[Attack]:
         yield large(random) if n % LARGE_EVERY == LARGE_EVERY - 1 else random.choice(MAKERS)(random)
 
 
-# --- sending ----------------------------------------------------------------------------------------------
+# --- sending --------------------------------------------------------------------------------------
 
 
 def send(connection: HTTPSConnection, server: Server, attack: Attack) -> tuple[int, bytes]:

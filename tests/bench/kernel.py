@@ -1,9 +1,11 @@
-"""Events a second of the bare kernel, callbacks that plan the next one and tasks that sleep, and what Trio alone does here.
+"""Events a second of the bare kernel, callbacks that plan the next one and tasks that sleep, and
+what Trio alone does here.
 
 python -m tests.bench.kernel
 
-The goals of BENCHMARKS.md were set by measurements on a machine on which Trio made `SWITCHES_THERE` and `SENDS_THERE`
-a second: what this one makes of these says how much slower or faster everything else is here.
+The goals of BENCHMARKS.md were set by measurements on a machine on which Trio made `SWITCHES_THERE`
+and `SENDS_THERE` a second: what this one makes of these says how much slower or faster everything
+else is here.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ ACTORS = 1_000
 CALLBACKS = 1_000_000
 WAKE_UPS = 100_000
 SWITCHES = SENDS = 300_000
-# A second, where the floor of 4.1 s for a fill of 5,000 nodes was measured: 100 tasks that pass a checkpoint; channels.
+# A second, where the floor of 4.1 s for a fill of 5,000 nodes was measured: 100 tasks that pass a
+# checkpoint; channels.
 SWITCHES_THERE, SENDS_THERE = 696_000, 142_000
 
 

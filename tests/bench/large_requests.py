@@ -1,4 +1,5 @@
-"""Requests of a size that a client may send: seconds of a small one, of a large one, and how they grow.
+"""Requests of a size that a client may send: seconds of a small one, of a large one, and how they
+grow.
 
 python -m tests.bench.large_requests [CASE ...]
 

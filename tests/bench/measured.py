@@ -2,12 +2,14 @@
 
     python -m tests.bench.measured [--seeds N] [-j M] [--picture FILE]      default: 50 seeds, every core
 
-Prints Markdown tables: the failover of a killed leader, 70 node deaths one after the other, and the loss of one zone
-of three.  Each quantity gets a two-sample Kolmogorov-Smirnov test of all runs together and of each run; the 70
-deaths are also repeated under the recording's own conditions, and compared death by death.  Exit status 1 if a test
-of all runs, or of more than one run in five, tells a simulated quantity from the recorded one at 1 %.
+Prints Markdown tables: the failover of a killed leader, 70 node deaths one after the other, and the
+loss of one zone of three.  Each quantity gets a two-sample Kolmogorov-Smirnov test of all runs
+together and of each run; the 70 deaths are also repeated under the recording's own conditions, and
+compared death by death.  Exit status 1 if a test of all runs, or of more than one run in five,
+tells a simulated quantity from the recorded one at 1 %.
 
-Holds: the share of single runs says more than the test on all, whose deaths share few phases of the monitor pass.
+Holds: the share of single runs says more than the test on all, whose deaths share few phases of the
+monitor pass.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ HEAD = [
     "| what | n | min | p10 | p25 | p50 | p75 | p90 | p99 | max | mean | sd |",
     "|---|---|---|---|---|---|---|---|---|---|---|---|",
 ]
-TOKEN_S = 7  # a NoExecute taint later than this after Unknown waited for a token, not for the next pass
+# a NoExecute taint later than this after Unknown waited for a token, not for the next pass
+TOKEN_S = 7
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,12 @@
-"""Mutants of the guards of fast paths: drops one clause at a time and runs the tests that are nearest.
+"""Mutants of the guards of fast paths: drops one clause at a time and runs the tests that are
+nearest.
 
 python -m tests.bench.mutants [NAME ...] [--list] [--sample N [--seed S]] [--part N/M]
 
-A clause is one operand of an `or` in an `if` that returns None or False, or one operand of an `and` in such a return.  NAME:
-only functions with this in their names.  Each mutant runs in a fork of one process that has imported the project and run the
-tests once, so that a mutant takes about a second.  Prints the mutants that no test notices, and the share of the others.
+A clause is one operand of an `or` in an `if` that returns None or False, or one operand of an `and`
+in such a return.  NAME: only functions with this in their names.  Each mutant runs in a fork of one
+process that has imported the project and run the tests once, so that a mutant takes about a second.
+Prints the mutants that no test notices, and the share of the others.
 """
 
 from __future__ import annotations
@@ -145,7 +147,9 @@ def _install(mutant: Mutant) -> None:
 
 
 def fails(file: str, tests_max: int, mutant: Mutant | None = None) -> bool:
-    """True if one of the tests that are nearest to a file fails.  tests_max: so many files of them are run at most."""
+    """True if one of the tests that are nearest to a file fails.  tests_max: so many files of them
+    are run at most.
+    """
     if mutant is not None:
         _install(mutant)
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):

@@ -2,7 +2,8 @@
 
 python -m tests.bench.night [NODES [PODS]] [UPSET ...]
 
-Each upset (all of `UPSETS`, or those named) and three virtual minutes after it; then every pod has to run again.
+Each upset (all of `UPSETS`, or those named) and three virtual minutes after it; then every pod has
+to run again.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ def agents(cluster: Cluster) -> list[str]:
 
 
 def watches(cluster: Cluster) -> list[str]:
-    """All watches break off, and nobody can go on where it was: a relist of everything by everybody."""
+    """All watches break off, and nobody can go on where it was: a relist of everything by
+    everybody.
+    """
     cluster.compact()
     cluster.drop_watches("", "")
     return []

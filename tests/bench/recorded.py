@@ -1,9 +1,11 @@
 """Repeat on simulated clusters what was recorded on real control planes (`tests/data/measured`).
 
-Turns a seed into the same quantities that a recording has: the failover of a killed leader; 70 node deaths one after
-the other, under conditions of their own or under those of the recording; the loss of one zone of three.
+Turns a seed into the same quantities that a recording has: the failover of a killed leader; 70 node
+deaths one after the other, under conditions of their own or under those of the recording; the loss
+of one zone of three.
 
-Holds: each run is one cluster, as each recording was; network delays are those of the machine of the recording.
+Holds: each run is one cluster, as each recording was; network delays are those of the machine of
+the recording.
 """
 
 from __future__ import annotations
@@ -23,9 +25,9 @@ RECORDINGS = Path(__file__).resolve().parents[1] / "data" / "measured"
 FAILOVERS, DEATHS, NODES = 207, 70, 240
 DEATH_GAP_S = (11.0, 15.0)
 BOOT_US = 10 * SECOND
-# By the recording itself: over its 183 passes of the node monitor a pass takes 10 ms, and 10 to 11 ms more in which a
-# node is found (least squares and least absolute deviations agree).  These are two writes, four ways of the network;
-# and a NoSchedule taint follows in less than 5 ms at best.
+# By the recording itself: over its 183 passes of the node monitor a pass takes 10 ms, and 10 to 11
+# ms more in which a node is found (least squares and least absolute deviations agree).  These are
+# two writes, four ways of the network; and a NoSchedule taint follows in less than 5 ms at best.
 LATENCY_US = (200, 4_000)
 # A monitor pass in which nothing is written, and when the recording's first dead node was found.
 PASS_US, FIRST_FOUND_US = 5_010_000, 34_060_000
@@ -92,7 +94,9 @@ def _deaths(died: dict[str, tuple[int, int]], seen: Seen) -> list[Death]:
 
 
 async def deaths(seed: int, count: int = DEATHS) -> list[Death]:
-    """One of 240 nodes of one zone loses power each 11 to 15 s, whatever its lease and the monitor do just then."""
+    """One of 240 nodes of one zone loses power each 11 to 15 s, whatever its lease and the monitor
+    do just then.
+    """
     plan = ClusterPlan(nodes=plain_nodes(NODES), boot_us=BOOT_US, latency_us=LATENCY_US)
     draw = Random(seed)
     died: dict[str, tuple[int, int]] = {}
@@ -111,8 +115,10 @@ async def deaths(seed: int, count: int = DEATHS) -> list[Death]:
 
 
 async def same_deaths(seed: int, count: int = DEATHS) -> list[Death]:
-    """The recorded deaths again: at the recorded times, each of the node whose last renewal is as long ago as the
-    recorded one's was, in the recorded phase of the monitor's passes, which one more death shows beforehand."""
+    """The recorded deaths again: at the recorded times, each of the node whose last renewal is as
+    long ago as the recorded one's was, in the recorded phase of the monitor's passes, which one
+    more death shows beforehand.
+    """
     plan = ClusterPlan(nodes=plain_nodes(NODES + 1), boot_us=BOOT_US, latency_us=LATENCY_US)
     conditions = list(
         zip(recording("deaths.csv", "death_s"), recording("deaths.csv", "last_renewal_s"), strict=True)

@@ -1,9 +1,11 @@
-"""Run the zone outage again and again: the same hash each time, whatever PYTHONHASHSEED and whoever listens.
+"""Run the zone outage again and again: the same hash each time, whatever PYTHONHASHSEED and whoever
+listens.
 
     python -m tests.bench.repeat [TIMES]          default 100
 
-Every process has a PYTHONHASHSEED of its own and runs a share of the times; every second run in it has a TCP server
-on a real socket in the same Trio program, with one client connected that says nothing.
+Every process has a PYTHONHASHSEED of its own and runs a share of the times; every second run in it
+has a TCP server on a real socket in the same Trio program, with one client connected that says
+nothing.
 """
 
 from __future__ import annotations

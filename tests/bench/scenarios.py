@@ -1,6 +1,7 @@
 """Run every scenario again and again: a seed gives one trace, whatever PYTHONHASHSEED.
 
-python -m tests.bench.scenarios [SEEDS]          default 10: seeds 0 to 9, each twice under each of two hash seeds
+python -m tests.bench.scenarios [SEEDS]          default 10: seeds 0 to 9, each twice under each of
+two hash seeds
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ HASH_SEEDS = (1, 4_294_967_295)
 
 
 def of_a_process(hash_seed: int, seeds: int, names: Sequence[str]) -> dict[str, str]:
-    """The trace hash (and number of events) of each scenario and seed, "NAME SEED", by a process of its own."""
+    """The trace hash (and number of events) of each scenario and seed, "NAME SEED", by a process of
+    its own.
+    """
     done = subprocess.run(
         [sys.executable, "-m", "tests.bench.scenarios", "child", str(seeds), *names],
         cwd=ROOT,

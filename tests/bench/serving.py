@@ -2,8 +2,9 @@
 
 python -m tests.bench.serving [REQUESTS]
 
-Eight clients replace ConfigMaps of their own, each on one connection, through TLS, while the cluster runs at the pace of
-the clock.  Printed: writes per second, what each took of the server's processor, the latencies' quantiles, and the server's memory along the way.
+Eight clients replace ConfigMaps of their own, each on one connection, through TLS, while the
+cluster runs at the pace of the clock.  Printed: writes per second, what each took of the server's
+processor, the latencies' quantiles, and the server's memory along the way.
 """
 
 from __future__ import annotations

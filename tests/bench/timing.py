@@ -1,8 +1,8 @@
 """What the benchmarks share: the best of several tries, and where the time goes.
 
-Seconds are the process's own: a run is one thread that never waits, so on a machine with nothing else to do they are
-the clock's, and on a busy one they are nearer to it than the clock is.  The best, not the mean: others can only make
-a try slower.
+Seconds are the process's own: a run is one thread that never waits, so on a machine with nothing
+else to do they are the clock's, and on a busy one they are nearer to it than the clock is.  The
+best, not the mean: others can only make a try slower.
 """
 
 from __future__ import annotations

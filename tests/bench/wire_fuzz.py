@@ -1,13 +1,15 @@
-"""A served cluster under mutated HTTP/1.1, HTTP/2, WebSocket and TLS bytes, and under more connections than descriptors.
+"""A served cluster under mutated HTTP/1.1, HTTP/2, WebSocket and TLS bytes, and under more
+connections than descriptors.
 
 python -m tests.bench.wire_fuzz [--connections 5000] [--seed 1]
 python -m tests.bench.wire_fuzz --crowd 5000 --descriptors 256
 
-The first form opens connections, each of which sends a mutated sample and ends in one of three ways, while a bystander
-gets /version on a connection that it keeps and on new ones.  The second form sends requests on connections of their own,
-of which the client closes none but the oldest of OPEN_MAX, to a server with that limit of descriptors.  Both fail if
-the server ends, if the bystander or a request is not served, if descriptors are left, if the log has a traceback, or if
-the journal has no end after SIGTERM.
+The first form opens connections, each of which sends a mutated sample and ends in one of three
+ways, while a bystander gets /version on a connection that it keeps and on new ones.  The second
+form sends requests on connections of their own, of which the client closes none but the oldest of
+OPEN_MAX, to a server with that limit of descriptors.  Both fail if the server ends, if the
+bystander or a request is not served, if descriptors are left, if the log has a traceback, or if the
+journal has no end after SIGTERM.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ END_S = 20.0
 GONE = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
 
 
-# --- the server ---------------------------------------------------------------------------------------------
+# --- the server -----------------------------------------------------------------------------------
 
 
 @dataclass
@@ -141,7 +143,7 @@ async def get(stream: trio.abc.Stream, target: str = "/version") -> int:
     return 0
 
 
-# --- samples ------------------------------------------------------------------------------------------------
+# --- samples --------------------------------------------------------------------------------------
 
 HANDSHAKE = (
     b"GET /api/v1/namespaces?watch=1&timeoutSeconds=1 HTTP/1.1\r\nHost: x\r\nOrigin: http://x\r\n"
@@ -157,12 +159,15 @@ def h2_frame(kind: int, flags: int, stream: int, body: bytes) -> bytes:
 
 
 def h2_headers(path: bytes) -> bytes:
-    """A HEADERS frame of a GET: static entries for method and scheme, literals for path and authority."""
+    """A HEADERS frame of a GET: static entries for method and scheme, literals for path and
+    authority.
+    """
     block = b"\x82\x87" + b"\x04" + bytes([len(path)]) + path + b"\x01\x01x"
     return h2_frame(1, 0x5, 1, block)
 
 
-# Each of these ended the server, or was answered with an empty 500, before each connection had a guard of its own.
+# Each of these ended the server, or was answered with an empty 500, before each connection had a
+# guard of its own.
 NAMED = {
     "an upgrade to h2c with settings that are no base64": (
         b"GET /version HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
@@ -242,7 +247,9 @@ def mutated(random: Random, sample: bytes, others: list[bytes]) -> bytes:
 
 @dataclass(frozen=True)
 class Attempt:
-    """What one hostile connection does.  ending: shut (its sending side), reset, or wait (for an answer, for a moment)"""
+    """What one hostile connection does.  ending: shut (its sending side), reset, or wait (for an
+    answer, for a moment)
+    """
 
     data: bytes
     is_raw: bool  # sent without TLS
@@ -267,12 +274,14 @@ def attempts(count: int, seed: int, token: str) -> Iterator[Attempt]:
         yield Attempt(data, kind[0] is hello or random.random() < 0.05, cuts, random.choice(endings))
 
 
-# --- clients ------------------------------------------------------------------------------------------------
+# --- clients --------------------------------------------------------------------------------------
 
 
 @dataclass
 class Outcome:
-    """What was seen.  codes: of answers to hostile connections; failures: why the run is not as it should be"""
+    """What was seen.  codes: of answers to hostile connections; failures: why the run is not as it
+    should be
+    """
 
     codes: Counter[str] = field(default_factory=Counter)
     served_s: list[float] = field(default_factory=list)
@@ -318,7 +327,9 @@ async def hostile(port: int, context: ssl.SSLContext, attempt: Attempt) -> str:
 
 
 async def stand_by(server: Server, outcome: Outcome, over: trio.Event) -> None:
-    """Be served until the attempts are over, and once more: on a connection that is kept, and on new ones."""
+    """Be served until the attempts are over, and once more: on a connection that is kept, and on
+    new ones.
+    """
     context = trusting()
     kept = await encrypted(server.port, context)
     last = False

@@ -1,12 +1,13 @@
-"""What the writes of pods that come to run cost by themselves: a bound below which no filling can come.
+"""What the writes of pods that come to run cost by themselves: a bound below which no filling can
+come.
 
 python -m tests.bench.writes [NODES [PODS]]
 
-A cluster is filled, and what was written of pods and events is kept.  Then the same is written again, at the same
-instants, into the storage of a cluster in which nobody is but those who are told of it: one reader of all pods for the
-controllers, one for the scheduler, one of its own pods for each node.  No request is sent, admitted, validated or owned,
-no reader does anything, no node renews a lease: what is left is revisions, history, trace, watch caches and the way to
-the readers.
+A cluster is filled, and what was written of pods and events is kept.  Then the same is written
+again, at the same instants, into the storage of a cluster in which nobody is but those who are told
+of it: one reader of all pods for the controllers, one for the scheduler, one of its own pods for
+each node.  No request is sent, admitted, validated or owned, no reader does anything, no node
+renews a lease: what is left is revisions, history, trace, watch caches and the way to the readers.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from tests.bench.timing import machine
 
 READERS = ("controllers", "scheduler")
 NOBODY = ComponentPlan(replicas=0)
-# When, under which key, what, owned by whom; of an event its form and its values, as its short way has them.
+# When, under which key, what, owned by whom; of an event its form and its values, as its short way
+# has them.
 Write = tuple[int, str, Obj, tuple[Managed, ...], tuple[Any, ...], list[Any]]
 
 

@@ -27,8 +27,10 @@ CASE_COST = PassCost(base_us=10_000, node_us=0)  # the cases' convention: "5 s +
 
 
 class FixedPhases(Cluster):
-    """zones: nodes per zone, named node-<zone><n>; control: the other parts; static: static pods by node;
-    cost: of a pass; the rest: of every node."""
+    """zones: nodes per zone, named node-<zone><n>; control: the other parts; static: static pods by
+        node;
+    cost: of a pass; the rest: of every node.
+    """
 
     def __init__(
         self,

@@ -1,6 +1,8 @@
-"""A control plane with fake nodes: leases are renewed, nothing else is done; the node lifecycle loop is real.
+"""A control plane with fake nodes: leases are renewed, nothing else is done; the node lifecycle
+loop is real.
 
-Nodes die by renewing no more.  What happens to nodes and pods is read off the storage, with the time of commit.
+Nodes die by renewing no more.  What happens to nodes and pods is read off the storage, with the
+time of commit.
 """
 
 from __future__ import annotations
@@ -38,8 +40,10 @@ CONDITIONS = ("MemoryPressure", "DiskPressure", "PIDPressure")
 @dataclass(frozen=True, slots=True)
 class Layout:
     """zones: nodes per zone; jitter: whether renewals have the agent's jitter and a random phase;
-    pods: how many each node gets, tolerations: of them, by number; monitor_us: when the controller manager starts;
-    silent: nodes that never say anything, unreported: those that only renew leases."""
+    pods: how many each node gets, tolerations: of them, by number; monitor_us: when the controller
+        manager starts;
+    silent: nodes that never say anything, unreported: those that only renew leases.
+    """
 
     zones: Mapping[str, int] = field(default_factory=lambda: {"": 10})
     jitter: bool = False
@@ -59,7 +63,8 @@ class Seen:
     """Times of commit, in microseconds, by node or pod key."""
 
     unknown: dict[str, int] = field(default_factory=dict)
-    taints: dict[tuple[str, str, str], int] = field(default_factory=dict)  # (node, taint key, effect): first
+    # (node, taint key, effect): first
+    taints: dict[tuple[str, str, str], int] = field(default_factory=dict)
     removed: dict[tuple[str, str, str], int] = field(default_factory=dict)
     deleted: dict[str, int] = field(default_factory=dict)
     nodes: dict[str, Obj] = field(default_factory=dict)
@@ -252,7 +257,7 @@ class Cluster:
         assert self.fleet is not None
         return [name for name in self.fleet.names if self.fleet.zone_of[name] == zone]
 
-    # --- what happens ---------------------------------------------------------------------------------------
+    # --- what happens -----------------------------------------------------------------------------
 
     def _node_changed(self, change: Change) -> None:
         node, now_us = change.item.obj, self.kernel.now_us

@@ -1,4 +1,6 @@
-"""Small scenarios written in tests: three nodes, six pods of a Deployment, a timeline, expectations that all hold."""
+"""Small scenarios written in tests: three nodes, six pods of a Deployment, a timeline, expectations
+that all hold.
+"""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,6 @@
-"""What an onlooker notes of a cluster's commits: when nodes turn Unknown and are tainted, when pods go, who leads."""
+"""What an onlooker notes of a cluster's commits: when nodes turn Unknown and are tainted, when pods
+go, who leads.
+"""
 
 from __future__ import annotations
 

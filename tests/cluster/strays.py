@@ -27,7 +27,9 @@ ENDS = ("crash", "exit", "pause", "resume", "terminate", "start")
 
 
 def is_of_note(record: Record) -> bool:
-    """A pod made, placed, evicted or gone, a node or a leader lost, a decision, a process that ends or starts."""
+    """A pod made, placed, evicted or gone, a node or a leader lost, a decision, a process that ends
+    or starts.
+    """
     values = record.values
     match record.kind:
         case "write":
@@ -47,7 +49,9 @@ def of_note(book: Book) -> Iterator[Record]:
 
 
 def strays(book: Book) -> list[str]:
-    """Those whose chain of causes passes through no step of the scenario, each as its kind and its chain's beginning."""
+    """Those whose chain of causes passes through no step of the scenario, each as its kind and its
+    chain's beginning.
+    """
     steps = {0: False}  # record -> whether its chain has a step
     for record in book.records:
         cause = record.cause if record.cause < record.ident else 0

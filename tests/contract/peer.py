@@ -1,4 +1,6 @@
-"""A client process of its own: `python -m tests.contract.peer URL` writes, watches and prints what it saw."""
+"""A client process of its own: `python -m tests.contract.peer URL` writes, watches and prints what
+it saw.
+"""
 
 from __future__ import annotations
 

@@ -197,7 +197,9 @@ def test_a_subscriber_sees_every_later_change_below_its_prefix_until_it_cancels(
 
 @pytest.mark.parametrize("kind", list(STORES))
 def test_what_expired_is_remembered_as_what_was_deleted(kind: str) -> None:
-    """Of `expire`, which only the store in memory has: the changes that `delete` of each would have made."""
+    """Of `expire`, which only the store in memory has: the changes that `delete` of each would have
+    made.
+    """
     told: list[list[tuple[Any, ...]]] = []
     for expires in (True, False):
         store = STORES[kind]()

@@ -1,8 +1,8 @@
 """The same actors over every transport: in-process channels, TCP, Unix sockets, WebSocket.
 
-A small cluster (controller manager, scheduler, two node agents, an administrator) lives the same life over each, and
-what the storage then remembers of every object is compared.  Over sockets the clock is stepped by hand: a unit of work
-of the simulation, then whatever the sockets have to do.
+A small cluster (controller manager, scheduler, two node agents, an administrator) lives the same
+life over each, and what the storage then remembers of every object is compared.  Over sockets the
+clock is stepped by hand: a unit of work of the simulation, then whatever the sockets have to do.
 """
 
 from __future__ import annotations

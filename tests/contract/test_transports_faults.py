@@ -1,4 +1,6 @@
-"""Sockets between two kernels, each on a clock of its own: what a client sees when connections fail, lag or lie."""
+"""Sockets between two kernels, each on a clock of its own: what a client sees when connections
+fail, lag or lie.
+"""
 
 from __future__ import annotations
 
@@ -388,7 +390,7 @@ async def test_a_client_in_a_process_of_its_own_reads_writes_and_watches() -> No
         await until(lambda: len(w.server.peers) == 1)
 
 
-# --- WebSocket ------------------------------------------------------------------------------------------------
+# --- WebSocket ------------------------------------------------------------------------------------
 
 
 @asynccontextmanager
@@ -479,7 +481,7 @@ async def test_exception_of_one_connection_is_logged_and_ends_no_other(
         assert (await w.do(lambda client: client.list("leases"))).ok
 
 
-# --- addresses ------------------------------------------------------------------------------------------------
+# --- addresses ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""Faults put at chosen instants beside what a small cluster does: for tests that compare fast paths with the ordinary ones."""
+"""Faults put at chosen instants beside what a small cluster does: for tests that compare fast paths
+with the ordinary ones.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def steps(last: int, faults: list[Fault]) -> st.SearchStrategy[Steps]:
 
 
 async def disturb(cluster: Cluster, chosen: Steps, times_us: list[int]) -> None:
-    """Run up to each fault's begin and end, and let it begin and end there.  `times_us`: the instants."""
+    """Run up to each fault's begin and end, and let it begin and end there.  `times_us`: the
+    instants.
+    """
     plans: list[tuple[int, int, Fault | None]] = []
     for number, (which, offset_us, fault, length_us) in enumerate(chosen):
         at_us = times_us[which % len(times_us)] + offset_us

@@ -1,4 +1,6 @@
-"""Server-side apply by several managers, and updates between: what each applied is there, and every field has an owner."""
+"""Server-side apply by several managers, and updates between: what each applied is there, and every
+field has an owner.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def owners(obj: Any) -> dict[str, set[str]]:
 
 
 def keep_the_map(obj: Any, applier: str) -> bool:
-    """Whether another owns the map itself, of which nothing is left: who puts something there makes it anew."""
+    """Whether another owns the map itself, of which nothing is left: who puts something there makes
+    it anew.
+    """
     entries = [e for e in obj["metadata"]["managedFields"] if f"{e['manager']} {e['operation']}" != applier]
     maps = [entry["fieldsV1"].get("f:data") for entry in entries]
     return not obj.get("data") and any(one is not None and (not one or "." in one) for one in maps)

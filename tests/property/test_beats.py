@@ -1,4 +1,6 @@
-"""A cluster whose leases are renewed in columns, and one where each node renews alone, are the same to everybody."""
+"""A cluster whose leases are renewed in columns, and one where each node renews alone, are the same
+to everybody.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def told(change: Any) -> tuple[Any, ...]:
 
 
 async def history(chosen: Steps, size: int) -> list[Any]:
-    """What anybody can see: the trace, the store at some instants and as of a revision, its whole history."""
+    """What anybody can see: the trace, the store at some instants and as of a revision, its whole
+    history.
+    """
     seen: list[Any] = []
     async with Cluster(PLAN, seed=3) as cluster:
         with crowd(size):

@@ -1,4 +1,6 @@
-"""The correlator, which drops what time has made equal to forgotten, against upstream's three caches that do not."""
+"""The correlator, which drops what time has made equal to forgotten, against upstream's three
+caches that do not.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +95,8 @@ STEPS = st.lists(
     st.tuples(
         st.integers(0, 4),  # object
         st.integers(0, 11),  # message
-        st.sampled_from([0, 1, 30 * SECOND, 299 * SECOND, 300 * SECOND, 601 * SECOND]),  # passed since
+        # passed since
+        st.sampled_from([0, 1, 30 * SECOND, 299 * SECOND, 300 * SECOND, 601 * SECOND]),
         st.sampled_from(["kept", "other count", "failed"]),  # what the API made of it
         st.integers(1, 30),  # times in a row
     ),

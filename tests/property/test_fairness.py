@@ -1,4 +1,6 @@
-"""Queues of a priority level against a model that keeps nothing but lists and counts everything anew."""
+"""Queues of a priority level against a model that keeps nothing but lists and counts everything
+anew.
+"""
 
 from __future__ import annotations
 

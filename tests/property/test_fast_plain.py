@@ -1,4 +1,6 @@
-"""A run gives one trace with all fast paths, without any, and with each one alone, whatever faults disturb it."""
+"""A run gives one trace with all fast paths, without any, and with each one alone, whatever faults
+disturb it.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ SIX = ClusterPlan(
 async def run(
     chosen: Steps, times_us: list[int], fast: FastPaths, plan: ClusterPlan = PLAN, trace: Path | None = None
 ) -> tuple[str, list[int]]:
-    """The hash of a run's trace, and when reports of the node, renewals of leaders, pods and events were written."""
+    """The hash of a run's trace, and when reports of the node, renewals of leaders, pods and events
+    were written.
+    """
     written: list[int] = []
 
     def see_node(change: Change) -> None:

@@ -1,4 +1,6 @@
-"""A cluster whose reads and writes are coalesced, and one in which each is a call of its own, give the same trace."""
+"""A cluster whose reads and writes are coalesced, and one in which each is a call of its own, give
+the same trace.
+"""
 
 from __future__ import annotations
 

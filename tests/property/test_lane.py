@@ -25,7 +25,9 @@ STEPS = st.lists(
 
 
 class Renewer:
-    """A lease's renewal: by a lane, by updates served at once, or by ordinary updates; the latter where the first do not answer."""
+    """A lease's renewal: by a lane, by updates served at once, or by ordinary updates; the latter
+    where the first do not answer.
+    """
 
     def __init__(self, plane: Plane, way: str) -> None:
         self.plane = plane

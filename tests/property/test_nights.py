@@ -1,6 +1,8 @@
-"""Nights drawn from a seed: faults and people's actions of all kinds at once, and what must hold when all of it is over.
+"""Nights drawn from a seed: faults and people's actions of all kinds at once, and what must hold
+when all of it is over.
 
-No draw is special: each is a scenario file as anybody may write it, and its run ends, mended, with nothing left in any book.
+No draw is special: each is a scenario file as anybody may write it, and its run ends, mended, with
+nothing left in any book.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from sim.scenario.plan.plan import Plan
 from sim.scenario.read.source import parse_documents
 
 NODES = 5
-NIGHT_S, QUIET_S = 400, 2100  # long enough for back-offs of five minutes and the node controller's rates
+# long enough for back-offs of five minutes and the node controller's rates
+NIGHT_S, QUIET_S = 400, 2100
 
 
 def workload(kind: str, name: str, **spec: Any) -> Obj:

@@ -339,7 +339,8 @@ def test_alike_requests_go_the_short_way() -> None:
             await actor.event(1)
             await actor.event(13)
             assert p.server.plans.followed == before + 2
-            for _ in range(5):  # one makes the node, one is the first to own the times, one is learned from
+            # one makes the node, one is the first to own the times, one is learned from
+            for _ in range(5):
                 await p.run(2_000_000)
                 await actor.beat(0)
             assert p.server.plans.followed == before + 4

@@ -1,4 +1,6 @@
-"""A cluster whose node agents read and write pods and events without requests, and one with requests, give one trace."""
+"""A cluster whose node agents read and write pods and events without requests, and one with
+requests, give one trace.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class AtOnce(dict[Any, None]):
 async def history(
     chosen: Steps, times_us: list[int], fast: FastPaths, put_off: bool = True
 ) -> tuple[str, list[int], int, int]:
-    """The hash of the trace, when pods and events were written, requests by templates, kernel events."""
+    """The hash of the trace, when pods and events were written, requests by templates, kernel
+    events.
+    """
     async with Cluster(PLAN, seed=3, fast=fast) as cluster:
         seen: list[int] = []
 

@@ -1,4 +1,5 @@
-"""Agents that start on nodes whose pods run: the short ways by which they find that nothing has changed, and the long ones.
+"""Agents that start on nodes whose pods run: the short ways by which they find that nothing has
+changed, and the long ones.
 
 Likewise what is read of an item, or of a runtime, by a way of its own.
 """

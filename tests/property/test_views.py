@@ -1,4 +1,6 @@
-"""Whatever befalls servers, storage, lines and readers: in the end every reader shows what is stored."""
+"""Whatever befalls servers, storage, lines and readers: in the end every reader shows what is
+stored.
+"""
 
 from __future__ import annotations
 
@@ -119,7 +121,8 @@ def wanted(r: Rig, selection: dict[str, str]) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("seed", [3, 29, 105])  # 105: a server that started while the storage was silent
+# 105: a server that started while the storage was silent
+@pytest.mark.parametrize("seed", [3, 29, 105])
 async def test_in_the_end_every_reader_shows_what_is_stored(seed: int) -> None:
     draw = Random(seed)
     async with rig(replicas=draw.choice([1, 2, 3]), seed=seed) as r:

@@ -1,4 +1,6 @@
-"""A watch cache against a record of all commits: what it shows, whatever its lag, and though history is compacted."""
+"""A watch cache against a record of all commits: what it shows, whatever its lag, and though
+history is compacted.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ class Plane:
         self.draw = Random(seed)
         self.clock = Clock()
         self.store = MemoryStore(self.clock.now_us)
-        self.store.put("//other/0", {"metadata": {}}, None)  # no server starts before anything is stored
+        # no server starts before anything is stored
+        self.store.put("//other/0", {"metadata": {}}, None)
         self.clock.us = 1
         self.horizon = Horizon(self.clock, LAGS_US[0], self.store.revision)
         self.cache = WatchCache(self.store, PREFIX, self.horizon)

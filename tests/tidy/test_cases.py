@@ -1,4 +1,6 @@
-"""Each known timing case has a test that is named by it, in the files that the table of cases names."""
+"""Each known timing case has a test that is named by it, in the files that the table of cases
+names.
+"""
 
 import re
 from pathlib import Path

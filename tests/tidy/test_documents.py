@@ -1,4 +1,6 @@
-"""What the documents name is there: files, modules, links, commands of the benchmarks, words in the map of the architecture."""
+"""What the documents name is there: files, modules, links, commands of the benchmarks, words in the
+map of the architecture.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""The language rules: banned words, line length of prose, docstrings of public names, length of test names.
+"""The language rules: banned words, line length of prose, docstrings of public names, length of
+test names.
 
-The sources do not keep all rules yet. `language_allowance.json` holds, for each rule and each top-level
-folder, the number of places that break the rule. A test fails when the real number differs in either
-direction, so that a number can only shrink and each step is recorded. To record a step:
+The sources do not keep all rules yet. `language_allowance.json` holds, for each rule and each
+top-level folder, the number of places that break the rule. A test fails when the real number
+differs in either direction, so that a number can only shrink and each step is recorded. To record a
+step:
 
     python -m tests.tidy.test_language
 
@@ -201,7 +203,9 @@ def _undocumented(path: str, body: list[ast.stmt], prefix: str) -> Iterator[Plac
 
 
 def _needs_no_docstring(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """True for overloads, for setters, and for methods that are marked as overriding a documented one."""
+    """True for overloads, for setters, and for methods that are marked as overriding a documented
+    one.
+    """
     shown = [ast.unparse(decorator) for decorator in node.decorator_list]
     return any(item in ("overload", "override") or item.endswith((".setter", ".deleter")) for item in shown)
 

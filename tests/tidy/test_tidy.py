@@ -1,4 +1,6 @@
-"""The project keeps its own rules: layers are import-linter's, the rest is read here from the sources."""
+"""The project keeps its own rules: layers are import-linter's, the rest is read here from the
+sources.
+"""
 
 import ast
 import re
@@ -10,7 +12,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted(path for part in ("sim", "actors") for path in (ROOT / part).rglob("*.py"))
-# Prose wraps at 100 characters; splitting one idea over two files to stay below a number is worse than a long file.
+# Prose wraps at 100 characters; splitting one idea over two files to stay below a number is worse
+# than a long file.
 FILE_MAX, FUNCTION_MAX = 660, 70
 IMPURE = {"trio", "time", "random", "os", "socket", "uuid", "logging", "secrets", "threading"}
 PURE_ZONE = (

@@ -1,4 +1,6 @@
-"""A process that a test starts does not inherit the ignored signals of the suite (`tests/conftest.py`)."""
+"""A process that a test starts does not inherit the ignored signals of the suite
+(`tests/conftest.py`).
+"""
 
 from __future__ import annotations
 

@@ -2,9 +2,10 @@
 
 Turns a naming set into the objects, in the order upstream makes them.
 
-Mirrors  kubernetes v1.25 apiserver pkg/apis/flowcontrol/bootstrap/default.go (as a real control plane shows them).
-Differs  - The objects are created with their status; `flow_status` keeps it later.
-         - An object that is changed or deleted is not restored (upstream checks each minute).
+Mirrors  kubernetes v1.25 apiserver pkg/apis/flowcontrol/bootstrap/default.go (as a real control
+         plane shows them).
+Differs  - The objects are created with their status; `flow_status` keeps it later. - An object that
+         is changed or deleted is not restored (upstream checks each minute).
 """
 
 from __future__ import annotations

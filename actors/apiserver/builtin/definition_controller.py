@@ -1,12 +1,12 @@
 """The controller of CustomResourceDefinitions: names, conditions, and deletion of their objects.
 
 Turns changes of definitions into writes of their status, in the order of
-`sim.api.crd.definition_lifecycle`.  The deletion of a definition deletes all of its objects and then
-removes the finalizer.
+`sim.api.crd.definition_lifecycle`.  The deletion of a definition deletes all of its objects and
+then removes the finalizer.
 
-Holds: no work is scheduled while no definition changes.  All replicas decide the same; the later one
-writes nothing or meets a conflict.  A failed write is retried with growing delays.  After a crash
-the next incarnation continues from the stored state.
+Holds: no work is scheduled while no definition changes.  All replicas decide the same; the later
+one writes nothing or meets a conflict.  A failed write is retried with growing delays.  After a
+crash the next incarnation continues from the stored state.
 
 Mirrors  apiextensions-apiserver v1.25 pkg/controller/{status,establish,apiapproval,finalizer}.
 Differs  - It reads the storage after the cache lag has passed since a change.
@@ -31,7 +31,8 @@ from sim.kernel import Context
 from sim.units import SECOND, format_time
 
 PLURAL = "customresourcedefinitions"
-ESTABLISH_US = 5 * SECOND  # customresource_handler.go: queueIfNotEstablished, with more than one server
+# customresource_handler.go: queueIfNotEstablished, with more than one server
+ESTABLISH_US = 5 * SECOND
 POLL_US, POLLED_US = 5 * SECOND, 60 * SECOND  # crd_finalizer.go: deleteInstances
 RETRY_US, RETRY_MAX_US = 5_000, 1000 * SECOND  # workqueue's default: doubled with each failure
 
@@ -48,7 +49,8 @@ class DefinitionKeeper:
         names = server.scheme.names
         self._finalizer = names.finalizer_crd_cleanup
         self._user = UserInfo(names.user_apiserver, (names.group_masters, names.group_authenticated))
-        self._due: dict[str, None] = {}  # keys to sync, in this order; names are accepted one at a time
+        # keys to sync, in this order; names are accepted one at a time
+        self._due: dict[str, None] = {}
         self._busy = False
         self._failures: dict[str, int] = {}
         self._going: dict[str, int] = {}  # definitions that delete their objects, with the deadline
@@ -119,7 +121,8 @@ class DefinitionKeeper:
         self._busy = False
         if obj is not None:
             self._reconsider(obj["metadata"]["name"])
-        self._ctx.call_later_us(0, self._next)  # not from here: refusals come at once, one within the other
+        # not from here: refusals come at once, one within the other
+        self._ctx.call_later_us(0, self._next)
 
     def _establish(self, name: str) -> None:
         obj = self._get(name)
@@ -127,7 +130,7 @@ class DefinitionKeeper:
         if made is not None:
             self._write(made, lambda _: None)
 
-    # --- writes -------------------------------------------------------------------------------------------
+    # --- writes -----------------------------------------------------------------------------------
 
     def _write(self, obj: Obj, then: Callable[[Obj | None], None]) -> None:
         """PUT to /status; `then` gets what was written, None if nothing was."""
@@ -163,7 +166,7 @@ class DefinitionKeeper:
             delay_us = min(RETRY_US << min(failures, 20), RETRY_MAX_US)
             self._ctx.call_later_us(delay_us, self._arrived, name)
 
-    # --- the end of a definition --------------------------------------------------------------------------
+    # --- the end of a definition ------------------------------------------------------------------
 
     def _finalize(self, obj: Obj) -> None:
         name = obj["metadata"]["name"]

@@ -6,8 +6,8 @@ Holds: a commit takes effect at the instant from which a list from the cache sho
 resource that is no longer served, or is served differently, end.  Reads change no state, so that
 discovery may be read from outside a simulation at any time.
 
-Mirrors  apiextensions-apiserver v1.25 pkg/apiserver/customresource_handler.go (updateCustomResourceDefinition,
-         removeDeadStorage).
+Mirrors  apiextensions-apiserver v1.25 pkg/apiserver/customresource_handler.go
+         (updateCustomResourceDefinition, removeDeadStorage).
 """
 
 from __future__ import annotations

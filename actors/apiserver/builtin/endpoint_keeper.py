@@ -1,6 +1,8 @@
-"""Endpoints and EndpointSlice of the API servers' Service: each running server keeps its address there.
+"""Endpoints and EndpointSlice of the API servers' Service: each running server keeps its address
+there.
 
-Turns the leases of API servers, which each of them renews every 10 s, into writes of the two objects.
+Turns the leases of API servers, which each of them renews every 10 s, into writes of the two
+objects.
 
 Holds: nothing is written while both objects are correct; the last address is never removed, not
 even by its own server.
@@ -31,7 +33,7 @@ PORTS: list[Obj] = [{"name": "https", "port": API_PORT, "protocol": "TCP"}]
 ENDPOINTS, SLICES = "endpoints", "endpointslices"
 
 
-# --- decisions --------------------------------------------------------------------------------------------
+# --- decisions ------------------------------------------------------------------------------------
 
 
 def kept_endpoints(
@@ -84,7 +86,7 @@ def is_shown(wanted: Obj, found: Obj) -> bool:
     return same and (found["metadata"].get("labels") or {}) == wanted["metadata"]["labels"]
 
 
-# --- the process ------------------------------------------------------------------------------------------
+# --- the process ----------------------------------------------------------------------------------
 
 
 class EndpointKeeper:

@@ -3,10 +3,13 @@
 Turns changes of FlowSchemas and PriorityLevelConfigurations into server-side applies of that
 condition, which shows whether the priority level that a FlowSchema names exists.
 
-Holds: no request is sent while neither kind changes; replicas that sync at one instant write the same.
+Holds: no request is sent while neither kind changes; replicas that sync at one instant write the
+same.
 
-Mirrors  kubernetes v1.25 apiserver pkg/util/flowcontrol/apf_controller.go (syncFlowSchemaStatus, digestConfigObjects).
-Differs  It reads the storage after the cache lag has passed since a change, and does not resync each minute.
+Mirrors  kubernetes v1.25 apiserver pkg/util/flowcontrol/apf_controller.go (syncFlowSchemaStatus,
+         digestConfigObjects).
+Differs  It reads the storage after the cache lag has passed since a change, and does not resync
+         each minute.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ from sim.api.store import Page, Range
 from sim.api.types import Obj, Request, UserInfo
 from sim.kernel import Context
 
-MANAGER = "api-priority-and-fairness-config-consumer-v1"  # apf_controller.go: ConfigConsumerAsFieldManager
+# apf_controller.go: ConfigConsumerAsFieldManager
+MANAGER = "api-priority-and-fairness-config-consumer-v1"
 
 
 class Dangling:

@@ -1,12 +1,13 @@
 """The pods of one node, without a look at everybody else's.
 
-Turns what a cache shows of all pods into lists by node, for agents that start or relist together: thousands of them ask
-in turn, and each would walk over all pods.
+Turns what a cache shows of all pods into lists by node, for agents that start or relist together:
+thousands of them ask in turn, and each would walk over all pods.
 
-Holds: what is answered is what a walk over the cache's page would find; the lists are made anew when the cache shows another
-revision, and kept no longer than the history.
+Holds: what is answered is what a walk over the cache's page would find; the lists are made anew
+when the cache shows another revision, and kept no longer than the history.
 
-Mirrors  kubernetes v1.25 pkg/registry/core/pod/strategy.go: Indexers, NodeNameIndexFunc; upstream's is kept up to date.
+Mirrors  kubernetes v1.25 pkg/registry/core/pod/strategy.go: Indexers, NodeNameIndexFunc; upstream's
+         is kept up to date.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """Which objects a list or watch wants.
 
-Turns the label and field selectors of a request into one predicate, and into the one object or node they name.
+Turns the label and field selectors of a request into one predicate, and into the one object or node
+they name.
 
-Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/{get,watch}.go, pkg/registry/generic/registry/store.go (MatchesSingle).
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/{get,watch}.go,
+         pkg/registry/generic/registry/store.go (MatchesSingle).
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from sim.api.verbs.call import Call, bad_request
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a list or watch wants.  key: of the one object it can match; node: of the one node (pods).
+    """What a list or watch wants.  key: of the one object it can match; node: of the one node
+    (pods).
 
     alone: all that is on that node is wanted
     """

@@ -1,11 +1,14 @@
 """A replica's watch caches, and how requests are answered from them.
 
-Turns list and watch options into a page, a watch, or a wait for a revision that has not arrived yet.
+Turns list and watch options into a page, a watch, or a wait for a revision that has not arrived
+yet.
 
-Holds: a wait ends once, by the revision's arrival or after `FRESH_WAIT_US`; one cache per stored resource; a cache
-made when its resource is first read answers as one that was there from the replica's start.
+Holds: a wait ends once, by the revision's arrival or after `FRESH_WAIT_US`; one cache per stored
+resource; a cache made when its resource is first read answers as one that was there from the
+replica's start.
 
-Mirrors  kubernetes v1.25 apiserver pkg/storage/cacher (waitUntilFreshAndBlock), pkg/endpoints/handlers/{get,watch}.go.
+Mirrors  kubernetes v1.25 apiserver pkg/storage/cacher (waitUntilFreshAndBlock),
+         pkg/endpoints/handlers/{get,watch}.go.
 """
 
 from __future__ import annotations
@@ -47,7 +50,8 @@ class ContextTimers:
     def __init__(self, ctx: Context) -> None:
         self._random: Random = ctx.stream("watch")
         self.call_at = ctx.kernel.call_at
-        self.now_us: Callable[[], int] = partial(attrgetter("now_us"), ctx.kernel)  # asked very often
+        # asked very often
+        self.now_us: Callable[[], int] = partial(attrgetter("now_us"), ctx.kernel)
 
     def uniform_us(self, low_us: int, high_us: int) -> int:
         """Draw a duration between two bounds."""
@@ -62,8 +66,8 @@ def node_of(spec: Obj | None) -> str:
 class Caches:
     """All watch caches of one incarnation of one replica.
 
-    watched: the resources that have one from the start upstream, unless the options say that they have none; those of
-    definitions have one when they are first asked for
+    watched: the resources that have one from the start upstream, unless the options say that they
+        have none; those of definitions have one when they are first asked for
     """
 
     def __init__(
@@ -113,8 +117,8 @@ class Caches:
     def close(self) -> None:
         """Stop following the storage.
 
-        cacher.go, startCaching: a cache without its own watch answers no reads.  The storage answers
-        reads of any age; reads with a minimal revision and watches wait.
+        cacher.go, startCaching: a cache without its own watch answers no reads.  The storage
+            answers reads of any age; reads with a minimal revision and watches wait.
         """
         self.ready = False
 
@@ -125,7 +129,9 @@ class Caches:
                 cache.end_watches()
 
     def open_anew(self) -> list[int]:
-        """Reopen after a list of the storage, where each window starts; return the waiting requests."""
+        """Reopen after a list of the storage, where each window starts; return the waiting
+        requests.
+        """
         self.ready = True
         self.end_watches()
         for cache in self._caches.values():
@@ -154,7 +160,7 @@ class Caches:
         if not self.horizon.frozen:
             self.horizon.show_progress(self._store.revision_at(self.horizon.reached_us()))
 
-    # --- watches ------------------------------------------------------------------------------------------
+    # --- watches ----------------------------------------------------------------------------------
 
     @property
     def watched(self) -> int:
@@ -187,7 +193,7 @@ class Caches:
             return FailedWatch(status.too_old(too_old.requested, too_old.oldest), cause)
         return watch
 
-    # --- waiting ------------------------------------------------------------------------------------------
+    # --- waiting ----------------------------------------------------------------------------------
 
     def when_fresh(self, cache: WatchCache, rev: int, then: Callable[[bool], None]) -> None:
         """Call `then(True)` when the cache shows `rev`, `then(False)` if it does not in time."""

@@ -1,10 +1,11 @@
 """Short ways: who reads an object and then says of it that all is as it was needs no requests.
 
-Turns a node agent's read of its node into a look at the watch cache, its write of new heartbeat times into the commit
-that the patch would make; a leader's read of its lease and its renewal into a look at the store and a write by the lane.
+Turns a node agent's read of its node into a look at the watch cache, its write of new heartbeat
+times into the commit that the patch would make; a leader's read of its lease and its renewal into a
+look at the store and a write by the lane.
 
-Holds: what is answered, written and drawn is what the ordinary requests would get, write and draw (`plans` or the lane
-know that); in every other case the answer is None and nothing was done.
+Holds: what is answered, written and drawn is what the ordinary requests would get, write and draw
+(`plans` or the lane know that); in every other case the answer is None and nothing was done.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from sim.units import SECOND
 def offer_short_way(
     server: FastPathServer, request: Request
 ) -> NodeWay | LeaseWay | PodWay | EventWay | None:
-    """For calls like `request` and the writes that follow; None if this server has none for them now."""
+    """For calls like `request` and the writes that follow; None if this server has none for them
+    now.
+    """
     ctx = server.ctx
     if ctx is None or ctx.state is not State.RUNNING or not server.prompt:
         return None
@@ -74,7 +77,8 @@ class LeaseWay(Way):
 class NodeWay(Way):
     """A node agent and its node.
 
-    _last: what was written last; _reads: what admission had read for that; _owner: the client's entry in its record
+    _last: what was written last; _reads: what admission had read for that; _owner: the client's
+        entry in its record
     _whole: all of its conditions were beaten, in their order
     """
 

@@ -1,9 +1,11 @@
-"""Short ways of what a node agent says of its pods: it reads a pod and patches its status, and tells events.
+"""Short ways of what a node agent says of its pods: it reads a pod and patches its status, and
+tells events.
 
-Turns the read into a look at the store, the patch and the event into the commits that `plans` would make.
+Turns the read into a look at the store, the patch and the event into the commits that `plans` would
+make.
 
-Holds: what is answered, written and drawn is what the ordinary requests would get, write and draw (`plans` has served
-the like); in every other case the answer is None and nothing was done.
+Holds: what is answered, written and drawn is what the ordinary requests would get, write and draw
+(`plans` has served the like); in every other case the answer is None and nothing was done.
 """
 
 from __future__ import annotations

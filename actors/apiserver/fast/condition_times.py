@@ -1,11 +1,12 @@
 """Patches of a pod's conditions that differ in their times alone.
 
-Turns what one patch made of the conditions and of the record of ownership into what the same patch makes of them at
-other times, without merging and comparing them anew.
+Turns what one patch made of the conditions and of the record of ownership into what the same patch
+makes of them at other times, without merging and comparing them anew.
 
-Holds: two patches are of one shape only if all of their words are equal, the same of their times are equal to each
-other, and the record's times are before, at or after now alike.  Of such the verb, validation and ownership, which ask
-whether times are equal or later and nothing else of them, make the same, but for the times.
+Holds: two patches are of one shape only if all of their words are equal, the same of their times
+are equal to each other, and the record's times are before, at or after now alike.  Of such the
+verb, validation and ownership, which ask whether times are equal or later and nothing else of them,
+make the same, but for the times.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ Entry = tuple[int, Managed | None, bool]
 class Shape(NamedTuple):
     """How the conditions and the record come out.
 
-    recipes: of each condition: the one held and the one sent (-1: none), and from where each of its members is;
-    no members: it is as it was held
-    entries: of each in the record: which of before it follows (-1: none), what it is but for its time (None: that one),
-    whether its time is now
+    recipes: of each condition: the one held and the one sent (-1: none), and from where each of its
+        members is; no members: it is as it was held
+    entries: of each in the record: which of before it follows (-1: none), what it is but for its
+        time (None: that one), whether its time is now
     held: keeps alive what the words name by identity
     """
 
@@ -88,7 +89,8 @@ def learned(
     now_s: int,
     reads: Reads,
 ) -> Shape | None:
-    """The shape of a patch that has been carried out; None if it is not seen what was made from what.
+    """The shape of a patch that has been carried out; None if it is not seen what was made from
+    what.
 
     conditions: held before, sent, held after; records: before and after
     """

@@ -1,12 +1,15 @@
-"""The hot lane: one field of one object that one client writes again and again (a lease's renewTime).
+"""The hot lane: one field of one object that one client writes again and again (a lease's
+renewTime).
 
-Turns a new value into the same commit that an ordinary request with that value would make, without building the
-request, decoding, defaulting, admitting and validating what this server knows unchanged.
+Turns a new value into the same commit that an ordinary request with that value would make, without
+building the request, decoding, defaulting, admitting and validating what this server knows
+unchanged.
 
-Holds: a lane writes only while nobody but its own client has touched the object since that client's last write
-through this server, the server and its storage are healthy, and the client is still allowed; in every other case
-it answers None and writes nothing.  What it commits (object, ownership, trace record, cause) is what the
-ordinary way commits; `tests/property/test_lane.py` compares the two.
+Holds: a lane writes only while nobody but its own client has touched the object since that client's
+last write through this server, the server and its storage are healthy, and the client is still
+allowed; in every other case it answers None and writes nothing.  What it commits (object,
+ownership, trace record, cause) is what the ordinary way commits; `tests/property/test_lane.py`
+compares the two.
 
 Mirrors  nothing upstream: the ordinary write of pkg/endpoints/handlers/update.go is its meaning.
 """
@@ -26,7 +29,8 @@ from sim.units import SECOND, format_micro_time, parse_time
 RENEWAL = ("spec", "renewTime")
 # Where a time of this field passes every check once another has passed.
 LANES = {("leases", "", *RENEWAL)}
-CROWD = 512  # lanes of one server from which on it pays to go on in columns: numpy takes 0.1 s to load
+# lanes of one server from which on it pays to go on in columns: numpy takes 0.1 s to load
+CROWD = 512
 
 
 def offer_lane(server: FastPathServer, request: Request, path: tuple[str, ...]) -> Lane | None:
@@ -40,7 +44,9 @@ def offer_lane(server: FastPathServer, request: Request, path: tuple[str, ...]) 
 
 
 def find_open_lane(server: FastPathServer, request: Request, path: tuple[str, ...]) -> Lane | None:
-    """The lane by which the request's client can renew now; None if there is none, or it is not open."""
+    """The lane by which the request's client can renew now; None if there is none, or it is not
+    open.
+    """
     if request.resource != "leases" or path != RENEWAL or server.bounded:
         return None
     lane = server.lanes.get(server.scheme.key("leases", request.namespace, request.name))
@@ -50,8 +56,9 @@ def find_open_lane(server: FastPathServer, request: Request, path: tuple[str, ..
 class Lane:
     """What `ApiServer.lane` hands out.  `last`: the object as this lane's client wrote it last.
 
-    line: what its renewals share, once it is known that only their time moves; ahead_us: of virtual time, the server's
-    clock, None if it drifts; _joined: the storage writes for it, and `last` is not the last
+    line: what its renewals share, once it is known that only their time moves; ahead_us: of virtual
+        time, the server's clock, None if it drifts; _joined: the storage writes for it, and `last`
+        is not the last
     """
 
     __slots__ = (
@@ -85,9 +92,11 @@ class Lane:
         self.line = None
 
     def update(self, request: Request) -> Reply | None:
-        """Commit an update of the lease by this lane's client that changes the field alone; None: it changes more.
+        """Commit an update of the lease by this lane's client that changes the field alone; None:
+        it changes more.
 
-        request: one without options and subresource, whose body is an object (`Plans.follow` checks that)
+        request: one without options and subresource, whose body is an object (`Plans.follow` checks
+            that)
         """
         self._leave()
         item, body = self.last, request.body
@@ -138,7 +147,8 @@ class Lane:
         return self._storage.write_us
 
     def is_open(self, request: Request) -> bool:
-        """True if the next renewal by the request's client passes everything, until something moves.
+        """True if the next renewal by the request's client passes everything, until something
+        moves.
 
         The server is not bounded (`find_open_lane` checks that), so it is not busy either.
         """
@@ -156,7 +166,9 @@ class Lane:
         return True
 
     def beat(self, value: int, at_us: int) -> Item | None:
-        """As `write`, for who has written and knows that no process, link or clock has changed its state since."""
+        """As `write`, for who has written and knows that no process, link or clock has changed its
+        state since.
+        """
         server, item, line, ahead_us = self.server, self.last, self.line, self.ahead_us
         if (
             server.bounded
@@ -199,7 +211,9 @@ class Lane:
             self._storage.beats.leave(self._key)
 
     def renew(self, value: int, serial: bool = False) -> Item | None:
-        """Nothing but the time, the revision and the time of its ownership can change.  serial: as of the store's."""
+        """Nothing but the time, the revision and the time of its ownership can change.  serial: as
+        of the store's.
+        """
         self._leave()
         item, line, ctx = self.last, self.line, self.server.ctx
         assert ctx is not None  # the callers have checked that the server runs

@@ -1,10 +1,10 @@
 """A node's report that it is as it was: new heartbeat times of its conditions, and nothing else.
 
-Turns the stored conditions and those of a patch into the conditions after it, and the record of ownership into the one
-after it, without merging, checking and comparing what stays as it is.
+Turns the stored conditions and those of a patch into the conditions after it, and the record of
+ownership into the one after it, without merging, checking and comparing what stays as it is.
 
-Holds: an answer is what `sim.api.patch.strategic_merge` and `sim.api.ownership.managed` say of the same patch; where that is not
-known there is none.
+Holds: an answer is what `sim.api.patch.strategic_merge` and `sim.api.ownership.managed` say of the
+same patch; where that is not known there is none.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ def whole(held: Sequence[Obj], sent: Sequence[Obj]) -> list[Obj] | None:
 
 
 def signature(record: tuple[Managed, ...], manager: str, sent: Sequence[Obj]) -> Signature:
-    """Who owns what beside the times, and which conditions are beaten by whom.  Sets of fields are interned."""
+    """Who owns what beside the times, and which conditions are beaten by whom.  Sets of fields are
+    interned.
+    """
     owners = [(id(entry.fields), entry.manager, entry.operation, entry.subresource) for entry in record]
     owners.sort()
     return (manager, *owners, *[condition["type"] for condition in sent])
@@ -65,7 +67,9 @@ def signature(record: tuple[Managed, ...], manager: str, sent: Sequence[Obj]) ->
 def moved(
     record: tuple[Managed, ...], manager: str, api_version: str, now_s: int
 ) -> tuple[Managed, ...] | None:
-    """The record in which the time of this manager's entry for the status is now; None if it has no such entry."""
+    """The record in which the time of this manager's entry for the status is now; None if it has no
+    such entry.
+    """
     if not record:
         return record  # nobody owns anything, nor will
     entries = list(record)

@@ -1,15 +1,17 @@
-"""Short ways: a write whose like has been served before is made as that one was, without asking everything again.
+"""Short ways: a write whose like has been served before is made as that one was, without asking
+everything again.
 
-Turns a `Request` into the commit and reply that the ordinary verb would give, where a request of the same shape
-has shown what that is: reads of a pod, of a node as a cache shows it, creates of events and of pods from a template,
-bindings, patches of a pod's status (at other times too: `shapes`) and of a node's heartbeat times.
-A shape is everything that the verb, admission, validation and ownership go by; what they do not look at (names,
-addresses, ids of containers) is filled in.
+Turns a `Request` into the commit and reply that the ordinary verb would give, where a request of
+the same shape has shown what that is: reads of a pod, of a node as a cache shows it, creates of
+events and of pods from a template, bindings, patches of a pod's status (at other times too:
+`shapes`) and of a node's heartbeat times. A shape is everything that the verb, admission,
+validation and ownership go by; what they do not look at (names, addresses, ids of containers) is
+filled in.
 
-Holds: a plan is kept only if it gives what the ordinary way just gave, down to the order of fields; it is
-followed only while everything that admission read for it is still the same object.  In every other case `follow`
-answers None, nothing was drawn or written, and the request goes the ordinary way.
-`tests/property/test_plans.py` compares a replica that has plans with one that has none.
+Holds: a plan is kept only if it gives what the ordinary way just gave, down to the order of fields;
+it is followed only while everything that admission read for it is still the same object.  In every
+other case `follow` answers None, nothing was drawn or written, and the request goes the ordinary
+way. `tests/property/test_plans.py` compares a replica that has plans with one that has none.
 
 Mirrors  nothing upstream: the verbs of `sim.api.verbs.single` and `verbs_sub` are its meaning.
 """
@@ -36,7 +38,8 @@ from sim.api.verbs.subresources import BOUND, first_scheduled
 from sim.units import SECOND, format_time
 
 PLANS_MAX = 8192  # plans of one kind; beyond that all are learned anew
-# Specs as bound to a node, shared by the pods of a template there: more would not be worth their memory.
+# Specs as bound to a node, shared by the pods of a template there: more would not be worth their
+# memory.
 BOUND_MAX = 1_024
 MEMBERS = CONTAINER_STATUS.keys()
 CONTAINERS = ("containerStatuses", "initContainerStatuses")
@@ -52,7 +55,9 @@ Key = tuple[Any, ...]
 
 
 class Stamp:
-    """A record of one owner whose time moves on: clients of one name that write in one second share it."""
+    """A record of one owner whose time moves on: clients of one name that write in one second share
+    it.
+    """
 
     __slots__ = ("entry", "record")
 
@@ -74,7 +79,8 @@ class Created:
     """How a new object of one shape comes out.
 
     given: what takes the place of, or comes after, the fields sent (metadata is made anew)
-    stamp: its record of ownership (None: nobody owns anything); held: keeps alive what the key names by identity
+    stamp: its record of ownership (None: nobody owns anything); held: keeps alive what the key
+        names by identity
     mould: the store's, for those of its shape that it keeps packed
     """
 
@@ -92,7 +98,9 @@ class Created:
 
 
 class Patched(NamedTuple):
-    """What a patch of one shape makes of a pod's conditions, and of the record of ownership, in one second."""
+    """What a patch of one shape makes of a pod's conditions, and of the record of ownership, in one
+    second.
+    """
 
     conditions: Any
     record: tuple[Managed, ...]
@@ -127,7 +135,8 @@ class Plans:
         self._told: dict[Key, Created] = {}  # of events, by what their recorders say of them
         self._patched: dict[Key, Patched] = {}
         self._shapes: dict[Key, shapes.Shape] = {}
-        # By signature: what was read, and the record that keeps the signature's sets of fields alive.
+        # By signature: what was read, and the record that keeps the signature's sets of fields
+        # alive.
         self._beats: dict[beats.Signature, tuple[Reads, tuple[Managed, ...]]] = {}
         self._admitted: dict[str, Reads] = {}  # bindings, by namespace
         self._bound: dict[tuple[int, str], tuple[Obj, Obj]] = {}
@@ -207,7 +216,7 @@ class Plans:
         lane = self._lanes.get(f"{self._leases.prefix}{request.namespace}/{request.name}")
         return None if lane is None else lane.update(request)
 
-    # --- creates ------------------------------------------------------------------------------------------
+    # --- creates ----------------------------------------------------------------------------------
 
     def _create_event(self, request: Request) -> Reply | None:
         key = self._event_key(request.manager, request.namespace, request.body)
@@ -221,7 +230,9 @@ class Plans:
         return None if item is None else Reply(201, item=item)
 
     def event_plan(self, manager: str, body: Obj, shape: tuple[str | int, ...]) -> Created | None:
-        """How such an event comes out, if that is known.  `shape`: those of one differ only in words that nobody looks at."""
+        """How such an event comes out, if that is known.  `shape`: those of one differ only in
+        words that nobody looks at.
+        """
         namespace = body["metadata"]["namespace"]
         known = (manager, namespace, len(body["source"]), shape)
         plan = self._told.get(known)
@@ -233,7 +244,9 @@ class Plans:
         return plan
 
     def put_event(self, like: Request, body: Obj, plan: Created) -> Item | None:
-        """Commit an event by its plan; None if there is one of its name.  `like`: the request, or one of its client."""
+        """Commit an event by its plan; None if there is one of its name.  `like`: the request, or
+        one of its client.
+        """
         metadata = body["metadata"]
         path = f"{self._events.prefix}{metadata['namespace']}/{metadata['name']}"
         store, now_s = self._storage.store, self._registry.wall_us() // SECOND
@@ -276,13 +289,15 @@ class Plans:
         return key
 
     def _create_pod(self, request: Request) -> Reply | None:
-        """A pod as controllers make them from templates: named by the server, all else shared with its like."""
+        """A pod as controllers make them from templates: named by the server, all else shared with
+        its like.
+        """
         body = request.body
         metadata, spec = body.get("metadata"), body.get("spec")
         if type(metadata) is not dict or len(body) != 4 or "name" in metadata:
             return None
-        # The key holds the spec and the values of the metadata by identity, so one that the ordinary
-        # path refuses, or changes by what it says, is never learned.
+        # The key holds the spec and the values of the metadata by identity, so one that the
+        # ordinary path refuses, or changes by what it says, is never learned.
         base: Any = metadata.get("generateName")
         values = [value for name, value in metadata.items() if name != "generateName"]
         key = (
@@ -343,7 +358,7 @@ class Plans:
         stamp = Stamp(item.managed[0]) if item.managed else None
         self._created[lesson.key] = Created(given, stamp, reads, lesson.held)
 
-    # --- bindings -----------------------------------------------------------------------------------------
+    # --- bindings ---------------------------------------------------------------------------------
 
     def _bind(self, request: Request) -> Reply | None:
         body, namespace, name = request.body, request.namespace, request.name
@@ -377,7 +392,7 @@ class Plans:
         self._storage.store.put(item.key, obj, item.rev, item.managed, request.cause)
         return Reply(201, body=BOUND)
 
-    # --- a pod's status -----------------------------------------------------------------------------------
+    # --- a pod's status ---------------------------------------------------------------------------
 
     def _patch_status(self, request: Request) -> Reply | None:
         store = self._storage.store
@@ -388,7 +403,9 @@ class Plans:
         return None if done is None else Reply(200, item=done)
 
     def patch_pod(self, like: Request, item: Item, body: Obj) -> Item | None:
-        """Commit a patch of a pod's status.  `like`: the request (which is learned from if need be), or one of its client."""
+        """Commit a patch of a pod's status.  `like`: the request (which is learned from if need
+        be), or one of its client.
+        """
         metadata, patch = body.get("metadata"), body.get("status")
         if type(metadata) is not dict or type(patch) is not dict or len(body) != 2 or len(metadata) != 1:
             return None
@@ -467,7 +484,7 @@ class Plans:
                 self._shapes.clear()
             self._shapes[known] = shape
 
-    # --- a node's heartbeat -------------------------------------------------------------------------------
+    # --- a node's heartbeat -----------------------------------------------------------------------
 
     def _beat(self, request: Request) -> Reply | None:
         body, store = request.body, self._storage.store
@@ -497,7 +514,9 @@ class Plans:
         return Reply(200, item=done)
 
     def beaten_before(self, item: Item, manager: str, sent: Sequence[Obj]) -> Reads | None:
-        """What admission reads for such a heartbeat; None if none like it has been learned from, or that has changed."""
+        """What admission reads for such a heartbeat; None if none like it has been learned from, or
+        that has changed.
+        """
         known = self._beats.get(beats.signature(item.managed, manager, sent))
         if known is None or "deletionTimestamp" in item.obj["metadata"] or not self.holds(known[0]):
             return None
@@ -539,7 +558,9 @@ def _patched(held: Obj, patch: Obj, conditions: Any) -> Obj:
 
 
 def _is_plain(pod: Obj, held: Obj, patch: Obj) -> bool:
-    """True if all that the patch says, but for conditions, takes the place of what was, whatever it is."""
+    """True if all that the patch says, but for conditions, takes the place of what was, whatever it
+    is.
+    """
     for field, value in patch.items():
         if field in TEXTS:
             if type(value) is not str or held.get(field) == value:

@@ -13,7 +13,8 @@ from sim.kernel import Context
 
 
 class Compactor:
-    """Every interval, compacts to the revision noted one interval before, if no other replica did; 0: never.
+    """Every interval, compacts to the revision noted one interval before, if no other replica did;
+    0: never.
 
     reached: whether the storage answers at once
     """

@@ -1,14 +1,15 @@
-"""A request on a storage that takes its time: what is asked of the storage, one operation after the other.
+"""A request on a storage that takes its time: what is asked of the storage, one operation after the
+other.
 
-Turns the steps of a verb into operations for the storage, and their answers into the next one or the reply.  A write is made
-from what the watch cache shows, and costs one operation where that is what is stored; where it is not, the storage tells what
-is.
+Turns the steps of a verb into operations for the storage, and their answers into the next one or
+the reply.  A write is made from what the watch cache shows, and costs one operation where that is
+what is stored; where it is not, the storage tells what is.
 
-Holds: no reply comes of what only the cache shows: one that writes nothing is made again from what is stored; what a failed
-expectation shows is not asked for again.
+Holds: no reply comes of what only the cache shows: one that writes nothing is made again from what
+is stored; what a failed expectation shows is not asked for again.
 
-Mirrors  kubernetes v1.25 apiserver pkg/storage/cacher/cacher.go (GuaranteedUpdate) and pkg/storage/etcd3/store.go
-         (GuaranteedUpdate, conditionalDelete).
+Mirrors  kubernetes v1.25 apiserver pkg/storage/cacher/cacher.go (GuaranteedUpdate) and
+         pkg/storage/etcd3/store.go (GuaranteedUpdate, conditionalDelete).
 """
 
 from __future__ import annotations

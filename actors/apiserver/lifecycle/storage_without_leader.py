@@ -1,13 +1,16 @@
 """How a replica's watch caches live through a time in which the storage has no leader.
 
-Turns the storage's word that there is none, or one again, into what becomes of the caches: their own watches are retried
-for half a minute, then the caches are closed, and they list again when there is a leader.
+Turns the storage's word that there is none, or one again, into what becomes of the caches: their
+own watches are retried for half a minute, then the caches are closed, and they list again when
+there is a leader.
 
-Holds: clients' watches on a cache that lives on miss nothing and notice nothing; a cache that was given up ends them a second
-later and shows nothing before it has been listed; what has no cache has its watches ended in an error at once.
+Holds: clients' watches on a cache that lives on miss nothing and notice nothing; a cache that was
+given up ends them a second later and shows nothing before it has been listed; what has no cache has
+its watches ended in an error at once.
 
-Mirrors  kubernetes v1.25 apiserver pkg/storage/cacher/cacher.go (startCaching, MaxInternalErrorRetryDuration) and
-         pkg/storage/etcd3/watcher.go; client-go tools/cache/retry_with_deadline.go.
+Mirrors  kubernetes v1.25 apiserver pkg/storage/cacher/cacher.go (startCaching,
+         MaxInternalErrorRetryDuration) and pkg/storage/etcd3/watcher.go; client-go
+         tools/cache/retry_with_deadline.go.
 Differs  all caches of a replica are in one state; a list is answered as soon as there is a leader.
 """
 

@@ -5,7 +5,8 @@ labels. A controller with the right number of pods decides from the counts alone
 only when it has to choose among them.
 
 Holds: an update that changes none of the counts costs a few lookups; the counts always equal a
-       recount over the informer's pods (`tests/unit/actors/controllers/shared/test_owned_pod_counts.py`).
+       recount over the informer's pods
+       (`tests/unit/actors/controllers/shared/test_owned_pod_counts.py`).
 """
 
 from __future__ import annotations

@@ -129,9 +129,11 @@ class Source:
         self._attach()
 
     def _attach(self) -> None:
-        """Receive what the watch brings, but no heartbeats alone: those are the agent's own, and it knows them.
+        """Receive what the watch brings, but no heartbeats alone: those are the agent's own, and it
+        knows them.
 
-        A paused or slow agent receives each heartbeat by itself, for each one takes a slow process time.
+        A paused or slow agent receives each heartbeat by itself, for each one takes a slow process
+        time.
         """
         watch = self._watch
         if isinstance(watch, ChannelWatch):  # a bookmark is wanted when the next watch is opened

@@ -1,12 +1,13 @@
 """Heartbeats by the thousand, in columns: renewals of leases while nothing disturbs them.
 
-Turns what each of them depends on (`Beater.state`) into a window at a time: who beats within the next second, when, what
-is written and when they beat next, each computed for all at once; as time goes on, what has happened becomes runs of
-revisions and of trace records.
+Turns what each of them depends on (`Beater.state`) into a window at a time: who beats within the
+next second, when, what is written and when they beat next, each computed for all at once; as time
+goes on, what has happened becomes runs of revisions and of trace records.
 
-Holds: the same instants, revisions, records and objects as if each had beaten alone (tests/property/test_beats.py
-compares the traces); as soon as anything changes its state (`Standing.moved`), a server has bounds, or single renewals or records are listened
-to, all of them are renewed alone again from that instant on, and one whose object others touch is.
+Holds: the same instants, revisions, records and objects as if each had beaten alone
+(tests/property/test_beats.py compares the traces); as soon as anything changes its state
+(`Standing.moved`), a server has bounds, or single renewals or records are listened to, all of them
+are renewed alone again from that instant on, and one whose object others touch is.
 
 Mirrors  nothing upstream: thousands of kubelets renew their leases, each alone.
 """
@@ -42,10 +43,10 @@ Columns = dict[str, np.ndarray[Any, np.dtype[Any]]]
 class Beats:
     """Who has joined, and the window that time is in.
 
-    columns: by row; at: when the next renewal is written (NEVER_US: alone), sent: when it is sent; written, end: when the last
-    was written and answered; state, lot: of the next one's draw
-    _next: of the window's places the columns after their beats; `_done` of these have happened, `_kept` of them stand in
-    the columns already
+    columns: by row; at: when the next renewal is written (NEVER_US: alone), sent: when it is sent;
+        written, end: when the last was written and answered; state, lot: of the next one's draw
+    _next: of the window's places the columns after their beats; `_done` of these have happened,
+        `_kept` of them stand in the columns already
     """
 
     def __init__(self, kernel: Kernel, store: MemoryStore, prefix: str, watched: Callable[[], bool]) -> None:
@@ -71,7 +72,7 @@ class Beats:
         self._end_us = 0
         kernel.bulk = self._go_on
 
-    # --- who takes part -------------------------------------------------------------------------------------
+    # --- who takes part ---------------------------------------------------------------------------
 
     def join(self, beater: Beater, carrier: Carrier, next_us: int) -> bool:
         line, ahead_us = carrier.line, carrier.ahead_us
@@ -191,7 +192,7 @@ class Beats:
         self._kernel.bulk_us = NEVER_US
         return parted
 
-    # --- as time goes on ------------------------------------------------------------------------------------
+    # --- as time goes on --------------------------------------------------------------------------
 
     def _go_on(self, until_us: int, order: int) -> None:
         """Everything happens that is due before a time, or at that time in an earlier order."""
@@ -218,7 +219,9 @@ class Beats:
             self._open(max(self._end_us, int(self.columns["at"].min())))
 
     def _order(self, place: int) -> int:
-        """The order of a place of the window among the calls of its instant, as that of `Heartbeat`."""
+        """The order of a place of the window among the calls of its instant, as that of
+        `Heartbeat`.
+        """
         sent_us, pause_us = int(self._sent[place]), int(self._sent[place] - self._ended[place])
         return sent_us << ORDER_BITS | LATER | (LATER - 1 - pause_us if pause_us < LATER else 0)
 

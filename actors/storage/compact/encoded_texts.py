@@ -1,10 +1,12 @@
 """Texts of a fixed form as numbers and bytes: times, addresses, revisions, uids, ids of containers.
 
-Turns a column of texts (one field of many objects; of a time it may be None) into what `struct` takes, and each of
-those back.  Very many objects keep such: a uid is 96 bytes as a text and 16 as bytes, a time 80 and 4.
+Turns a column of texts (one field of many objects; of a time it may be None) into what `struct`
+takes, and each of those back.  Very many objects keep such: a uid is 96 bytes as a text and 16 as
+bytes, a time 80 and 4.
 
-Holds: a text comes back as it was, or its column is refused (`ValueError`, `TypeError`): something is in another
-spelling, or of another form.  A column is taken as a whole, for a loop over its texts would take most of the time.
+Holds: a text comes back as it was, or its column is refused (`ValueError`, `TypeError`): something
+is in another spelling, or of another form.  A column is taken as a whole, for a loop over its texts
+would take most of the time.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ Column = Sequence[Any]
 
 
 class _Numbers(dict[str, int]):
-    """Numbers of texts that many objects share: times, and addresses (a pod's stands in two places, a host's in all its pods)."""
+    """Numbers of texts that many objects share: times, and addresses (a pod's stands in two places,
+    a host's in all its pods).
+    """
 
     def __init__(self, read: Callable[[str], int]) -> None:
         super().__init__()

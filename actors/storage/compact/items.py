@@ -1,15 +1,17 @@
-"""The compact form of stored objects that are many, alike and hardly read once they are at rest: pods and events.
+"""The compact form of stored objects that are many, alike and hardly read once they are at rest:
+pods and events.
 
-Turns an object into a shape, shared by all objects that differ only in the values of some fields, and those values;
-and back into an equal object when somebody reads it.  Of an object's own values those of a fixed form (times,
-addresses, uids, ids of containers: `terse`) become bytes; the rest, in which the object's name stands for itself, is
-mostly what others have too.
+Turns an object into a shape, shared by all objects that differ only in the values of some fields,
+and those values; and back into an equal object when somebody reads it.  Of an object's own values
+those of a fixed form (times, addresses, uids, ids of containers: `terse`) become bytes; the rest,
+in which the object's name stands for itself, is mostly what others have too.
 
-Holds: what is built equals what was packed, with its members in the same order; subtrees shared with other objects
-stay shared; an object that does not fit is kept as it is; what was written last is not packed yet, so that those whom
-a write concerns at once read the object that was written (nobody reads an event at once: the API server gives its
-values, and no object is made, `Packer.cast`).  What another revision took the place of is soon forgotten: it is not
-packed, but only taken apart (`PastItem`).
+Holds: what is built equals what was packed, with its members in the same order; subtrees shared
+with other objects stay shared; an object that does not fit is kept as it is; what was written last
+is not packed yet, so that those whom a write concerns at once read the object that was written
+(nobody reads an event at once: the API server gives its values, and no object is made,
+`Packer.cast`).  What another revision took the place of is soon forgotten: it is not packed, but
+only taken apart (`PastItem`).
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ from actors.storage.compact.shapes import (
 from sim.api.store import Item, Managed
 from sim.api.types import Obj
 
-YOUNG_MAX = 256  # items that wait to be packed; as many again are older than all of them, and wait too
+# items that wait to be packed; as many again are older than all of them, and wait too
+YOUNG_MAX = 256
 SHAPES_MAX = 4_096  # shapes and kin kept for those to come; objects hold on to theirs
 TABLES_MAX = 64  # of shapes and rests, by the types of their values
 RESTS_MAX = 16_384  # of what differs from node to node
@@ -72,7 +75,8 @@ def _table(tables: Table, types: Values, more: int, size_max: int) -> dict[Value
 
 
 class Packer:
-    """Makes and packs the items of one resource: a new one stays as it is while somebody is likely to look at it.
+    """Makes and packs the items of one resource: a new one stays as it is while somebody is likely
+    to look at it.
 
     current: the resource's items; what is not among them any more is not packed
     """
@@ -97,7 +101,9 @@ class Packer:
         return item
 
     def mould(self, obj: Obj) -> Mould | None:
-        """By which `cast` makes what has the names and the shape of this object; None: it does not fit."""
+        """By which `cast` makes what has the names and the shape of this object; None: it does not
+        fit.
+        """
         flat: list[Any] = []
         mould = self._mould(obj, flat)
         if mould is None or self._shapes(mould[0], [obj], [[value] for value in flat]) is None:
@@ -156,7 +162,9 @@ class Packer:
             item.become_past(tuple(values))
 
     def pack(self, items: Iterable[YoungItem]) -> None:
-        """All but those that carry another name or revision than they are stored under, or hold what fits nowhere."""
+        """All but those that carry another name or revision than they are stored under, or hold
+        what fits nowhere.
+        """
         groups: dict[int, tuple[Mould, list[YoungItem], list[list[Any]]]] = {}
         for item in items:
             if type(item) is CastItem:
@@ -193,17 +201,22 @@ class Packer:
         return mould
 
     def _pack(self, cuts: Sequence[Cut], items: list[YoungItem], flats: list[list[Any]]) -> bool:
-        """Pack items with the same names in the same order, by the first that fits all, or none of them."""
+        """Pack items with the same names in the same order, by the first that fits all, or none of
+        them.
+        """
         columns = [*zip(*flats, strict=True)]
         for cut in cuts:
             try:
                 data = cut.data(items, columns)
             except (ValueError, TypeError, KeyError, struct.error):
-                continue  # something has another form, a mapping where text is cut (from Python 3.12 on a key is looked up)
+                # something has another form, a mapping where text is cut (from Python 3.12 on a key
+                # is looked up)
+                continue
             places: Sequence[int] = [0] * len(items)
             if cut.terse and {*map(type, items)} == {CastItem}:
                 shapes: list[Shape] | None = [item._data[0] for item in items]
-                # They come together and are gone together, an hour later: one piece of memory takes 44 bytes less of each.
+                # They come together and are gone together, an hour later: one piece of memory takes
+                # 44 bytes less of each.
                 data, places = [b"".join(data)] * len(items), range(len(items))
             else:
                 shapes = self._shapes(cut, items, columns)
@@ -238,7 +251,9 @@ class Packer:
         return [*map(self._akin.setdefault, ids, _rows(columns, count))]
 
     def _shared(self, cut: Cut, items: list[YoungItem], columns: Sequence[Column]) -> list[Values] | None:
-        """The same of the rest, by what they are, in which its name stands for itself.  None: they do not go together."""
+        """The same of the rest, by what they are, in which its name stands for itself.  None: they
+        do not go together.
+        """
         chosen: list[Column] = [columns[at] for at in cut.rest]
         stems = [stem_of(item.key) for item in items] if cut.layout.naming else ()
         if not all(stems):
@@ -260,7 +275,9 @@ class Packer:
 
 
 class YoungItem(Item):
-    """A revision that is packed when nobody is likely to read it any more: then it becomes a `PackedItem`."""
+    """A revision that is packed when nobody is likely to read it any more: then it becomes a
+    `PackedItem`.
+    """
 
     __slots__ = ("_data",)
 
@@ -281,7 +298,9 @@ class YoungItem(Item):
 
 
 class Layout(NamedTuple):
-    """members: of an object, and where one is a map of it; revision: which of its values, after the layout, that is."""
+    """members: of an object, and where one is a map of it; revision: which of its values, after the
+    layout, that is.
+    """
 
     members: tuple[tuple[str, tuple[str, ...] | None], ...]
     revision: int
@@ -298,7 +317,9 @@ def layout_of(obj: Obj) -> Layout:
 
 
 class PastItem(YoungItem):
-    """A revision in whose place another is.  Its object is built, of the same members, each time that somebody reads it."""
+    """A revision in whose place another is.  Its object is built, of the same members, each time
+    that somebody reads it.
+    """
 
     __slots__ = ()
 
@@ -336,9 +357,11 @@ class Recent:
 
 
 class PackedItem(YoungItem):
-    """A revision whose object is built each time that somebody reads it.  (Of young items no reading costs more.)
+    """A revision whose object is built each time that somebody reads it.  (Of young items no
+    reading costs more.)
 
-    It has the members of a young one, for it was one: what its bytes tell makes room for the rest of its state.
+    It has the members of a young one, for it was one: what its bytes tell makes room for the rest
+    of its state.
     _data: its bytes, or those of several one after the other, in which they are at place `_at`
     """
 

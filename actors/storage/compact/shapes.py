@@ -1,8 +1,10 @@
-"""What alike objects share, and where the rest of each stands: the cut of an object into a shape and values.
+"""What alike objects share, and where the rest of each stands: the cut of an object into a shape
+and values.
 
-Turns an object into a flat list of the values of its maps (`split`), by the names and order of which a `Cut` knows
-what of them is the same in very many objects (the shape), what is akin, what has a form of its own (`terse`) and
-what is left; and a shape with these back into an equal object, its members in the same order.
+Turns an object into a flat list of the values of its maps (`split`), by the names and order of
+which a `Cut` knows what of them is the same in very many objects (the shape), what is akin, what
+has a form of its own (`terse`) and what is left; and a shape with these back into an equal object,
+its members in the same order.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ AKIN = frozenset((
 
 
 class Form(NamedTuple):
-    """A form that texts have: in which fields, what `struct` makes of one, how it gets there and comes back."""
+    """A form that texts have: in which fields, what `struct` makes of one, how it gets there and
+    comes back.
+    """
 
     fields: frozenset[str]
     code: str
@@ -71,8 +75,8 @@ SELF = "\0"  # stands for it
 # Revision, that of the creation, cause: a day of 5,000 nodes makes some 40 million of each.
 HEAD, HEAD_LENGTH = "<3I", 3
 PLAIN = frozenset((str, int, float, bool, type(None)))
-# What stands in a place of an object: a value that is part of the shape, its kin's, its own; a part; what follows; or
-# its own in one of the forms: this and the form's number.
+# What stands in a place of an object: a value that is part of the shape, its kin's, its own; a
+# part; what follows; or its own in one of the forms: this and the form's number.
 IS_ALIKE, IS_AKIN, IS_OWN, IS_PART, IS_DERIVED, IS_FORMED = range(6)
 Table = dict[Values, dict[Values, Any]]  # by types, then by values
 Field = tuple[int, Any]  # which of these, and its place among the values, or itself, or its reader
@@ -81,7 +85,9 @@ Reader = tuple[Callable[[bytes], Values], int, Callable[[Any], Any]]
 
 
 class Part:
-    """One map or list of a shape: where it belongs, what is in it, and which of it comes from where."""
+    """One map or list of a shape: where it belongs, what is in it, and which of it comes from
+    where.
+    """
 
     __slots__ = ("akin", "own", "parent", "place", "proto")
 
@@ -94,7 +100,8 @@ class Part:
 
 
 class Layout:
-    """How an object's own values stand one after the other: first those that its bytes hold, then the rest.
+    """How an object's own values stand one after the other: first those that its bytes hold, then
+    the rest.
 
     akin, own: where they stand among the values of all maps, one after the other
     spans: of each form, in what the bytes hold, and how a text is made again
@@ -143,13 +150,17 @@ def _places_of(kinds: list[tuple[int, Any]], wanted: int) -> list[int]:
 
 
 def stem_of(key: str) -> str:
-    """What texts call the object of this key, or name: events are named after who they are about, and a number."""
+    """What texts call the object of this key, or name: events are named after who they are about,
+    and a number.
+    """
     name = key[key.rfind("/") + 1 :]
     return name[: name.rfind(".")] if "." in name else name
 
 
 class Shape:
-    """What alike objects share: the parts they are made of, outer ones first, and the values that are equal."""
+    """What alike objects share: the parts they are made of, outer ones first, and the values that
+    are equal.
+    """
 
     __slots__ = ("_fields", "_layout", "parts", "size")
 
@@ -213,7 +224,8 @@ class Shape:
 class Cut:
     """What of objects with the same names in the same order goes into the shape, and what does not.
 
-    where: numbers of the parts; alike, rest: places among the values of all maps, one after the other
+    where: numbers of the parts; alike, rest: places among the values of all maps, one after the
+        other
     formed: the same for what becomes bytes, with its form
     """
 
@@ -283,7 +295,9 @@ def split(part: Any, tree: Tree, layout: list[Any], flat: list[Any]) -> bool:
 
 
 def _number(part: Any, tree: Tree, number: int, where: dict[tuple[int, Any], int]) -> None:
-    """Number what `_split` takes apart, in its order, by the number of the outer part and the place in it."""
+    """Number what `_split` takes apart, in its order, by the number of the outer part and the place
+    in it.
+    """
     for name, below in tree.items():
         inner = part.get(name)
         kind = type(inner)

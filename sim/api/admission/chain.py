@@ -404,7 +404,8 @@ class Setup(NamedTuple):
     """What the plugins of one API server replica are made from.
 
     names: the identifiers of the cluster
-    suffix_of: five letters for the name of a token volume, from a pod's spec and its service account
+    suffix_of: five letters for the name of a token volume, from a pod's spec and its service
+        account
     defaults: options of the API server that plugins use
     """
 

@@ -1,8 +1,8 @@
 """The kinds of the API: one module or folder for each, with all that belongs to it.
 
-How to add a kind
------------------
-1. Write `<group>/<kind>.py` (or a folder with `kind.py` if the kind needs several modules). It ends in
+How to add a kind -----------------
+1. Write `<group>/<kind>.py` (or a folder with `kind.py` if the kind needs several modules). It ends
+   in
 
        KIND = Kind(
            rows=(Row("apps", "v1", "widgets", "Widget", short=("wd",), subs=(STATUS,)),),
@@ -21,15 +21,14 @@ How to add a kind
    its rows. The schema of the fields needs no work: it is upstream's OpenAPI document.
 
 `tests/unit/sim/api/kinds/test_adding_a_kind.py` carries this out. The module header names the files
-that the kind mirrors (`Mirrors`), its deviations (`Differs`) and the oddities of upstream that it keeps
-(`Quirk`).
+that the kind mirrors (`Mirrors`), its deviations (`Differs`) and the oddities of upstream that it
+keeps (`Quirk`).
 
-Where things are
-----------------
+Where things are ----------------
 - `kind.py` defines the record. `registry.py` lists the kinds. `groups.py` has the priorities of API
   groups. `custom.py` has the strategies of custom resources.
-- `strategies.py`, `defaults.py`, `validation.py`, `tables.py` and `conversion.py` are the generic code:
-  they read the record of a resource (`Resource.behavior`) and name no kind.
+- `strategies.py`, `defaults.py`, `validation.py`, `tables.py` and `conversion.py` are the generic
+  code: they read the record of a resource (`Resource.behavior`) and name no kind.
 - `common/` holds rules that several kinds share. A rule of one kind stays in its module.
 
 Imports point from the generic code to `registry`, from there to the kinds, and from the kinds to

@@ -1,10 +1,10 @@
 """Kinds that are served in several forms and stored in one.
 
-Turns a run of a verb on another form into one on the store, which has the stored form only: what the
-verb reads is converted to its form, what it writes to the stored form.
+Turns a run of a verb on another form into one on the store, which has the stored form only: what
+the verb reads is converted to its form, what it writes to the stored form.
 
-Holds: a conversion to the other form and back loses nothing; a verb reads and writes the form of its
-resource.
+Holds: a conversion to the other form and back loses nothing; a verb reads and writes the form of
+its resource.
 
 Mirrors  apimachinery v1.25 pkg/runtime/serializer/versioning (decode to the storage's version,
          encode to the request's).

@@ -36,6 +36,8 @@ def apply_defaults(resource: Resource, obj: Obj, subresource: str = "") -> Obj:
 
 
 def with_gated_defaults(resource: Resource, obj: Obj, gates: Collection[str]) -> Obj:
-    """The object with the defaults of fields behind gates that are on, besides those that its kind always has."""
+    """The object with the defaults of fields behind gates that are on, besides those that its kind
+    always has.
+    """
     fill = resource.behavior.gated_defaults
     return obj if fill is None else fill(obj, gates)

@@ -1,8 +1,8 @@
 """The protobuf forms of the kinds: field numbers, and the fields that are pointers in Go.
 
-Turns the number files into a table by message ("core.v1.Pod"): `numbers.txt` here, which also states
-the format, and all files in `sim/api/kinds` with a name that ends in "numbers.txt".  The field
-numbers of a kind are in the folder of its group, or in a file of their own beside the kind.
+Turns the number files into a table by message ("core.v1.Pod"): `numbers.txt` here, which also
+states the format, and all files in `sim/api/kinds` with a name that ends in "numbers.txt".  The
+field numbers of a kind are in the folder of its group, or in a file of their own beside the kind.
 
 Mirrors  kubernetes v1.25 api */generated.proto (numbers only), */types.go (pointers).
 """

@@ -372,7 +372,9 @@ class CacheWatch:
                 notify()
 
     def _send_left(self) -> None:
-        """The owner takes what was shown and it was not told of, as of when it was shown; then the stream ends."""
+        """The owner takes what was shown and it was not told of, as of when it was shown; then the
+        stream ends.
+        """
         if self.relaxed or self.deaf:
             self._deadline_us = NEVER_US
             if self.look is not None:

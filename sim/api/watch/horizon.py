@@ -71,7 +71,9 @@ class Horizon:
         return NEVER_US if self.frozen else at_us + self.lag_us
 
     def shown_us(self, at_us: int) -> int:
-        """When a commit of that time, which was not visible when the horizon last changed its course, is shown."""
+        """When a commit of that time, which was not visible when the horizon last changed its
+        course, is shown.
+        """
         return NEVER_US if self.frozen else max(self._turned_us, at_us + self.lag_us)
 
     def show_progress(self, rev: int) -> None:

@@ -1,7 +1,8 @@
-"""The `orrery` command: parses, calls the subcommand (see `sim.app.cli.commands`), and tells its errors.
+"""The `orrery` command: parses, calls the subcommand (see `sim.app.cli.commands`), and tells its
+errors.
 
-Exit status: 0 all expectations hold, 1 one failed, 2 bad input (one line on standard error), 130 interrupted (143 by SIGTERM,
-129 by SIGHUP), 141 whoever read the output went away.
+Exit status: 0 all expectations hold, 1 one failed, 2 bad input (one line on standard error), 130
+interrupted (143 by SIGTERM, 129 by SIGHUP), 141 whoever read the output went away.
 """
 
 from __future__ import annotations
@@ -41,15 +42,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _say_what_can_be_said() -> None:
-    """A terminal that has not every letter gets a mark in its place, a file's name that is no UTF-8 goes out as it came."""
+    """A terminal that has not every letter gets a mark in its place, a file's name that is no UTF-8
+    goes out as it came.
+    """
     out = sys.stdout
     if isinstance(out, TextIOWrapper) and out.errors == "strict":
         out.reconfigure(errors="surrogateescape" if out.encoding.lower() == "utf-8" else "replace")
 
 
 def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
-    """The arguments.  argparse takes one that may be left out for left out where options stand before it: `late` is its
-    name, and it is what is left over."""
+    """The arguments.  argparse takes one that may be left out for left out where options stand
+    before it: `late` is its name, and it is what is left over.
+    """
     parser = _parser()
     arguments, rest = parser.parse_known_args(argv)
     late = getattr(arguments, "late", None)

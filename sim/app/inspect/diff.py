@@ -1,4 +1,6 @@
-"""`orrery diff A B`: the first event in which two runs part, what came before it and why it came in each."""
+"""`orrery diff A B`: the first event in which two runs part, what came before it and why it came in
+each.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def diff(first: Path, second: Path, *, as_text: bool) -> bool:
 
 
 def _elsewhere(first: Record, second: Record) -> bool:
-    """Whether two records are of one step, which stands at another place in its file: that was edited above it."""
+    """Whether two records are of one step, which stands at another place in its file: that was
+    edited above it.
+    """
     if first.kind != "step" or second.kind != "step":
         return False
     when = (first.at_us, first.cause) == (second.at_us, second.cause)
@@ -100,7 +104,9 @@ def _set(settings: Sequence[str]) -> dict[str, str]:
 
 
 def _differences(first: Record | None, second: Record | None) -> list[str]:
-    """In what two records differ, where both tell of the same kind of event: the lines may read alike."""
+    """In what two records differ, where both tell of the same kind of event: the lines may read
+    alike.
+    """
     if first is None or second is None or first.kind != second.kind:
         return []
     told = []

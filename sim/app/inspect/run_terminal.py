@@ -28,7 +28,8 @@ PLAIN_WIDTH = 120  # columns of an output that is no terminal
 
 class _Console(Console):
     def __init__(self, width: int | None = None, stderr: bool = False) -> None:
-        # names of expectations and files are printed as they are: "[zone a]" and ":warning:" are no markup in them
+        # names of expectations and files are printed as they are: "[zone a]" and ":warning:" are no
+        # markup in them
         super().__init__(width=width, stderr=stderr, markup=False, emoji=False)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
@@ -36,7 +37,8 @@ class _Console(Console):
             yield Segment(text if control else visible(text), style, control)
 
     def on_broken_pipe(self) -> None:
-        raise BrokenPipeError  # whose status this program tells by itself; rich would end it as if a run had failed
+        # whose status this program tells by itself; rich would end it as if a run had failed
+        raise BrokenPipeError
 
 
 def terminal() -> Console:

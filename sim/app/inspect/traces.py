@@ -1,4 +1,6 @@
-"""What `orrery why`, `diff` and `show` share: traces read with errors a person understands, objects by name, text."""
+"""What `orrery why`, `diff` and `show` share: traces read with errors a person understands, objects
+by name, text.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def to_stderr(note: str) -> None:
 
 
 def up_to_a_cut(path: Path, tell: Callable[[str], object] = to_stderr) -> Iterator[Record]:
-    """The records of a file, or those before the place where it is cut off: then that is told.  Raises InputError."""
+    """The records of a file, or those before the place where it is cut off: then that is told.
+    Raises InputError.
+    """
     try:
         if not (yield from read(path)):
             tell(f"{path} has no end mark: its run was killed or goes on")
@@ -69,7 +73,9 @@ def resource_named(scheme: Scheme, name: str) -> Resource:
 
 
 def key_named(scheme: Scheme, text: str, namespace: str) -> str:
-    """The store's key of "pod/web-1", or of "pods/default/web-1" as stories name it.  Raises InputError."""
+    """The store's key of "pod/web-1", or of "pods/default/web-1" as stories name it.  Raises
+    InputError.
+    """
     kind, slash, name = text.partition("/")
     if not slash or not name:
         raise InputError(f'"{text}" names no object', "", "write resource/name, e.g. pod/web-1")
@@ -107,7 +113,9 @@ def print_lines(lines: Sequence[Line], limit: int = 0) -> None:
 
 
 def write_perfetto(trace: Path, file: Path) -> None:
-    """Turn a trace, as far as it goes, into a file that https://ui.perfetto.dev opens.  Raises InputError."""
+    """Turn a trace, as far as it goes, into a file that https://ui.perfetto.dev opens.  Raises
+    InputError.
+    """
     from sim.report.perfetto import events
 
     book = Book(up_to_a_cut(trace))

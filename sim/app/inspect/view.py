@@ -25,7 +25,8 @@ NAMES_SHOWN = 12  # of those that a filter might have meant
 class Filter:
     """Which records are shown; what is not set lets everything pass.
 
-    actor, objects: glob patterns ("node-a-*", "pods/default/web-*"); grep: searched in the line's text
+    actor, objects: glob patterns ("node-a-*", "pods/default/web-*"); grep: searched in the line's
+        text
     """
 
     actor: str = ""
@@ -71,7 +72,9 @@ def lines(found: Iterator[Record], wanted: Filter) -> Iterator[Line]:
 
 
 def show(trace: Path, wanted: Filter, *, as_text: bool, follow: bool) -> None:
-    """Print what passes the filter; on stderr which part of it no record passes.  Raises InputError."""
+    """Print what passes the filter; on stderr which part of it no record passes.  Raises
+    InputError.
+    """
     seen = _Seen(wanted)
     count = _show(lines(seen.noting(_growing(trace) if follow else records(trace)), wanted), as_text, follow)
     unknown = list(seen.unknown())

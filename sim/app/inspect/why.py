@@ -1,4 +1,6 @@
-"""`orrery why TRACE pod/x`: the chain of causes from the fault, or a person's action, to what became of an object."""
+"""`orrery why TRACE pod/x`: the chain of causes from the fault, or a person's action, to what
+became of an object.
+"""
 
 from __future__ import annotations
 
@@ -55,8 +57,9 @@ def _find(book: Book, trace: Path, key: str, what: str) -> Record:
 
 
 def _first_alike(book: Book, trace: Path, pattern: str, what: str) -> str:
-    """Of the objects whose keys match a pattern the first to which what is asked for happened; or the first that was
-    deleted, or failed if none was."""
+    """Of the objects whose keys match a pattern the first to which what is asked for happened; or
+    the first that was deleted, or failed if none was.
+    """
     of_key: dict[str, list[Record]] = {}
     for record in book.records:
         if record.kind in ("write", "change"):

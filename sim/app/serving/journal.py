@@ -1,19 +1,22 @@
-"""The journal of `orrery serve`: what it served and all that came from outside, in a file as it happens; read back.
+"""The journal of `orrery serve`: what it served and all that came from outside, in a file as it
+happens; read back.
 
-Turns a session (a scenario or none, settings, seed, the instant it began) and the kernel gate's operations into a
-file, and the file into a `Journal`, by which `orrery replay` makes the run again.
+Turns a session (a scenario or none, settings, seed, the instant it began) and the kernel gate's
+operations into a file, and the file into a `Journal`, by which `orrery replay` makes the run again.
 
-Holds: an operation is in the file before it has an effect, so a killed process loses none that it has acknowledged; one
-that cannot be written raises `NotKeptError`, as does each one after it, since a journal with a gap cannot be replayed.  A
-file has one writer, replaces no other unless forced, and is for its owner only, because it holds what clients sent.  Each
-changed bit of it is reported with its place; a last record that is not all there is left out, with a note.
+Holds: an operation is in the file before it has an effect, so a killed process loses none that it
+has acknowledged; one that cannot be written raises `NotKeptError`, as does each one after it, since
+a journal with a gap cannot be replayed.  A file has one writer, replaces no other unless forced,
+and is for its owner only, because it holds what clients sent.  Each changed bit of it is reported
+with its place; a last record that is not all there is left out, with a note.
 
-The file is handed to the operating system with each operation and to the disk at the beginning and the end: a crash of
-the machine may lose the operations of the last seconds before it.
+The file is handed to the operating system with each operation and to the disk at the beginning and
+the end: a crash of the machine may lose the operations of the last seconds before it.
 
-Format  Blocks with checksums (`sim.kernel.blocks`), each a MessagePack value: a map (the head), a row an operation (units
-        of work done, virtual microseconds, name, payload), and at a clean end a map (see `End`).  Format 1 had no
-        checksums; it is refused by name, since the program that wrote it is the one that replays it exactly.
+Format  Blocks with checksums (`sim.kernel.blocks`), each a MessagePack value: a map (the head), a
+        row an operation (units of work done, virtual microseconds, name, payload), and at a clean
+        end a map (see `End`).  Format 1 had no checksums; it is refused by name, since the program
+        that wrote it is the one that replays it exactly.
 """
 
 from __future__ import annotations
@@ -46,7 +49,8 @@ NO_SCENARIO = "served"  # the name of a session without a scenario
 class Session(msgspec.Struct, frozen=True):
     """What a server was asked to serve.
 
-    scenario: its file, "" for none; settings: its overrides; naming: "" for the scenario's; nodes: that are added;
+    scenario: its file, "" for none; settings: its overrides; naming: "" for the scenario's; nodes:
+        that are added;
     seed: None for the scenario's
     """
 
@@ -96,7 +100,8 @@ class End(msgspec.Struct, frozen=True):
 class Journal(msgspec.Struct, frozen=True):
     """A journal that was read.
 
-    end: None where the server did not get to write it; note: what was left out of the file, "" for nothing
+    end: None where the server did not get to write it; note: what was left out of the file, "" for
+        nothing
     """
 
     head: Head

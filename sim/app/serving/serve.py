@@ -1,11 +1,13 @@
-"""`orrery serve`: a simulated cluster behind the real API, on TLS, for kubectl and client libraries.
+"""`orrery serve`: a simulated cluster behind the real API, on TLS, for kubectl and client
+libraries.
 
-Turns a scenario and command-line arguments into a running cluster and its HTTP front; stops cleanly on SIGINT, SIGTERM
-and SIGHUP, and writes a client configuration when it is ready and a journal (`sim.app.serving.journal`) while it runs.  For the library: `served`, of
-a cluster that its user runs.
+Turns a scenario and command-line arguments into a running cluster and its HTTP front; stops cleanly
+on SIGINT, SIGTERM and SIGHUP, and writes a client configuration when it is ready and a journal
+(`sim.app.serving.journal`) while it runs.  For the library: `served`, of a cluster that its user
+runs.
 
-Holds: virtual time begins at the wall clock's present, so that ages read right (the library's where its user has it
-begin); what clients do enters at the gate only.
+Holds: virtual time begins at the wall clock's present, so that ages read right (the library's where
+its user has it begin); what clients do enters at the gate only.
 
 Differs  the client configuration holds both a token and a client certificate of the administrator.
 """
@@ -59,7 +61,8 @@ from sim.wire.tls import Authority, server_context
 TOKEN_BYTES = 24
 ADMIN, CLUSTER = "admin", "orrery"  # as the client configuration names them
 CONFIG_MAX = 1 << 20  # bytes of a client configuration that is to be replaced
-LOCAL = ("localhost", "127.0.0.1", "::1")  # names that a certificate holds beside the host that was asked for
+# names that a certificate holds beside the host that was asked for
+LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
 class _Forgotten:
@@ -140,7 +143,9 @@ async def _main(
 
 
 def tell_of_claims(cluster: Cluster, plan: Plan) -> None:
-    """Say once that claims are not waited for: of the scenario, or of the first pod that mounts one."""
+    """Say once that claims are not waited for: of the scenario, or of the first pod that mounts
+    one.
+    """
     notes = unwaited_claims(plan)
 
     def look(change: Change) -> None:
@@ -155,7 +160,9 @@ def tell_of_claims(cluster: Cluster, plan: Plan) -> None:
 
 @asynccontextmanager
 async def _discarded_unless_served(journal: JournalFile | _Forgotten) -> AsyncIterator[trio.Event]:
-    """Remove the new journal, which would be in the way of the next start, if the event given is not set by an error."""
+    """Remove the new journal, which would be in the way of the next start, if the event given is
+    not set by an error.
+    """
     begun = trio.Event()
     try:
         yield begun
@@ -176,8 +183,9 @@ async def served(
 ) -> AsyncIterator[str]:
     """Serve a cluster that lives, at the URL given, for programs of any kind.  Raises InputError.
 
-    config: a client configuration of the administrator is written here.  pace: virtual seconds a second, while the
-    cluster is run; requests are answered also while it is not.  where: host, and port (0: any).  tokens: further users.
+    config: a client configuration of the administrator is written here.  pace: virtual seconds a
+        second, while the cluster is run; requests are answered also while it is not.  where: host,
+        and port (0: any).  tokens: further users.
     connections_max: open at a time (None: as many as the limit of file descriptors leaves room for)
     """
     host, port = where
@@ -210,7 +218,9 @@ async def served(
 
 
 def reached_at(host: str) -> str:
-    """What stands in a URL for a host that is listened on; all addresses are reached by the local one."""
+    """What stands in a URL for a host that is listened on; all addresses are reached by the local
+    one.
+    """
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"[{host}]" if ":" in host else host
 
@@ -259,7 +269,8 @@ def _metrics(cluster: Cluster) -> Iterator[Metric]:
         "Number of stored objects at the time of the last check.",
         labels=("resource",),
     )
-    # A store has one series: what several groups or versions serve is counted under the first of them.
+    # A store has one series: what several groups or versions serve is counted under the first of
+    # them.
     stored = {r.prefix: r for r in reversed(cluster.scheme.resources) if "get" in r.verbs}
     for prefix, resource in sorted(stored.items(), key=lambda pair: pair[1].group_resource):
         objects.add_metric((resource.group_resource,), len(store.bucket(prefix).items))
@@ -292,7 +303,8 @@ def write_client_config(path: Path, names: Names, url: str, authority: Authority
 
 
 def check_client_config(path: Path) -> None:
-    """Refuse to replace a file that `write_client_config` did not write, such as one with other clusters in it.
+    """Refuse to replace a file that `write_client_config` did not write, such as one with other
+    clusters in it.
 
     Raises InputError.
     """

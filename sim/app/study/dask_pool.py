@@ -1,10 +1,10 @@
 """Many jobs to outcomes on a Dask cluster, whose workers have this program.
 
-A job travels as bytes with a text that names the function to call: the scheduler, which need not have the program, cannot load it,
-and a worker that lacks it says so.
+A job travels as bytes with a text that names the function to call: the scheduler, which need not
+have the program, cannot load it, and a worker that lacks it says so.
 
-Holds: a worker with another version of the program performs nothing; a cluster that goes away is told, and what it had done by
-then is given first.
+Holds: a worker with another version of the program performs nothing; a cluster that goes away is
+told, and what it had done by then is given first.
 """
 
 from __future__ import annotations
@@ -34,12 +34,15 @@ PERFORM = "__import__('sim.app.study.outcome', fromlist=['']).perform_for(progra
 DIGEST = "__import__('sim.app.study.outcome', fromlist=['']).program_digest()"
 GONE = "the Dask cluster went away"
 SAME = "install the same version of orrery on every worker"
-# What talking to a stranger comes to: no connection, no TLS set up, no package for the scheme, bytes of another protocol.
+# What talking to a stranger comes to: no connection, no TLS set up, no package for the scheme,
+# bytes of another protocol.
 _STRANGE = (OSError, ValueError, TypeError, RuntimeError, ImportError, EOFError, MemoryError, OverflowError)
 
 
 def connect(address: str) -> Any:
-    """A client of the Dask cluster at the address.  Raises InputError if there is none that can be worked with."""
+    """A client of the Dask cluster at the address.  Raises InputError if there is none that can be
+    worked with.
+    """
     try:
         distributed = import_module("distributed")  # an extra: untyped, as far as it is there
     except ModuleNotFoundError as error:
@@ -105,7 +108,9 @@ def _compare(client: Any, address: str) -> None:
 
 
 def performed(client: Any, address: str, jobs: Iterable[Job]) -> Iterator[Outcome]:
-    """Outcomes as they end.  Raises InputError when the cluster goes away, or gets a worker that cannot run them."""
+    """Outcomes as they end.  Raises InputError when the cluster goes away, or gets a worker that
+    cannot run them.
+    """
     left, program = iter(jobs), program_digest()
     ended: SimpleQueue[Any] = SimpleQueue()
     running: dict[Any, tuple[Any, Job]] = {}  # the futures too: one that nobody holds is cancelled

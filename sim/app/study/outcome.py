@@ -1,9 +1,10 @@
 """One seed of a plan as a job, and what came of it as a value: what worker processes take and give.
 
-Turns a plan into a job's bytes and a key that stays the same as long as the plan and the program mean the same;
-and a job into an `Outcome`, also where the run ends with an exception.
+Turns a plan into a job's bytes and a key that stays the same as long as the plan and the program
+mean the same; and a job into an `Outcome`, also where the run ends with an exception.
 
-Holds: a seed gives the outcome here that it gives in a run of its own; in one process runs follow each other.
+Holds: a seed gives the outcome here that it gives in a run of its own; in one process runs follow
+each other.
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ from sim.scenario.plan.plan import Plan
 
 Key = NewType("Key", str)
 KEY_LENGTH = 24
-# A cluster keeps memos of identities and the collector's settings by process: threads of a Dask worker take turns.
+# A cluster keeps memos of identities and the collector's settings by process: threads of a Dask
+# worker take turns.
 _turn = Lock()
-# A cluster that ended is garbage with cycles, some 3 MB of a small one, and to free it takes a tenth of its run.
+# A cluster that ended is garbage with cycles, some 3 MB of a small one, and to free it takes a
+# tenth of its run.
 COLLECT_EVERY = 10
 _performed = count(1)
 
@@ -82,7 +85,9 @@ def packed(plan: Plan) -> bytes:
 
 
 def key_of(plan: Plan) -> Key:
-    """The same for the same plan run by the same program, wherever its file lies and whatever its comments say."""
+    """The same for the same plan run by the same program, wherever its file lies and whatever its
+    comments say.
+    """
     return Key(sha256(f"{program_digest()} {plan_digest(plan)}".encode()).hexdigest()[:KEY_LENGTH])
 
 
@@ -123,7 +128,9 @@ def _folders() -> list[Path]:
 
 
 def perform_among_others(job: Job) -> Outcome:
-    """Run one seed to its end in a process that goes on: what ended clusters leave behind is freed now and then."""
+    """Run one seed to its end in a process that goes on: what ended clusters leave behind is freed
+    now and then.
+    """
     with _turn:
         found = perform(job)
         if next(_performed) % COLLECT_EVERY == 0:
@@ -132,7 +139,9 @@ def perform_among_others(job: Job) -> Outcome:
 
 
 def perform_for(program: str, job: bytes) -> bytes:
-    """Run a pickled job that was made by a program of that digest: the outcome as JSON, or nothing if this is another one."""
+    """Run a pickled job that was made by a program of that digest: the outcome as JSON, or nothing
+    if this is another one.
+    """
     if program != program_digest():
         return b""
     return msgspec.json.encode(perform_among_others(pickle.loads(job)))

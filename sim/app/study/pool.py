@@ -1,11 +1,11 @@
 """Many jobs to outcomes, as they end: in worker processes here, or on a Dask cluster.
 
-A worker is a process that performs one job after the other, until what ended clusters have left in its memory is worth
-another process: to end is quicker than to free it.
+A worker is a process that performs one job after the other, until what ended clusters have left in
+its memory is worth another process: to end is quicker than to free it.
 
-Holds: a process that dies costs the seed it ran, whose outcome says so, and is replaced; leaving the iterator
-early ends every worker at once, and so does the end of this process, however it comes; at most as many jobs are under way
-as there are workers.
+Holds: a process that dies costs the seed it ran, whose outcome says so, and is replaced; leaving
+the iterator early ends every worker at once, and so does the end of this process, however it comes;
+at most as many jobs are under way as there are workers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from sim.app.study.outcome import Job, Outcome, perform, perform_among_others
 from sim.errors import InputError
 
 Pool = Callable[[Iterable[Job]], Iterator[Outcome]]
-# Where a process that has imported the program can be forked, one more is had for some 20 ms; a spawned one takes 700.
+# Where a process that has imported the program can be forked, one more is had for some 20 ms; a
+# spawned one takes 700.
 FORKS = "forkserver" in get_all_start_methods()
 WORKER_MIB = 256  # of memory at the peak, after which a forked worker is replaced
 
@@ -39,7 +40,9 @@ def cores() -> int:
 
 
 class Worker:
-    """A process at the other end of a pipe, and the job it has.  most_mib: of memory, after which it is `spent`."""
+    """A process at the other end of a pipe, and the job it has.  most_mib: of memory, after which
+    it is `spent`.
+    """
 
     def __init__(self, most_mib: int = WORKER_MIB) -> None:
         context: Any = get_context("forkserver" if FORKS else "spawn")
@@ -96,13 +99,17 @@ def _interrupts(handler: Any) -> Iterator[None]:
 
 
 def _uninterrupted() -> AbstractContextManager[None]:
-    """Processes started here ignore interrupts, which are the parent's to answer, from their first instruction on."""
+    """Processes started here ignore interrupts, which are the parent's to answer, from their first
+    instruction on.
+    """
     return _interrupts(signal.SIG_IGN)
 
 
 @contextmanager
 def _put_off() -> Iterator[None]:
-    """An interrupt meanwhile comes afterwards: what is forked has its own way with it, and this process is to hear of it."""
+    """An interrupt meanwhile comes afterwards: what is forked has its own way with it, and this
+    process is to hear of it.
+    """
     heard: list[int] = []
     with _interrupts(lambda number, _: heard.append(number)):
         yield
@@ -111,8 +118,10 @@ def _put_off() -> Iterator[None]:
 
 
 def _work(pipe: Connection, most_mib: int) -> None:
-    """What a worker process does until its pipe is closed.  What asks all processes of a terminal or a service to end is
-    the parent's to answer, which keeps what is done and then ends its workers."""
+    """What a worker process does until its pipe is closed.  What asks all processes of a terminal
+    or a service to end is the parent's to answer, which keeps what is done and then ends its
+    workers.
+    """
     for number in (signal.SIGINT, *ENDS):
         signal.signal(number, signal.SIG_IGN)
     Thread(target=_end_with_parent, daemon=True).start()
@@ -158,7 +167,9 @@ def _started(most_mib: int, running: int) -> Worker:
 
 
 def processes(count: int, most_mib: int = WORKER_MIB) -> Pool:
-    """Run jobs in that many processes of this machine, each replaced once it has had so much memory."""
+    """Run jobs in that many processes of this machine, each replaced once it has had so much
+    memory.
+    """
 
     def run(jobs: Iterable[Job]) -> Iterator[Outcome]:
         left = iter(jobs)
@@ -190,7 +201,9 @@ def processes(count: int, most_mib: int = WORKER_MIB) -> Pool:
 
 
 def dask(address: str) -> Pool:
-    """Run jobs on a Dask cluster whose workers have this program.  Raises InputError if there is none at `address`."""
+    """Run jobs on a Dask cluster whose workers have this program.  Raises InputError if there is
+    none at `address`.
+    """
     client = connect(address)
 
     def run(jobs: Iterable[Job]) -> Iterator[Outcome]:

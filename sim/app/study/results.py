@@ -1,7 +1,8 @@
 """Outcomes kept in a file, a JSON line each, so that a second start does only what is left.
 
-Holds: a line is written whole before its outcome counts as done; a last line without its end (the writer was killed)
-is cut off; runs that ended with an exception are not kept as done; one process at a time writes a file.
+Holds: a line is written whole before its outcome counts as done; a last line without its end (the
+writer was killed) is cut off; runs that ended with an exception are not kept as done; one process
+at a time writes a file.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from sim.app.study.outcome import Job, Outcome
 from sim.app.study.pool import Pool
 from sim.errors import InputError
 
-# Every line begins so; what else stands at a file's end was not written here, and is not ours to cut off.
+# Every line begins so; what else stands at a file's end was not written here, and is not ours to
+# cut off.
 _BEGINS = b'{"key":"'
 
 
@@ -91,7 +93,9 @@ class Results:
                 yield found
 
     def _claim(self, lines: FileIO) -> None:
-        """Be the only one who writes it, where the system knows locks; then what a killed writer left is nobody's."""
+        """Be the only one who writes it, where the system knows locks; then what a killed writer
+        left is nobody's.
+        """
         if util.find_spec("fcntl") is not None:
             fcntl = import_module("fcntl")
             try:
@@ -100,7 +104,8 @@ class Results:
                 remedy = "wait for it, or give another file"
                 raise InputError("another run is writing it", str(self.file), remedy) from None
             except OSError as error:
-                if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):  # of some network file systems
+                # of some network file systems
+                if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):
                     raise
         lines.seek(0)
         lines.truncate(lines.readall().rfind(b"\n") + 1)

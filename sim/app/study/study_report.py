@@ -78,7 +78,7 @@ def _numbers(quantities: Sequence[Quantity]) -> str:
     return table(columns, rows, numbers=9) + (f'<p class="soft">{CAPTION}</p>' if rows else "")
 
 
-# --- JUnit ----------------------------------------------------------------------------------------------------
+# --- JUnit ----------------------------------------------------------------------------------------
 
 
 def junit_of_result(plan: Plan, result: Result) -> str:
@@ -111,7 +111,8 @@ def _failure(plan: Plan, study: Study, index: int, settings: Sequence[str]) -> s
     lines = [f"holds in {finding.held} of {finding.runs} seeds"]
     if finding.judged is not None and finding.judged.ok is False:
         told = f"measured {finding.judged.measured}, wanted {finding.judged.wanted}"
-        lines.insert(0 if finding.held == finding.runs else 1, told)  # the first is what a build server shows
+        # the first is what a build server shows
+        lines.insert(0 if finding.held == finding.runs else 1, told)
     failed = [one for one in study.outcomes if not one.error and not one.expectations[index].ok]
     for one in failed[:FAILURES_SHOWN] if finding.strict else ():
         found = one.expectations[index]
@@ -128,7 +129,9 @@ def _junit(
     skipped: Mapping[str, str] = MappingProxyType({}),
     held: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """skipped: cases that nothing was judged of, and why; held: what was measured in cases that hold."""
+    """skipped: cases that nothing was judged of, and why; held: what was measured in cases that
+    hold.
+    """
     failed = sum(failure is not None for _, failure in cases)
     counts = {
         "tests": str(len(cases)),

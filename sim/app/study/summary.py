@@ -1,7 +1,9 @@
-"""Outcomes of many seeds to what they say of a scenario: which expectations hold how often, and every distribution.
+"""Outcomes of many seeds to what they say of a scenario: which expectations hold how often, and
+every distribution.
 
-Holds: a study is a function of its plan and its outcomes, whatever their order; an expectation holds if it holds
-under every seed and its bounds over the distribution hold, or, where a share of the seeds is wanted, by its bounds.
+Holds: a study is a function of its plan and its outcomes, whatever their order; an expectation
+holds if it holds under every seed and its bounds over the distribution hold, or, where a share of
+the seeds is wanted, by its bounds.
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ TIMED = ("when", "eventually", "order")
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """Something measured in every run: its values in groups, one a run, in the order of the seeds.  like: samples from
-    elsewhere that it is compared with."""
+    """Something measured in every run: its values in groups, one a run, in the order of the seeds.
+    like: samples from elsewhere that it is compared with.
+    """
 
     name: str
     unit: str
@@ -50,8 +53,9 @@ class Quantity:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An expectation under many seeds.  held: in so many of `runs`; strict: has to hold in all of them; judged: its
-    bounds over the distribution."""
+    """An expectation under many seeds.  held: in so many of `runs`; strict: has to hold in all of
+    them; judged: its bounds over the distribution.
+    """
 
     name: str
     ok: bool
@@ -117,7 +121,9 @@ class Study:
 
     @property
     def refused(self) -> str:
-        """Under how many seeds commands of the scenario came to nothing, and the first of them; "" if under none."""
+        """Under how many seeds commands of the scenario came to nothing, and the first of them; ""
+        if under none.
+        """
         found = [one for one in self.outcomes if one.refused]
         if not found:
             return ""

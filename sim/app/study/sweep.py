@@ -1,10 +1,10 @@
 """A parameter study: every combination of varied settings under many seeds.
 
-Turns `key=v1,v2,...` texts into points, each the settings of one study, and their studies into rows: one a point and
-quantity.
+Turns `key=v1,v2,...` texts into points, each the settings of one study, and their studies into
+rows: one a point and quantity.
 
-Holds: the points are in the order of the values as given, the last key varying fastest; every point is planned and
-checked before any is run.
+Holds: the points are in the order of the values as given, the last key varying fastest; every point
+is planned and checked before any is run.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ def _number(text: str) -> float | None:
 
 
 def parse_axis(text: str) -> Axis:
-    """Read `key=v1,v2,...`; commas within brackets and quotes belong to a value.  Raises InputError."""
+    """Read `key=v1,v2,...`; commas within brackets and quotes belong to a value.  Raises
+    InputError.
+    """
     key, equals, values = text.partition("=")
     found = tuple(_split(values))
     if not equals or not key or not all(found):
@@ -139,7 +141,9 @@ class Sweep:
 
     @property
     def quantities(self) -> dict[str, list[Quantity | None]]:
-        """By name, of what was measured anywhere: the quantity at every point, None where no run has ended."""
+        """By name, of what was measured anywhere: the quantity at every point, None where no run
+        has ended.
+        """
         found: dict[str, list[Quantity | None]] = {}
         for index, study in enumerate(self.studies):
             for finding in study.findings:
@@ -179,7 +183,9 @@ class Sweep:
         return rows + self._unmeasured_rows()
 
     def _unmeasured_rows(self) -> list[dict[str, Any]]:
-        """Of expectations of which nothing was measured at any point: under how many seeds they hold."""
+        """Of expectations of which nothing was measured at any point: under how many seeds they
+        hold.
+        """
         shown = {
             finding.name
             for study in self.studies

@@ -1,4 +1,6 @@
-"""A sweep as files and as a table: an HTML page with a chart a quantity, CSV, a table for the terminal."""
+"""A sweep as files and as a table: an HTML page with a chart a quantity, CSV, a table for the
+terminal.
+"""
 
 from __future__ import annotations
 

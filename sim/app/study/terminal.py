@@ -1,4 +1,6 @@
-"""What `orrery run --seeds` shows in a terminal: progress with the time left, verdicts, distributions, what failed."""
+"""What `orrery run --seeds` shows in a terminal: progress with the time left, verdicts,
+distributions, what failed.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,15 @@ from sim.statistics import number
 BLOCKS_MIN, BLOCKS_MAX, NUMBERS_WIDTH = 12, 40, 92
 NAME_WIDTH = 22  # of a quantity, before a line of it breaks
 NARROW = 108  # columns of a terminal below which counts and pictures give way to the names
-TOO_NARROW = 76  # below which there is no room for a table: what would be a row of it is a paragraph
+# below which there is no room for a table: what would be a row of it is a paragraph
+TOO_NARROW = 76
 
 
 @contextmanager
 def progress(name: str, total: int, shown: bool) -> Iterator[Progress | None]:
-    """A line with a bar, the rate, the share that holds and the time left, where a terminal can show it."""
+    """A line with a bar, the rate, the share that holds and the time left, where a terminal can
+    show it.
+    """
     console = Console(stderr=True)
     if not (shown and console.is_terminal):
         yield None
@@ -47,8 +52,9 @@ def progress(name: str, total: int, shown: bool) -> Iterator[Progress | None]:
 
 
 def followed(outcomes: Iterable[Outcome], display: Progress | None, kept: int = 0) -> Iterator[Outcome]:
-    """The same outcomes, while the display follows them.  kept: so many come first, of an earlier start, and say
-    nothing of how fast this one is."""
+    """The same outcomes, while the display follows them.  kept: so many come first, of an earlier
+    start, and say nothing of how fast this one is.
+    """
     started, done, held = perf_counter(), 0, 0
     for one in outcomes:
         done, held = done + 1, held + one.ok
@@ -94,7 +100,9 @@ def print_study(
 
 
 def _table_of(columns: Sequence[str], rows: Sequence[Sequence[str | Text]], width: int) -> Table:
-    """Rows under their columns, or, where there is no room for these, one below the other with the columns' names."""
+    """Rows under their columns, or, where there is no room for these, one below the other with the
+    columns' names.
+    """
     table = Table(box=None, pad_edge=False, show_header=width >= TOO_NARROW)
     if table.show_header:
         for column in columns:
@@ -160,6 +168,7 @@ def _print_failures(console: Console, plan: Plan, study: Study, settings: Sequen
 
 def repeat_command(plan: Plan, seed: int, settings: Sequence[str]) -> str:
     """The command that runs one seed exactly as it was run here."""
-    file = f"./{plan.file}" if plan.file.startswith("-") else plan.file  # which else would be an option
+    # which else would be an option
+    file = f"./{plan.file}" if plan.file.startswith("-") else plan.file
     sets = [word for setting in settings for word in ("--set", setting)]
     return shlex.join(["orrery", "run", file, "--seed", str(seed), *sets])

@@ -1,10 +1,11 @@
 """What a reader goes by of many objects, worked out once for each state of each.
 
-Turns the objects of an informer with one index value into values: a Service's pods into addresses, a budget's into
-who is healthy.
+Turns the objects of an informer with one index value into values: a Service's pods into addresses,
+a budget's into who is healthy.
 
-Holds: what `of` answers is what `make` says of each object as it is now, in the order of the index; an object that
-is the same item still is not built again (of thousands of pods one has changed since the last time).
+Holds: what `of` answers is what `make` says of each object as it is now, in the order of the index;
+an object that is the same item still is not built again (of thousands of pods one has changed since
+the last time).
 """
 
 from __future__ import annotations

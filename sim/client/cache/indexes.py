@@ -16,16 +16,17 @@ from sim.api.types import Obj
 
 IndexFn = Callable[[Obj], Sequence[str]]
 NAMESPACE = ("metadata", "namespace")
-LASTING = (NAMESPACE, ("metadata", "labels"), ("metadata", "ownerReferences"))  # mostly, or for ever
+# mostly, or for ever
+LASTING = (NAMESPACE, ("metadata", "labels"), ("metadata", "ownerReferences"))
 
 
 class Index:
     """value -> keys of the objects that have it, in order of arrival.
 
-    part: the path, one or two names deep, of all that `fn` reads (but for the namespace); while that is the same object the
-    values are taken to be so.  Empty: it reads here and there.
-    made: not before somebody reads it, or a value changes, if it is of a part that hardly ever does; then the order in
-    which the objects came is that in which they got their values
+    part: the path, one or two names deep, of all that `fn` reads (but for the namespace); while
+        that is the same object the values are taken to be so.  Empty: it reads here and there.
+    made: not before somebody reads it, or a value changes, if it is of a part that hardly ever
+        does; then the order in which the objects came is that in which they got their values
     """
 
     __slots__ = ("_fn", "keys", "made", "sub", "top")
@@ -37,7 +38,9 @@ class Index:
         self.made = part not in LASTING
 
     def read(self, item: Item) -> Obj:
-        """What `fn` reads of an object, of a lasting part: that and the namespace, without building the rest."""
+        """What `fn` reads of an object, of a lasting part: that and the namespace, without building
+        the rest.
+        """
         part, namespace = item.peek("metadata", self.sub), item.peek("metadata", "namespace")
         held = {} if namespace is None else {"namespace": namespace}
         return {"metadata": held if part is None else {**held, self.sub: part}}

@@ -1,18 +1,21 @@
-"""A process's view of a resource: a local store kept up to date, with indexes and handlers, shared by name.
+"""A process's view of a resource: a local store kept up to date, with indexes and handlers, shared
+by name.
 
 Turns what a reflector learns into objects by key and calls of `add`, `update`, `delete`.
 
-Holds: an object that did not change keeps its identity, through relists too (if the store keeps it in a compact form:
-those parts do that it shares with others); handlers are called in the order of events, after the store and its
-indexes have changed; `managedFields` are never kept; an informer without handlers costs no event until somebody
-reads it, and then shows the same; a handler that says what it is about is spared the objects that `route` tells to be
-about something else.
+Holds: an object that did not change keeps its identity, through relists too (if the store keeps it
+in a compact form: those parts do that it shares with others); handlers are called in the order of
+events, after the store and its indexes have changed; `managedFields` are never kept; an informer
+without handlers costs no event until somebody reads it, and then shows the same; a handler that
+says what it is about is spared the objects that `route` tells to be about something else.
 
-Mirrors  client-go v1.25 tools/cache/{shared_informer,delta_fifo,thread_safe_store}.go, informers/factory.go.
-Differs  handlers run at the instant the event arrives, none has a queue of its own; the end of the first
-         sync is seen at once (upstream polls each 100 ms); index results are in order of arrival; where no handler
-         cares for heartbeat times alone (`store.Beaten`) these are seen late, a thousand changes at once; where all who do
-         handle them `late`, when somebody reads, while nothing moves (`Standing`) and nobody urges.
+Mirrors  client-go v1.25 tools/cache/{shared_informer,delta_fifo,thread_safe_store}.go,
+         informers/factory.go.
+Differs  handlers run at the instant the event arrives, none has a queue of its own; the end of the
+         first sync is seen at once (upstream polls each 100 ms); index results are in order of
+         arrival; where no handler cares for heartbeat times alone (`store.Beaten`) these are seen
+         late, a thousand changes at once; where all who do handle them `late`, when somebody reads,
+         while nothing moves (`Standing`) and nobody urges.
 """
 
 from __future__ import annotations
@@ -135,7 +138,8 @@ class Informer:
         )
         self._sorted = True  # everything that was looked up is found
         self._news: list[Item | Runs] | None = None
-        self.shifts = 0  # counts what came, while nobody handled events, that was more than a renewal
+        # counts what came, while nobody handled events, that was more than a renewal
+        self.shifts = 0
         self._order: list[str] | None = None
         self._indexes: dict[str, Index] = {}
         # By the part that they read: its outer name, its inner one.
@@ -163,7 +167,7 @@ class Informer:
         self._reflector = Reflector(ctx, client, resource, self, selection)
         ctx.on_hindrance(self._hindered)
 
-    # --- reading --------------------------------------------------------------------------------------------
+    # --- reading ----------------------------------------------------------------------------------
 
     @property
     def objects(self) -> View:
@@ -178,7 +182,9 @@ class Informer:
         return self._items
 
     def item(self, key: str) -> Item | None:
-        """What holds an object, for a handler that keeps it: an item's object takes less memory when nobody reads it."""
+        """What holds an object, for a handler that keeps it: an item's object takes less memory
+        when nobody reads it.
+        """
         return self._items.get(key)
 
     def long(self, key: str) -> str:
@@ -200,11 +206,15 @@ class Informer:
         return None if known is None else known.obj
 
     def is_unhandled(self) -> bool:
-        """True while there are no handlers: then a slow process takes in what comes at no cost, now or when it is read."""
+        """True while there are no handlers: then a slow process takes in what comes at no cost, now
+        or when it is read.
+        """
         return self._on_add.none and self._on_update.none and self._on_delete.none
 
     def pull(self) -> None:
-        """Take what has arrived; where somebody handles events that is done, but for beats that are handled late."""
+        """Take what has arrived; where somebody handles events that is done, but for beats that are
+        handled late.
+        """
         if self.lazy:
             self._reflector.pull()
         elif self._patient and self.deaf:
@@ -214,7 +224,9 @@ class Informer:
             self._tune()
 
     def newest(self, long: str) -> Item | None:
-        """What was taken before of this key in the store, without building an object that nobody has read."""
+        """What was taken before of this key in the store, without building an object that nobody
+        has read.
+        """
         self._sort_in()
         known = self._late.get(long) or self._items.get(long.removeprefix(self._prefix))
         run = self._run
@@ -237,7 +249,8 @@ class Informer:
                 yield key, item.peek(section, field)
 
     def news(self) -> Sequence[Item | Runs]:
-        """What was taken since the last call (at first: nothing) and not deleted since, in the order in which it came.
+        """What was taken since the last call (at first: nothing) and not deleted since, in the
+        order in which it came.
 
         For one reader: what it has been given is not given again.
         """
@@ -256,7 +269,9 @@ class Informer:
         return [items[key].obj for key in self._order]
 
     def add_index(self, name: str, fn: IndexFn, part: tuple[str, ...] = ()) -> None:
-        """Index by the values of `fn`, which reads only `part`; a second one of the same name is the same by rule."""
+        """Index by the values of `fn`, which reads only `part`; a second one of the same name is
+        the same by rule.
+        """
         if name not in self._indexes:
             index = self._indexes[name] = Index(fn, part)
             if part != NAMESPACE:  # which an object has for ever
@@ -269,13 +284,15 @@ class Informer:
         return [item.obj for item in self.items_by_index(name, value)]
 
     def items_by_index(self, name: str, value: str) -> Items:
-        """What holds them: one that is the same item is the same object, and need not be built to see that."""
+        """What holds them: one that is the same item is the same object, and need not be built to
+        see that.
+        """
         items, index = self._settled(), self._indexes[name]
         if not index.made:
             index.make((key, index.read(item)) for key, item in items.items())
         return [items[key] for key in index.keys.get(value, ())]
 
-    # --- handlers -------------------------------------------------------------------------------------------
+    # --- handlers ---------------------------------------------------------------------------------
 
     def on(
         self,
@@ -290,8 +307,8 @@ class Informer:
         """Call these from now on; what is there already is added first.
 
         about: a value of the informer's route; objects of another value need not be told.
-        beat: in the place of `update` where only times are new at which the object was heard of (`store.Beaten`);
-        `unmoved` does nothing then
+        beat: in the place of `update` where only times are new at which the object was heard of
+            (`store.Beaten`); `unmoved` does nothing then
         late: `beat` makes no difference before somebody reads, unless `urge` says so
         urged: it makes none at all, unless `urge` says so
         """
@@ -328,21 +345,26 @@ class Informer:
                 self._ctx.kernel.standing.put_off[self] = None
 
     def _hindered(self) -> None:
-        """Receive each heartbeat by itself while the process is paused or slow, for each one takes a slow process time."""
+        """Receive each heartbeat by itself while the process is paused or slow, for each one takes
+        a slow process time.
+        """
         if not self.lazy:
             if self.deaf:
                 self._reflector.pull_beats()
             self._tune()
 
     def plan(self) -> None:
-        """Something moves: from now on beats are handled as they come, until all is well and somebody reads."""
+        """Something moves: from now on beats are handled as they come, until all is well and
+        somebody reads.
+        """
         if self.deaf and self._patient and self._ctx.state is not State.DEAD:
             self.pull()
             self._stirred = True
             self._tune()
 
     def route(self, fn: Callable[[Obj], str], part: str) -> None:
-        """`fn` says, by nothing but this part of the metadata, what an object is about (EVERYBODY: who knows).
+        """`fn` says, by nothing but this part of the metadata, what an object is about (EVERYBODY:
+        who knows).
 
         An update of the part concerns everybody.  A second route is the same by rule.
         """
@@ -381,14 +403,15 @@ class Informer:
         for update in self._on_update.of(self._concerns(obj)):
             update(obj, obj)
 
-    # --- what the reflector puts in -------------------------------------------------------------------------
+    # --- what the reflector puts in ---------------------------------------------------------------
 
     def replace(self, items: Sequence[Item]) -> None:
-        """What was listed is what there is; a change found so is caused by its write, as one that was watched, and that an
-        object is not there any more by what its owner lost last.
+        """What was listed is what there is; a change found so is caused by its write, as one that
+        was watched, and that an object is not there any more by what its owner lost last.
 
-        Handlers are told of what has not changed too, as at a resync (shared_informer.go, sharedIndexInformer.OnUpdate: until
-        the first resync every listener is taken for one of those that are due).
+        Handlers are told of what has not changed too, as at a resync (shared_informer.go,
+        sharedIndexInformer.OnUpdate: until the first resync every listener is taken for one of
+        those that are due).
         """
         kernel = self._ctx.kernel
         cause = kernel.cause
@@ -422,7 +445,9 @@ class Informer:
                 fn()
 
     def _short(self, long: str) -> str:
-        """ "namespace/name", or the name alone, of a key in the store; the same string for every view of an object."""
+        """ "namespace/name", or the name alone, of a key in the store; the same string for every
+        view of an object.
+        """
         return intern(long.removeprefix(self._prefix))
 
     def apply(self, event: WatchEvent) -> None:
@@ -583,7 +608,9 @@ class Informers:
         return known
 
     def custom(self, resource: Resource) -> Informer:
-        """One of a kind that a definition made and may take away: whoever asks starts it, and stops it."""
+        """One of a kind that a definition made and may take away: whoever asks starts it, and stops
+        it.
+        """
         return Informer(self._ctx, self._client, resource, Selection())
 
     def start(self) -> None:

@@ -2,11 +2,13 @@
 
 Turns list replies and watch events into calls of a sink, through errors, restarts and lost history.
 
-Holds: the sink sees a state no older than before after each relist, except that a server restart or another
-server may answer "any" revision only on the very first list; one list or watch is open at a time.
+Holds: the sink sees a state no older than before after each relist, except that a server restart or
+another server may answer "any" revision only on the very first list; one list or watch is open at a
+time.
 
-Mirrors  client-go v1.25 tools/cache/reflector.go (ListAndWatch, watchHandler, relistResourceVersion),
-         tools/pager/pager.go, apimachinery util/wait (BackoffUntil, NewExponentialBackoffManager).
+Mirrors  client-go v1.25 tools/cache/reflector.go (ListAndWatch, watchHandler,
+         relistResourceVersion), tools/pager/pager.go, apimachinery util/wait (BackoffUntil,
+         NewExponentialBackoffManager).
 Differs  callbacks instead of goroutines; nothing else is known.
 """
 
@@ -25,7 +27,8 @@ from sim.client.rest.client import Client, list_options
 from sim.kernel import Context
 
 BACKOFF_US = (
-    800_000  # reflector.go NewNamedReflector: 800 ms doubling to 30 s, each x (1..2), reset after 2 min
+    # reflector.go NewNamedReflector: 800 ms doubling to 30 s, each x (1..2), reset after 2 min
+    800_000
 )
 BACKOFF_MAX_US = 30_000_000
 BACKOFF_RESET_US = 120_000_000
@@ -93,7 +96,8 @@ class Reflector:
         self._backoff = Backoff(self._random)
         self._connect_backoff = Backoff(self._random)
         self._revision = 0  # of the last thing seen (0: none)
-        self._revision_bad = False  # the last one is gone from or unknown to the server: ask for the newest
+        # the last one is gone from or unknown to the server: ask for the newest
+        self._revision_bad = False
         self._paged = False
         self._items: list[Item] = []
         self._list_revision = ""
@@ -114,7 +118,7 @@ class Reflector:
         if watch is not None:
             watch.stop()
 
-    # --- list -----------------------------------------------------------------------------------------------
+    # --- list -------------------------------------------------------------------------------------
 
     def _list(self, more: str) -> None:
         """Begin a list, or go on with it."""
@@ -183,7 +187,7 @@ class Reflector:
         wait_us = self._backoff.step(self._ctx.now_us())
         self._ctx.call_later_us(wait_us, lambda _: self._list(""))
 
-    # --- watch ----------------------------------------------------------------------------------------------
+    # --- watch ------------------------------------------------------------------------------------
 
     def _open(self, _: Any = None) -> None:
         if self._stopped:
@@ -215,7 +219,8 @@ class Reflector:
     def tune(self) -> None:
         """Be told of events as they come, or only when somebody reads: as the sink now needs it."""
         watch = self._watch
-        if isinstance(watch, ChannelWatch):  # what a bookmark says is wanted when the next watch is opened
+        # what a bookmark says is wanted when the next watch is opened
+        if isinstance(watch, ChannelWatch):
             if self._sink.lazy:
                 watch.attach_lazy(self._on_watch)
             else:
@@ -269,7 +274,9 @@ class Reflector:
         kernel.cause, self._taking = cause, False
 
     def _broken(self, event: WatchEvent) -> None:
-        """The watch ended in an error; after an expired one too the list is at least as new as what we have."""
+        """The watch ended in an error; after an expired one too the list is at least as new as what
+        we have.
+        """
         if isinstance(event.status, dict) and event.status.get("code") == TOO_MANY_REQUESTS:
             self._open_later()
         else:

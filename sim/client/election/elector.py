@@ -1,21 +1,23 @@
 """Leader election over a Lease: at most one of several candidates leads at a time.
 
-Turns what is stored in the Lease and this candidate's own clock into create, update, wait, lead or stop; the
-decision is `decide`, over plain values.
+Turns what is stored in the Lease and this candidate's own clock into create, update, wait, lead or
+stop; the decision is `decide`, over plain values.
 
-Holds: a candidate never compares its clock with a time written by another, only with when it itself first saw
-the present record; the time of a try, by which it decides and which it writes, is that of its begin, however long its read
-takes; a conflicting write is a failed try; a leader that cannot renew stops leading
-`renew_deadline_us` after it began that round, so before anybody may take over where that and a retry period are shorter than
-a lease (options may be otherwise, as upstream's).
+Holds: a candidate never compares its clock with a time written by another, only with when it itself
+first saw the present record; the time of a try, by which it decides and which it writes, is that of
+its begin, however long its read takes; a conflicting write is a failed try; a leader that cannot
+renew stops leading `renew_deadline_us` after it began that round, so before anybody may take over
+where that and a retry period are shorter than a lease (options may be otherwise, as upstream's).
 
 Mirrors  client-go v1.25 tools/leaderelection/leaderelection.go, resourcelock/leaselock.go.
-Quirk    who could not read its lease when it tried last has nothing to give up, though it is to release it.
-Differs  what the leader does ends before it gives its lease up (upstream goes on while it tries to tell so, up to half a
-         renew deadline, in which another may begin to lead); one that is told to go while its renewal is under way, and
-         nothing is disturbed, waits the milliseconds until that is done, and releases what it has (upstream gives the
-         request up, and may have nothing to release then); that a leader has stopped is no
-         event (upstream hands one over when the process is about to end, and it does not get out).
+Quirk    who could not read its lease when it tried last has nothing to give up, though it is to
+         release it.
+Differs  what the leader does ends before it gives its lease up (upstream goes on while it tries to
+         tell so, up to half a renew deadline, in which another may begin to lead); one that is told
+         to go while its renewal is under way, and nothing is disturbed, waits the milliseconds
+         until that is done, and releases what it has (upstream gives the request up, and may have
+         nothing to release then); that a leader has stopped is no event (upstream hands one over
+         when the process is about to end, and it does not get out).
 """
 
 from __future__ import annotations
@@ -82,13 +84,17 @@ def decide(observed: Observed, identity: str, lease_duration_us: int, now_us: in
 
 
 def record_of(spec: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The record as upstream compares it: as JSON, whose times are in whole seconds (interface.go, LeaderElectionRecord)."""
+    """The record as upstream compares it: as JSON, whose times are in whole seconds (interface.go,
+    LeaderElectionRecord).
+    """
     times = [str(spec.get(name) or "")[:SECONDS] for name in ("acquireTime", "renewTime")]
     return holder_of(spec), spec.get("leaseDurationSeconds"), spec.get("leaseTransitions"), *times
 
 
 def claimed(spec: Mapping[str, Any], identity: str, lease_duration_us: int, wall_us: int) -> Obj:
-    """The record after this candidate's write; renewing keeps acquireTime and the count of transitions."""
+    """The record after this candidate's write; renewing keeps acquireTime and the count of
+    transitions.
+    """
     now = format_micro_time(wall_us)
     mine = holder_of(spec) == identity
     transitions = int(spec.get("leaseTransitions") or 0)
@@ -114,7 +120,9 @@ def released(spec: Mapping[str, Any], wall_us: int) -> Obj:
 
 
 class LeaderElector:
-    """One candidate.  `lease`: (namespace, name); `on_new_leader`: told the identity whenever it changes."""
+    """One candidate.  `lease`: (namespace, name); `on_new_leader`: told the identity whenever it
+    changes.
+    """
 
     def __init__(
         self,
@@ -140,8 +148,10 @@ class LeaderElector:
         self._written_us = 0  # its time
         self._stopping = False
         self._stopped_by = 0  # the record by which it was asked to
-        self._over: Future | None = None  # the present phase: True once leading, False when leadership ends
-        # What was read, and what is observed by that, while the reply to the write behind it is not waited for.
+        # the present phase: True once leading, False when leadership ends
+        self._over: Future | None = None
+        # What was read, and what is observed by that, while the reply to the write behind it is not
+        # waited for.
         self._foretold: tuple[Any, Observed] | None = None
         self._before: tuple[Item | None, Obj | None, Obj, int] = (
             None,
@@ -155,7 +165,8 @@ class LeaderElector:
         self._era = 0  # what was asked in an earlier one is not waited for any more
         self._reads = False  # what is asked is a read
         self._guarded_us = -1  # the end of the round that is seen to
-        self._ticking_us = -1  # since when the round's ticker runs: it starts with the end of the first try
+        # since when the round's ticker runs: it starts with the end of the first try
+        self._ticking_us = -1
         self._nap: tuple[Timer, Then] | None = None
         self._naps = 0  # so many there were
         self._on_new_leader = on_new_leader
@@ -171,13 +182,17 @@ class LeaderElector:
 
     @property
     def healthy(self) -> bool:
-        """False when this process leads but has not renewed for long: its liveness check fails then."""
+        """False when this process leads but has not renewed for long: its liveness check fails
+        then.
+        """
         late_us = self._ctx.now_us() - self._observed.at_us
         return not self.leading or late_us <= self._options.lease_duration_us + HEALTH_TOLERANCE_US
 
     @property
     def _has_read(self) -> bool:
-        """Whether the last read succeeded: only then is there anything to give up (leaselock.go: a failed one leaves nothing)."""
+        """Whether the last read succeeded: only then is there anything to give up (leaselock.go: a
+        failed one leaves nothing).
+        """
         return self._stored is not None
 
     @property
@@ -202,7 +217,9 @@ class LeaderElector:
             self._ctx.call_later_us(0, lambda _: self._tried(False))
 
     def announce(self, recorder: EventRecorder) -> None:
-        """Tell, as an event of each object that holds the record, that this candidate has become leader."""
+        """Tell, as an event of each object that holds the record, that this candidate has become
+        leader.
+        """
         for lock in self._locks():
             recorder.event(lock, "Normal", "LeaderElection", f"{self.identity} became leader")
 
@@ -212,7 +229,9 @@ class LeaderElector:
         return [{**self._stored, "apiVersion": kind.api_version, "kind": kind.kind}]
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
-        """Become leader, run `lead` as a task, and return when leadership is lost or `stop` was called."""
+        """Become leader, run `lead` as a task, and return when leadership is lost or `stop` was
+        called.
+        """
         if not await self._phase("leadership", self._acquire):
             return
         task = self._ctx.spawn(lead, name="lead")
@@ -237,7 +256,9 @@ class LeaderElector:
         self._over.set(outcome)
 
     def _acquire(self, _: Any) -> None:
-        """Try at once, then every retry period x (1..2.2), until it succeeds (True) or `stop` (False)."""
+        """Try at once, then every retry period x (1..2.2), until it succeeds (True) or `stop`
+        (False).
+        """
         if self._stopping:
             self._end(False)
         else:
@@ -251,7 +272,8 @@ class LeaderElector:
         self._pause(int(stretched), self._acquire)
 
     def _renew(self, _: Any) -> None:
-        """One round: try at once and then at each tick of the retry period, for renew_deadline at most.
+        """One round: try at once and then at each tick of the retry period, for renew_deadline at
+        most.
 
         The phase ends with True when a round failed, False when `stop` came.
         """
@@ -289,7 +311,9 @@ class LeaderElector:
             kernel.call_at(kernel.now_us + self._ctx.clock.real_us(left_us), self._check_time, ends_us)
 
     def _check_time(self, ends_us: int) -> None:
-        """End the round, unless it is over: then there is nothing to do, which takes a slow process no time."""
+        """End the round, unless it is over: then there is nothing to do, which takes a slow process
+        no time.
+        """
         if ends_us == self._round_ends_us and self._asks:
             self._ctx.run(self._out_of_time, ends_us)
 
@@ -327,10 +351,12 @@ class LeaderElector:
         then, self._nap = self._nap[1], None
         then(None)
 
-    # --- one try --------------------------------------------------------------------------------------------
+    # --- one try ----------------------------------------------------------------------------------
 
     def _try(self, limit_us: int, tried: OnTried) -> None:
-        """Read the record and write ourselves into it if we may, within a time; `tried` is told whether."""
+        """Read the record and write ourselves into it if we may, within a time; `tried` is told
+        whether.
+        """
         self._begin_try(limit_us, tried)
         if not (tried == self._renewed and self._renew_at_once()):
             self._ask(self._request_read, self._read, LOOK, reads=True)
@@ -487,14 +513,17 @@ class LeaderElector:
             self._on_new_leader(self.leader)
 
     def _note(self, what: str, silent: str, holder: str = "") -> None:
-        """What follows is because `silent`, a host, did not renew; if nothing kept it from that, because of the record."""
+        """What follows is because `silent`, a host, did not renew; if nothing kept it from that,
+        because of the record.
+        """
         ctx, since_us = self._ctx, self._observed.at_us
         why = {"silent_us": ctx.now_us() - since_us, "holder": holder}
         renewed = self._observed.spec.get("renewTime")
         if renewed:  # by its holder's clock, and maybe long before it was seen
             since_us = min(since_us, ctx.now_us() - (ctx.wall_us() - parse_time(renewed)))
         cause = 0 if self._held is None else self._held.cause
-        # Electors are called by their hosts and a number ("_"); who is not took it by hand, and was not kept from renewing it.
+        # Electors are called by their hosts and a number ("_"); who is not took it by hand, and was
+        # not kept from renewing it.
         if "_" in holder_of(self._observed.spec) or not cause:
             cause = ctx.silence(silent, since_us) or cause
         ctx.decided(what, "leases/" + "/".join(self._lease), why, cause)

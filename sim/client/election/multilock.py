@@ -1,12 +1,17 @@
-"""Leader election over two objects: an annotation of Endpoints or a ConfigMap, and a Lease beside it.
+"""Leader election over two objects: an annotation of Endpoints or a ConfigMap, and a Lease beside
+it.
 
-Turns the two stored records into the one that `election` decides by, and its writes into writes of both.
+Turns the two stored records into the one that `election` decides by, and its writes into writes of
+both.
 
-Holds: who is in both leads; where the two name different holders an unknown one does, until the lease duration is over;
-the annotation is read and written first, so candidates that know only it are seen.
+Holds: who is in both leads; where the two name different holders an unknown one does, until the
+lease duration is over; the annotation is read and written first, so candidates that know only it
+are seen.
 
-Mirrors  client-go v1.25 tools/leaderelection/resourcelock/{multilock,endpointslock,configmaplock,leaselock}.go.
-Differs  each call is an ordinary request: who moves from one kind of lock to another is not in a hurry.
+Mirrors  client-go v1.25
+         tools/leaderelection/resourcelock/{multilock,endpointslock,configmaplock,leaselock}.go.
+Differs  each call is an ordinary request: who moves from one kind of lock to another is not in a
+         hurry.
 """
 
 from __future__ import annotations
@@ -21,7 +26,8 @@ from sim.client.rest.client import Client
 from sim.kernel import Context
 from sim.units import format_micro_time, format_time, parse_time
 
-# The resource whose annotation holds the first record, by the kind of lock; the Lease alone needs none.
+# The resource whose annotation holds the first record, by the kind of lock; the Lease alone needs
+# none.
 PRIMARIES: Mapping[str, str] = {"endpointsleases": "endpoints", "configmapsleases": "configmaps"}
 _TIMES = ("acquireTime", "renewTime")
 
@@ -39,7 +45,9 @@ def candidate(
 
 
 def text_of(spec: Mapping[str, Any]) -> str:
-    """A record as the annotation holds it: its times in whole seconds (Quirk: so they are in the Lease's, once read here)."""
+    """A record as the annotation holds it: its times in whole seconds (Quirk: so they are in the
+    Lease's, once read here).
+    """
     record = {
         "holderIdentity": holder_of(spec),
         "leaseDurationSeconds": int(spec.get("leaseDurationSeconds") or 0),
@@ -59,7 +67,8 @@ def spec_of(text: str) -> Obj | None:
             "leaseTransitions": int(record.get("leaderTransitions") or 0),
         }
         times = {name: format_micro_time(parse_time(record[name])) for name in _TIMES if record.get(name)}
-    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):  # whoever wrote it
+    # whoever wrote it
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
     return spec | times
 
@@ -87,7 +96,8 @@ class MultiElector(LeaderElector):
         self._text = ""
 
     def _locks(self) -> list[Obj]:
-        if not self._primary:  # another made it: upstream's event about it has no name, and is refused
+        # another made it: upstream's event about it has no name, and is refused
+        if not self._primary:
             return super()._locks()
         kind = self._resource
         return [{**self._primary, "apiVersion": kind.api_version, "kind": kind.kind}, *super()._locks()]
@@ -96,7 +106,7 @@ class MultiElector(LeaderElector):
     def _has_read(self) -> bool:
         return bool(self._primary)
 
-    # --- reading both ---------------------------------------------------------------------------------------
+    # --- reading both -----------------------------------------------------------------------------
 
     def _try(self, limit_us: int, tried: OnTried) -> None:
         self._begin_try(limit_us, tried)
@@ -148,7 +158,7 @@ class MultiElector(LeaderElector):
             self._held = None
             self._weigh(record, {"primary": self._text})
 
-    # --- writing both ---------------------------------------------------------------------------------------
+    # --- writing both -----------------------------------------------------------------------------
 
     def _create_record(self, spec: Obj) -> None:
         namespace, name = self._lease

@@ -1,15 +1,16 @@
 """Which events are worth a request: similar ones are combined, equal ones counted, floods cut off.
 
-Turns an event into (event, None) to create, (event, patch) to count on, or None to drop.  Pure: time comes in.
+Turns an event into (event, None) to create, (event, patch) to count on, or None to drop.  Pure:
+time comes in.
 
-Holds: each memory keeps CACHE_MAX keys and forgets the one not used for longest.  Of those, what time alone has
-made equal to forgotten (a group of similar events that has lapsed, a full bucket) is dropped at once, and what
-happened once, a while ago, is kept in a compact form: a cluster of many nodes remembers many events, and of most of
-them once.
+Holds: each memory keeps CACHE_MAX keys and forgets the one not used for longest.  Of those, what
+time alone has made equal to forgotten (a group of similar events that has lapsed, a full bucket) is
+dropped at once, and what happened once, a while ago, is kept in a compact form: a cluster of many
+nodes remembers many events, and of most of them once.
 
 Mirrors  client-go v1.25 tools/record/events_cache.go (aggregator, logger, spam filter).
-Differs  with ten similar messages upstream drops an arbitrary one from its memory, here the oldest; the events of
-         one correlator have one source, which is therefore no part of its keys.
+Differs  with ten similar messages upstream drops an arbitrary one from its memory, here the oldest;
+         the events of one correlator have one source, which is therefore no part of its keys.
 """
 
 from __future__ import annotations
@@ -68,10 +69,11 @@ class Correlator:
 
     def __init__(self) -> None:
         self._similar: dict[Key, tuple[Any, ...]] = {}  # when last used, then messages
-        # The state in the API of what was counted.  Of most events it is a number, the nanosecond of the only time that
-        # it happened: name and first timestamp follow from it.
+        # The state in the API of what was counted.  Of most events it is a number, the nanosecond
+        # of the only time that it happened: name and first timestamp follow from it.
         self._counted: dict[Key, State | int] = {}
-        # What was counted once, long ago: by the object (`_path`) where its row begins, and the rows one after the other.
+        # What was counted once, long ago: by the object (`_path`) where its row begins, and the
+        # rows one after the other.
         self._past: dict[str, int] = {}
         self._rows: list[Any] = []
         self._past_count = 0
@@ -83,7 +85,8 @@ class Correlator:
     def correlate(
         self, event: Obj, number: int, now_us: int, ahead_us: int = 0
     ) -> tuple[Obj, Obj | None] | None:
-        """`number`: the nanosecond that the event is named after, in the second of its first timestamp; 0: in another.
+        """`number`: the nanosecond that the event is named after, in the second of its first
+            timestamp; 0: in another.
 
         `now_us` is of a clock that nobody sets, `ahead_us` how much further the wall clock is.
         """
@@ -154,7 +157,8 @@ class Correlator:
         self._sweep_us = now_us + SWEEP_US
         self._pack((now_us - SIMILAR_US) * 1000)
         lapsed_us = now_us - SIMILAR_US
-        # A table keeps the room that it had, and is slow to empty from its begin: what stays goes into another.
+        # A table keeps the room that it had, and is slow to empty from its begin: what stays goes
+        # into another.
         stale = 0
         for similar in self._similar.values():
             if similar[0] >= lapsed_us:
@@ -245,7 +249,9 @@ class Correlator:
         self._counted = dict(entries)
 
     def update(self, event: Obj, stored: Obj) -> None:
-        """The API took the event that `correlate` gave last: names and counts go on from what is stored."""
+        """The API took the event that `correlate` gave last: names and counts go on from what is
+        stored.
+        """
         count, first, name = stored.get("count"), stored.get("firstTimestamp"), stored["metadata"]["name"]
         if count == event["count"] and first == event["firstTimestamp"] and name == event["metadata"]["name"]:
             return  # as it was counted when it was sent

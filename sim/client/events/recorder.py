@@ -1,7 +1,7 @@
 """Events: what happened to an object, told to people, bounded in number.
 
-Turns `event(obj, type, reason, message)` into a create or a count patch of a core/v1 Event, sent one after the
-other over the client given (and paid from its bucket); decisions are in `correlator`.
+Turns `event(obj, type, reason, message)` into a create or a count patch of a core/v1 Event, sent
+one after the other over the client given (and paid from its bucket); decisions are in `correlator`.
 
 Holds: at most QUEUE_MAX events wait, later ones are dropped; one request is under way at a time.
 
@@ -28,7 +28,8 @@ US_PER_SECOND = 1_000_000
 NS_PER_SECOND = 1_000_000_000
 Shape = tuple[
     str, ...
-]  # of events that differ in their words only: the names of the reference's members; (): of no other
+    # of events that differ in their words only: the names of the reference's members; (): of no other
+]
 DEFAULT_NAMESPACE = "default"  # metav1.NamespaceDefault: events of cluster-scoped objects
 
 
@@ -125,13 +126,17 @@ class EventRecorder:
             self._offer(event, number, shape, wall_us)
 
     def tidy(self) -> None:
-        """To be called now and then by who lives long and tells little: it forgets what may be forgotten."""
+        """To be called now and then by who lives long and tells little: it forgets what may be
+        forgotten.
+        """
         if self._busy and self._calls.claim():
             self._next()
         self._correlator.tidy(self._steady_us())
 
     def _steady_us(self) -> int:
-        """The wall clock as if nobody had set it since this process began: what lies between events goes by it."""
+        """The wall clock as if nobody had set it since this process began: what lies between events
+        goes by it.
+        """
         return self._began_us + self._ctx.now_us()
 
     def _offer(self, event: Obj, number: int, shape: Shape, wall_us: int) -> None:
@@ -165,8 +170,9 @@ class EventRecorder:
         client.call(request, self._answered)
 
     def _retry_us(self) -> int:
-        """Until it is sent again: a random part of the pause the first time, lest all clients of a server that went away
-        come back to it at once."""
+        """Until it is sent again: a random part of the pause the first time, lest all clients of a
+        server that went away come back to it at once.
+        """
         return int(RETRY_US * self._random.random()) if self._tries == 1 else RETRY_US
 
     def _tell(self, way: Any) -> Served | None:

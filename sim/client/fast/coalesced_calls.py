@@ -1,11 +1,13 @@
-"""Calls that a server is known to serve at once and in one way: two kernel events each, and no request.
+"""Calls that a server is known to serve at once and in one way: two kernel events each, and no
+request.
 
-Turns "do that" into the server's short way for it at the instant of arrival, and the object that comes of it into the
-reply one link delay and the storage's latency later.
+Turns "do that" into the server's short way for it at the instant of arrival, and the object that
+comes of it into the reply one link delay and the storage's latency later.
 
-Holds: delays are drawn, and the reply comes, as for an ordinary call; one whose way has been disturbed since it was
-sent (`Standing.moves`) or is not open goes on, from where it is, as the ordinary call that it stands for.  A reply that
-makes no difference unless its caller has more to send (`quiet`) is no event before the caller asks or something moves.
+Holds: delays are drawn, and the reply comes, as for an ordinary call; one whose way has been
+disturbed since it was sent (`Standing.moves`) or is not open goes on, from where it is, as the
+ordinary call that it stands for.  A reply that makes no difference unless its caller has more to
+send (`quiet`) is no event before the caller asks or something moves.
 
 Mirrors  nothing upstream: the ordinary calls are its meaning.
 """
@@ -42,9 +44,11 @@ class Caller(Protocol):
 
 
 class FoldedCalls:
-    """Calls about one object, one at a time.  `asked`: one such request, by which a server offers its `short_way`.
+    """Calls about one object, one at a time.  `asked`: one such request, by which a server offers
+    its `short_way`.
 
-    _moves: the kernel's count when nothing was in the way; _limit_us: after which the call under way is given up
+    _moves: the kernel's count when nothing was in the way; _limit_us: after which the call under
+        way is given up
     _quiet: nobody waits for the reply; _due: what is in it, if it is put off, until `_due_us`
     """
 
@@ -77,9 +81,11 @@ class FoldedCalls:
         timeout_us: int = 0,
         quiet: bool = False,
     ) -> bool:
-        """At its arrival let the server's short way `serve`; False: nothing was sent, it has to be an ordinary call.
+        """At its arrival let the server's short way `serve`; False: nothing was sent, it has to be
+        an ordinary call.
 
-        serve: answers None, having done nothing, where the ordinary `request` has to be carried out after all
+        serve: answers None, having done nothing, where the ordinary `request` has to be carried out
+            after all
         timeout_us: if other than the client's
         quiet: nobody waits for the reply, until `claim`
         """
@@ -141,7 +147,9 @@ class FoldedCalls:
             kernel.call_at(at_us, self._served(channel).deliver, Reply(200, item=item))
 
     def claim(self) -> bool:
-        """The reply of a quiet call is wanted after all.  True: it has come, and is not told; else it will be."""
+        """The reply of a quiet call is wanted after all.  True: it has come, and is not told; else
+        it will be.
+        """
         self._quiet = False
         if self._due is None:
             return False

@@ -1,12 +1,14 @@
 """A time in one object that its client moves on for ever: a lease renewed, one kernel event each.
 
-Turns the end of one renewal into the next: an ordinary request a pause later, or, while nothing moves (`Standing.moves`), a
-write by the server's hot lane at the instant at which that request would arrive.
+Turns the end of one renewal into the next: an ordinary request a pause later, or, while nothing
+moves (`Standing.moves`), a write by the server's hot lane at the instant at which that request
+would arrive.
 
-Holds: each renewal takes one draw of 64 bits, of which the pause before it, its delays and the storage's latency come; the
-ordinary request that stands for it has the same draw, so it is sent, arrives and is answered at the same instants.  As soon
-as something moves, or the lane is not open, the renewal goes on from where it is as that request: planned, on its way there
-or on its way back.  Numbers that are the same for all renewals are one object (thousands of them are more than a
+Holds: each renewal takes one draw of 64 bits, of which the pause before it, its delays and the
+storage's latency come; the ordinary request that stands for it has the same draw, so it is sent,
+arrives and is answered at the same instants.  As soon as something moves, or the lane is not open,
+the renewal goes on from where it is as that request: planned, on its way there or on its way back.
+Numbers that are the same for all renewals are one object (thousands of them are more than a
 processor's cache holds: each object that one touches costs as much as several steps).
 
 Mirrors  nothing upstream: component-helpers apimachinery/lease sends ordinary updates.
@@ -30,7 +32,9 @@ OnReply = Callable[[Reply], None]
 
 
 class Rhythm(NamedTuple):
-    """From the end of a renewal to the next: the period, stretched by up to the jitter, drawn from the seed."""
+    """From the end of a renewal to the next: the period, stretched by up to the jitter, drawn from
+    the seed.
+    """
 
     period_us: int
     jitter_us: int
@@ -58,13 +62,15 @@ class Sender(Protocol):
 class Heartbeat:
     """`schedule()` plans the next renewal, to be sent a pause of the rhythm from now.
 
-    missed: called when a renewal is due that has to be sent as an ordinary request, with `lot` as its lot
-    composed: the request that was sent when the own wall clock showed this time, and who hears of its reply
+    missed: called when a renewal is due that has to be sent as an ordinary request, with `lot` as
+        its lot
+    composed: the request that was sent when the own wall clock showed this time, and who hears of
+        its reply
     lot: the draw of the renewal that is planned
     _sure: the lane of the server, and `_channel` the way to it, found open; `_out_low_us` to
     `_store_span_us`: what the delays and the storage's latency were then
-    _written_us, _end_us: when the last renewal was written, and when its reply arrives; _sent_us, _next_us: when the next is
-    sent and written (0: it is planned as an ordinary request)
+    _written_us, _end_us: when the last renewal was written, and when its reply arrives; _sent_us,
+        _next_us: when the next is sent and written (0: it is planned as an ordinary request)
     """
 
     __slots__ = (
@@ -132,12 +138,16 @@ class Heartbeat:
         return bool(self._request.name < other._request.name)
 
     def taken(self) -> Item | None:
-        """The object as the last renewal by the lane left it, once; None if no lane has written it since."""
+        """The object as the last renewal by the lane left it, once; None if no lane has written it
+        since.
+        """
         item, self._item = self._item, None
         return item
 
     def schedule(self, alone: bool = True) -> None:
-        """The last renewal is over, in whatever way.  alone: nothing but the time is to be changed by the next."""
+        """The last renewal is over, in whatever way.  alone: nothing but the time is to be changed
+        by the next.
+        """
         kernel, now_us = self._kernel, self._kernel.now_us
         self._end_us = now_us
         pause_us = self._draw(now_us)
@@ -178,7 +188,9 @@ class Heartbeat:
         return True
 
     def _draw(self, end_us: int) -> int:
-        """Draw the next renewal; how long from the end of the last to its sending: by the upper 32 of 64 random bits."""
+        """Draw the next renewal; how long from the end of the last to its sending: by the upper 32
+        of 64 random bits.
+        """
         self._state = state = (self._state + GAMMA) & MASK
         self.lot = lot = mix(state)
         period_us, bound = self._period_us, self._bound
@@ -224,7 +236,9 @@ class Heartbeat:
         return next_us
 
     def state(self) -> dict[str, int]:
-        """What the coming renewals depend on, while nothing changes its state: by the names of `Beats.columns`."""
+        """What the coming renewals depend on, while nothing changes its state: by the names of
+        `Beats.columns`.
+        """
         return {
             "state": self._state,
             "lot": self.lot,
@@ -243,7 +257,9 @@ class Heartbeat:
         }
 
     def resume(self, written_us: int, end_us: int, next_us: int, state: int, item: Item) -> None:
-        """Renew by itself again: the last renewal was written and is over at the first two times, the next arrives then."""
+        """Renew by itself again: the last renewal was written and is over at the first two times,
+        the next arrives then.
+        """
         self._written_us, self._end_us, self._item = written_us, end_us, item
         self._state = (state - GAMMA) & MASK
         planned_us = self._plan(end_us + self._draw(end_us))
@@ -251,7 +267,7 @@ class Heartbeat:
         self._kernel.beat_at(next_us, self)
         self._standing.put_off[self] = None
 
-    # --- when something moves -------------------------------------------------------------------------------
+    # --- when something moves ---------------------------------------------------------------------
 
     def plan(self) -> None:
         """Something moves: go on as an ordinary request, from where the renewal is."""

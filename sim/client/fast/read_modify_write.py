@@ -1,12 +1,12 @@
 """A read and the write that follows from it, as one kernel event while nothing moves.
 
-Turns "read it, then write what comes of that" into the write at the instant of its arrival, and what is known of the read
-and its reply before.
+Turns "read it, then write what comes of that" into the write at the instant of its arrival, and
+what is known of the read and its reply before.
 
-Holds: each of the four messages takes the delay, and each of the two requests the token, that it would take alone.  As soon
-as something moves, another write of the object commits, another request wants a token, or the caller asks for it (`plan`),
-the exchange goes on step by step from where it is, at the same instants; so what was read is what the server has when the
-read arrives.
+Holds: each of the four messages takes the delay, and each of the two requests the token, that it
+would take alone.  As soon as something moves, another write of the object commits, another request
+wants a token, or the caller asks for it (`plan`), the exchange goes on step by step from where it
+is, at the same instants; so what was read is what the server has when the read arrives.
 
 Mirrors  nothing upstream: the two ordinary calls are its meaning.
 """
@@ -21,14 +21,16 @@ from sim.api.types import Request
 from sim.client.fast.coalesced_calls import Caller, FoldedCalls, OnReply, Served, nobody
 from sim.kernel import NEVER_US, Context
 
-# One call: the server's short way for it, the ordinary request that it stands for, and who gets the reply.
+# One call: the server's short way for it, the ordinary request that it stands for, and who gets the
+# reply.
 Leg = tuple[Callable[[Any], Served | None], Callable[[], Request], OnReply]
 
 
 class Planned(NamedTuple):
     """An exchange under way.
 
-    item: what is read; sent_us, arrives_us, replies_us, at_us: when the read is sent, arrives, is answered, and that is known
+    item: what is read; sent_us, arrives_us, replies_us, at_us: when the read is sent, arrives, is
+        answered, and that is known
     read_lot, write_lot: the draws of both requests; writes_us: when the write arrives
     timeout_us, ends_us: after which time each call is given up, and when both are
     """
@@ -64,7 +66,9 @@ class Exchange(FoldedCalls):
 
     @property
     def read_us(self) -> int:
-        """When the reply to the read of the exchange under way is known; NEVER_US: none is under way."""
+        """When the reply to the read of the exchange under way is known; NEVER_US: none is under
+        way.
+        """
         return NEVER_US if self._planned is None else self._planned.at_us
 
     def exchange(
@@ -77,12 +81,15 @@ class Exchange(FoldedCalls):
         ends_us: int = NEVER_US,
         undone: Callable[[], None] = lambda: None,
     ) -> bool:
-        """Read now; at the reply's instant `compose` what the write sends.  False: nothing was sent.
+        """Read now; at the reply's instant `compose` what the write sends.  False: nothing was
+        sent.
 
         compose: answers whether the write is to be sent
         timeout_us: of each, if other than the client's; ends_us: when both are given up
-        undone: called if the exchange goes on step by step before the read is answered: what `compose` changed is as before
-        told: when the write is done, of what came of it and when the reply comes, which is not delivered until `claim`
+        undone: called if the exchange goes on step by step before the read is answered: what
+            `compose` changed is as before
+        told: when the write is done, of what came of it and when the reply comes, which is not
+            delivered until `claim`
         """
         kernel = self._kernel
         if not kernel.fast.read_writes or (self._moves != self._standing.moves and not self._is_open()):

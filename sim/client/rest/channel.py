@@ -1,22 +1,26 @@
-"""The in-process transport: requests, replies and watch events cross the simulated network to one API server.
+"""The in-process transport: requests, replies and watch events cross the simulated network to one
+API server.
 
-Turns a `Request` into a call of an `Endpoint` one link delay later, and its answer into a callback one link
-delay after that; a server's `Watch` into one on the client's side (`channel_watch`).
+Turns a `Request` into a call of an `Endpoint` one link delay later, and its answer into a callback
+one link delay after that; a server's `Watch` into one on the client's side (`channel_watch`).
 
-Holds: `on_reply` is called exactly once unless the client dies. While only answers are lost, requests arrive until the connection
-is found dead, or the server's process has died: to make another takes messages both ways. What was sent to one that died meanwhile
-is reset when the link is healed. A request that arrives twice is carried out twice; the second
-copy arrives after the first and is caused by the fault, and of their answers the first counts.
+Holds: `on_reply` is called exactly once unless the client dies. While only answers are lost,
+requests arrive until the connection is found dead, or the server's process has died: to make
+another takes messages both ways. What was sent to one that died meanwhile is reset when the link is
+healed. A request that arrives twice is carried out twice; the second copy arrives after the first
+and is caused by the fault, and of their answers the first counts.
 
-Mirrors  client-go v1.25 transport, golang.org/x/net/http2 health checks as apimachinery configures them
-         (ReadIdleTimeout 30 s, PingTimeout 15 s: a dead connection is found after 45 s).
-Differs  what meets a cut link is sent again when that is healed (TCP's retransmissions double their pauses meanwhile, so
-         that one may come later, by as long as the link was cut at most);
-         the 45 s count from the cut, or from when the server's process stands still (upstream: from the last frame,
-         so up to 30 s sooner), of what is sent when they are over from its sending; a request sent to a server that stands still is given up after 45 s as well (upstream
-         sends it on a new connection, whose TLS handshake is given up after 10 s);
-         a server that dies while the storage commits resets the connection when the reply would have come;
-         TCP hides copies of segments, so what is doubled here are requests, as by a proxy that sends them again.
+Mirrors  client-go v1.25 transport, golang.org/x/net/http2 health checks as apimachinery configures
+         them (ReadIdleTimeout 30 s, PingTimeout 15 s: a dead connection is found after 45 s).
+Differs  what meets a cut link is sent again when that is healed (TCP's retransmissions double their
+         pauses meanwhile, so that one may come later, by as long as the link was cut at most); the
+         45 s count from the cut, or from when the server's process stands still (upstream: from the
+         last frame, so up to 30 s sooner), of what is sent when they are over from its sending; a
+         request sent to a server that stands still is given up after 45 s as well (upstream sends
+         it on a new connection, whose TLS handshake is given up after 10 s); a server that dies
+         while the storage commits resets the connection when the reply would have come; TCP hides
+         copies of segments, so what is doubled here are requests, as by a proxy that sends them
+         again.
 """
 
 from __future__ import annotations
@@ -46,9 +50,11 @@ class Prompt(Protocol):
 
 
 class HotLane(Protocol):
-    """What an API server may offer for a time in one object that one client moves on again and again.
+    """What an API server may offer for a time in one object that one client moves on again and
+    again.
 
-    server: the server that offers it; latency_us: between which bounds its storage takes for a write
+    server: the server that offers it; latency_us: between which bounds its storage takes for a
+        write
     """
 
     @property
@@ -56,7 +62,9 @@ class HotLane(Protocol):
     @property
     def latency_us(self) -> tuple[int, int]: ...
     def beat(self, value: int, at_us: int) -> Item | None:
-        """Commit the time now, if everything that the ordinary path checks is known to pass; None asks for that path."""
+        """Commit the time now, if everything that the ordinary path checks is known to pass; None
+        asks for that path.
+        """
         ...
 
     def join(self, beater: Beater, next_us: int) -> bool:
@@ -74,13 +82,15 @@ class Channel:
         self.back = ctx.kernel.network.link(target, source)
         self.watches: dict[int, ChannelWatch] = {}
         self.servers = servers
-        self.on_lost: list[Callable[[Channel], None]] = []  # tells its clients to go to another server
+        # tells its clients to go to another server
+        self.on_lost: list[Callable[[Channel], None]] = []
         # Thousands of channels have none of these: the tuple of nothing is one for all.
         self.unanswered: tuple[Call, ...] = ()  # of a server that stands still
         self.halted: tuple[Call, ...] = ()  # by a cut link
         self.served: tuple[Call, ...] = ()  # by a server that takes its time
         self._opened = 0
-        self._gone = False  # the server has died while the link was cut, and the client does not know
+        # the server has died while the link was cut, and the client does not know
+        self._gone = False
         self._settle(connected=self.up)
         self._frozen_since_us = -1
         self.cut_since_us = -1 if self.up else ctx.kernel.now_us
@@ -95,20 +105,25 @@ class Channel:
 
     @property
     def server(self) -> Endpoint | None:
-        """The server if its process runs: an endpoint that is not in the mapping or says it is not running
-        has nobody listening on its port."""
+        """The server if its process runs: an endpoint that is not in the mapping or says it is not
+        running has nobody listening on its port.
+        """
         server = self.servers.get(self.target)
         return server if server is not None and getattr(server, "running", True) else None
 
     @property
     def frozen(self) -> bool:
-        """Whether the server's process stands still: its host takes what is sent, and nobody answers."""
+        """Whether the server's process stands still: its host takes what is sent, and nobody
+        answers.
+        """
         ctx: Context | None = getattr(self.servers.get(self.target), "ctx", None)
         return ctx is not None and ctx.state is State.PAUSED
 
     @property
     def still(self) -> bool:
-        """Whether nothing comes of what a watch shows: the link is cut, or the server's process stands still."""
+        """Whether nothing comes of what a watch shows: the link is cut, or the server's process
+        stands still.
+        """
         return not self.up or self.frozen
 
     def send(self, request: Request, on_reply: Callable[[Reply], None]) -> None:
@@ -137,7 +152,9 @@ class Channel:
         return watch
 
     def _on_link(self) -> None:
-        """A link was (or is about to be: no change yet) cut or healed, or the server stands still, goes on or dies."""
+        """A link was (or is about to be: no change yet) cut or healed, or the server stands still,
+        goes on or dies.
+        """
         now_us = self.ctx.kernel.now_us
         connected = self.up or (self._connected and self.server is not None)
         if self._connected and not connected:
@@ -167,12 +184,16 @@ class Channel:
                 call.go_on(reset)
 
     def _settle(self, connected: bool) -> None:
-        """Whether there is a connection, which goes on for a while when the link is cut; and what is sent arrives."""
+        """Whether there is a connection, which goes on for a while when the link is cut; and what
+        is sent arrives.
+        """
         self._connected = connected
         self.passes = connected and self.out.up
 
     def abandon(self, on_reply: Callable[[Reply], None]) -> None:
-        """Its client does not wait for this answer any more: nothing is sent again for it, and the server is told."""
+        """Its client does not wait for this answer any more: nothing is sent again for it, and the
+        server is told.
+        """
         self.halted = tuple([call for call in self.halted if call.on_reply is not on_reply])
         for call in self.served:
             if call.on_reply is on_reply:
@@ -286,7 +307,9 @@ class Call(msgspec.Struct, eq=False):
         kernel.call_at(at_us, self.deliver, reply)
 
     def deliver(self, reply: Reply) -> None:
-        """What is done with a reply is caused by what led to the request, not by what the request wrote."""
+        """What is done with a reply is caused by what led to the request, not by what the request
+        wrote.
+        """
         channel = self.channel
         ctx, server = channel.ctx, self.server
         ctx.kernel.cause = self.request.cause
@@ -315,7 +338,9 @@ class Call(msgspec.Struct, eq=False):
         return second
 
     def _halt(self, step: Callable[[Any], None], what: Any) -> None:
-        """The link is cut: it goes on when that is healed, if the connection is not found dead before."""
+        """The link is cut: it goes on when that is healed, if the connection is not found dead
+        before.
+        """
         channel = self.channel
         kernel = channel.ctx.kernel
         self.step = step, what
@@ -326,8 +351,9 @@ class Call(msgspec.Struct, eq=False):
         kernel.call_at(max(kernel.now_us, dead_us), self._lose)
 
     def go_on(self, reset: bool) -> None:
-        """The link is healed: by that, what is read now is known.  reset: the server has died meanwhile, and whoever
-        listens there now knows nothing of the connection."""
+        """The link is healed: by that, what is read now is known.  reset: the server has died
+        meanwhile, and whoever listens there now knows nothing of the connection.
+        """
         assert self.step is not None
         (step, what), self.step = self.step, None
         channel, request = self.channel, self.request

@@ -1,11 +1,12 @@
 """The client's end of a watch: what the server's watch shows, one link delay later.
 
-Turns batches that a server's `Watch` has into batches that arrive in order, through cuts of the link, and into calls of
-who wants to be told; what nobody is told of is taken when somebody reads.
+Turns batches that a server's `Watch` has into batches that arrive in order, through cuts of the
+link, and into calls of who wants to be told; what nobody is told of is taken when somebody reads.
 
-Holds: events arrive in the order taken, each batch not before the link's delay; at most BACKLOG_MAX (and a batch) wait for
-a client that does not read; at most one useful kernel event is pending, for a lazy one none; the owner of a lazy watch sees
-what the server's watch showed one link delay before it looks.
+Holds: events arrive in the order taken, each batch not before the link's delay; at most BACKLOG_MAX
+(and a batch) wait for a client that does not read; at most one useful kernel event is pending, for
+a lazy one none; the owner of a lazy watch sees what the server's watch showed one link delay before
+it looks.
 
 Mirrors  client-go v1.25 rest/watch, golang.org/x/net/http2 as a reader of a stream.
 Differs  it holds still when either direction is cut, for it shares its connection with pings.
@@ -22,8 +23,9 @@ from sim.kernel import Context, State
 from sim.kernel.network import Link
 
 LAZY_MAX = 1000  # events that may wait unread on a lazy watch before its owner is told after all
-# Events on their way to a client or unread there: then no more are taken from the server, whose watch cache ends the
-# watch as too slow.  Go's HTTP/2 client takes 4 MiB of a stream ahead (transportDefaultStreamFlow).
+# Events on their way to a client or unread there: then no more are taken from the server, whose
+# watch cache ends the watch as too slow.  Go's HTTP/2 client takes 4 MiB of a stream ahead
+# (transportDefaultStreamFlow).
 BACKLOG_MAX = 10_000
 
 CONNECTION_LOST: Mapping[str, Json] = {
@@ -60,11 +62,14 @@ class WatchChannel(Protocol):
 
 
 class ChannelWatch:
-    """The client's end of a watch: a `Watch` whose events are those of the server's, one link delay later.
+    """The client's end of a watch: a `Watch` whose events are those of the server's, one link delay
+    later.
 
-    `attach` asks to be told when events have arrived (without `bookmarks`, `beats`: not of bookmarks, and of states in
-    which only times of hearing are new, which then come with the next event, or the end), or to be given them (`give`) where nothing else is to be said; `attach_lazy` only when the stream has ended or LAZY_MAX events wait: its owner takes what
-    has arrived when somebody reads.
+    `attach` asks to be told when events have arrived (without `bookmarks`, `beats`: not of
+    bookmarks, and of states in which only times of hearing are new, which then come with the next
+    event, or the end), or to be given them (`give`) where nothing else is to be said; `attach_lazy`
+    only when the stream has ended or LAZY_MAX events wait: its owner takes what has arrived when
+    somebody reads.
     """
 
     __slots__ = (
@@ -109,14 +114,15 @@ class ChannelWatch:
         self._over = False  # nothing more is taken from the server
         self._relaxed = False  # the server's watch tells of its end only
         self._hushed = False  # and of everything but bookmarks
-        self._unhandled: Callable[[], bool] | None = None  # True if no handler gets what the watch brings
+        # True if no handler gets what the watch brings
+        self._unhandled: Callable[[], bool] | None = None
         if hasattr(source, "look"):
             source.look = self.look
         source.attach(self._on_source)
         self._on_source()
         self._ask_to_give()
 
-    # --- the server's side ----------------------------------------------------------------------------------
+    # --- the server's side ------------------------------------------------------------------------
 
     def _on_source(self) -> None:
         if self._over:
@@ -158,7 +164,7 @@ class ChannelWatch:
             self._schedule(at_us)
         return waiting < BACKLOG_MAX
 
-    # --- on the way -----------------------------------------------------------------------------------------
+    # --- on the way -------------------------------------------------------------------------------
 
     def _schedule(self, at_us: int) -> None:
         if self._notify is not None and not self._held and not 0 < self._due_us <= at_us:
@@ -194,7 +200,9 @@ class ChannelWatch:
         return not self._ended and self._unhandled is not None and self._unhandled()
 
     def _expect(self) -> None:
-        """What is still on its way is told of too: each thing to who wants it so, else the end, or that there is much."""
+        """What is still on its way is told of too: each thing to who wants it so, else the end, or
+        that there is much.
+        """
         if self._flow and (self._eager or self._over or self._waiting >= LAZY_MAX):
             self._schedule(self._flow[0][0] if self._eager else self._flow[-1][0])
 
@@ -222,7 +230,9 @@ class ChannelWatch:
             self._arrived = [*arrived, *batch]
 
     def hold(self) -> None:
-        """The link is cut, or the server stands still: what has arrived stays, what was on its way waits to be sent again."""
+        """The link is cut, or the server stands still: what has arrived stays, what was on its way
+        waits to be sent again.
+        """
         self._collect()
         if self._hushed:
             self._look()
@@ -241,7 +251,9 @@ class ChannelWatch:
         self._expect()
 
     def break_off(self) -> None:
-        """The connection is found dead: what was on its way is gone, the reader gets an error and the end."""
+        """The connection is found dead: what was on its way is gone, the reader gets an error and
+        the end.
+        """
         if self._deaf and not self._held:
             self._look()
         self._flow.clear()
@@ -261,7 +273,7 @@ class ChannelWatch:
         self._ended = True
         self._channel.watches.pop(self._ident, None)
 
-    # --- the client's side ----------------------------------------------------------------------------------
+    # --- the client's side ------------------------------------------------------------------------
 
     def attach(
         self,
@@ -301,15 +313,18 @@ class ChannelWatch:
             self._schedule(self._last_us)
 
     def look(self) -> None:
-        """Something changes how events travel, or when they are shown: those that were shown by now are on their way."""
+        """Something changes how events travel, or when they are shown: those that were shown by now
+        are on their way.
+        """
         if (self._relaxed or self._deaf) and not self._held:
             self._look()
 
     def _look(self) -> None:
-        """Send on its way, as of the instants at which it was shown, what the server's watch has told nobody; take what has
-        arrived.
+        """Send on its way, as of the instants at which it was shown, what the server's watch has
+        told nobody; take what has arrived.
 
-        What was shown longer ago than the link's longest delay has arrived, whatever each delay was.
+        What was shown longer ago than the link's longest delay has arrived, whatever each delay
+        was.
         """
         source, channel = self._source, self._channel
         back, now_us = channel.back, channel.ctx.kernel.now_us
@@ -355,7 +370,9 @@ class ChannelWatch:
         return taken
 
     def take_beats(self) -> Sequence[WatchEvent]:
-        """What has arrived of beats alone, without a word; nothing while something else is to be told at this instant."""
+        """What has arrived of beats alone, without a word; nothing while something else is to be
+        told at this instant.
+        """
         if self._held or 0 < self._due_us <= self._channel.ctx.kernel.now_us:
             return []
         self._look()

@@ -1,15 +1,17 @@
-"""The API client of a process: verbs by name become requests, rate limited, sent to a server that answers.
+"""The API client of a process: verbs by name become requests, rate limited, sent to a server that
+answers.
 
-Turns `get`, `list`, `create` ... into a `Request`, waits for a token, sends it over the first transport that
-is not refused, tries again where upstream's REST client does, and gives the `Reply`; failures are values.
+Turns `get`, `list`, `create` ... into a `Request`, waits for a token, sends it over the first
+transport that is not refused, tries again where upstream's REST client does, and gives the `Reply`;
+failures are values.
 
-Holds: one token bucket per client, first come first served, from which a watch that is not sent again takes nothing; a reply
-(possibly "Timeout") comes exactly once; a timeout counts from the first sending, not from the wait for a token, and is that
-of all tries together.
+Holds: one token bucket per client, first come first served, from which a watch that is not sent
+again takes nothing; a reply (possibly "Timeout") comes exactly once; a timeout counts from the
+first sending, not from the wait for a token, and is that of all tries together.
 
 Mirrors  client-go v1.25 rest/{request,with_retry}.go, util/flowcontrol.
-Differs  one client may know several servers and stays with one until it refuses, resets or is found dead (upstream
-         leaves that to a load balancer).
+Differs  one client may know several servers and stays with one until it refuses, resets or is found
+         dead (upstream leaves that to a load balancer).
 """
 
 from __future__ import annotations
@@ -53,7 +55,9 @@ OnReply = Callable[[Reply], None]
 
 
 def retry_after_us(reply: Reply, verb: str) -> int | None:
-    """How long upstream's client waits before it sends this request again; None: the reply is final."""
+    """How long upstream's client waits before it sends this request again; None: the reply is
+    final.
+    """
     if reply.lost:
         return RESET_RETRY_US if reply.lost == RESET and verb in ("get", "list", "watch") else None
     if reply.code != TOO_MANY_REQUESTS and reply.code < INTERNAL_SERVER_ERROR:
@@ -66,7 +70,8 @@ DEFAULT_QPS = 5  # client-go rest: DefaultQPS, of a configuration that names no 
 
 
 class Client:
-    """`transports` in order of preference; `agent`: the user agent, its part before "/" is the field manager.
+    """`transports` in order of preference; `agent`: the user agent, its part before "/" is the
+    field manager.
 
     `timeout_us`: 0 is none (a dead connection is still found by its transport).
     """
@@ -96,7 +101,7 @@ class Client:
             if isinstance(transport, Channel):
                 transport.on_lost.append(self.leave)
 
-    # --- requests -------------------------------------------------------------------------------------------
+    # --- requests ---------------------------------------------------------------------------------
 
     def request(
         self,
@@ -111,7 +116,9 @@ class Client:
         content_type: str = "application/json",
         purpose: int = 0,
     ) -> Request:
-        """A request of this client's user.  Its fields are named one by one: handed on in a dict they cost five times as much."""
+        """A request of this client's user.  Its fields are named one by one: handed on in a dict
+        they cost five times as much.
+        """
         known = self.scheme.resource(resource)
         return Request(
             verb=verb,
@@ -258,7 +265,8 @@ class Client:
     def folded(
         self, resource: str, name: str = "", namespace: str = "", verb: str = "get", purpose: int = 0
     ) -> FoldedCalls:
-        """Calls about one object, or about any one after the other, that a server may serve without requests.
+        """Calls about one object, or about any one after the other, that a server may serve without
+        requests.
 
         purpose: of these calls; the ordinary requests that stand for them have it too
         """
@@ -273,11 +281,13 @@ class Client:
     def resume(
         self, channel: Channel, request: Request, on_reply: OnReply, sent_us: int, timeout_us: int
     ) -> OnReply:
-        """A request was sent then over this channel, with a token: whom to tell of what becomes of it."""
+        """A request was sent then over this channel, with a token: whom to tell of what becomes of
+        it.
+        """
         attempt = _Attempt(self, request, on_reply, timeout_us, channel)
         return attempt.awaited(sent_us + timeout_us) if timeout_us else attempt.judge
 
-    # --- transports -----------------------------------------------------------------------------------------
+    # --- transports -------------------------------------------------------------------------------
 
     @property
     def transport(self) -> Transport:
@@ -332,7 +342,9 @@ class _Attempt(msgspec.Struct, eq=False):
         transport.send(self.request, self.awaited(until_us))
 
     def awaited(self, until_us: int) -> OnReply:
-        """Whom to tell of this try's answer, of which the first counts: that none came until then is one."""
+        """Whom to tell of this try's answer, of which the first counts: that none came until then
+        is one.
+        """
         self.until_us = until_us
         this, ctx, transport = self.tries, self.client.ctx, self.transport
 
@@ -373,7 +385,7 @@ class _Attempt(msgspec.Struct, eq=False):
         client.ctx.call_later_us(wait_us, self._again)
 
 
-# --- options ------------------------------------------------------------------------------------------------
+# --- options --------------------------------------------------------------------------------------
 
 
 def list_options(

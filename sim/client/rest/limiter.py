@@ -1,6 +1,8 @@
-"""Token buckets and the back-off limiters of work queues, as arithmetic on times that are handed in.
+"""Token buckets and the back-off limiters of work queues, as arithmetic on times that are handed
+in.
 
-Holds: a bucket's waiters are served in the order in which they asked; times are microseconds of one clock.
+Holds: a bucket's waiters are served in the order in which they asked; times are microseconds of one
+clock.
 
 Mirrors  golang.org/x/time/rate as client-go v1.25 util/flowcontrol/throttle.go uses it;
          client-go util/workqueue/default_rate_limiters.go.
@@ -30,7 +32,8 @@ class TokenBucket:
         self._burst_us = burst * self._token_us
         self._full_us = 0  # when the bucket would be full again
         self.limits = self._token_us > 0
-        # A token that is taken at a later time, and what plans to take it: it is told if others want tokens before.
+        # A token that is taken at a later time, and what plans to take it: it is told if others
+        # want tokens before.
         self.pending: tuple[int, Planned] | None = None
 
     def reserve(self, now_us: int, most_us: int = NEVER_US) -> int:
@@ -60,7 +63,9 @@ class TokenBucket:
         return True
 
     def take_both(self, now_us: int, later_us: int, planned: Planned) -> bool:
-        """Take a token now and another one later, if neither has to be waited for; False: nothing was taken."""
+        """Take a token now and another one later, if neither has to be waited for; False: nothing
+        was taken.
+        """
         full_us = self._full_us
         if not self.take(now_us):
             return False
@@ -72,7 +77,9 @@ class TokenBucket:
         return True
 
     def settle(self, now_us: int) -> None:
-        """Take the token that was to be taken by now; one that is to be taken later is given up, and its taker is told."""
+        """Take the token that was to be taken by now; one that is to be taken later is given up,
+        and its taker is told.
+        """
         if self.pending is None:
             return
         (later_us, planned), self.pending = self.pending, None

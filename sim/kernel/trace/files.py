@@ -1,10 +1,11 @@
 """Trace files, read back: whole, or as they grow.
 
-Turns the bytes of a file that `Trace` wrote (blocks: a header, batches of rows, an end mark with count and hash) into
-`Record`s.
+Turns the bytes of a file that `Trace` wrote (blocks: a header, batches of rows, an end mark with
+count and hash) into `Record`s.
 
-Holds: what is yielded before an error is as it was recorded, because each block has a checksum; a file that was closed
-is known to be whole by its end mark; one without an end mark is a run that was killed or still runs (`Decoder.ended`).
+Holds: what is yielded before an error is as it was recorded, because each block has a checksum; a
+file that was closed is known to be whole by its end mark; one without an end mark is a run that was
+killed or still runs (`Decoder.ended`).
 """
 
 from __future__ import annotations

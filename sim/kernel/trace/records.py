@@ -1,22 +1,24 @@
 """The trace: typed events in kernel order, each with the event that caused it, hashed as they come.
 
-A record is `(kind, at_us, cause, *values)`; its id is its position, counted from 1 (0 means "no cause").
-Kinds are declared once with the names of their values; a kind's declaration is itself part of the stream, so
-that a file explains itself.  Records are packed in batches: one record costs well under a microsecond plus
-its share of a batch, which is what lets every lease renewal be one.
+A record is `(kind, at_us, cause, *values)`; its id is its position, counted from 1 (0 means "no
+cause"). Kinds are declared once with the names of their values; a kind's declaration is itself part
+of the stream, so that a file explains itself.  Records are packed in batches: one record costs well
+under a microsecond plus its share of a batch, which is what lets every lease renewal be one.
 
-Records that come by the million and differ only in their time and a number that counts up (renewals: the revision) are
-of a series, declared with what they share.  Records of series that follow one another make one row of the stream,
-(RUN, the first one's number, a series and a time each), however they were handed in.
+Records that come by the million and differ only in their time and a number that counts up
+(renewals: the revision) are of a series, declared with what they share.  Records of series that
+follow one another make one row of the stream, (RUN, the first one's number, a series and a time
+each), however they were handed in.
 
-A file begins with a header, a mapping that the hash does not cover.  What says where a run came from, not what
-happens in it, belongs there: the names of files, and the lines in them.  `places` of the header maps the name of a
-kind to a mapping from the value `name` of a record of it to its place; a reader adds it to such a record as `place`.
-In a file each batch is a block with a checksum (`sim.kernel.blocks`), as are the header before the first of them and the
-end mark after the last.
+A file begins with a header, a mapping that the hash does not cover.  What says where a run came
+from, not what happens in it, belongs there: the names of files, and the lines in them.  `places` of
+the header maps the name of a kind to a mapping from the value `name` of a record of it to its
+place; a reader adds it to such a record as `place`. In a file each batch is a block with a checksum
+(`sim.kernel.blocks`), as are the header before the first of them and the end mark after the last.
 
-Holds: the hash covers kinds, times, causes and values, nothing of the machine or of where a scenario was read from;
-two runs are equal if and only if their hashes are; a file read back gives the records that were added.
+Holds: the hash covers kinds, times, causes and values, nothing of the machine or of where a
+scenario was read from; two runs are equal if and only if their hashes are; a file read back gives
+the records that were added.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ Values = tuple[Any, ...]
 
 
 class Kind:
-    """One type of record.  `listeners` are called with (record id, at_us, cause, values) as it is added."""
+    """One type of record.  `listeners` are called with (record id, at_us, cause, values) as it is
+    added.
+    """
 
     __slots__ = ("fields", "ident", "listeners", "name")
 
@@ -65,7 +69,8 @@ class Trace:
         self._kinds: dict[str, Kind] = {}
         self._batch: list[Any] = []
         self._series = 0
-        self._run: list[bytes] | None = None  # of the row that is the last of the batch, if it is a run
+        # of the row that is the last of the batch, if it is a run
+        self._run: list[bytes] | None = None
         self._runs: list[list[Any]] = []  # the rows of the batch that are runs, in pieces yet
         self._next = 0  # the number that goes on with the run
         self._hash = hashlib.sha256()
@@ -90,11 +95,15 @@ class Trace:
         kind.listeners.append(listener)
 
     def add(self, kind: Kind, at_us: int, cause: int, values: Values) -> int:
-        """Append a record; returns its id.  Values are msgpack scalars, or tuples and dicts of them."""
+        """Append a record; returns its id.  Values are msgpack scalars, or tuples and dicts of
+        them.
+        """
         return self.put(kind, (kind.ident, at_us, cause, *values))
 
     def put(self, kind: Kind, row: Values) -> int:
-        """As `add`, of a row of the kind's number, time, cause and values: what is written by the million saves a tuple."""
+        """As `add`, of a row of the kind's number, time, cause and values: what is written by the
+        million saves a tuple.
+        """
         self.count = ident = self.count + 1
         batch = self._batch
         self._run = None
@@ -108,14 +117,17 @@ class Trace:
         return ident
 
     def series(self, kind: Kind, cause: int, values: Values) -> int:
-        """Declare a series: records of this kind, cause and values but the last, which is a number.  Answers its own."""
+        """Declare a series: records of this kind, cause and values but the last, which is a number.
+        Answers its own.
+        """
         self._series += 1
         self._run = None
         self._batch.append((SERIES, self._series, kind.ident, cause, values))
         return self._series
 
     def run(self, first: int, records: bytes) -> int:
-        """Append records of series (each as IN_SERIES packs it) whose last values count up from `first`.
+        """Append records of series (each as IN_SERIES packs it) whose last values count up from
+        `first`.
 
         Answers the id of the first of them.  Listeners of their kinds are not called.
         """

@@ -93,7 +93,8 @@ class _Compiler:
         for index, entry in enumerate(spec.objects):
             path = ("spec", "objects", index)
             for obj in self._objects(entry, path, cluster.naming):
-                if made.setdefault(_identity(obj), obj) is not obj:  # the second would change the first
+                # the second would change the first
+                if made.setdefault(_identity(obj), obj) is not obj:
                     what = f"{obj['kind']} {obj['metadata']['name']}"
                     raise self.document.error(path, f"{what} is there twice", "give one of them another name")
         objects = [*made.values()]

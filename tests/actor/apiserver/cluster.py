@@ -58,7 +58,9 @@ class Plane:
     async def ask(
         self, verb: str, resource: str, namespace: str = "default", name: str = "", **kw: Any
     ) -> Reply:
-        """Send a request, let it be answered, and give the reply.  `at`: which replica; `wait_us`: how long."""
+        """Send a request, let it be answered, and give the reply.  `at`: which replica; `wait_us`:
+        how long.
+        """
         at, wait_us = kw.pop("at", 0), kw.pop("wait_us", 4_000_000)
         replies = self.send(request(verb, resource, namespace, name, **kw), at)
         end_us = self.kernel.now_us + wait_us

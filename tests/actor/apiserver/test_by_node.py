@@ -1,6 +1,8 @@
-"""Lists of one node's pods: what is told is what a look at all pods would find, at each instant; and the cost of it.
+"""Lists of one node's pods: what is told is what a look at all pods would find, at each instant;
+and the cost of it.
 
-Broken by keeping the lists when a pod has changed, when history went, or for a replica that shows or showed an older state.
+Broken by keeping the lists when a pod has changed, when history went, or for a replica that shows
+or showed an older state.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Custom resources on API servers: what each replica serves by what it has seen, and the life of objects."""
+"""Custom resources on API servers: what each replica serves by what it has seen, and the life of
+objects.
+"""
 
 from __future__ import annotations
 

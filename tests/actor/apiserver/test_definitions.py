@@ -1,4 +1,6 @@
-"""What a replica does for definitions: they are established, share out names, and go with their objects."""
+"""What a replica does for definitions: they are established, share out names, and go with their
+objects.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +95,7 @@ def widgets(p: Plane) -> list[str]:
     return [item.obj["metadata"]["name"] for item in page.items]
 
 
-# --- established ------------------------------------------------------------------------------------------
+# --- established ----------------------------------------------------------------------------------
 
 
 async def test_a_definition_is_established_at_once_in_two_writes() -> None:
@@ -147,7 +149,7 @@ async def test_a_group_of_the_community_shows_its_approval() -> None:
         ]
 
 
-# --- names ------------------------------------------------------------------------------------------------
+# --- names ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
@@ -192,7 +194,7 @@ async def test_of_two_that_come_together_the_first_gets_the_name() -> None:
         assert (await said(p, "as"))["NamesAccepted"] == "ListKindConflict"
 
 
-# --- the end ----------------------------------------------------------------------------------------------
+# --- the end --------------------------------------------------------------------------------------
 
 
 async def test_a_definition_goes_when_its_objects_have() -> None:

@@ -1,4 +1,6 @@
-"""How an API server ends that is asked to: genericapiserver.go (preparedGenericAPIServer.Run) of v1.25."""
+"""How an API server ends that is asked to: genericapiserver.go (preparedGenericAPIServer.Run) of
+v1.25.
+"""
 
 from __future__ import annotations
 

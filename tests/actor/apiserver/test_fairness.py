@@ -202,7 +202,9 @@ async def test_watches_of_one_object_count_for_that_object_alone() -> None:
 
 
 async def test_a_deletion_of_a_collection_takes_one_seat_however_many_watch() -> None:
-    """width.go knows four verbs that write; a write of one object holds seats for its events, eight here at most."""
+    """width.go knows four verbs that write; a write of one object holds seats for its events, eight
+    here at most.
+    """
     async with plane() as p:
         watches = [p.send_watch({}) for _ in range(120)]
         await p.run(10 * MS)

@@ -1,7 +1,9 @@
-"""Each clause of the guards of write templates and of the lease's lane: dropped, one of these tests fails.
+"""Each clause of the guards of write templates and of the lease's lane: dropped, one of these tests
+fails.
 
-A guard keeps a request from the fast path that the fast path would serve in another way than the ordinary one.  Each test
-sends one such request to a replica that has learned from requests of its shape, and to one without fast paths.
+A guard keeps a request from the fast path that the fast path would serve in another way than the
+ordinary one.  Each test sends one such request to a replica that has learned from requests of its
+shape, and to one without fast paths.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ Ask = Callable[[Request], Reply]
 
 
 class Server:
-    """One replica; `ask` has it serve a request at once, and keeps what anyone can see of the reply."""
+    """One replica; `ask` has it serve a request at once, and keeps what anyone can see of the
+    reply.
+    """
 
     def __init__(self, plane: Plane) -> None:
         self.plane = plane
@@ -70,7 +74,7 @@ class Server:
         assert item is not None
         return item.obj
 
-    # --- requests -------------------------------------------------------------------------------------------
+    # --- requests ---------------------------------------------------------------------------------
 
     def create_pod(self, user: UserInfo = MANAGER, **more: Any) -> Obj:
         """A pod of one template; `more`: other members of the body."""
@@ -82,7 +86,9 @@ class Server:
     def bind(
         self, pod: Obj, node: str = "n", user: UserInfo = MANAGER, body: Obj | None = None, **own: Any
     ) -> Reply:
-        """Bind a pod; `body`, `own`: what takes the place of the members of the Binding and of its metadata."""
+        """Bind a pod; `body`, `own`: what takes the place of the members of the Binding and of its
+        metadata.
+        """
         meta = pod["metadata"]
         own = {"namespace": self.namespace, "name": meta["name"], "uid": meta["uid"], **own}
         own = {name: value for name, value in own.items() if value is not None}
@@ -102,7 +108,9 @@ class Server:
         body: Any = None,
         **meta: Any,
     ) -> Reply:
-        """Patch a pod's status; `body`: the whole patch; `meta`: what takes the place of its metadata."""
+        """Patch a pod's status; `body`: the whole patch; `meta`: what takes the place of its
+        metadata.
+        """
         own = {"uid": pod["metadata"]["uid"], **meta}
         body = body or {"metadata": own, "status": patch}
         name = pod["metadata"]["name"]
@@ -141,7 +149,9 @@ class Server:
 
 
 async def begin(p: Plane) -> Server:
-    """A replica with a namespace that has served each kind of request twice, so that it has learned from it."""
+    """A replica with a namespace that has served each kind of request twice, so that it has learned
+    from it.
+    """
     server = Server(p)
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
     server.ask(request("create", "namespaces", body=namespace, user=MANAGER))
@@ -178,7 +188,9 @@ def test_even_requests_are_served_by_template() -> None:
 
 
 async def outcome(fast: FastPaths, odd: Odd) -> tuple[list[Any], int]:
-    """What can be seen of a run with an odd request, and how many of the requests before it a template served."""
+    """What can be seen of a run with an odd request, and how many of the requests before it a
+    template served.
+    """
     async with plane(options=OPTIONS, fast=fast) as p:
         server = await begin(p)
         learned = server.followed
@@ -201,7 +213,9 @@ def check(odd: Odd) -> None:
 
 @cache
 def plain_outcome(odd: Odd) -> list[Any]:
-    """As `outcome` without fast paths: computed once, although `tests.bench.mutants` runs these tests again and again."""
+    """As `outcome` without fast paths: computed once, although `tests.bench.mutants` runs these
+    tests again and again.
+    """
     return trio.run(outcome, PLAIN, odd)[0]
 
 
@@ -251,7 +265,7 @@ def going(server: Server, bound: bool = True) -> Obj:
     return pod
 
 
-# --- bindings ---------------------------------------------------------------------------------------------------
+# --- bindings -------------------------------------------------------------------------------------
 
 
 def bind_in_terminating_namespace(server: Server) -> None:
@@ -306,7 +320,7 @@ def test_bind_of_terminating_pod_conflicts() -> None:
     trio.run(main)
 
 
-# --- patches of a pod's status ------------------------------------------------------------------------------------
+# --- patches of a pod's status --------------------------------------------------------------------
 
 RUNNING: Obj = {"conditions": LATER, "phase": "Running", "containerStatuses": [CONTAINER]}
 ENDED: Obj = {**CONTAINER, "state": {"terminated": {"exitCode": 0}}, "ready": False, "started": False}
@@ -314,7 +328,9 @@ ADDRESS: Obj = {**RUNNING, "podIP": "10.1.0.1", "podIPs": [{"ip": "10.1.0.1"}]}
 
 
 def restarted(server: Server) -> None:
-    """Let a container run again after its end: of pods that always restart, and of one that never does."""
+    """Let a container run again after its end: of pods that always restart, and of one that never
+    does.
+    """
     for policy in ("Always", "Always", "Never"):
         pod = server.create_pod(spec={**SPEC, "restartPolicy": policy})
         server.bind(pod)
@@ -417,7 +433,7 @@ def test_pod_status_patch_with_another_uid_is_invalid() -> None:
     trio.run(main)
 
 
-# --- creates ------------------------------------------------------------------------------------------------------
+# --- creates --------------------------------------------------------------------------------------
 
 META: Obj = {"generateName": "a-", "labels": LABELS, "ownerReferences": OWNERS}
 INVOLVED: Obj = {"kind": "Pod", "namespace": "default", "name": "p", "uid": "u"}
@@ -548,7 +564,7 @@ def test_body_with_text_in_place_of_an_object_is_rejected() -> None:
     trio.run(main)
 
 
-# --- a lease's renewal ----------------------------------------------------------------------------------------------
+# --- a lease's renewal ----------------------------------------------------------------------------
 
 
 def renewed(held: Obj, second: int, **metadata: Any) -> Obj:

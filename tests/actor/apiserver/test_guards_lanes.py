@@ -1,4 +1,6 @@
-"""Each clause of the guard of a lease's lane: dropped, one of these tests fails (see `test_guards`)."""
+"""Each clause of the guard of a lease's lane: dropped, one of these tests fails (see
+`test_guards`).
+"""
 
 from __future__ import annotations
 

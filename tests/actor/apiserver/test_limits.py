@@ -18,7 +18,9 @@ LIMIT = 3 * 512 * 1024  # etcd, DefaultMaxRequestBytes
 
 
 async def test_the_storage_takes_no_object_of_more_than_a_mebibyte_and_a_half() -> None:
-    """Neither when it is made nor when it grows, by however little; a dry run does not come to the storage."""
+    """Neither when it is made nor when it grows, by however little; a dry run does not come to the
+    storage.
+    """
     async with plane(1, OPTIONS) as p:
 
         def pod(length: int) -> bytes:
@@ -56,7 +58,9 @@ async def managers_of(p: Plane) -> list[tuple[str, list[str]]]:
 
 @pytest.mark.parametrize("count", [10, 11, 14])
 async def test_of_more_than_ten_managers_that_update_the_oldest_become_one(count: int) -> None:
-    """capmanagers.go: as many of the oldest as it takes are merged into `ancient-changes`; who applies is not counted."""
+    """capmanagers.go: as many of the oldest as it takes are merged into `ancient-changes`; who
+    applies is not counted.
+    """
     async with plane(1, OPTIONS) as p:
         await p.ask(
             "create", "configmaps", body={"metadata": {"name": "c"}, "data": {"k00": "1"}}, manager="m00"

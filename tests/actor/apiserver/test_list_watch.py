@@ -193,7 +193,9 @@ async def test_a_watch_from_before_the_window_gets_one_error_and_ends() -> None:
 
 
 async def test_window_refuses_the_revision_of_an_event_that_was_pushed_out() -> None:
-    """Only the one just before its first event is known to miss nothing (watch_cache.go, getAllEventsSinceLocked)."""
+    """Only the one just before its first event is known to miss nothing (watch_cache.go,
+    getAllEventsSinceLocked).
+    """
     async with plane() as p:
         first = int((await make(p, "a"))[0])
         store, key = p.storage.store, SCHEME.key("leases", "default", "a")
@@ -216,7 +218,9 @@ async def test_window_refuses_the_revision_of_an_event_that_was_pushed_out() -> 
 
 
 async def test_unread_resource_can_be_watched_from_before_a_compaction() -> None:
-    """cacher.go: the caches are filled when the server starts, whoever reads them; only the storage forgets."""
+    """cacher.go: the caches are filled when the server starts, whoever reads them; only the storage
+    forgets.
+    """
     async with plane() as p:
         (rev,) = await make(p, "a")
         await make(p, "b")
@@ -321,7 +325,9 @@ async def test_frozen_cache_shows_the_same_content_while_others_write() -> None:
 
 @pytest.mark.parametrize("lag_s", [2, 300])
 async def test_a_replica_that_lagged_when_history_went_shows_all_that_came_since(lag_s: int) -> None:
-    """Nobody reads it meanwhile, and its window lets go of what has been shown: more than 100 changes, in more than 75 s."""
+    """Nobody reads it meanwhile, and its window lets go of what has been shown: more than 100
+    changes, in more than 75 s.
+    """
     async with plane() as p:
         await make(p, "old")
         p.server.lag(lag_s * S)
@@ -488,7 +494,9 @@ async def test_masters_and_watches_are_served_beyond_the_limits_and_watches_take
     ],
 )
 async def test_what_has_no_watch_cache_is_the_storages(options: ApiServerOptions, direct: bool) -> None:
-    """It is never old, has all history that there is, and no bookmarks (etcd3/store.go, watcher.go)."""
+    """It is never old, has all history that there is, and no bookmarks (etcd3/store.go,
+    watcher.go).
+    """
     async with plane(1, options) as p:
         first, _ = await make(p, "a", "b")
         p.supervisor["apiserver-0"].crash()

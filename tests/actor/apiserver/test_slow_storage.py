@@ -63,7 +63,9 @@ def labelled(value: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 
 async def test_what_a_request_costs() -> None:
-    """A write is made from what the cache shows (cacher.go, GuaranteedUpdate); what it refuses is read again first."""
+    """A write is made from what the cache shows (cacher.go, GuaranteedUpdate); what it refuses is
+    read again first.
+    """
     async with plane(1, OPTIONS) as p:
         await bound_pod(p, "a")
         await p.ask("create", "pods", body={**POD, "metadata": {"name": "free"}})
@@ -99,7 +101,9 @@ async def test_what_a_request_costs() -> None:
 
 
 async def test_writes_that_meet_go_round_until_all_are_done() -> None:
-    """Of those that ask for no revision each wins one round; what it lost to comes with the refusal."""
+    """Of those that ask for no revision each wins one round; what it lost to comes with the
+    refusal.
+    """
     async with plane(1, OPTIONS) as p:
         await p.ask("create", "configmaps", body=config(a="1"))
         p.storage.extra_us = SLOW_US
@@ -129,7 +133,9 @@ async def test_of_writes_at_one_revision_one_wins_and_the_others_know_at_once() 
 
 
 async def test_a_cache_that_lags_changes_no_answer() -> None:
-    """A write that loses is told what is stored: that is what was wanted.  A revision that the cache does not know is read."""
+    """A write that loses is told what is stored: that is what was wanted.  A revision that the
+    cache does not know is read.
+    """
     async with plane(1, OPTIONS) as p:
         await p.ask("create", "configmaps", body=config(a="1"))
         await p.run(SECOND)
@@ -168,7 +174,9 @@ async def test_an_unready_pod_that_becomes_ready_is_not_evicted_outside_of_its_b
 
 
 async def test_a_pending_pod_that_changes_is_evicted_as_what_it_has_become() -> None:
-    """Half a second after the conflict it is looked at again: pending still, or running, of whom the budget is asked."""
+    """Half a second after the conflict it is looked at again: pending still, or running, of whom
+    the budget is asked.
+    """
     for runs in (False, True):
         async with plane(1, OPTIONS) as p:
             await p.ask("create", "pods", body={**POD, "metadata": {**POD["metadata"], "name": "a"}})
@@ -184,7 +192,8 @@ async def test_a_pending_pod_that_changes_is_evicted_as_what_it_has_become() -> 
             await p.run(10 * SECOND)
             ((took, reply),) = sent.replies
             assert reply.code == (429 if runs else 201)
-            # a read twice, a pause, and once more the read; then a read and the two writes of its end, or the budgets
+            # a read twice, a pause, and once more the read; then a read and the two writes of its
+            # end, or the budgets
             operations = 4 if runs else 6
             took_us = took * (SLOW_US + 1.5 * MS)
             assert 500 * MS <= took_us - operations * SLOW_US <= 570 * MS

@@ -154,7 +154,9 @@ async def test_an_unscheduled_pod_is_deleted_at_once() -> None:
 
 
 async def test_watch_receives_the_grace_of_zero_before_a_pods_removal() -> None:
-    """Recorded of a real server (50-lifecycle): the change and the end are two events, each of a revision of its own."""
+    """Recorded of a real server (50-lifecycle): the change and the end are two events, each of a
+    revision of its own.
+    """
     async with plane() as p:
         await make_account(p)
         seen = Seen(p.kernel, (await p.ask("watch", "pods")).watch)

@@ -247,7 +247,9 @@ def test_a_key_is_dealt_with_because_of_the_last_that_was_listed_of_it_but_of_th
 
 
 def test_a_key_that_would_only_be_put_back_wakes_no_worker_and_comes_at_the_same_times():
-    """Of a hundred rounds in five milliseconds each and then ten a second, as the limiter gives them."""
+    """Of a hundred rounds in five milliseconds each and then ten a second, as the limiter gives
+    them.
+    """
     until_us = 3_000_000
 
     def rounds(*, asked: bool) -> tuple[list, int]:

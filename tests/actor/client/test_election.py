@@ -1,4 +1,6 @@
-"""Leader election on a real API server: timing cases 40, 42 and 43, with the network, faults and clocks in between."""
+"""Leader election on a real API server: timing cases 40, 42 and 43, with the network, faults and
+clocks in between.
+"""
 
 from __future__ import annotations
 

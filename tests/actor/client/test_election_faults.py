@@ -1,4 +1,6 @@
-"""Elections while requests are slow, fail, or meet what others have written: who leads from when to when, and what is left."""
+"""Elections while requests are slow, fail, or meet what others have written: who leads from when to
+when, and what is left.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,9 @@ def micro(text: str) -> int:
 
 @pytest.mark.parametrize("way_ms", [300, 1_500, 2_200])
 async def test_a_candidate_decides_by_when_its_try_began_however_long_its_read_takes(way_ms: int) -> None:
-    """It has seen the record when the reply came; it may take over in the first try that begins a lease after that."""
+    """It has seen the record when the reply came; it may take over in the first try that begins a
+    lease after that.
+    """
     way_us = way_ms * 1_000
     async with rig() as r:
         election = Election(r, ("a", "b"), restart=False)
@@ -92,7 +96,9 @@ async def test_a_candidate_decides_by_when_its_try_began_however_long_its_read_t
 
 @pytest.mark.parametrize("retry_ms", [250, 400])
 async def test_renewals_within_one_second_are_one_record(retry_ms: int) -> None:
-    """What is compared has whole seconds: a lease of 4 s counts from the try that first saw the last second's record."""
+    """What is compared has whole seconds: a lease of 4 s counts from the try that first saw the
+    last second's record.
+    """
     async with rig() as r:
         election = Election(r, ("a", "b"), restart=False, periods_ms=(4_000, 2_000, retry_ms))
         for _ in range(6):
@@ -113,7 +119,9 @@ async def test_renewals_within_one_second_are_one_record(retry_ms: int) -> None:
 
 
 async def test_a_leader_whose_lease_another_writes_asks_for_ten_seconds_more_and_leaves_it_alone() -> None:
-    """The round in which it sees the other's record is its last: it begins 2 s at most after the last one."""
+    """The round in which it sees the other's record is its last: it begins 2 s at most after the
+    last one.
+    """
     async with rig() as r:
         election = Election(r, ("a",), release=True, restart=False)
         await r.run(31.1)
@@ -214,7 +222,9 @@ async def test_a_leader_that_could_not_read_its_lease_has_nothing_to_release(
 async def test_a_leader_that_goes_while_it_waits_for_a_reply_gives_the_request_up(
     at_s: float, released: bool
 ) -> None:
-    """That of a read leaves nothing to release; one of a write that lands has made the release's revision old."""
+    """That of a read leaves nothing to release; one of a write that lands has made the release's
+    revision old.
+    """
     async with rig() as r:
         election = Election(r, ("a",), release=True, restart=False)
         await r.run(31.1)

@@ -1,4 +1,6 @@
-"""Heartbeats over the API server's hot lane: one event a beat, and the ordinary way whenever anything is not as it was."""
+"""Heartbeats over the API server's hot lane: one event a beat, and the ordinary way whenever
+anything is not as it was.
+"""
 
 from __future__ import annotations
 
@@ -167,7 +169,8 @@ async def test_an_object_changed_by_another_is_seen_and_kept(how: str) -> None:
             body["metadata"] = {"name": "n", "labels": {"by": "other"}}
             assert (await r.plane.ask("create", "leases", body=body)).ok
         await r.run(12)
-        # the client's own manager changes it: the lane is closed once and opens with the write after that
+        # the client's own manager changes it: the lane is closed once and opens with the write
+        # after that
         assert len(beater.missed) > 1 or how == "same manager"
         beater.obj = (await r.plane.ask("get", "leases", name="n")).obj
         assert beater.obj["metadata"]["labels"] == {"by": "other"}

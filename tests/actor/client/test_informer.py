@@ -122,7 +122,8 @@ async def test_heartbeat_times_alone_wake_only_who_cares_for_them_and_come_befor
             beaten.append(("beat", str(item.rev)))
         await r.run(1)
         assert log == (beaten if cares else [])
-        assert r.kernel.steps - steps == (2 if cares else 0)  # to the server's watch, and from there
+        # to the server's watch, and from there
+        assert r.kernel.steps - steps == (2 if cares else 0)
         body = {"metadata": {"labels": {"x": "y"}}}
         kind = "application/merge-patch+json"
         assert (await r.plane.ask("patch", "leases", name="a", body=body, content_type=kind)).ok
@@ -133,7 +134,9 @@ async def test_heartbeat_times_alone_wake_only_who_cares_for_them_and_come_befor
 
 
 async def told_of_beats(r: Rig, log: list[str], *, late: bool = False, urged: bool = False) -> Informer:
-    """One of leases, of which there is one, with a handler of beats of this kind that logs their revisions."""
+    """One of leases, of which there is one, with a handler of beats of this kind that logs their
+    revisions.
+    """
     await make(r, "a")
     informers: list[Informer] = []
 
@@ -280,7 +283,8 @@ async def test_a_reader_that_is_told_of_no_bookmark_goes_on_from_the_last_one_al
         (first_us, first), (second_us, second) = [(at, q) for at, q in r.tap.asked if q.verb == "watch"][:2]
         end_s = (first_us + int(first.options["timeoutSeconds"]) * SECOND) // SECOND
         assert second_us // SECOND == end_s
-        # the last bookmark comes 0.8 to 2.8 s before the end, or half a minute before where that is too near
+        # the last bookmark comes 0.8 to 2.8 s before the end, or half a minute before where that is
+        # too near
         asked = int(second.options["resourceVersion"])
         assert revisions[end_s - 63] <= asked < revisions[end_s]
 
@@ -363,7 +367,8 @@ async def test_a_long_list_from_the_store_comes_in_pages_and_one_from_the_cache_
         await r.run(2)
         assert r.tap.told("limit", verbs=["list"]) == [("list", "500")] and len(reader.names()) == 1100
         del r.tap.asked[:]
-        reader.informer._reflector._revision_bad = True  # as after a 410: from the store, not from a cache
+        # as after a 410: from the store, not from a cache
+        reader.informer._reflector._revision_bad = True
         r.plane.server.drop_watches("leases", "")
         reader.informer._reflector._list("")
         await r.run(2)
@@ -406,7 +411,9 @@ async def test_a_continue_token_that_expired_makes_the_pager_take_everything_at_
 
 
 async def test_a_list_at_a_revision_that_cannot_be_served_is_asked_again_in_one_piece() -> None:
-    """reflector.go: the second try goes by the same pager, whose pages were switched off for the first."""
+    """reflector.go: the second try goes by the same pager, whose pages were switched off for the
+    first.
+    """
     async with rig() as r:
         reader = await read_where_lists_expire(r, lambda options: options.get("resourceVersion", "0") != "0")
         reader.informer._reflector._list("")

@@ -1,4 +1,6 @@
-"""Indexes, routes and selections of informers on real API servers: what they show is what a search would find."""
+"""Indexes, routes and selections of informers on real API servers: what they show is what a search
+would find.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Readers that are paused, slow or lazy: what they show when they go on is what one shows that never stood still."""
+"""Readers that are paused, slow or lazy: what they show when they go on is what one shows that
+never stood still.
+"""
 
 from __future__ import annotations
 
@@ -100,11 +102,13 @@ async def test_watches_whose_end_nobody_has_taken_yet_are_over_when_the_link_is_
         assert list(channel.watches.values()) == watches[2:]
 
 
-# --- a lazy informer is an eager one that nobody was told about ------------------------------------------------
+# --- a lazy informer is an eager one that nobody was told about -----------------------------------
 
 
 async def views(eager: bool, seed: int) -> tuple[list[dict[str, str]], list[tuple[str, ...]]]:
-    """What a reader sees over a run with a partition, a server crash and a compaction of the history."""
+    """What a reader sees over a run with a partition, a server crash and a compaction of the
+    history.
+    """
     options = ApiServerOptions(
         disabled_admission=OPTIONS.disabled_admission, compaction_interval_us=30 * SECOND
     )
@@ -157,7 +161,8 @@ class Writer:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 async def test_a_lazy_informer_shows_what_an_eager_one_shows_through_faults(seed: int) -> None:
     (eager, eager_asked), (lazy, lazy_asked) = await views(True, seed), await views(False, seed)
-    # a lazy one's delays are drawn when it looks: now and then an event is on its way for the one, and there for the other
+    # a lazy one's delays are drawn when it looks: now and then an event is on its way for the one,
+    # and there for the other
     assert sum(a != b for a, b in zip(eager, lazy, strict=True)) <= len(eager) // 100
     assert eager[-1] == lazy[-1]
     assert eager_asked == lazy_asked

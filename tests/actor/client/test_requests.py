@@ -1,4 +1,6 @@
-"""Clients on a real API server: Retry-After, time-outs, buckets, servers that come and go, storage that hangs."""
+"""Clients on a real API server: Retry-After, time-outs, buckets, servers that come and go, storage
+that hangs.
+"""
 
 from __future__ import annotations
 
@@ -121,7 +123,8 @@ async def test_a_request_that_arrives_twice_is_carried_out_twice_and_its_first_a
 
 
 async def test_client_gets_the_conflict_of_a_copy_that_is_answered_first() -> None:
-    async with rig(seed=6) as r:  # by this seed's delays the reply to the copy overtakes the other one
+    # by this seed's delays the reply to the copy overtakes the other one
+    async with rig(seed=6) as r:
         network = r.kernel.network
         network.impose(Rule("twice", frozenset({"job"}), None, duplication=0.999_999, both_ways=False))
         network.impose(
@@ -169,7 +172,8 @@ async def test_a_server_that_dies_while_the_storage_commits_has_written_and_not_
     after_us: int, lost: str
 ) -> None:
     async with rig() as r:
-        servers = {server.name: server for server in r.plane.servers}  # as they are: no tap in between
+        # as they are: no tap in between
+        servers = {server.name: server for server in r.plane.servers}
         replies: list[Reply] = []
         written: list[int] = []
         r.plane.storage.store.subscribe("", lambda change: written.append(change.at_us))
@@ -245,7 +249,9 @@ async def test_a_time_out_counts_from_the_sending_and_the_write_may_have_landed(
 
 @pytest.mark.parametrize(("extra_s", "lands"), [(4, False), (2, True)])
 async def test_what_a_client_has_given_up_is_not_begun_any_more(extra_s: int, lands: bool) -> None:
-    """Its server learns of it one link delay later: a handler that has come to the storage by then goes on, no other does."""
+    """Its server learns of it one link delay later: a handler that has come to the storage by then
+    goes on, no other does.
+    """
     async with rig() as r:
         server = r.plane.server
         r.taps["apiserver-0"] = server
@@ -282,7 +288,9 @@ async def test_what_came_to_a_server_that_stood_still_is_not_begun_when_its_clie
 
 @pytest.mark.parametrize(("retry_s", "tries", "took"), [("1", 5, 5), ("2", 3, 6), ("7", 1, 7)])
 async def test_a_time_out_is_that_of_all_tries_together(retry_s: str, tries: int, took: int) -> None:
-    """Who is told to come back waits that long in any case, and finds its time over (rest/request.go, with_retry.go)."""
+    """Who is told to come back waits that long in any case, and finds its time over
+    (rest/request.go, with_retry.go).
+    """
     refused = Reply(429, body="Too many requests", headers={"Retry-After": retry_s})
     async with rig() as r:
         r.tap.alter = lambda _, reply: refused
@@ -293,7 +301,9 @@ async def test_a_time_out_is_that_of_all_tries_together(retry_s: str, tries: int
 
 
 async def test_a_try_for_which_there_is_no_token_in_time_is_not_made() -> None:
-    """One token each four seconds: the second try would be at 4, the third at 8; it is given up when that is known."""
+    """One token each four seconds: the second try would be at 4, the third at 8; it is given up
+    when that is known.
+    """
     refused = Reply(429, body="Too many requests", headers={"Retry-After": "1"})
     async with rig() as r:
         r.tap.alter = lambda _, reply: refused
@@ -328,7 +338,9 @@ def unanswered(r: Rig, *jobs: str) -> None:
 
 
 async def test_who_does_not_hear_the_server_is_not_heard_on_a_new_connection_either() -> None:
-    """What is sent on a connection that was there arrives; another takes messages both ways to make."""
+    """What is sent on a connection that was there arrives; another takes messages both ways to
+    make.
+    """
     async with rig() as r:
         Job(r, create_after(40 * SECOND), "early")
         Job(r, create_after(50 * SECOND), "late")
@@ -344,8 +356,9 @@ async def test_who_does_not_hear_the_server_is_not_heard_on_a_new_connection_eit
 
 @pytest.mark.parametrize("first", ["cut", "crash"])
 async def test_a_server_that_was_started_again_hears_nobody_on_a_connection_of_before(first: str) -> None:
-    """Who does not hear the server does not hear either that it has reset the connection, before the link is healed; who knows
-    that it has gone makes a new one then."""
+    """Who does not hear the server does not hear either that it has reset the connection, before
+    the link is healed; who knows that it has gone makes a new one then.
+    """
     async with rig() as r:
         job = Job(r, create_after(10 * SECOND))
         await r.run(5)

@@ -81,7 +81,8 @@ async def test_pod_over_its_limit_by_logs_is_evicted_unless_logs_are_rotated() -
             api.bind("web", limited("45Mi"))
             await kernel.run_until(400 * SECOND)
             evictions = [at for at, _ in api.events("Evicted")]
-            assert evictions == ([70 * SECOND] if gone else [])  # 49.6 MiB; the check before found 39.6
+            # 49.6 MiB; the check before found 39.6
+            assert evictions == ([70 * SECOND] if gone else [])
 
 
 async def test_unlimited_logs_fill_the_disk_and_cause_an_eviction() -> None:

@@ -153,7 +153,9 @@ async def test_a_drain_leads_to_evictions_and_replacements(tmp_path: Path) -> No
 async def test_whom_a_short_node_evicts_goes_because_of_what_made_it_short_not_of_who_went_before(
     tmp_path: Path,
 ) -> None:
-    """The first one evicted ends by itself before it is killed: the next check follows upon its end."""
+    """The first one evicted ends by itself before it is killed: the next check follows upon its
+    end.
+    """
     spec = {"containers": [{"name": "c", "image": "r/c:1", "command": ["sleep", "130"]}]}
     meta = {"apiVersion": "v1", "kind": "Pod"}
     flags = {
@@ -285,7 +287,9 @@ async def test_what_waits_for_its_turn_on_a_node_leads_back_to_its_own_pod(pull:
 
 
 async def test_a_run_of_a_schedule_follows_from_that_not_from_the_run_before_it(tmp_path: Path) -> None:
-    """Nor from what befell one of them, or its controller, since: the next leader knows what made it, too."""
+    """Nor from what befell one of them, or its controller, since: the next leader knows what made
+    it, too.
+    """
     run = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "r/c:1", "command": ["true"]}]}
     spec = {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": {"spec": run}}}}
     tick = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "tick"}, "spec": spec}
@@ -399,7 +403,9 @@ async def test_a_zone_is_disrupted_because_of_the_nodes_that_fell_silent(tmp_pat
 
 
 async def test_taints_come_off_because_the_last_node_fell_silent_and_all_are(tmp_path: Path) -> None:
-    """The nodes lose the one API server that they use, and find the other one when their connections are dead."""
+    """The nodes lose the one API server that they use, and find the other one when their
+    connections are dead.
+    """
     two = {"nodes": [{"count": 3, "zones": ["a", "b", "c"]}], "apiServer": {"replicas": 2}}
     cut = {"between": ["nodes", "apiserver-0"]}
     book = await told(tmp_path, {"at": "2m", "name": "cut", "partition": cut}, cluster=two, seed=5)
@@ -504,7 +510,9 @@ async def test_autoscaling_follows_from_whatever_is_measured_and_what_was_told_b
 async def test_what_could_not_be_told_for_a_while_and_what_a_new_leader_finds_keep_their_causes(
     tmp_path: Path,
 ) -> None:
-    """The API refuses everything; meanwhile a node runs short of memory, and leaders lose their leases."""
+    """The API refuses everything; meanwhile a node runs short of memory, and leaders lose their
+    leases.
+    """
     refusing = {"apiServer": "apiserver-0", "inflight": 0}
     short = {"nodes": {"name": "node-1"}, "resource": "memory", "available": "50Mi"}
     book = await told(

@@ -73,7 +73,9 @@ async def test_what_a_list_shows_to_be_gone_is_missed_because_of_what_took_it(tm
 async def test_a_report_that_says_nothing_new_hides_nothing_from_a_new_leader(
     at: str, tmp_path: Path
 ) -> None:
-    """It goes the short way, or, after a storage that could not be written for a while, the long one."""
+    """It goes the short way, or, after a storage that could not be written for a while, the long
+    one.
+    """
     book = await told(
         tmp_path,
         {"at": "2m", "name": "cut", "for": "2m", "fail": {"nodes": {"name": "node-1"}, "how": "network-cut"}},
@@ -197,7 +199,9 @@ async def test_what_shows_how_pods_are_is_brought_up_to_date_by_what_befell_them
     fault: dict[str, Any],
     tmp_path: Path,
 ) -> None:
-    """Pods may be listed before the Services and budgets that choose them, and some, or all, are gone."""
+    """Pods may be listed before the Services and budgets that choose them, and some, or all, are
+    gone.
+    """
     chooser = {"matchLabels": {"app": "web"}}
     service = {
         "apiVersion": "v1",

@@ -1,8 +1,8 @@
 """A worked example for contributors: a scheduler plugin of your own.
 
-Teams pay for their nodes: a node with the label `team` takes only pods of that team, and a pod prefers a
-node of its team to one that is free for all. Nothing but the class and its name in `scheduler_plugins` is
-needed.
+Teams pay for their nodes: a node with the label `team` takes only pods of that team, and a pod
+prefers a node of its team to one that is free for all. Nothing but the class and its name in
+`scheduler_plugins` is needed.
 """
 
 from __future__ import annotations

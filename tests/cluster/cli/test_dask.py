@@ -1,4 +1,6 @@
-"""Many seeds on a Dask cluster come out as in worker processes, and what cannot be worked with is told in a line."""
+"""Many seeds on a Dask cluster come out as in worker processes, and what cannot be worked with is
+told in a line.
+"""
 
 import pickle
 import re

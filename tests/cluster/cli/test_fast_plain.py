@@ -13,7 +13,8 @@ from tests.bench.fast_plain import SCENARIOS, compare
 
 # Files that differ, with the reason; a file that becomes equal fails until it is taken out.
 UNEQUAL: dict[str, str] = {}
-# Plain runs of these take longer than they are worth here; `python -m tests.bench.fast_plain` runs them whole.
+# Plain runs of these take longer than they are worth here; `python -m tests.bench.fast_plain` runs
+# them whole.
 SHORTENED_S = {"zone-outage": 600, "random-night": 900, "api-overload": 400, "watch-herd-jitter": 400}
 
 

@@ -1,4 +1,6 @@
-"""A served cluster under hostile requests (`tests.bench.hostile` sends more of them and looks at times, too)."""
+"""A served cluster under hostile requests (`tests.bench.hostile` sends more of them and looks at
+times, too).
+"""
 
 from __future__ import annotations
 

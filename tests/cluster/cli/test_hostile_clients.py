@@ -1,4 +1,6 @@
-"""`orrery serve` as a process, with clients that send nonsense, take all descriptors, or do not read."""
+"""`orrery serve` as a process, with clients that send nonsense, take all descriptors, or do not
+read.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def test_more_connections_than_descriptors_are_all_served() -> None:
 
 
 async def use_up(server: Server, outcome: Outcome, spare: int) -> None:
-    """Leave the server a number of descriptors, open more connections than that, close them and open another."""
+    """Leave the server a number of descriptors, open more connections than that, close them and
+    open another.
+    """
     before, context, kept, refused = server.descriptors, trusting(), [], 0
     resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (before + spare, before + spare))
     for _ in range(spare + 5):

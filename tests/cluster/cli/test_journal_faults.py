@@ -31,7 +31,9 @@ OPTIONS = ["--port", "0", "--naming", "kubernetes", "--client-config", "config",
 
 @contextmanager
 def serving(folder: Path, *more: str, file_size: int = -1) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server and its URL.  file_size: bytes that one file of it may have, as on a full disk (-1: any)."""
+    """A server and its URL.  file_size: bytes that one file of it may have, as on a full disk (-1:
+    any).
+    """
     command = [sys.executable, "-c", SERVE.format(file_size), "serve", *OPTIONS, *more]
     with subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

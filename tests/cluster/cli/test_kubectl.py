@@ -1,6 +1,8 @@
-"""kubectl itself against `orrery serve`: what people do first, and a zone that dies before their eyes.
+"""kubectl itself against `orrery serve`: what people do first, and a zone that dies before their
+eyes.
 
-The server runs in a process of its own, as users run it.  Where there is no kubectl this is skipped, loudly.
+The server runs in a process of its own, as users run it.  Where there is no kubectl this is
+skipped, loudly.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The library as a test author meets it: what fails in a `Cluster` is told as itself, and what is wrong at once."""
+"""The library as a test author meets it: what fails in a `Cluster` is told as itself, and what is
+wrong at once.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`orrery run --seeds`: every seed comes out as in a run of its own, whatever ran in the process before it."""
+"""`orrery run --seeds`: every seed comes out as in a run of its own, whatever ran in the process
+before it.
+"""
 
 import json
 import os

@@ -19,7 +19,9 @@ from tests.cluster.fixed import workload
 
 @pytest.mark.parametrize("gate", [True, False])
 async def test_what_a_pod_costs_to_delete_counts_while_its_gate_is_on(gate: bool) -> None:
-    """Of two pods of one age the smaller uid goes, but for what the other's deletion is said to cost less."""
+    """Of two pods of one age the smaller uid goes, but for what the other's deletion is said to
+    cost less.
+    """
     async with Cluster(manager(1, feature_gates=f"PodDeletionCost={gate}")) as cluster:
         cluster.apply(deployment("a", 2))
         await cluster.run_for("60s")
@@ -312,7 +314,8 @@ async def test_the_use_of_one_container_counts_while_its_gate_is_on(gate: bool) 
     made = workload("Deployment", "web", replicas=2)
     spec = made["spec"]["template"]["spec"]
     first = {**spec["containers"][0], "name": "c", "resources": {"requests": {"cpu": "100m"}}}
-    spec["containers"] = [first, {"name": "other", "image": "other"}]  # it asks for nothing, and need not
+    # it asks for nothing, and need not
+    spec["containers"] = [first, {"name": "other", "image": "other"}]
     async with Cluster(given) as cluster:
         for node in cluster.nodes.values():
             node.behave([Override({"cpu_milli": 100}, container="c")])

@@ -1,4 +1,5 @@
-"""Options that name a time, a rate or a bound, at values that nobody has by default: when what they say happens.
+"""Options that name a time, a rate or a bound, at values that nobody has by default: when what they
+say happens.
 
 Each case is worked out before it is run, from the rules beside it.
 """
@@ -34,7 +35,7 @@ def one_node(runtime: Runtime = Runtime(), **flags: Any) -> ClusterPlan:
     return ClusterPlan(nodes=(replace(NODE, runtime=runtime, flags=named),))
 
 
-# --- autoscaling ----------------------------------------------------------------------------------------------
+# --- autoscaling ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,8 @@ def one_node(runtime: Runtime = Runtime(), **flags: Any) -> ClusterPlan:
 async def test_a_young_pod_that_is_not_ready_counts_for_nothing(
     flags: dict[str, str], grown: tuple[int, int] | None
 ) -> None:
-    """Four pods use all they ask for, and half is wanted; two of them turn unready some 100 s after their start.
+    """Four pods use all they ask for, and half is wanted; two of them turn unready some 100 s after
+    their start.
 
     In their first minutes such pods do not count, so that two use as much as four should.  Past these they do, unless
     they turned unready so soon after their start that they have never been ready at all.  The autoscaler comes at 150 s.
@@ -97,15 +99,15 @@ async def test_a_young_pod_that_is_not_ready_counts_for_nothing(
             assert grown[0] <= told[0][1] <= grown[1]
 
 
-# --- the node -------------------------------------------------------------------------------------------------
+# --- the node -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("period", "held"), [("30s", (20, 40.5)), ("95s", (90, 110.5)), ("0s", None)])
 async def test_a_pressure_is_shown_so_long_after_a_check_last_saw_it(
     period: str, held: tuple[float, float] | None
 ) -> None:
-    """A check each 10 s, and a report up to 10.4 s after what it changes; the last check that sees the pressure is up to
-    10 s before its end.  Quirk: with a period of 0 it is never shown.
+    """A check each 10 s, and a report up to 10.4 s after what it changes; the last check that sees
+    the pressure is up to 10 s before its end.  Quirk: with a period of 0 it is never shown.
     """
     flags = {"eviction-pressure-transition-period": period}
     async with FixedPhases({"": 1}, flags=flags, capacity=SMALL) as cluster:
@@ -136,7 +138,9 @@ async def test_a_pressure_is_shown_so_long_after_a_check_last_saw_it(
 async def test_an_unused_image_is_kept_for_its_time_from_the_pass_that_first_sees_it(
     ttl: str, removed: int
 ) -> None:
-    """A pass each 300 s.  An image of the first minute is seen by the first, and goes with the first that finds it old enough."""
+    """A pass each 300 s.  An image of the first minute is seen by the first, and goes with the
+    first that finds it old enough.
+    """
     runtime = Runtime(image_pull="1s")
     flags = {
         "minimum_image_ttl_duration": ttl,
@@ -174,7 +178,9 @@ async def test_an_unused_image_is_kept_for_its_time_from_the_pass_that_first_see
 async def test_a_quiet_node_reports_at_the_first_update_after_its_report_is_due(
     flags: dict[str, str], least: float, most: float
 ) -> None:
-    """An update each period times 1 to 1.04; the frequency of updates alone leaves that of reports as it is."""
+    """An update each period times 1 to 1.04; the frequency of updates alone leaves that of reports
+    as it is.
+    """
     async with Cluster(one_node(**flags)) as cluster:
         await cluster.run_until("60s")
         reports: list[str] = []
@@ -203,8 +209,9 @@ async def test_a_quiet_node_reports_at_the_first_update_after_its_report_is_due(
 async def test_what_an_agent_says_of_its_pods_waits_for_its_rate(
     flags: dict[str, int], least: float, most: float
 ) -> None:
-    """A status is a GET and a PATCH, and each pod has two, of which a batch may take the first along with the second: of
-    ten pods these are 40 requests, 6 s after ten at once, or 20 to 40, one a second.
+    """A status is a GET and a PATCH, and each pod has two, of which a batch may take the first
+    along with the second: of ten pods these are 40 requests, 6 s after ten at once, or 20 to 40,
+    one a second.
     """
     async with Cluster(one_node(**flags)) as cluster:
         await cluster.run_until("60s")
@@ -219,7 +226,9 @@ async def test_what_an_agent_says_of_its_pods_waits_for_its_rate(
 
 @pytest.mark.parametrize(("qps", "burst", "pulled"), [(5, 0, 0), (0, 0, 6), (1, 2, 2), (5, 10, 6)])
 async def test_a_registry_is_asked_at_its_rate_or_not_at_all(qps: int, burst: int, pulled: int) -> None:
-    """Six pulls at one instant: as many as the burst go, the others fail; without a rate all go, without a burst none ever."""
+    """Six pulls at one instant: as many as the burst go, the others fail; without a rate all go,
+    without a burst none ever.
+    """
     runtime = Runtime(image_pull="1s")
     flags = {"registry_qps": qps, "registry_burst": burst, "serialize_image_pulls": False}
     async with Cluster(one_node(runtime, **flags)) as cluster:
@@ -240,7 +249,9 @@ async def test_a_registry_is_asked_at_its_rate_or_not_at_all(qps: int, burst: in
 async def test_pods_are_held_to_what_is_allocatable_where_that_is_enforced(
     flags: dict[str, str], evicted: bool
 ) -> None:
-    """Of 8Gi 4Gi are set aside; a pod that uses the other 4Gi leaves pods less than the threshold of 100Mi."""
+    """Of 8Gi 4Gi are set aside; a pod that uses the other 4Gi leaves pods less than the threshold
+    of 100Mi.
+    """
     flags = {"system-reserved": "memory=4Gi", **flags}
     async with FixedPhases({"": 1}, flags=flags, capacity=SMALL, profile=using({"p": 4096})) as cluster:
         cluster.apply(bound_pod("p"))
@@ -270,7 +281,9 @@ async def test_listed_cpus_take_the_place_of_the_cpu_that_is_set_aside(
 async def test_a_pod_that_is_not_ready_is_probed_at_each_look_that_comes_without_a_reason(
     flags: dict[str, str], least: float, most: float
 ) -> None:
-    """A probe each hour fails at first and would succeed from 20 s on; a look each 1 to 1.5 periods probes besides."""
+    """A probe each hour fails at first and would succeed from 20 s on; a look each 1 to 1.5 periods
+    probes besides.
+    """
     probe = {"exec": {"command": ["c"]}, "periodSeconds": 3600}
     node = replace(NODE, flags={name.replace("_", "-"): value for name, value in flags.items()})
     async with Cluster(ClusterPlan(nodes=(node,))) as cluster:
@@ -292,7 +305,7 @@ async def test_a_pod_that_is_not_ready_is_probed_at_each_look_that_comes_without
         assert least <= (parse_time(ready["lastTransitionTime"]) - began) / SECOND <= most
 
 
-# --- API server -----------------------------------------------------------------------------------------------
+# --- API server -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seconds", [1, 60])
@@ -320,7 +333,7 @@ async def test_a_request_on_a_storage_that_stands_still_ends_at_its_time_out() -
         assert replies[0].code == 504
 
 
-# --- controller manager ---------------------------------------------------------------------------------------
+# --- controller manager ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("own", [True, False])
@@ -360,7 +373,9 @@ async def test_managers_that_do_not_elect_both_act() -> None:
 
 @pytest.mark.parametrize(("qps", "burst", "last"), [(5, 1, 4.6), (0, 1, 4.6), (10, 4, 2.0), (-1, 1, 0.0)])
 async def test_a_loops_creates_and_its_events_share_its_bucket(qps: int, burst: int, last: float) -> None:
-    """Twenty creates go in batches of 1, 2, 4, 8 and 5, and behind each of the first four one event has its turn."""
+    """Twenty creates go in batches of 1, 2, 4, 8 and 5, and behind each of the first four one event
+    has its turn.
+    """
     async with Cluster(manager(2, orch_api_qps=qps, orch_api_burst=burst)) as cluster:
         await cluster.run_until("30s")
         commits = Commits(cluster, "pods")

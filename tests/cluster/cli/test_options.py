@@ -1,4 +1,6 @@
-"""Options that no timing case names: each set to an unusual value, and the effect it promises seen in a cluster."""
+"""Options that no timing case names: each set to an unusual value, and the effect it promises seen
+in a cluster.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from tests.cluster.fixed import FixedPhases, workload
 
 
 def plan(nodes: int = 0, agent: dict[str, Any] | None = None, **components: Any) -> ClusterPlan:
-    """A cluster whose components (`controller_manager`, `scheduler`, `api_server`) have these flags."""
+    """A cluster whose components (`controller_manager`, `scheduler`, `api_server`) have these
+    flags.
+    """
     hosts = plain_nodes(nodes)
     if agent:
         hosts = tuple(replace(host, flags=agent) for host in hosts)
@@ -60,7 +64,9 @@ SERVICE: Obj = {
 
 
 class Commits:
-    """Times in seconds since the start of the run at which objects of a resource were written, by name."""
+    """Times in seconds since the start of the run at which objects of a resource were written, by
+    name.
+    """
 
     def __init__(self, cluster: Cluster, resource: str) -> None:
         self.seen: list[tuple[float, Obj]] = []
@@ -70,11 +76,13 @@ class Commits:
         self.seen.append((change.at_us / SECOND, change.item.obj))
 
 
-# --- controller manager ---------------------------------------------------------------------------------------
+# --- controller manager ---------------------------------------------------------------------------
 
 
 async def test_loops_start_one_after_the_other() -> None:
-    """With 20 s to 40 s between the starts of some thirty loops not all have begun after two minutes."""
+    """With 20 s to 40 s between the starts of some thirty loops not all have begun after two
+    minutes.
+    """
     made: list[int] = []
     for interval in ("0s", "20s"):
         async with Cluster(manager(controller_start_interval=interval)) as cluster:
@@ -165,7 +173,9 @@ SYNCS = [
 
 
 async def test_each_loop_has_as_many_workers_as_allowed() -> None:
-    """The n-th option gets 30 + n workers, and that many more tasks are there than with one worker each."""
+    """The n-th option gets 30 + n workers, and that many more tasks are there than with one worker
+    each.
+    """
     counted: list[Counter[str]] = []
     for step in (0, 1):
         flags = {f"concurrent-{name}-syncs": 1 + step * (30 + n) for n, name in enumerate(SYNCS)}
@@ -184,7 +194,9 @@ async def test_each_loop_has_as_many_workers_as_allowed() -> None:
     ("loop", "left"), [("deployment", (0, 0)), ("replicaset", (1, 0)), ("namespace", (1, 3))]
 )
 async def test_a_loop_without_workers_does_nothing(loop: str, left: tuple[int, int]) -> None:
-    """Upstream checks few of these numbers: with none, the others go on around the one that stands still."""
+    """Upstream checks few of these numbers: with none, the others go on around the one that stands
+    still.
+    """
     async with Cluster(manager(1, **{f"concurrent-{loop}-syncs": 0})) as cluster:
         cluster.apply(
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}}, deployment("a", 3)
@@ -198,7 +210,9 @@ async def test_a_loop_without_workers_does_nothing(loop: str, left: tuple[int, i
 
 @pytest.mark.parametrize(("qps", "wanted"), [(20, 0.95), (0, 3.8), (-1, 0)])
 async def test_a_rate_of_zero_is_the_clients_own_and_less_is_no_limit(qps: int, wanted: float) -> None:
-    """Of twenty bindings the first goes at once and the others one by one, at five a second where no rate is named."""
+    """Of twenty bindings the first goes at once and the others one by one, at five a second where
+    no rate is named.
+    """
     flags = {"orch-api-qps": qps, "orch-api-burst": 1}
     async with Cluster(plan(1, scheduler=flags)) as cluster:
         await cluster.run_for("20s")
@@ -219,7 +233,9 @@ async def test_a_rate_of_zero_is_the_clients_own_and_less_is_no_limit(qps: int, 
 async def test_what_an_informer_says_again_repairs_what_no_event_tells(
     period: str, least: float, most: float
 ) -> None:
-    """Endpoints that somebody overwrites are no event of their Service; the resync is, each 1 to 2 periods, 1 s at least."""
+    """Endpoints that somebody overwrites are no event of their Service; the resync is, each 1 to 2
+    periods, 1 s at least.
+    """
     async with Cluster(manager(1, min_resync_period=period)) as cluster:
         cluster.apply(SERVICE, pod("p"))
         await cluster.run_for("30s")
@@ -238,7 +254,7 @@ def test_controllers_that_are_named_alone_run_alone() -> None:
     assert not parse_controller_manager({"controllers": "-job"}).runs("deployment")
 
 
-# --- scheduler ------------------------------------------------------------------------------------------------
+# --- scheduler ------------------------------------------------------------------------------------
 
 
 async def test_a_scheduler_takes_the_pods_that_name_it() -> None:
@@ -271,7 +287,7 @@ async def test_a_pod_that_fails_backs_off_as_long_as_the_options_say() -> None:
     assert 40 <= tried["40s"] < 43
 
 
-# --- API server -----------------------------------------------------------------------------------------------
+# --- API server -----------------------------------------------------------------------------------
 
 
 async def test_a_toleration_of_less_than_no_time_is_none() -> None:
@@ -335,7 +351,9 @@ async def test_unknown_fields_are_told_while_their_gate_is_on(gate: bool) -> Non
 async def test_what_a_deletion_waits_for_takes_a_server_and_a_collector(
     server: bool, collector: bool, left: tuple[int, int]
 ) -> None:
-    """A server that waits for a collector that there is not keeps the object for ever; without either its pods stay."""
+    """A server that waits for a collector that there is not keeps the object for ever; without
+    either its pods stay.
+    """
     name = "enable-garbage-collector"
     control = plan(1, api_server={name: server}, controller_manager={name: collector})
     async with Cluster(control) as cluster:
@@ -421,7 +439,7 @@ async def test_the_history_is_compacted_in_each_interval() -> None:
         assert cluster.storage.store.floor == 0
 
 
-# --- node agent -----------------------------------------------------------------------------------------------
+# --- node agent -----------------------------------------------------------------------------------
 
 
 async def test_a_node_registers_as_its_options_say() -> None:
@@ -482,7 +500,9 @@ async def test_images_are_pulled_one_after_the_other_or_side_by_side() -> None:
 
 
 async def test_an_agent_says_no_more_than_its_events_burst() -> None:
-    """Of some dozen events at its start and of its first pods, two at once and one each ten seconds."""
+    """Of some dozen events at its start and of its first pods, two at once and one each ten
+    seconds.
+    """
     said: list[int] = []
     for flags in ({"event-qps": 5, "event-burst": 50}, {"event-qps": 1, "event-burst": 2}):
         async with Cluster(plan(1, flags)) as cluster:

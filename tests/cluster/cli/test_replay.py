@@ -51,7 +51,9 @@ def disturb(url: str, config: Path) -> None:
 
 @pytest.fixture(scope="module")
 def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a server that two pods were made on, watched, and one deleted, while time ran as fast as it could."""
+    """Of a server that two pods were made on, watched, and one deleted, while time ran as fast as
+    it could.
+    """
     folder = tmp_path_factory.mktemp("served")
     (folder / "night.yaml").write_text(SCENARIO)
     options = ["--pace", "max", "--port", "0", "--client-config", "config", "--journal", "night.journal"]

@@ -1,10 +1,10 @@
-"""Every scenario holds whatever the seed, fails where it is broken on purpose, and a seed gives one run; all that is of
-note in it leads back to a step.
+"""Every scenario holds whatever the seed, fails where it is broken on purpose, and a seed gives one
+run; all that is of note in it leads back to a step.
 
 Here under one seed each, and once more under another hash seed.  Under ten seeds:
 
-    ORRERY_SCENARIO_SEEDS=10 python -m pytest tests/cluster/cli/test_scenarios.py
-    python -m tests.bench.scenarios                   every file, ten seeds, twice, under two hash seeds
+    ORRERY_SCENARIO_SEEDS=10 python -m pytest tests/cluster/cli/test_scenarios.py python -m
+    tests.bench.scenarios                   every file, ten seeds, twice, under two hash seeds
 """
 
 from __future__ import annotations

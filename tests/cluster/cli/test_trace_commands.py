@@ -322,7 +322,8 @@ def test_show_follows_a_file_up_to_its_end(
     growing.write_bytes(data[:5000])
     reader = Thread(target=main, args=(["show", str(growing), "--follow"],))
     limit = monotonic() + 20
-    with redirect_stdout(StringIO()) as seen:  # what is captured else is lost if it comes while it is read
+    # what is captured else is lost if it comes while it is read
+    with redirect_stdout(StringIO()) as seen:
         reader.start()
         while not seen.getvalue() and monotonic() < limit:
             sleep(0.01)

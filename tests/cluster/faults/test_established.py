@@ -22,7 +22,8 @@ from sim.scenario.plan.plan import ClusterPlan
 from sim.units import SECOND
 from tests.cluster.faults.test_custom_resources import GROUP, WIDGETS, definition
 
-# What two clusters of the same objects differ in: names that are drawn, places, addresses, instants, and what counts writes.
+# What two clusters of the same objects differ in: names that are drawn, places, addresses,
+# instants, and what counts writes.
 OWN = frozenset(
     ("name", "uid", "resourceVersion", "creationTimestamp", "nodeName", "ip", "podIP", "podIPs", "hostIP", "startTime",
      "containerID", "startedAt", "lastTransitionTime", "lastUpdateTime", "lastHeartbeatTime", "clusterIP", "clusterIPs",
@@ -92,7 +93,9 @@ def bare(value: Any) -> Any:
 
 
 def alike(cluster: Cluster, resource: str) -> Counter[bytes]:
-    """So many objects of each content, with who owns what of them, apart from what is each one's own."""
+    """So many objects of each content, with who owns what of them, apart from what is each one's
+    own.
+    """
     bucket = cluster.storage.store.bucket(cluster.scheme.resource(resource).prefix)
     texts = []
     for item in bucket.items.values():
@@ -120,7 +123,9 @@ RESOURCES = (
 
 
 async def test_it_is_as_one_that_came_up() -> None:
-    """Beside one into which somebody put the same objects; both at rest, and each node has reported."""
+    """Beside one into which somebody put the same objects; both at rest, and each node has
+    reported.
+    """
     grown = replace(plan(*OBJECTS), established=())
     async with Cluster(plan(*OBJECTS), seed=4) as past, Cluster(grown, seed=4) as present:
         await present.run_for("15s")
@@ -307,7 +312,8 @@ async def test_custom_objects_are_applied_once_their_kind_is_there() -> None:
         assert not cluster.admin.refused
 
 
-# Of the scenario files those in which it matters most what agents, controllers and the scheduler know of their pods.
+# Of the scenario files those in which it matters most what agents, controllers and the scheduler
+# know of their pods.
 FILES = (
     "autoscaling", "crash-loop", "drain-blocked", "memory-pressure", "preemption-storm", "rolling-update-node-death",
     "single-node-death", "statefulset-dead-node", "watch-herd",

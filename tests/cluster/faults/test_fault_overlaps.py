@@ -1,4 +1,6 @@
-"""Faults that overlap, befall what is dead or not yet there, or end inside another: each acts and ends by itself."""
+"""Faults that overlap, befall what is dead or not yet there, or end inside another: each acts and
+ends by itself.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ def roots(tmp_path: Path, node: str) -> list[str]:
     return [str(book.chain(r)[0].values["name"]) for r in book.records if unheard(r)]
 
 
-# --- what stays in force ------------------------------------------------------------------------------------
+# --- what stays in force --------------------------------------------------------------------------
 
 
 async def test_a_healed_node_is_under_pressure_no_more(tmp_path: Path) -> None:
@@ -252,7 +254,9 @@ async def test_an_agent_that_lists_again_goes_by_nothing_older_than_what_it_has_
 
 
 async def test_what_a_process_that_stood_still_finds_broken_was_broken_by_the_cut(tmp_path: Path) -> None:
-    """Whoever looks first when it goes on: the pass over the nodes reads the leases before it is told that their watch is over."""
+    """Whoever looks first when it goes on: the pass over the nodes reads the leases before it is
+    told that their watch is over.
+    """
     manager = "controller-manager-0"
     async with befalls(
         tmp_path,
@@ -457,7 +461,7 @@ async def test_nothing_is_left_of_faults_of_every_kind_at_once(tmp_path: Path, o
     assert sorted(begun) == sorted(ended)
 
 
-# --- what is shown ------------------------------------------------------------------------------------------
+# --- what is shown --------------------------------------------------------------------------------
 
 
 async def test_what_befalls_one_server_is_shown_from_its_beginning_to_its_own_end(tmp_path: Path) -> None:
@@ -493,7 +497,7 @@ async def test_what_befalls_one_server_is_shown_from_its_beginning_to_its_own_en
     ]
 
 
-# --- what is blamed -----------------------------------------------------------------------------------------
+# --- what is blamed -------------------------------------------------------------------------------
 
 
 async def test_who_is_cut_off_is_so_because_of_its_own_cut_whoever_is_cut_off_after_it(

@@ -1,4 +1,6 @@
-"""Each fault has the effect on a whole cluster that it has upstream; several at once end one by one."""
+"""Each fault has the effect on a whole cluster that it has upstream; several at once end one by
+one.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -113,7 +115,8 @@ CASES: dict[str, tuple[list[Any], list[Any], dict[str, Any]]] = {
         {},
     ),
     "one of two API servers that stands still": (
-        # its clients find their connections dead after 45 s and go to the other one; until then half of the nodes are silent
+        # its clients find their connections dead after 45 s and go to the other one; until then
+        # half of the nodes are silent
         [step("stall", {"actor": "apiserver-1"}, **{"for": "5m"}), {**MORE, "at": "3m10s"}],
         [within("at least 1 nodes have Ready=Unknown", "29s", "46s"),
          {"name": "all are back", "when": "all nodes have Ready=True", "within": ["0s", "15s"], "after": "2m45s"},
@@ -188,7 +191,7 @@ async def test_a_fault_has_its_effect(name: str, tmp_path: Path) -> None:
     await run(tmp_path, timeline, [RUNNING, *expect], **more)
 
 
-# --- when steps happen --------------------------------------------------------------------------------------
+# --- when steps happen ----------------------------------------------------------------------------
 
 
 def steps_of(path: Path) -> list[tuple[float, str]]:

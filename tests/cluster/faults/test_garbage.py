@@ -1,4 +1,6 @@
-"""Python's cyclic collector has nothing to do while a cluster runs (see `sim.app.cluster.no_collection`)."""
+"""Python's cyclic collector has nothing to do while a cluster runs (see
+`sim.app.cluster.no_collection`).
+"""
 
 from __future__ import annotations
 

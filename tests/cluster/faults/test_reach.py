@@ -1,7 +1,9 @@
-"""An API server that is cut off from the storage, or reaches it over a slow line, while its replica does not.
+"""An API server that is cut off from the storage, or reaches it over a slow line, while its replica
+does not.
 
-What must hold (`actors.apiserver.lifecycle.storage_connection`): it answers from its caches, which stand still; whatever needs the storage waits
-until the line is healed or the request's minute is over; the replica notices nothing.
+What must hold (`actors.apiserver.lifecycle.storage_connection`): it answers from its caches, which
+stand still; whatever needs the storage waits until the line is healed or the request's minute is
+over; the replica notices nothing.
 """
 
 from __future__ import annotations
@@ -164,7 +166,9 @@ async def test_a_watch_goes_on_unless_history_has_lost_what_it_missed(minutes: i
 
 
 async def test_what_stands_still_is_not_told_how_far_the_storage_is() -> None:
-    """Every ten minutes it tells all watches, but for those that nothing reaches.  What is shown outlives history."""
+    """Every ten minutes it tells all watches, but for those that nothing reaches.  What is shown
+    outlives history.
+    """
     async with Cluster(bare(2), seed=1) as cluster:
         cluster.apply(pod("old"))
         await cluster.run_for("5s")
@@ -177,8 +181,10 @@ async def test_what_stands_still_is_not_told_how_far_the_storage_is() -> None:
 
 
 async def test_who_talks_to_it_is_given_up_and_who_talks_to_its_replica_is_not() -> None:
-    """Agents keep their connections, so that the leases of those at the cut-off server stay as they are.  Healed, a heartbeat
-    that was made from an old read does not make a node ready: the next pass does, within 10.4 s."""
+    """Agents keep their connections, so that the leases of those at the cut-off server stay as they
+    are.  Healed, a heartbeat that was made from an old read does not make a node ready: the next
+    pass does, within 10.4 s.
+    """
     plan = ClusterPlan(
         nodes=Cluster(nodes=6).plan.nodes, api_server=ComponentPlan(2), controller_manager=ComponentPlan(2)
     )

@@ -1,4 +1,6 @@
-"""Jobs, cron jobs and quotas, and when, on whole clusters: what the facts say of controllers.md 2.5 to 2.7 and 4.1."""
+"""Jobs, cron jobs and quotas, and when, on whole clusters: what the facts say of controllers.md 2.5
+to 2.7 and 4.1.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,8 @@ async def test_a_job_whose_pods_succeed_runs_as_many_at_a_time_as_it_says() -> N
         found = status_of(cluster, "work")
         assert len(made.at) == 6 and found["status"]["succeeded"] == 6
         assert conditions(found) == [("Complete", "")]
-        # a round: about 1 s until the containers run, 5 s of work, 1 s until it is seen and 1 s gathered by the loop
+        # a round: about 1 s until the containers run, 5 s of work, 1 s until it is seen and 1 s
+        # gathered by the loop
         assert made.at[1] - made.at[0] < 0.1 and all(6.5 < gap < 10 for gap in made.gaps[1::2])
 
 
@@ -80,7 +83,8 @@ async def test_failures_are_spaced_by_the_back_off_that_doubles_and_end_a_job_af
         made = Made(cluster, "pods")
         cluster.apply(job(backoffLimit=5))
         await cluster.run_for("20m")
-        # The first is replaced as soon as its end is seen and gathered for a second; the others wait from their end on.
+        # The first is replaced as soon as its end is seen and gathered for a second; the others
+        # wait from their end on.
         assert 2.5 < made.gaps[0] < 6 and len(made.at) == 6
         lives = [gap - wait for gap, wait in zip(made.gaps, (1, 10, 20, 40, 80), strict=True)]
         assert max(lives) - min(lives) < 1.2  # what the agent's relist makes of a second's life
@@ -170,7 +174,8 @@ async def test_57_a_quota_of_ten_pods_lets_fifteen_creates_through_and_then_one_
         }
         rounds = [made.at[0:1], made.at[1:3], made.at[3:7], made.at[7:10]]
         assert all(max(times) - min(times) < 10 * MS / SECOND for times in rounds)
-        # each refusal is an event: 5 of the round of 8, then one by one; alike ones are counted in one object
+        # each refusal is an event: 5 of the round of 8, then one by one; alike ones are counted in
+        # one object
         events = [e for e in cluster.list("events", "default") if e["reason"] == "FailedCreate"]
         refused = sum(event.get("count", 1) for event in events)
         assert 5 < refused < 30

@@ -1,7 +1,9 @@
-"""Nodes in a cloud: when those whose instances are gone go, and when those of stopped ones are closed and opened.
+"""Nodes in a cloud: when those whose instances are gone go, and when those of stopped ones are
+closed and opened.
 
-A pass each 5 s looks at the nodes that are not ready (v1.25 cloud-provider/controllers/nodelifecycle), so that what it has
-to do is done within that time and what its requests take of when it came to be so.
+A pass each 5 s looks at the nodes that are not ready (v1.25
+cloud-provider/controllers/nodelifecycle), so that what it has to do is done within that time and
+what its requests take of when it came to be so.
 """
 
 from __future__ import annotations
@@ -183,7 +185,9 @@ async def test_instances_are_known_by_names_where_nodes_do_not_say_their_ids(tmp
 
 @pytest.mark.parametrize("by_s", [0, 2])
 async def test_each_question_takes_as_long_as_the_cloud_does(tmp_path: Path, by_s: int) -> None:
-    """Of a node that is gone one, of others two; one node after the other, in the order of their names."""
+    """Of a node that is gone one, of others two; one node after the other, in the order of their
+    names.
+    """
     slow = {"at": "1m", "cloud": {"how": "slow", "by": f"{by_s}s"}}
     ways = [fails("2m", f"node-{n}", how) for n, how in enumerate(("instance-stopped", "instance-deleted"))]
     async with in_the_cloud(tmp_path, *ways, *([slow] if by_s else [])) as cluster:
@@ -213,7 +217,7 @@ def _plan(folder: Path, flags: Obj, *steps: Obj) -> Any:
     return compile_plan(document, folder).cluster
 
 
-# --- whole runs against the rule ----------------------------------------------------------------------------
+# --- whole runs against the rule ------------------------------------------------------------------
 
 HOWS = ("instance-deleted", "instance-stopped", "power-loss", "network-cut", "hang", "runtime-failure")
 END_US = 1500 * SECOND
@@ -243,7 +247,9 @@ def within(spans: Sequence[Span], at_us: int) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 async def test_drawn_faults_do_to_nodes_what_the_rule_says(tmp_path: Path, seed: int) -> None:
-    """Each tenth of a second: who has been up for an act all the time that a pass takes has met it, and nobody else."""
+    """Each tenth of a second: who has been up for an act all the time that a pass takes has met it,
+    and nobody else.
+    """
     timeline, force = drawn(Random(seed), 6)
     async with in_the_cloud(tmp_path, *timeline, nodes=6, seed=seed) as cluster:
         life = lives(cluster)

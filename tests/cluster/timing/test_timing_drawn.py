@@ -1,6 +1,8 @@
-"""Zones, thresholds and rates drawn at random, and taints as the rules of known cases 16 to 24 want them.
+"""Zones, thresholds and rates drawn at random, and taints as the rules of known cases 16 to 24 want
+them.
 
-What is wanted is worked out here from the rules alone: the state of each zone, whether all are lost, the rate of each.
+What is wanted is worked out here from the rules alone: the state of each zone, whether all are
+lost, the rate of each.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Edges of node failure that follow from the facts: what changes while nodes and pods wait for their turn.
+"""Edges of node failure that follow from the facts: what changes while nodes and pods wait for
+their turn.
 
-Fixed phases as in the known cases: leases renewed at 0, 10, 20 … s, passes over the nodes at 2.00, 7.01, 12.02 … s, so
-that nodes that die at 95 are Unknown at 132.26, the first of them has its NoExecute taint at 137.3, others 10 s apart.
+Fixed phases as in the known cases: leases renewed at 0, 10, 20 … s, passes over the nodes at 2.00,
+7.01, 12.02 … s, so that nodes that die at 95 are Unknown at 132.26, the first of them has its
+NoExecute taint at 137.3, others 10 s apart.
 """
 
 from __future__ import annotations
@@ -67,7 +69,9 @@ async def test_a_zone_of_exempt_nodes_only_has_no_state_and_its_nodes_are_tainte
 
 
 async def test_a_rate_of_nothing_lets_the_first_node_of_a_zone_through() -> None:
-    """The bucket begins full and is never filled again; it is not changed for one of the same rate either."""
+    """The bucket begins full and is never filled again; it is not changed for one of the same rate
+    either.
+    """
     async with FixedPhases({"a": 8, "b": 8}, manager(node_eviction_rate="0")) as cluster:
         await cluster.kill("node-a0", "node-a1", "node-b0", "node-b1")
         await cluster.run_until("1500s")
@@ -77,7 +81,9 @@ async def test_a_rate_of_nothing_lets_the_first_node_of_a_zone_through() -> None
 
 
 async def test_a_toleration_cut_to_nothing_does_not_cut_a_stay_that_was_granted() -> None:
-    """As any other shorter one: the timer that runs is kept, and nobody is told of a cancelled deletion."""
+    """As any other shorter one: the timer that runs is kept, and nobody is told of a cancelled
+    deletion.
+    """
     async with FixedPhases({"": 4}) as cluster:
         key = cluster.names.taint_unreachable
         long: Obj = {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 100}

@@ -1,5 +1,5 @@
-"""Who leads, and when, on whole clusters: known cases, whose numbers the names have, and what follows from the facts
-for other periods and numbers of candidates.
+"""Who leads, and when, on whole clusters: known cases, whose numbers the names have, and what
+follows from the facts for other periods and numbers of candidates.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def starts_again(actor: Actor) -> None:
     actor.start()
 
 
-# --- 40: a leader dies ------------------------------------------------------------------------------------------
+# --- 40: a leader dies ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("periods", OTHERS)
@@ -137,7 +137,9 @@ def starts_again(actor: Actor) -> None:
 async def test_40_a_standby_leads_a_lease_and_two_tries_after_a_crash_at_most(
     part: str, periods: Periods
 ) -> None:
-    """13.0 to 23.8 s by default: a lease less one retry period, to a lease and two of the longest waits."""
+    """13.0 to 23.8 s by default: a lease less one retry period, to a lease and two of the longest
+    waits.
+    """
     draw = Random(7)
     async with Cluster(candidates(part, 2, periods), seed=1) as cluster:
         lease = Leadership(cluster, part)
@@ -169,7 +171,7 @@ async def test_40_more_standbys_follow_sooner(standbys: int, mean: float) -> Non
     assert abs(fmean(took) - mean) <= 0.5  # of sixty: more than two standard errors
 
 
-# --- 42: a leader is asked to go --------------------------------------------------------------------------------
+# --- 42: a leader is asked to go ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("periods", OTHERS)
@@ -249,7 +251,7 @@ async def test_42_a_scheduler_places_no_pod_while_it_gives_its_lease_up() -> Non
         assert max(placed) <= asked_us
 
 
-# --- 43: a leader is cut off ------------------------------------------------------------------------------------
+# --- 43: a leader is cut off ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("periods", OTHERS)
@@ -258,9 +260,11 @@ async def test_42_a_scheduler_places_no_pod_while_it_gives_its_lease_up() -> Non
 async def test_43_a_leader_that_loses_the_api_stops_before_anybody_follows(
     part: str, periods: Periods, both_ways: bool
 ) -> None:
-    """10 to 12.1 s after its requests begin to fail; the other leads a lease after the last renewal at the earliest.
+    """10 to 12.1 s after its requests begin to fail; the other leads a lease after the last renewal
+    at the earliest.
 
-    both_ways: it hears nothing either."""
+    both_ways: it hears nothing either.
+    """
     draw = Random(8)
     async with Cluster(candidates(part, 2, periods), seed=1) as cluster:
         lease = Leadership(cluster, part)

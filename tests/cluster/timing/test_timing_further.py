@@ -1,6 +1,8 @@
-"""What follows from the facts beside the known cases, about nodes and the pods on them, on whole clusters.
+"""What follows from the facts beside the known cases, about nodes and the pods on them, on whole
+clusters.
 
-"Fixed phases" as in the known cases: leases renewed at 0, 10, 20 … s, passes over the nodes at 2.00, 7.01, 12.02 … s.
+"Fixed phases" as in the known cases: leases renewed at 0, 10, 20 … s, passes over the nodes at
+2.00, 7.01, 12.02 … s.
 """
 
 from __future__ import annotations
@@ -82,7 +84,7 @@ def ready_of(pod: Obj) -> str:
     return str(next(each["status"] for each in pod["status"]["conditions"] if each["type"] == "Ready"))
 
 
-# --- what becomes of a dead node's pods -------------------------------------------------------------------------
+# --- what becomes of a dead node's pods -----------------------------------------------------------
 
 
 async def test_pods_of_a_silent_node_turn_unready_in_the_pass_that_finds_it_and_stay_in_their_phase() -> None:
@@ -100,7 +102,9 @@ async def test_pods_of_a_silent_node_turn_unready_in_the_pass_that_finds_it_and_
 
 
 async def test_14_a_node_that_comes_back_before_its_pods_go_keeps_them() -> None:
-    """Status within 10.4 s; NoSchedule off at once, NoExecute in the next pass; timers are cancelled."""
+    """Status within 10.4 s; NoSchedule off at once, NoExecute in the next pass; timers are
+    cancelled.
+    """
     async with FixedPhases({"": 4}) as cluster:
         log, times = NodeLog(cluster), PodTimes(cluster)
         cluster.apply(*pods_on(["node-3"], 2))
@@ -194,11 +198,13 @@ async def test_11_a_toleration_added_in_time_cancels_the_eviction_and_a_shorter_
         ] * 2
 
 
-# --- another leader ---------------------------------------------------------------------------------------------
+# --- another leader -------------------------------------------------------------------------------
 
 
 async def test_a_new_leader_starts_the_times_of_eviction_anew() -> None:
-    """It takes the taints it finds off, taints again at the zone's rate, and each pod has its 300 s from then on."""
+    """It takes the taints it finds off, taints again at the zone's rate, and each pod has its 300 s
+    from then on.
+    """
     control = ClusterPlan(controller_manager=ComponentPlan(2))
     async with FixedPhases({"": 20}, control) as cluster:
         log = NodeLog(cluster)
@@ -237,7 +243,7 @@ async def test_a_new_leader_gives_a_silent_node_forty_seconds_more() -> None:
         assert 40 <= cluster.seen.unknown["node-3"] / SECOND - took_over <= 45.5
 
 
-# --- nodes that are removed -------------------------------------------------------------------------------------
+# --- nodes that are removed -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("removed", [200, 205, 213])
@@ -287,7 +293,7 @@ async def test_8_a_stateful_sets_pod_is_made_anew_when_its_node_comes_back() -> 
         assert cluster.pod("web-1")["status"]["phase"] == "Running"
 
 
-# --- a node that speaks but is not well -------------------------------------------------------------------------
+# --- a node that speaks but is not well -----------------------------------------------------------
 
 
 async def test_a_node_without_its_runtime_is_tainted_not_ready_and_then_unreachable_at_once() -> None:
@@ -303,7 +309,8 @@ async def test_a_node_without_its_runtime_is_tainted_not_ready_and_then_unreacha
         assert 0 <= log.came["node-3", NOT_READY, "NoSchedule"][-1] - ready <= 0.2
         (tainted,) = log.came["node-3", NOT_READY, "NoExecute"]
         assert 0 <= tainted - ready <= 5.2
-        # a node that says itself that it is not ready leaves its pods as they are, and so does its silence later on
+        # a node that says itself that it is not ready leaves its pods as they are, and so does its
+        # silence later on
         assert not events(cluster, "NodeNotReady")
 
         cluster.fail_node("node-3", "power-loss")
@@ -334,7 +341,9 @@ async def test_a_short_failure_of_the_runtime_moves_nothing() -> None:
 
 @pytest.mark.parametrize(("offset", "drift_ppm"), [(-7200, 0), (7200, 0), (0, 40_000), (0, -40_000)])
 async def test_2_a_nodes_own_clock_does_not_matter(offset: int, drift_ppm: int) -> None:
-    """Nobody else's clock is compared with the controller's; a clock that is wrong by hours kills no node."""
+    """Nobody else's clock is compared with the controller's; a clock that is wrong by hours kills
+    no node.
+    """
     async with FixedPhases({"": 4}) as cluster:
         for name in ("node-2", "node-3"):
             clock = cluster.supervisor[name].clock
@@ -345,13 +354,15 @@ async def test_2_a_nodes_own_clock_does_not_matter(offset: int, drift_ppm: int) 
         assert 29.6 <= cluster.seen.unknown["node-3"] / SECOND - 95 <= 45.5
 
 
-# --- 30: nobody hears the nodes ---------------------------------------------------------------------------------
+# --- 30: nobody hears the nodes -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("back", [199.5, 202, 205, 208, 209.9])
 async def test_30_a_controller_that_hears_nobody_takes_all_for_silent_and_taints_none(back: float) -> None:
-    """It does not elect here, else it ends with the outage; its watches come back later than its passes, by their
-    back-off, so that it takes all nodes for silent in its first pass, also where they were heard before it."""
+    """It does not elect here, else it ends with the outage; its watches come back later than its
+    passes, by their back-off, so that it takes all nodes for silent in its first pass, also where
+    they were heard before it.
+    """
     async with FixedPhases({"": 10}, manager(leader_elect="false")) as cluster:
         log, zones = NodeLog(cluster), Zones(cluster)
         cluster.apply(workload("ReplicaSet", "web", 10))
@@ -380,7 +391,7 @@ async def test_30_a_controller_that_lost_its_lease_meets_all_nodes_anew(lasts: i
         assert not cluster.seen.unknown and not cluster.seen.no_execute
 
 
-# --- zones ------------------------------------------------------------------------------------------------------
+# --- zones ----------------------------------------------------------------------------------------
 
 
 async def test_nodes_that_are_exempt_from_disruption_do_not_count_but_are_tainted() -> None:

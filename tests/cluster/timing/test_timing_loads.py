@@ -1,4 +1,6 @@
-"""Workloads of all kinds while their controller manager, its clock or its API server fails: what is made, once, and when."""
+"""Workloads of all kinds while their controller manager, its clock or its API server fails: what is
+made, once, and when.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def one_of_each() -> list[Obj]:
 
 
 class Fates:
-    """Objects of a kind in the default namespace: when each was made, and went; and those that were asked to go."""
+    """Objects of a kind in the default namespace: when each was made, and went; and those that were
+    asked to go.
+    """
 
     def __init__(self, cluster: Cluster, resource: str = "pods") -> None:
         self.made: list[tuple[float, str]] = []
@@ -103,7 +107,9 @@ async def test_what_was_made_and_is_not_seen_is_awaited() -> None:
 
 
 async def test_a_manager_that_begins_with_a_past_takes_back_what_it_made_twice() -> None:
-    """Its first lists are those of the cache, which trails: names keep a StatefulSet and a Deployment's sets from doubling."""
+    """Its first lists are those of the cache, which trails: names keep a StatefulSet and a
+    Deployment's sets from doubling.
+    """
     async with Cluster(plan()) as cluster:
         await cluster.run_until("30s")
         fates = Fates(cluster)
@@ -147,7 +153,9 @@ async def test_a_rollout_goes_on_within_its_limits_whoever_leads() -> None:
 async def test_minimum_ready_times_are_those_of_the_managers_clock(
     offset_s: int, least: float, most: float
 ) -> None:
-    """Nodes say since when a pod is ready: 35 s behind them it is available 45 s later, at a look each 10 s."""
+    """Nodes say since when a pod is ready: 35 s behind them it is available 45 s later, at a look
+    each 10 s.
+    """
     async with Cluster(plan()) as cluster:
         await cluster.run_until("30s")
         cluster.faults.impose("set", MANAGER, "clock", (offset_s * SECOND, 0))

@@ -1,8 +1,10 @@
-"""Parts of zones lost at once, in waves and one zone after the other, in random phases and under the recordings' network.
+"""Parts of zones lost at once, in waves and one zone after the other, in random phases and under
+the recordings' network.
 
-Which pass finds which node is up to the phases.  What follows from that is not: the state of each zone after each pass,
-with it what is left of the zone's token, and so when which number of its nodes is tainted.  It is worked out here from the
-rules (known cases 16 to 23) and from when the nodes turned Unknown alone.
+Which pass finds which node is up to the phases.  What follows from that is not: the state of each
+zone after each pass, with it what is left of the zone's token, and so when which number of its
+nodes is tainted.  It is worked out here from the rules (known cases 16 to 23) and from when the
+nodes turned Unknown alone.
 """
 
 from __future__ import annotations
@@ -21,15 +23,17 @@ from tests.cluster.seen import Seen, pods_on
 from tests.cluster.timing.test_timing_drawn import state_of
 
 PASS_S, TOKEN_S = 5.0, 10.0
-# A taint comes with a tick of 0.1 s and two writes after its token, and these wait for what a pass writes just then; a pass
-# is over when the last node's pods are written too.
+# A taint comes with a tick of 0.1 s and two writes after its token, and these wait for what a pass
+# writes just then; a pass is over when the last node's pods are written too.
 LATE_S, BUSY_S = 0.6, 1.0
 UNTIL_S = 240
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """How many of each zone's nodes there are; at which second, in which zone how many of them lose power; pods of each."""
+    """How many of each zone's nodes there are; at which second, in which zone how many of them lose
+    power; pods of each.
+    """
 
     sizes: Mapping[str, int]
     waves: Sequence[tuple[int, Mapping[str, int]]]
@@ -59,7 +63,9 @@ TAINTED = {
 
 
 def passes(found: Sequence[float]) -> list[tuple[float, float]]:
-    """When each pass began and ended, from the first that found a node on: 5 s after the one before, as far as is seen."""
+    """When each pass began and ended, from the first that found a node on: 5 s after the one
+    before, as far as is seen.
+    """
     times: list[tuple[float, float]] = []
     for at in sorted(found):
         while times and at > times[-1][1] + 1.5 * PASS_S:  # passes that found nobody
@@ -76,7 +82,8 @@ def passes(found: Sequence[float]) -> list[tuple[float, float]]:
 def follow(
     size: int, found: Sequence[float], rounds: Sequence[tuple[float, float]], tainted: Sequence[float]
 ) -> None:
-    """Hold each taint of a zone against the instant at which a node waits for it and the zone has a token.
+    """Hold each taint of a zone against the instant at which a node waits for it and the zone has a
+    token.
 
     A pass queues whom an earlier one found, each in its turn, and sets the state when it is over.  Where it stops the zone,
     a token that is there may have gone before, or not.

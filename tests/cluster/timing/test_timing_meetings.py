@@ -1,5 +1,6 @@
-"""Where rules of controllers meet, on whole clusters: sets and dead or crowded nodes, updates and minimum times, tolerations
-of somebody's own taints, ends of namespaces and Jobs through a change of leader.  What each test wants follows from the rules.
+"""Where rules of controllers meet, on whole clusters: sets and dead or crowded nodes, updates and
+minimum times, tolerations of somebody's own taints, ends of namespaces and Jobs through a change of
+leader.  What each test wants follows from the rules.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def _is_ready(obj: Obj) -> bool:
     return any(each["type"] == "Ready" and each["status"] == "True" for each in held)
 
 
-# --- sets -------------------------------------------------------------------------------------------------------------
+# --- sets -----------------------------------------------------------------------------------------
 
 
 async def test_daemon_pods_that_a_crowded_node_refuses_are_made_anew_after_growing_delays() -> None:
@@ -110,7 +111,9 @@ async def test_a_surging_daemon_set_keeps_the_old_pod_until_the_new_one_is_avail
 
 
 async def test_a_stateful_set_looks_for_minimum_ready_times_at_multiples_of_them() -> None:
-    """Each sync asks for the next after twenty seconds, and what waits already is not put off: 20, 40, 60 …"""
+    """Each sync asks for the next after twenty seconds, and what waits already is not put off: 20,
+    40, 60 …
+    """
     async with FixedPhases({"": 1}) as cluster:
         pods = Pods(cluster)
         await cluster.run_until("20s")
@@ -178,7 +181,7 @@ async def test_time_while_a_deployment_is_paused_does_not_count_against_its_dead
         assert reason() == "ProgressDeadlineExceeded"
 
 
-# --- taints of somebody's own -----------------------------------------------------------------------------------------
+# --- taints of somebody's own ---------------------------------------------------------------------
 
 
 def tainted(cluster: FixedPhases, *keys: str) -> None:
@@ -194,7 +197,9 @@ def tolerating(seconds: int | None, key: str = "x") -> Obj:
 
 
 async def test_pods_leave_a_node_that_somebody_taints_after_what_they_tolerate() -> None:
-    """Nothing, zero and less: at once; the shorter of two times, and for good once it runs; without end: never."""
+    """Nothing, zero and less: at once; the shorter of two times, and for good once it runs; without
+    end: never.
+    """
     rows: list[list[Obj]] = [
         [],
         [tolerating(0)],
@@ -220,7 +225,9 @@ async def test_pods_leave_a_node_that_somebody_taints_after_what_they_tolerate()
 
 
 async def test_a_controller_whose_clock_is_fast_keeps_its_own_time() -> None:
-    """Twice as fast: 20 s of silence and half a pass, the next pass 2.5 s later, 150 s of toleration."""
+    """Twice as fast: 20 s of silence and half a pass, the next pass 2.5 s later, 150 s of
+    toleration.
+    """
     async with FixedPhases({"": 3}) as cluster:
         cluster.apply(*pods_on(["node-1"], 1))
         await cluster.run_until("50s")
@@ -234,7 +241,7 @@ async def test_a_controller_whose_clock_is_fast_keeps_its_own_time() -> None:
         assert 149.8 <= seen.deleted["node-1"][0] / SECOND - taint <= 150.3
 
 
-# --- namespaces and Jobs ----------------------------------------------------------------------------------------------
+# --- namespaces and Jobs --------------------------------------------------------------------------
 
 
 async def test_a_namespace_ends_with_its_last_pod_also_where_that_is_on_a_dead_node() -> None:

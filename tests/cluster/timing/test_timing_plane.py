@@ -1,5 +1,6 @@
-"""What the control plane does when several of its parts fail at once, or in turns: as it follows from the rules of elections
-(5 s a request, 10 s a round, 15 s a lease), of watch caches, of the storage and of connections.
+"""What the control plane does when several of its parts fail at once, or in turns: as it follows
+from the rules of elections (5 s a request, 10 s a round, 15 s a lease), of watch caches, of the
+storage and of connections.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def became_leader(cluster: Cluster) -> list[str]:
     return [e["message"].split("_")[0] for e in cluster.list("events") if e["reason"] == "LeaderElection"]
 
 
-# --- elections --------------------------------------------------------------------------------------------------
+# --- elections ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("part", [MANAGER, SCHEDULER])
@@ -109,7 +110,9 @@ async def test_a_leader_whose_requests_take_nearly_five_seconds_stays(takes_ms: 
 
 
 async def test_a_round_ends_after_ten_seconds_whatever_its_requests_wait_for() -> None:
-    """The first hangs for five seconds; those after it are told to come back in a second, ten times."""
+    """The first hangs for five seconds; those after it are told to come back in a second, ten
+    times.
+    """
     async with Cluster(candidates(MANAGER), seed=1) as cluster:
         lease = Leadership(cluster, MANAGER)
         await cluster.run_for("31s")
@@ -123,7 +126,9 @@ async def test_a_round_ends_after_ten_seconds_whatever_its_requests_wait_for() -
 
 
 async def test_a_round_that_meets_a_full_server_over_a_slow_link_ends_after_ten_seconds() -> None:
-    """Its request was under way when the server became full: each of ten tries takes four seconds and one."""
+    """Its request was under way when the server became full: each of ten tries takes four seconds
+    and one.
+    """
     async with Cluster(candidates(MANAGER), seed=1) as cluster:
         lease = Leadership(cluster, MANAGER)
         await cluster.run_for("31s")
@@ -174,7 +179,9 @@ async def test_a_leader_that_hears_no_reply_is_followed_a_lease_later_for_it_has
 async def test_clocks_that_part_by_less_than_a_quarter_let_nobody_lead_beside_another(
     leads: bool, drift_ppm: int
 ) -> None:
-    """A standby's lease of 15 s is over after 12.5, or a leader's 12 last 14.1: 12 before 12.5, 14.1 before 15."""
+    """A standby's lease of 15 s is over after 12.5, or a leader's 12 last 14.1: 12 before 12.5,
+    14.1 before 15.
+    """
     async with Cluster(candidates(MANAGER), seed=2) as cluster:
         lease = Leadership(cluster, MANAGER)
         await cluster.run_for("31s")
@@ -193,7 +200,9 @@ async def test_clocks_that_part_by_less_than_a_quarter_let_nobody_lead_beside_an
 async def test_faults_that_come_in_any_order_never_let_two_lead(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of three candidates, whose requests to two servers are slow, refused, lost, halted or too many, in turns and together."""
+    """Of three candidates, whose requests to two servers are slow, refused, lost, halted or too
+    many, in turns and together.
+    """
     terms = Terms(monkeypatch)
     draw, manager = Random(seed), ComponentPlan(3, {"controllers": "nodelifecycle"})
     plan = ClusterPlan(api_server=ComponentPlan(2), controller_manager=manager, scheduler=ComponentPlan(0))
@@ -257,7 +266,7 @@ def mixed(cluster: Cluster, draw: Random, step: str) -> None:
     cluster.kernel.call_later(int(draw.uniform(1, 40) * SECOND), lambda _: end(step))
 
 
-# --- watch caches -----------------------------------------------------------------------------------------------
+# --- watch caches ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -298,7 +307,7 @@ async def test_a_cache_that_lags_for_a_minute_costs_no_lease() -> None:
         assert len(lease.taken) == 1 and not lease.lost
 
 
-# --- the storage ------------------------------------------------------------------------------------------------
+# --- the storage ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("aspect", ["pause", "quorum", "down"])
@@ -306,7 +315,9 @@ async def test_a_cache_that_lags_for_a_minute_costs_no_lease() -> None:
 async def test_a_server_that_starts_while_the_storage_is_silent_has_nothing_to_show(
     aspect: str, revision: str
 ) -> None:
-    """What may be of any age is asked of the storage, the rest waits for a cache: both until there is an answer, or a minute."""
+    """What may be of any age is asked of the storage, the rest waits for a cache: both until there
+    is an answer, or a minute.
+    """
     async with Cluster(bare(), seed=1) as cluster:
         cluster.apply(pod("a"))
         await cluster.run_for("10s")
@@ -331,7 +342,9 @@ async def test_a_server_that_starts_while_the_storage_is_silent_has_nothing_to_s
 async def test_a_read_of_a_silent_storage_is_asked_again_while_it_lasts_and_one_of_a_cache_is_answered(
     aspect: str,
 ) -> None:
-    """etcd's client repeats what only reads; nobody repeats a write, which etcd gives up after seven seconds, if it runs."""
+    """etcd's client repeats what only reads; nobody repeats a write, which etcd gives up after
+    seven seconds, if it runs.
+    """
     async with Cluster(bare(), seed=1) as cluster:
         cluster.apply(pod("a"))
         await cluster.run_for("20s")
@@ -373,7 +386,9 @@ async def test_a_server_that_starts_meanwhile_lists_when_a_storage_that_stood_st
 async def test_a_storage_that_is_killed_fails_the_writes_that_had_come_to_it_and_does_those_that_come_later() -> (
     None
 ):
-    """A connection that breaks answers what was on its way; who comes then waits for the next process."""
+    """A connection that breaks answers what was on its way; who comes then waits for the next
+    process.
+    """
     async with Cluster(bare(), seed=1) as cluster:
         cluster.apply(pod("a"))
         await cluster.run_for("20s")
@@ -412,8 +427,9 @@ async def test_watches_end_when_there_was_no_leader_for_half_a_minute(
 ) -> None:
     """turns_s: when the quorum is lost, there again, lost again …
 
-    A cache's own watch fails after three seconds, and is asked for again for thirty, less if there was such an error within the
-    last minute; a second after that the cache begins anew.  A watch of what is not cached ends with the first error.
+    A cache's own watch fails after three seconds, and is asked for again for thirty, less if there
+    was such an error within the last minute; a second after that the cache begins anew.  A watch of
+    what is not cached ends with the first error.
     """
     async with Cluster(bare(), seed=1) as cluster:
         cluster.apply(pod("a"))
@@ -452,7 +468,7 @@ async def test_a_cache_without_a_leader_shows_what_it_has_until_it_is_given_up_a
             assert await each.code() == 200 and 22 <= each.took <= 22.1
 
 
-# --- a server that stands still ---------------------------------------------------------------------------------
+# --- a server that stands still -------------------------------------------------------------------
 
 
 class Probe:

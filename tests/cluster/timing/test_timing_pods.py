@@ -1,7 +1,8 @@
-"""Probes, restarts, refusals and deletions of pods, on whole clusters: known cases, whose numbers the names have, in
-breadth of periods, thresholds, policies and grace periods.
+"""Probes, restarts, refusals and deletions of pods, on whole clusters: known cases, whose numbers
+the names have, in breadth of periods, thresholds, policies and grace periods.
 
-Containers of one cluster behave alike, or by the prefix of their pod's name; several of the same kind give several phases.
+Containers of one cluster behave alike, or by the prefix of their pod's name; several of the same
+kind give several phases.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Starts:
         return [start - end for end, start in zip(self.ended[name], self.started[name][1:], strict=False)]
 
 
-# --- 32, 33: restarts -------------------------------------------------------------------------------------------
+# --- 32, 33: restarts -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("policy", "code", "phase"), [
@@ -84,7 +85,9 @@ async def test_32_the_policy_decides_whether_a_container_that_ended_starts_again
 
 @pytest.mark.parametrize(("runs_s", "grows"), [(200, True), (599, True), (601, False), (700, False)])
 async def test_33_a_container_that_always_runs_long_is_never_held_back(runs_s: int, grows: bool) -> None:
-    """Each run of more than ten minutes makes the next restart immediate; of less, the delay grows as ever."""
+    """Each run of more than ten minutes makes the next restart immediate; of less, the delay grows
+    as ever.
+    """
     profile = behaving(exit_after_us=runs_s * SECOND, exit_code=1)
     async with FixedPhases({"": 1}, profile=profile) as cluster:
         starts = Starts(cluster)
@@ -98,8 +101,9 @@ async def test_33_a_container_that_always_runs_long_is_never_held_back(runs_s: i
 
 
 async def test_32_a_missing_image_is_pulled_again_after_growing_delays() -> None:
-    """10, 20, 40 … 300 s between tries, and up to 16 s more until the pod's next sync; what came of a try is told by the
-    sync after it, so that of the first two tries only one is seen."""
+    """10, 20, 40 … 300 s between tries, and up to 16 s more until the pod's next sync; what came of
+    a try is told by the sync after it, so that of the first two tries only one is seen.
+    """
     async with FixedPhases({"": 1}, profile=RuntimeProfile(warm=False, pull_us=0)) as cluster:
         told: list[tuple[float, str]] = []
 
@@ -122,7 +126,9 @@ async def test_32_a_missing_image_is_pulled_again_after_growing_delays() -> None
 
 @pytest.mark.parametrize("warm", [True, False])
 async def test_32_an_image_that_can_be_pulled_again_waits_for_the_end_of_its_back_off(warm: bool) -> None:
-    """A refused pull brings no image, on nodes that have all the others either; once pulled it is there."""
+    """A refused pull brings no image, on nodes that have all the others either; once pulled it is
+    there.
+    """
     async with FixedPhases({"": 1}, profile=RuntimeProfile(warm=warm, pull_us=0)) as cluster:
         await cluster.run_until("20s")
         cluster.nodes["node-0"].behave([Override({}, image="late:1", pull_error="away")])
@@ -139,7 +145,7 @@ async def test_32_an_image_that_can_be_pulled_again_waits_for_the_end_of_its_bac
         assert at < 604
 
 
-# --- 34, 35: probes ---------------------------------------------------------------------------------------------
+# --- 34, 35: probes -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -148,7 +154,9 @@ async def test_32_an_image_that_can_be_pulled_again_waits_for_the_end_of_its_bac
 async def test_34_a_wedged_container_is_killed_when_its_last_allowed_probe_fails(
     period: int, failures: int, delay: int
 ) -> None:
-    """Probes come once a period from the first after the delay on, which comes within a period of it."""
+    """Probes come once a period from the first after the delay on, which comes within a period of
+    it.
+    """
     probe = {
         "httpGet": {"port": 80},
         "periodSeconds": period,
@@ -170,7 +178,9 @@ async def test_34_a_wedged_container_is_killed_when_its_last_allowed_probe_fails
 
 
 async def test_34_a_startup_probe_holds_the_others_off_until_it_has_succeeded_or_given_up() -> None:
-    """Twelve tries of five seconds; the container of `slow` answers after 40 s, that of `dead` never."""
+    """Twelve tries of five seconds; the container of `slow` answers after 40 s, that of `dead`
+    never.
+    """
     startup = {"httpGet": {"port": 80}, "periodSeconds": 5, "failureThreshold": 12}
     liveness = {"httpGet": {"port": 80}, "periodSeconds": 1, "failureThreshold": 1}
     rules = (
@@ -226,7 +236,7 @@ async def test_35_readiness_follows_its_probe_down_and_up_again(
         assert cluster.pod("web")["status"]["containerStatuses"][0]["restartCount"] == 0
 
 
-# --- 38: pods that a node refuses -------------------------------------------------------------------------------
+# --- 38: pods that a node refuses -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -260,7 +270,9 @@ async def test_38_a_node_says_what_it_refuses_a_pod_for_and_never_tries_again(
 
 
 async def test_38_who_is_bound_to_a_node_before_it_registers_is_judged_by_what_it_will_register() -> None:
-    """An agent that does not find its node among the API's takes the one that it is about to create."""
+    """An agent that does not find its node among the API's takes the one that it is about to
+    create.
+    """
     async with FixedPhases({"": 1}) as cluster:
         await cluster.run_until("20s")
         cluster.apply(pod("early", "late"), pod("big", "late", requests={"cpu": "64"}))
@@ -268,19 +280,22 @@ async def test_38_who_is_bound_to_a_node_before_it_registers_is_judged_by_what_i
         cluster.add_node(replace(cluster.plan.nodes[0], name="late"))
         await cluster.run_for("9s")
         assert cluster.pod("early")["status"]["phase"] == "Running"
-        assert cluster.pod("big")["status"]["phase"] == "Pending"  # before the agent's first housekeeping
+        # before the agent's first housekeeping
+        assert cluster.pod("big")["status"]["phase"] == "Pending"
         await cluster.run_for("2s")
         status = cluster.pod("big")["status"]
         assert (status["phase"], status["reason"]) == ("Failed", "OutOfcpu")
 
 
-# --- 39: deletion -----------------------------------------------------------------------------------------------
+# --- 39: deletion ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("wanted", [1, 2, 10, 45, 120])
 @pytest.mark.parametrize("asked", [True, False])
 async def test_39_the_grace_period_is_the_pods_or_the_one_asked_for(wanted: int, asked: bool) -> None:
-    """A container that ignores SIGTERM is killed at its end; one that obeys in 200 ms ends its pod at once."""
+    """A container that ignores SIGTERM is killed at its end; one that obeys in 200 ms ends its pod
+    at once.
+    """
     rules = (Rule(ContainerBehaviour(stop_us=None), pod_prefix="stubborn"),)
     own = 30 if asked else wanted
     options = {"gracePeriodSeconds": str(wanted)} if asked else {}

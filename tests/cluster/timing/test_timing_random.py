@@ -1,8 +1,9 @@
 """Distributions over random phases on whole clusters: known cases 1 and 40.
 
-The quick form: three hundred deaths in few long runs, for a death comes at a random instant and what came before has
-settled.  Means are wanted as the cases want them and three standard errors more.  The cases' own thousand runs are
-`tests/bench/case-1.yaml` and `case-40.yaml` (see README.md here).
+The quick form: three hundred deaths in few long runs, for a death comes at a random instant and
+what came before has settled.  Means are wanted as the cases want them and three standard errors
+more.  The cases' own thousand runs are `tests/bench/case-1.yaml` and `case-40.yaml` (see README.md
+here).
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ def quantile(sample: list[float], share: float) -> float:
 async def found_dead_after(seed: int, count: int) -> list[float]:
     """Seconds from a node's death to Ready=Unknown, one node of ten after the other."""
     draw = Random(seed)
-    # The case's node dies before it has reported its status a second time: a report makes the lease before it count once
-    # more, so that a node that dies just after is found later (upstream's quirk, see nodelifecycle_decide).
+    # The case's node dies before it has reported its status a second time: a report makes the lease
+    # before it count once more, so that a node that dies just after is found later (upstream's
+    # quirk, see nodelifecycle_decide).
     nodes = tuple(replace(node, flags={"node-status-report-frequency": "20m"}) for node in plain_nodes(10))
     plan = ClusterPlan(nodes=nodes, controller_manager=ONE_LOOP, scheduler=ComponentPlan(0), boot_us=BOOT_US)
     took = []

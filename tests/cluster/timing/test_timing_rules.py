@@ -1,7 +1,9 @@
-"""What controllers and the scheduler come to, and when, where rules meet: numbers that follow from the facts alone.
+"""What controllers and the scheduler come to, and when, where rules meet: numbers that follow from
+the facts alone.
 
-Rollouts that stand still, sets with a dead node, jobs on a schedule that overlap, autoscaling at a limited rate,
-preemption with more than one choice, and candidates for a lease whose clocks run at another rate.
+Rollouts that stand still, sets with a dead node, jobs on a schedule that overlap, autoscaling at a
+limited rate, preemption with more than one choice, and candidates for a lease whose clocks run at
+another rate.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from tests.cluster.timing.test_timing_workloads import THREE, patched, template
 from tests.cluster.timing.test_timing_zones import manager
 
 STUBBORN = RuntimeProfile(rules=(Rule(ContainerBehaviour(stop_us=None)),))  # ignores SIGTERM
-FAILING = RuntimeProfile(rules=(Rule(ContainerBehaviour(stop_exit_code=143)),))  # SIGTERM is its failure
+# SIGTERM is its failure
+FAILING = RuntimeProfile(rules=(Rule(ContainerBehaviour(stop_exit_code=143)),))
 
 
 def images(cluster: Cluster) -> dict[str, str]:
@@ -47,7 +50,7 @@ async def roll_out_nothing(cluster: FixedPhases, made: Obj) -> None:
     await cluster.run_until("120s")
 
 
-# --- deployments ------------------------------------------------------------------------------------------------
+# --- deployments ----------------------------------------------------------------------------------
 
 
 def sizes(cluster: Cluster) -> list[int]:
@@ -77,7 +80,9 @@ def sizes(cluster: Cluster) -> list[int]:
 async def test_a_rollout_of_what_never_starts_comes_to_rest_at_its_two_limits(
     replicas: int, rolling: Mapping[str, Any], rest: list[int]
 ) -> None:
-    """Old: all but those that may be unavailable.  New: as many as the surge leaves room for beside these."""
+    """Old: all but those that may be unavailable.  New: as many as the surge leaves room for beside
+    these.
+    """
     strategy = {"type": "RollingUpdate", **({"rollingUpdate": dict(rolling)} if rolling else {})}
     async with FixedPhases(THREE) as cluster:
         await roll_out_nothing(cluster, workload("Deployment", "web", replicas, strategy=strategy))
@@ -94,7 +99,7 @@ async def test_a_rollout_that_stands_still_is_scaled_in_proportion(replicas: int
         assert sizes(cluster) == rest
 
 
-# --- stateful and daemon sets -----------------------------------------------------------------------------------
+# --- stateful and daemon sets ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("policy", ["OrderedReady", "Parallel"])
@@ -113,7 +118,8 @@ async def test_a_broken_update_taken_back_mends_only_a_set_that_does_not_wait_fo
 
 
 async def test_a_daemon_set_is_held_up_by_the_pod_of_a_dead_node_once_that_is_deleted() -> None:
-    """Old and unavailable, it goes at once and beside the one that may: that is two of five, with a limit of one.
+    """Old and unavailable, it goes at once and beside the one that may: that is two of five, with a
+    limit of one.
 
     From then on its node has no pod that counts, and nothing more goes until the node is removed.
     """
@@ -131,7 +137,7 @@ async def test_a_daemon_set_is_held_up_by_the_pod_of_a_dead_node_once_that_is_de
         assert sorted(images(cluster).values()) == ["c:2"] * 4
 
 
-# --- jobs -------------------------------------------------------------------------------------------------------
+# --- jobs -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -183,7 +189,7 @@ async def test_pods_that_a_job_has_no_more_use_for_are_no_failures(
         assert not any(kind == "Failed" for kind, _ in conditions(found))
 
 
-# --- autoscaling ------------------------------------------------------------------------------------------------
+# --- autoscaling ----------------------------------------------------------------------------------
 
 DOWN = {"stabilizationWindowSeconds": 0, "policies": [{"type": "Percent", "value": 50, "periodSeconds": 60}]}
 UP = {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]}
@@ -211,7 +217,9 @@ async def test_an_autoscaler_takes_its_steps_at_its_looks(
     behavior: Mapping[str, Any],
     steps: list[tuple[int, int]],
 ) -> None:
-    """Half of 500m is wanted of each pod; a look each 15 s, from 400 s on, when all pods are past their first minutes."""
+    """Half of 500m is wanted of each pod; a look each 15 s, from 400 s on, when all pods are past
+    their first minutes.
+    """
     control = manager(**{f"horizontal_pod_autoscaler_{name}": value for name, value in flags.items()})
     nodes = tuple(replace(node, capacity={**node.capacity, "cpu": "16"}) for node in plain_nodes(4))
     made = workload("Deployment", "web", replicas)
@@ -246,7 +254,7 @@ async def test_an_autoscaler_takes_its_steps_at_its_looks(
         assert all(0 <= at - due <= 15.6 for (_, at), (_, due) in zip(told, steps, strict=True))
 
 
-# --- preemption -------------------------------------------------------------------------------------------------
+# --- preemption -----------------------------------------------------------------------------------
 
 
 def pod(name: str, cpu: str = "1", priority: str = "", node: str = "") -> Obj:
@@ -288,7 +296,9 @@ async def test_who_preempts_waits_for_its_victims_grace_and_keeps_the_place() ->
 
 
 async def test_who_waits_on_a_node_that_dies_preempts_elsewhere_once_that_is_known() -> None:
-    """The victim there never ends: while its node only is full, nobody else goes; its taint makes it hopeless."""
+    """The victim there never ends: while its node only is full, nobody else goes; its taint makes
+    it hopeless.
+    """
     async with FixedPhases({"": 2}, profile=STUBBORN, capacity={"cpu": "1"}) as cluster:
         cluster.apply(
             priority_class(cluster, "urgent", 1000), pod("a", node="node-0"), pod("b", node="node-1")
@@ -336,7 +346,7 @@ async def test_fewer_victims_are_chosen_but_two_that_matter_less_before_one(
         assert {name: len(times) for name, times in cluster.seen.deleted.items()} == {node: victims}
 
 
-# --- leases -----------------------------------------------------------------------------------------------------
+# --- leases ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rate", [0.8, 1, 1.2, 5])

@@ -1,4 +1,5 @@
-"""How many nodes the scheduler looks at and when it tries again, on whole clusters: known case 60 in breadth.
+"""How many nodes the scheduler looks at and when it tries again, on whole clusters: known case 60
+in breadth.
 
 Nodes here are objects alone, without agents: what is asked is the scheduler's.
 """
@@ -93,7 +94,9 @@ async def places(cluster: Cluster, pods: int) -> list[int]:
 async def test_60_the_search_ends_with_enough_feasible_nodes_and_goes_on_there_for_the_next_pod(
     nodes: int, flags: Mapping[str, str], looked: int
 ) -> None:
-    """All nodes are feasible, so a pod goes to one of as many as are wanted, in the order of the list."""
+    """All nodes are feasible, so a pod goes to one of as many as are wanted, in the order of the
+    list.
+    """
     async with Cluster(alone(**flags), seed=1) as cluster:
         await cluster.run_for("1s")  # a list that finds them is in the order of their names
         create(cluster, "nodes", (node(cluster, number) for number in range(nodes)))
@@ -107,7 +110,9 @@ async def test_60_the_search_ends_with_enough_feasible_nodes_and_goes_on_there_f
 
 
 async def test_60_nodes_that_do_not_fit_are_looked_at_but_do_not_count() -> None:
-    """Of 5000 each second one is full: 500 feasible ones are the first 999, and the search goes on after them."""
+    """Of 5000 each second one is full: 500 feasible ones are the first 999, and the search goes on
+    after them.
+    """
     full = {**ROOM, "cpu": "500m"}
     async with Cluster(alone(), seed=1) as cluster:
         await cluster.run_for("1s")
@@ -216,8 +221,8 @@ async def test_how_many_nodes_hold_an_image_is_counted_for_a_node_when_it_is_hea
 ) -> None:
     """An image of 95 MiB is worth 7 points where both nodes are known to hold it, 2 where one is.
 
-    node-0 pulled it first, and is taken for its only holder until its heartbeat, five minutes later at the latest; a pod
-    on a node costs it a point or two for its processor and memory.
+    node-0 pulled it first, and is taken for its only holder until its heartbeat, five minutes later
+    at the latest; a pod on a node costs it a point or two for its processor and memory.
     """
     runtime = Runtime(image_pull="1s")
     plan = ClusterPlan(nodes=tuple(replace(each, runtime=runtime) for each in plain_nodes(2)))

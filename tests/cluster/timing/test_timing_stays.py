@@ -1,7 +1,8 @@
-"""How long pods stay on tainted nodes: taints, tolerations and faults drawn at random, under leaders that die.
+"""How long pods stay on tainted nodes: taints, tolerations and faults drawn at random, under
+leaders that die.
 
-What is wanted is worked out here from the rules alone (known cases 11 and 12, and that a leader knows nothing of what the one
-before it had granted) and from what was committed to nodes and pods.
+What is wanted is worked out here from the rules alone (known cases 11 and 12, and that a leader
+knows nothing of what the one before it had granted) and from what was committed to nodes and pods.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ class Log:
             where.append((change.at_us, change.item.key, obj))
 
     def of(self, begins_us: int, ends_us: int) -> list[tuple[int, bool, str, Obj | None]]:
-        """What a leader of that time sees: what there is when it begins, pods first, and what is committed then."""
+        """What a leader of that time sees: what there is when it begins, pods first, and what is
+        committed then.
+        """
         merged = [(at, True, key, obj) for at, key, obj in self.nodes]
         merged += [(at, False, key, obj) for at, key, obj in self.pods]
         before = {
@@ -149,7 +152,9 @@ def gone(log: Log) -> dict[str, int]:
 
 
 class Story:
-    """Faults of nodes, taints and tolerations that people set, leaders that die and come back, at random."""
+    """Faults of nodes, taints and tolerations that people set, leaders that die and come back, at
+    random.
+    """
 
     def __init__(self, cluster: Cluster, draw: Random) -> None:
         self._cluster = cluster

@@ -1,5 +1,6 @@
-"""Further timing cases as a scenario tells them: what the facts give for leases and clocks that somebody touches, for
-controller managers that restart in the middle of a wait, and for schedules, quotas and deletions.
+"""Further timing cases as a scenario tells them: what the facts give for leases and clocks that
+somebody touches, for controller managers that restart in the middle of a wait, and for schedules,
+quotas and deletions.
 
 Each case's numbers were worked out from the facts before it was run; they stand beside it.
 """
@@ -124,7 +125,8 @@ CRON_OUTAGE = then("crash", {**MANAGER, "restartAfter": "200s"}, "90s", "down")
 
 # timeline, expectations, more of the scenario
 CASES: dict[str, Case] = {
-    # its next renewal finds none and makes it anew, within the retry period; nobody else may lead meanwhile
+    # its next renewal finds none and makes it anew, within the retry period; nobody else may lead
+    # meanwhile
     "a lease that a user deletes is made anew by its leader": (
         [step("delete", {"resource": "leases", "namespace": "orch-system", "name": "orch-controller-manager"})],
         [
@@ -134,7 +136,8 @@ CASES: dict[str, Case] = {
         ],
         {"cluster": TWO_MANAGERS},
     ),
-    # candidates see the stranger within 4.4 s and wait 15 s by their own clocks, and up to 4.4 s for their next look
+    # candidates see the stranger within 4.4 s and wait 15 s by their own clocks, and up to 4.4 s
+    # for their next look
     "a lease that a stranger holds is taken over when it is old": (
         [step("loseLease", {"component": "controller-manager", "holder": "somebody"})],
         [within(f"{LEASE} have spec.leaseTransitions=1", "15s", "23.9s")],
@@ -165,13 +168,15 @@ CASES: dict[str, Case] = {
         [within(PODS_OF_IT, "40s", "80.1s")],
         {},
     ),
-    # the quarantine is in memory: it begins anew when the next leader has begun, 13 to 23.8 s after the crash
+    # the quarantine is in memory: it begins anew when the next leader has begun, 13 to 23.8 s after
+    # the crash
     "a new leader begins the quarantine of a removed node anew": (
         [MISSING_NODE, GONE, then("crash", {**MANAGER, "restartAfter": "1s"}, "2m35s", "crash")],
         [later(PODS_OF_IT, "53s", "84.5s", "crash")],
         {},
     ),
-    # 61 s: later than the last change's whole second + 60 s; the condition is in the API, not in memory
+    # 61 s: later than the last change's whole second + 60 s; the condition is in the API, not in
+    # memory
     "a rollout's deadline outlives its controller": (
         [
             then("workload", {"image": "r/web:1", "pullError": "gone"}, "1m", "broken"),
@@ -192,7 +197,8 @@ CASES: dict[str, Case] = {
         ],
         {"objects": []},
     ),
-    # down from 90 to 290 s and no leader before 300 s: of the runs at 120 to 300 s the latest is made up for
+    # down from 90 to 290 s and no leader before 300 s: of the runs at 120 to 300 s the latest is
+    # made up for
     "of the runs that a CronJob missed the latest is started": (
         [then("apply", {"objects": [cron_job("* * * * *")]}, "30s", "it"), CRON_OUTAGE],
         [
@@ -261,7 +267,8 @@ CASES: dict[str, Case] = {
         ],
         {"objects": []},
     ),
-    # a mirror is no more than a picture: the agent draws it anew, nothing restarts, and taints do not move it
+    # a mirror is no more than a picture: the agent draws it anew, nothing restarts, and taints do
+    # not move it
     "a static pod stays whatever becomes of its mirror and of its node": (
         [
             then("delete", {"resource": "pods", "name": "log-node-a-0"}, "1m", "mirror"),
@@ -276,13 +283,15 @@ CASES: dict[str, Case] = {
         ],
         {"objects": [], "cluster": {"nodes": [{"count": 3, "zones": ["a", "b", "c"], "staticPods": [LOG]}]}},
     ),
-    # renewed at 110 s, dead at 115 s: heard of within 5.01 s, found by the first pass more than 40 s after that
+    # renewed at 110 s, dead at 115 s: heard of within 5.01 s, found by the first pass more than 40
+    # s after that
     "leases without jitter are renewed at whole multiples of ten seconds": (
         [then("fail", {"nodes": {"zone": "a"}, "how": "power-loss"}, "115s", "it")],
         [within("any nodes have Ready=Unknown", "35s", "40.1s")],
         {"cluster": {"nodes": [{"count": 3, "zones": ["a", "b", "c"], "leaseJitter": False}]}},
     ),
-    # the agent tries again 10 to 16 s after each failure, and a mount at doubling intervals: 1 s, 2, 4 ... 64 s after the first
+    # the agent tries again 10 to 16 s after each failure, and a mount at doubling intervals: 1 s,
+    # 2, 4 ... 64 s after the first
     "pods whose ConfigMap comes late start when they try next": (
         [
             then("apply", {"objects": [user("env", {"envFrom": [{"configMapRef": {"name": "late"}}]}), user("vol", MOUNT)]}, "1m", "pods"),
@@ -296,7 +305,8 @@ CASES: dict[str, Case] = {
         ],
         {"objects": []},
     ),
-    # a status pass within 10.4 s, NoSchedule at once, NoExecute with the next pass over the nodes; the timers end with it
+    # a status pass within 10.4 s, NoSchedule at once, NoExecute with the next pass over the nodes;
+    # the timers end with it
     "a node whose network is back for a while says so within one period": (
         [step("fail", {"nodes": {"zone": "a"}, "how": "network-cut"}, **{"for": "58s"})],
         [
@@ -307,7 +317,8 @@ CASES: dict[str, Case] = {
         ],
         {},
     ),
-    # seen at the first of the checks each 10 s, acted on when it has been so for 30 s, 7 s from SIGTERM to SIGKILL
+    # seen at the first of the checks each 10 s, acted on when it has been so for 30 s, 7 s from
+    # SIGTERM to SIGKILL
     "a soft threshold has its grace, and its pods no more than theirs": (
         [
             then("workload", {"stop": "never"}, "1m", "stubborn"),
@@ -354,7 +365,8 @@ CASES: dict[str, Case] = {
         [within(f"{LEASE} have spec.leaseTransitions=1", "25s", "52s")],
         {"cluster": {"controllerManager": {"replicas": 2, "flags": PATIENT}}},
     ),
-    # from the last ordinal down to the partition: 20 s of grace each, and 10 s until the next is ready
+    # from the last ordinal down to the partition: 20 s of grace each, and 10 s until the next is
+    # ready
     "a partition keeps the lower ordinals of a StatefulSet as they are": (
         [
             then("workload", {"readyAfter": "10s", "stop": "never"}, "30s", "slow"),

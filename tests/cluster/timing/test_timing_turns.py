@@ -1,8 +1,10 @@
-"""Zones that change their state while their dead nodes wait, and nodes whose taints change, with what follows for pods.
+"""Zones that change their state while their dead nodes wait, and nodes whose taints change, with
+what follows for pods.
 
-Fixed phases as in the known cases: nodes that die at 95 are Unknown at 132.3, and the first of a zone has its NoExecute
-taint at 137.3, others 10 s apart.  A zone's rate is set only when its state changes, its bucket holds one token, and one
-that takes the place of an empty bucket, or of none, begins empty.
+Fixed phases as in the known cases: nodes that die at 95 are Unknown at 132.3, and the first of a
+zone has its NoExecute taint at 137.3, others 10 s apart.  A zone's rate is set only when its state
+changes, its bucket holds one token, and one that takes the place of an empty bucket, or of none,
+begins empty.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ def tainted(cluster: FixedPhases, nodes: Iterable[str]) -> list[float]:
 
 
 def regularly(times: Sequence[float], first: float, period: float) -> bool:
-    """One about when it is due, within 0.4 s, the others in turn: a tick and the writes come on top of each period."""
+    """One about when it is due, within 0.4 s, the others in turn: a tick and the writes come on top
+    of each period.
+    """
     return 0 <= times[0] - first <= 0.4 and all(period - 0.01 <= gap <= period + 0.2 for gap in gaps(times))
 
 
@@ -43,7 +47,7 @@ def join(cluster: FixedPhases, count: int = 1, zone: str = "") -> None:
         cluster.add_node(replace(cluster.plan.nodes[0], name=f"late-{number}", zone=zone))
 
 
-# --- which nodes are one zone -----------------------------------------------------------------------------------
+# --- which nodes are one zone ---------------------------------------------------------------------
 
 
 async def test_nodes_of_one_zone_name_in_two_regions_are_two_zones() -> None:
@@ -80,7 +84,7 @@ async def test_nodes_without_labels_are_a_zone_beside_the_others() -> None:
         assert len(cluster.seen.no_execute) == 4 and regularly(tainted(cluster, cluster.nodes), 137.27, 10)
 
 
-# --- states that change midway ----------------------------------------------------------------------------------
+# --- states that change midway --------------------------------------------------------------------
 
 
 async def test_a_zone_that_loses_more_stops_and_goes_on_ten_seconds_after_it_has_recovered() -> None:
@@ -185,7 +189,9 @@ async def test_when_one_node_of_all_returns_the_other_zones_begin_anew_and_its_o
 
 
 async def test_a_new_healthy_zone_beside_dark_ones_sets_none_of_them_going() -> None:
-    """Quirk kept: their states do not change, and so their limiters stay as they were when all was dark."""
+    """Quirk kept: their states do not change, and so their limiters stay as they were when all was
+    dark.
+    """
     async with FixedPhases({"a": 3, "b": 3}) as cluster:
         zones = Zones(cluster)
         await cluster.kill(*cluster.nodes)
@@ -212,7 +218,7 @@ async def test_a_secondary_rate_of_exactly_one_does_not_come_back_after_everythi
         assert zones.told[-1][2] == "PartialDisruption" and not cluster.seen.no_execute
 
 
-# --- members that change ----------------------------------------------------------------------------------------
+# --- members that change --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -258,7 +264,8 @@ async def test_nodes_that_come_or_go_change_the_share(
 @pytest.mark.parametrize(
     ("size", "change", "rate"),
     [
-        (7, lambda cluster: remove(cluster, cluster.nodes_of()[5:]), 0.05),  # 4 of 5, and not large any more
+        # 4 of 5, and not large any more
+        (7, lambda cluster: remove(cluster, cluster.nodes_of()[5:]), 0.05),
         (6, join, 0),  # 4 of 7, and large by now
     ],
 )
@@ -288,7 +295,9 @@ async def test_a_partly_disrupted_zone_takes_over_the_token_of_a_rate_of_nothing
 
 @pytest.mark.parametrize("first", [0, 5])
 async def test_a_turn_that_comes_to_a_node_that_is_ready_again_is_spent_on_it(first: int) -> None:
-    """Turns 12.5 s apart: that at 149.8 comes before the pass at 152.3 that takes two healthy ones out of the queue."""
+    """Turns 12.5 s apart: that at 149.8 comes before the pass at 152.3 that takes two healthy ones
+    out of the queue.
+    """
     async with FixedPhases({"": 20}, manager(node_eviction_rate="0.08")) as cluster:
         nodes = cluster.nodes_of()[first : first + 4]
         await cluster.kill(*nodes)
@@ -333,13 +342,14 @@ async def test_nodes_that_never_spoke_count_as_not_ready_long_before_their_grace
         await cluster.run_until("110s")
         assert zones.last["b"] == state
         await cluster.run_until("180s")
-        # their grace over, the first is tainted in the very pass that says Unknown, where the zone has a rate
+        # their grace over, the first is tainted in the very pass that says Unknown, where the zone
+        # has a rate
         unknown, times = cluster.seen.unknown["mute-0"] / SECOND, tainted(cluster, cluster.seen.unknown)
         assert 160 < unknown <= 165.3
         assert 0 <= times[0] - unknown <= 0.3 if state == "Normal" else not times
 
 
-# --- pods -------------------------------------------------------------------------------------------------------
+# --- pods -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -354,7 +364,9 @@ async def test_nodes_that_never_spoke_count_as_not_ready_long_before_their_grace
 async def test_a_stay_is_what_the_first_of_two_taints_gave_until_nothing_limits_it(
     not_ready: int | None, unreachable: int | None, since: str, stay: int
 ) -> None:
-    """A node says that it is not ready, and then nothing more; the taints change places 50 s after the first came."""
+    """A node says that it is not ready, and then nothing more; the taints change places 50 s after
+    the first came.
+    """
     async with FixedPhases({"": 10}) as cluster:
         log, names = NodeLog(cluster), cluster.names
         limits: Mapping[str, int | None] = {
@@ -445,7 +457,9 @@ async def test_a_new_leader_takes_all_taints_off_and_gives_them_out_again_one_by
 async def test_a_new_leader_that_finds_zones_down_stops_before_it_has_tainted_anybody(
     dead: int, state: str
 ) -> None:
-    """Its first pass queues all of them, and each zone has a token then; the pass is over a tick before one is taken."""
+    """Its first pass queues all of them, and each zone has a token then; the pass is over a tick
+    before one is taken.
+    """
     async with FixedPhases({"a": 5, "b": 5} if dead == 10 else {"": 10}) as cluster:
         zones = Zones(cluster)
         await cluster.kill(*cluster.nodes_of("a"), *cluster.nodes_of("b"), *cluster.nodes_of("")[:dead])

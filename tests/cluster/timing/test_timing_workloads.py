@@ -1,4 +1,6 @@
-"""What controllers make of workloads, and when, on whole clusters: what the facts say beside the known cases."""
+"""What controllers make of workloads, and when, on whole clusters: what the facts say beside the
+known cases.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ THREE = {"": 3}
 
 
 class Counts:
-    """After each change of a pod: how many pods there are that are not on their way out, and how many are ready."""
+    """After each change of a pod: how many pods there are that are not on their way out, and how
+    many are ready.
+    """
 
     def __init__(self, cluster: FixedPhases) -> None:
         self.seen: list[tuple[float, int, int]] = []
@@ -54,7 +58,7 @@ def patched(cluster: FixedPhases, resource: str, name: str, body: Mapping[str, A
     assert reply.ok, reply.message
 
 
-# --- deployments ------------------------------------------------------------------------------------------------
+# --- deployments ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -65,7 +69,8 @@ def patched(cluster: FixedPhases, resource: str, name: str, body: Mapping[str, A
         (1, {}, 1, 2),
         (10, {"maxSurge": 0, "maxUnavailable": 1}, 9, 10),
         (10, {"maxSurge": 1, "maxUnavailable": 0}, 10, 11),
-        (3, {"maxSurge": 0, "maxUnavailable": "10%"}, 2, 3),  # both come to none: one may be unavailable
+        # both come to none: one may be unavailable
+        (3, {"maxSurge": 0, "maxUnavailable": "10%"}, 2, 3),
         (10, {"maxSurge": "100%", "maxUnavailable": "50%"}, 5, 20),
     ],
 )
@@ -132,7 +137,7 @@ async def test_a_new_pod_counts_only_after_its_minimum_of_ready_seconds(seconds:
         assert seconds - 1 <= available[0] - ready <= seconds + 2
 
 
-# --- replica sets -----------------------------------------------------------------------------------------------
+# --- replica sets ---------------------------------------------------------------------------------
 
 
 async def test_57_a_set_deletes_all_it_has_too_many_of_at_once() -> None:
@@ -168,7 +173,7 @@ async def test_a_replica_set_prefers_to_delete_pods_that_are_not_ready() -> None
         assert not left & {pod["metadata"]["name"] for pod in sick}
 
 
-# --- stateful and daemon sets -----------------------------------------------------------------------------------
+# --- stateful and daemon sets ---------------------------------------------------------------------
 
 
 async def test_a_stateful_set_starts_its_pods_in_order_and_stops_them_from_the_last() -> None:
@@ -205,7 +210,7 @@ async def test_a_new_node_gets_its_daemon_pod_within_seconds() -> None:
         assert 100 < times.ready[pod["metadata"]["name"]] <= 110
 
 
-# --- endpoints --------------------------------------------------------------------------------------------------
+# --- endpoints ------------------------------------------------------------------------------------
 
 
 async def test_4_a_silent_nodes_pods_leave_the_endpoints_with_the_pass_that_finds_it() -> None:
@@ -239,7 +244,7 @@ async def test_4_a_silent_nodes_pods_leave_the_endpoints_with_the_pass_that_find
         assert 437 <= at <= 443
 
 
-# --- namespaces -------------------------------------------------------------------------------------------------
+# --- namespaces -----------------------------------------------------------------------------------
 
 
 async def test_a_deleted_namespace_is_emptied_after_five_seconds_and_then_goes() -> None:

@@ -1,5 +1,5 @@
-"""When dead nodes are found and tainted, in breadth: known cases, whose numbers the names have, and what else follows
-from the facts for other periods, rates, thresholds and sizes of zones.
+"""When dead nodes are found and tainted, in breadth: known cases, whose numbers the names have, and
+what else follows from the facts for other periods, rates, thresholds and sizes of zones.
 
 What is wanted is computed here from the rules alone (`found`, `disrupted`), not by the loop's code.
 """
@@ -77,7 +77,7 @@ def taints(cluster: FixedPhases, effect: str) -> list[str]:
     ]
 
 
-# --- when a node is found ---------------------------------------------------------------------------------------
+# --- when a node is found -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,10 @@ async def test_2_a_node_is_found_in_the_first_pass_after_its_grace_whatever_the_
 
 
 async def test_3_passes_that_take_no_time_tie_with_the_grace_and_find_the_node_one_pass_later() -> None:
-    """Of 132 and 137 this engine gives 137: silence must last longer than the grace, and passes that cost nothing do
-    not drift.  With any cost at all (case 2, and the default) it is the earlier pass."""
+    """Of 132 and 137 this engine gives 137: silence must last longer than the grace, and passes
+    that cost nothing do not drift.  With any cost at all (case 2, and the default) it is the
+    earlier pass.
+    """
     for cost, unknown in ((PassCost(0, 0), 137.0), (PassCost(1, 0), 132.0), (PassCost(), 132.03)):
         async with FixedPhases({"": 10}, cost=cost) as cluster:
             await cluster.kill("node-3")
@@ -107,7 +109,7 @@ async def test_3_passes_that_take_no_time_tie_with_the_grace_and_find_the_node_o
             assert abs(cluster.seen.unknown["node-3"] / SECOND - unknown) <= 0.05
 
 
-# --- pods -------------------------------------------------------------------------------------------------------
+# --- pods -----------------------------------------------------------------------------------------
 
 
 async def test_12_a_pod_without_any_toleration_goes_with_the_taint() -> None:
@@ -138,7 +140,9 @@ async def test_11_the_time_that_admission_grants_is_an_option(wanted: str, toler
 
 
 async def test_11_of_several_matching_tolerations_the_first_counts_and_a_foreign_one_not_at_all() -> None:
-    """Upstream looks no further than the first that tolerates a taint (core/v1/helper GetMatchingTolerations)."""
+    """Upstream looks no further than the first that tolerates a taint (core/v1/helper
+    GetMatchingTolerations).
+    """
     async with FixedPhases({"": 4}) as cluster:
         key = cluster.names.taint_unreachable
         one = {"key": key, "operator": "Exists", "effect": "NoExecute"}
@@ -160,11 +164,13 @@ async def test_11_of_several_matching_tolerations_the_first_counts_and_a_foreign
             assert wanted <= came <= wanted + 0.2
 
 
-# --- zones ------------------------------------------------------------------------------------------------------
+# --- zones ----------------------------------------------------------------------------------------
 
 
 def disrupted(size: int, threshold: float) -> int:
-    """The least number of dead nodes with which a zone is partly disrupted (its size: never partly)."""
+    """The least number of dead nodes with which a zone is partly disrupted (its size: never
+    partly).
+    """
     return max(3, ceil(threshold * size - 1e-9))
 
 
@@ -282,7 +288,7 @@ async def test_21_a_node_that_stands_aside_does_not_count_for_its_zone() -> None
             assert zones.told[-1][2] == state
 
 
-# --- zones that come back, and all of them ----------------------------------------------------------------------
+# --- zones that come back, and all of them --------------------------------------------------------
 
 
 async def test_19_a_zone_that_recovers_begins_to_taint_ten_seconds_later() -> None:

@@ -30,7 +30,7 @@ def umask(value: int) -> Iterator[None]:
         os.umask(before)
 
 
-# --- reading ----------------------------------------------------------------------------------------------
+# --- reading --------------------------------------------------------------------------------------
 
 
 def test_device_without_end_is_read_up_to_the_bound_and_refused() -> None:
@@ -66,7 +66,7 @@ def test_absent_file_and_folder_are_refused_by_name(tmp_path: Path) -> None:
         read_bounded(tmp_path, 10)
 
 
-# --- replacing --------------------------------------------------------------------------------------------
+# --- replacing ------------------------------------------------------------------------------------
 
 
 def test_failed_write_leaves_the_earlier_file_and_nothing_else(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_private_file_at_a_place_where_none_can_be_is_refused(
         check_output(make(tmp_path), private=True)
 
 
-# --- files that grow --------------------------------------------------------------------------------------
+# --- files that grow ------------------------------------------------------------------------------
 
 
 def test_growing_file_can_be_read_at_its_place_from_its_beginning_on(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_growing_file_without_a_written_head_replaces_nothing(tmp_path: Path) ->
     assert (path.read_text(), os.listdir(tmp_path)) == ("yesterday", ["trace"])
 
 
-# --- files that replace nothing ---------------------------------------------------------------------------
+# --- files that replace nothing -------------------------------------------------------------------
 
 
 def test_existing_file_is_refused_unless_forced(tmp_path: Path) -> None:

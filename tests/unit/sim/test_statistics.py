@@ -49,7 +49,8 @@ def test_confidence_interval_has_its_coverage_for_values_that_agree_within_runs(
     for _ in range(400):
         runs = []
         for _ in range(20):
-            phase = draw.gauss(0, 1)  # shared by all values of a run: they tell little more than one would
+            # shared by all values of a run: they tell little more than one would
+            phase = draw.gauss(0, 1)
             runs.append([10 + phase + draw.gauss(0, 0.1) for _ in range(draw.randrange(5, 15))])
         summary = summarize(runs)
         assert summary is not None and summary.half_width is not None
@@ -76,7 +77,8 @@ def test_a_histogram_has_round_bins_that_hold_every_value_once() -> None:
     tenths = histogram([0.1 * n for n in range(11)], 12)
     assert tenths.width == 0.1 and tenths.counts == (1,) * 11
     assert histogram([5.0, 5.0], 20).counts == (2,)
-    assert sum(histogram(values, 20, low=35, high=40).counts) == 1000  # what lies outside counts at the edge
+    # what lies outside counts at the edge
+    assert sum(histogram(values, 20, low=35, high=40).counts) == 1000
 
 
 def test_ticks_are_round() -> None:

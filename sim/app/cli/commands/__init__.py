@@ -1,7 +1,8 @@
 """The subcommands of `orrery`, one module a group.
 
-A group registers itself by a function `add(commands)` that adds its parsers, each with `set_defaults(call=...)`: a
-function of the parsed arguments that returns the exit status.  `GROUPS` lists them in the order of the help.
+A group registers itself by a function `add(commands)` that adds its parsers, each with
+`set_defaults(call=...)`: a function of the parsed arguments that returns the exit status.  `GROUPS`
+lists them in the order of the help.
 
 Holds: importing a group imports nothing heavy; what a command needs is imported when it is called.
 """

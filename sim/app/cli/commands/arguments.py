@@ -69,7 +69,8 @@ def tell(note: str) -> None:
 
 
 def check_outputs(*outputs: Path | None, inputs: Sequence[Path | None] = (), private: bool = False) -> None:
-    """Refuse, before the work, files that cannot be written, are read (`inputs`), or are named twice.
+    """Refuse, before the work, files that cannot be written, are read (`inputs`), or are named
+    twice.
 
     What can be made again replaces an earlier file (`sim.files.replaced`).  private: for their owner only.
     Raises InputError.
@@ -96,8 +97,9 @@ def _is_same(first: Path, second: Path) -> bool:
 
 
 def gathered(found: Iterable[Outcome]) -> tuple[list[Outcome], int, str]:
-    """Outcomes as far as they come; what stopped them is for after what is done has been shown: an exit status (0: nothing did) and
-    what is told.  Raises InputError where nothing is done yet."""
+    """Outcomes as far as they come; what stopped them is for after what is done has been shown: an
+    exit status (0: nothing did) and what is told.  Raises InputError where nothing is done yet.
+    """
     outcomes: list[Outcome] = []
     try:
         with ends_as_interrupts():
@@ -120,7 +122,9 @@ def stopped_early(kept: Path | None) -> str:
 
 
 class Files:
-    """Writes what was asked for beside the results; what cannot be written is told after them, and lost alone."""
+    """Writes what was asked for beside the results; what cannot be written is told after them, and
+    lost alone.
+    """
 
     def __init__(self) -> None:
         self._failed: list[str] = []

@@ -103,7 +103,9 @@ def _run(arguments: argparse.Namespace) -> int:
 def run_once(
     arguments: argparse.Namespace, plan: Plan, outside: Outside | None = None, fast: bool = True
 ) -> int:
-    """Run a plan, as `run_plan` does, write what was asked for, and print the result; the exit status."""
+    """Run a plan, as `run_plan` does, write what was asked for, and print the result; the exit
+    status.
+    """
     from sim.app.cluster import no_collection
     from sim.app.inspect.run_terminal import print_result, run_shown
     from sim.app.inspect.traces import write_perfetto

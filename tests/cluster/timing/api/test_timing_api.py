@@ -53,7 +53,8 @@ async def test_45_a_watch_from_before_the_cache_window_gets_one_expired_error_an
         cluster.apply(pod("a"))
         await cluster.run_for("30s")
         old = (await ask(cluster, "list", "pods")).revision
-        for turn in range(130):  # a ring of 100, which grows only while its oldest event is younger than 75 s
+        # a ring of 100, which grows only while its oldest event is younger than 75 s
+        for turn in range(130):
             label(cluster, "pods", "default", "a", str(turn))
             await cluster.run_for("1s")
         reply = await ask(cluster, "watch", "pods", resourceVersion=str(old))
@@ -171,4 +172,5 @@ async def test_60_tries_under_constant_events_are_spaced_by_a_doubling_back_off(
         gaps = [later - earlier for earlier, later in pairwise(attempts.failed)]
         assert len(gaps) >= 6
         for gap, least in zip(gaps, (1, 2, 4, 8, 10, 10), strict=False):
-            assert least <= gap <= least + 1.5  # the queue is looked at each second, and an event must come
+            # the queue is looked at each second, and an event must come
+            assert least <= gap <= least + 1.5

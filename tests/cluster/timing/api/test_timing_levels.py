@@ -1,4 +1,5 @@
-"""Who is served at the same time when requests take time, on a whole API server: known case 56 in breadth.
+"""Who is served at the same time when requests take time, on a whole API server: known case 56 in
+breadth.
 
 Each request takes ten seconds here. The cluster has nobody else who asks.
 """
@@ -182,8 +183,9 @@ async def test_56_a_request_that_takes_too_long_is_given_up_a_request_timeout_af
 
 
 async def test_56_the_wait_for_a_seat_counts_as_time_of_the_request() -> None:
-    """50 requests come at once, 49 have seats for the ten seconds that each takes; then requests take forty, and the last
-    one's time of 48 s is over before it is done."""
+    """50 requests come at once, 49 have seats for the ten seconds that each takes; then requests
+    take forty, and the last one's time of 48 s is over before it is done.
+    """
     async with Cluster(alone(request_timeout="48s"), seed=1) as cluster:
         answers = await slow(cluster)
         answers.send(asked(cluster, "global-default"), 50)

@@ -63,7 +63,9 @@ async def test_56_levels_have_their_seats_and_who_waits_15_s_for_one_gets_429() 
 async def test_a_flood_of_writes_keeps_nodes_from_renewing_their_leases_unless_it_has_to_wait(
     fair: bool,
 ) -> None:
-    """250 writes a second, of which two may run at once, for a quarter of a second each; with seats, all but a few wait."""
+    """250 writes a second, of which two may run at once, for a quarter of a second each; with
+    seats, all but a few wait.
+    """
     flags = {"max-requests-inflight": 50, "max-mutating-requests-inflight": 2}
     plan = ClusterPlan(
         nodes=plain_nodes(4),

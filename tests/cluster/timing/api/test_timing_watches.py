@@ -1,5 +1,5 @@
-"""Watches, bookmarks, history and revisions to come, on whole clusters: known cases, whose numbers the names have, in breadth
-of timeouts and ages.
+"""Watches, bookmarks, history and revisions to come, on whole clusters: known cases, whose numbers
+the names have, in breadth of timeouts and ages.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ async def stream(cluster: Cluster, resource: str, **options: str) -> Stream:
     return Stream(cluster, reply.watch)
 
 
-# --- 47: bookmarks ----------------------------------------------------------------------------------------------
+# --- 47: bookmarks --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("timeout", "minutes"), [(30, 0), (60, 0), (90, 1), (130, 2), (200, 3), (600, 9)])
@@ -72,7 +72,9 @@ async def test_47_who_does_not_ask_for_bookmarks_gets_none_and_without_an_event_
 
 
 async def test_47_where_nothing_happens_bookmarks_begin_when_the_storage_tells_of_its_progress() -> None:
-    """Ten minutes after the server's start (etcd's interval); what is not cached has no bookmarks at all."""
+    """Ten minutes after the server's start (etcd's interval); what is not cached has no bookmarks
+    at all.
+    """
     async with Cluster(nodes=1, seed=1) as cluster:
         cluster.apply(pod("a"))
         await cluster.run_for("500s")
@@ -97,7 +99,7 @@ async def test_47_a_watch_without_a_timeout_ends_after_half_an_hour_to_an_hour()
         assert all("ERROR" not in {kind for _, kind in each.told} for each in found)
 
 
-# --- 45: history ------------------------------------------------------------------------------------------------
+# --- 45: history ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("age", "code"), [(60, 200), (299, 200), (601, 410), (900, 410)])
@@ -139,7 +141,7 @@ async def test_45_a_restarted_server_knows_no_events_from_before() -> None:
         assert [kind for _, kind in fresh.told] == ["ADDED"] and fresh.ended is None
 
 
-# --- 49: revisions to come --------------------------------------------------------------------------------------
+# --- 49: revisions to come ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("comes_after", [0.5, 2.5])
@@ -164,7 +166,7 @@ async def test_49_a_list_waits_for_a_revision_that_comes_within_three_seconds(co
         assert (cluster.kernel.now_us - began_us) / SECOND <= comes_after + 0.2
 
 
-# --- 50, 51, 52: deletion ---------------------------------------------------------------------------------------
+# --- 50, 51, 52: deletion -------------------------------------------------------------------------
 
 
 async def test_51_a_watch_tells_of_a_deletion_once_with_a_revision_of_its_own() -> None:

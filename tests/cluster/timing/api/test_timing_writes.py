@@ -1,4 +1,6 @@
-"""What writes answer and what watches then show, on whole clusters: known cases, whose numbers the names have."""
+"""What writes answer and what watches then show, on whole clusters: known cases, whose numbers the
+names have.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ def causes(reply: Reply) -> list[str]:
     return [cause["reason"] for cause in reply.body["details"].get("causes") or ()]
 
 
-# --- 49 to 52: revisions and deletion ---------------------------------------------------------------------------
+# --- 49 to 52: revisions and deletion -------------------------------------------------------------
 
 
 @pytest.mark.parametrize("resource", ["pods", "nodes", "leases"])
@@ -126,7 +128,7 @@ async def test_52_a_pod_without_a_node_goes_at_once_and_one_with_a_node_after_it
         assert placed is not None and placed["metadata"]["deletionGracePeriodSeconds"] == 30
 
 
-# --- 54: evictions ----------------------------------------------------------------------------------------------
+# --- 54: evictions --------------------------------------------------------------------------------
 
 
 def budget(name: str, **spec: Any) -> Obj:
@@ -210,13 +212,14 @@ async def test_54_a_pod_of_two_budgets_is_not_evicted_at_all() -> None:
         assert evict(cluster, names[0]).code == 500
 
 
-# --- 57: slow start ---------------------------------------------------------------------------------------------
+# --- 57: slow start -------------------------------------------------------------------------------
 
 
 async def rounds(replicas: int, **flags: str) -> list[int]:
     """How many pods a new set creates in each round: requests that are under way together.
 
-    Answers take 100 ms to come, so that what is committed within 60 ms was sent together; the client's rate is no limit.
+    Answers take 100 ms to come, so that what is committed within 60 ms was sent together; the
+    client's rate is no limit.
     """
     control = ComponentPlan(flags={"orch-api-qps": "100000", "orch-api-burst": "100000", **flags})
     plan = ClusterPlan(controller_manager=control, scheduler=ComponentPlan(0), latency_us=(50 * MS, 50 * MS))
@@ -252,7 +255,7 @@ async def test_57_a_set_creates_pods_in_doubling_rounds_and_500_in_one_go_at_mos
     assert await rounds(replicas) == wanted
 
 
-# --- 55: conflicts of appliers ----------------------------------------------------------------------------------
+# --- 55: conflicts of appliers --------------------------------------------------------------------
 
 
 def applied(cluster: Cluster, manager: str, replicas: int | None, **options: str) -> Reply:

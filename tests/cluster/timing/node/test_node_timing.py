@@ -1,6 +1,7 @@
 """Node failure timing, against the real API server and client: known timing cases, part A.
 
-Numbers in test names are the cases.  "Aligned": leases renewed at 0, 10, 20 …, monitor passes at 2.00, 7.01 …
+Numbers in test names are the cases.  "Aligned": leases renewed at 0, 10, 20 …, monitor passes at
+2.00, 7.01 …
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ def no_execute(found: Cluster) -> dict[str, int]:
 async def unknown_after(seed: int) -> float:
     """Seconds from a node's death at a random phase to its Ready=Unknown.
 
-    Steady state is there with the second lease of each node, so the death comes at 25 (the case: 100).
+    Steady state is there with the second lease of each node, so the death comes at 25 (the case:
+    100).
     """
     draw = Random(seed)
     layout = Layout(jitter=True, monitor_us=int(5 * SECOND * draw.random()), cost=PassCost())
@@ -63,8 +65,9 @@ async def test_2_a_dead_node_of_aligned_phases_is_found_tainted_and_emptied_to_t
 
 
 async def test_3_without_any_cost_of_a_pass_a_node_is_found_one_pass_later() -> None:
-    """Documented: the engine's requests take time, so passes drift even then; only a heartbeat seen at exactly
-    40 s before a pass could tie, and the tie is not yet silence."""
+    """Documented: the engine's requests take time, so passes drift even then; only a heartbeat seen
+    at exactly 40 s before a pass could tie, and the tie is not yet silence.
+    """
     async with cluster(Layout(cost=PassCost(0, 0))) as found:
         await found.kill(95, ["node-3"])
         await found.run_to(138)
@@ -136,7 +139,8 @@ async def test_19_a_small_zone_mostly_down_is_left_alone() -> None:
         await found.kill(95, found.nodes_of()[:12])
         await found.run_to(3600)
         assert len(found.seen.unknown) == 12
-        assert seconds(found.seen.unknown)[-1] < 137  # one pass: 72 requests, 30 at once, then 20 a second
+        # one pass: 72 requests, 30 at once, then 20 a second
+        assert seconds(found.seen.unknown)[-1] < 137
         assert len(found.seen.tainted(UNREACHABLE, "NoSchedule")) == 12
         assert not no_execute(found)
         assert not found.seen.deleted
@@ -249,7 +253,8 @@ async def test_a_restarted_controller_manager_takes_the_taints_off_and_evictions
         found.manager.start()
         await found.run_to(700)
         assert 300 <= found.seen.removed[taint] / SECOND <= 300.3
-        # the pass still has the tainted node before it and queues it: tainted again by the next tick
+        # the pass still has the tainted node before it and queues it: tainted again by the next
+        # tick
         assert 600 <= seconds(found.seen.deleted)[0] <= 600.4
 
 
@@ -264,7 +269,9 @@ SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 
 @pytest.mark.slow
 async def test_deaths_in_a_zone_of_240_are_indistinguishable_from_measured_ones() -> None:
-    """Kolmogorov-Smirnov against the measured quantiles: within 1.63 sqrt(1/n + 1/70), the 1 % level."""
+    """Kolmogorov-Smirnov against the measured quantiles: within 1.63 sqrt(1/n + 1/70), the 1 %
+    level.
+    """
     found_after: dict[str, list[float]] = {name: [] for name in MEASURED}
     for seed in range(2):
         layout = Layout(zones={"": 240}, jitter=True, pods=1, cost=PassCost())

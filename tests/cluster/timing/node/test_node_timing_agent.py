@@ -1,4 +1,6 @@
-"""The node's own timing on whole clusters: known cases, whose numbers the names have, and what follows from the facts."""
+"""The node's own timing on whole clusters: known cases, whose numbers the names have, and what
+follows from the facts.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +95,7 @@ class PodTimes:
                 self.unready.setdefault(name, now_s)
 
 
-# --- a node that was gone ---------------------------------------------------------------------------------------
+# --- a node that was gone -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("how", "gone_by"), [("restarted", 645), ("partition", 705)])
@@ -124,7 +126,7 @@ async def test_14_a_node_that_comes_back_gives_up_its_evicted_pod(how: str, gone
         assert condition(cluster, "Ready", "node-3")["status"] == "True"
 
 
-# --- heartbeats -------------------------------------------------------------------------------------------------
+# --- heartbeats -----------------------------------------------------------------------------------
 
 
 def ghost() -> Obj:
@@ -204,10 +206,11 @@ async def test_a_change_is_reported_within_ten_seconds_and_nothing_new_every_fiv
         assert len(writes) == 2
         cluster.nodes["node-0"].fail_pod_network("cni down")
         await cluster.run_until("720s")
-        assert 0 < writes[2] - 700 <= 15.5  # the runtime is looked at every 5 s, the status every 10
+        # the runtime is looked at every 5 s, the status every 10
+        assert 0 < writes[2] - 700 <= 15.5
 
 
-# --- restarts and probes ----------------------------------------------------------------------------------------
+# --- restarts and probes --------------------------------------------------------------------------
 
 
 async def test_32_a_crash_loop_is_restarted_after_growing_delays() -> None:
@@ -364,4 +367,4 @@ async def test_39_a_pod_that_ignores_sigterm_is_killed_after_its_grace_period() 
         assert 70 <= times.gone["stubborn"] <= 74
 
 
-# --- eviction ---------------------------------------------------------------------------------------------------
+# --- eviction -------------------------------------------------------------------------------------

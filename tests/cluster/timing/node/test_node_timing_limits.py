@@ -1,4 +1,6 @@
-"""A node at its limits, on whole clusters: memory, disks, process numbers, a runtime that is slow or silent, shutdown."""
+"""A node at its limits, on whole clusters: memory, disks, process numbers, a runtime that is slow
+or silent, shutdown.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,8 @@ async def test_36_pods_leave_a_node_short_of_memory_in_their_order_one_per_check
         node.machine.outside.clear()
         node.set_pressure("memory", 0, ramp_us=0)
         held = node.machine.outside["memory"]
-        node.machine.outside["memory"] = type(held)(2 * held.end, 2 * held.end, 0, 0)  # nothing helps
+        # nothing helps
+        node.machine.outside["memory"] = type(held)(2 * held.end, 2 * held.end, 0, 0)
         await cluster.run_until("200s")
         assert list(times.evicted) == ["p", "q", "r", "s"]
         # not 10 s apart: after a clean-up the next check comes at once
@@ -77,7 +80,9 @@ async def test_36_pods_leave_a_node_short_of_memory_in_their_order_one_per_check
 
 
 async def test_the_next_check_waits_for_a_pod_that_takes_long_to_die_and_chooses_it_again() -> None:
-    """What is being killed is ranked as ever: until it is dead it is waited for, 40 s a time, and nobody else goes."""
+    """What is being killed is ranked as ever: until it is dead it is waited for, 40 s a time, and
+    nobody else goes.
+    """
     profile = RuntimeProfile(rules=(Rule(ContainerBehaviour(memory_bytes=GI, stop_us=None)),))
     async with FixedPhases({"": 1}, profile=profile, capacity=SMALL) as cluster:
         times = PodTimes(cluster)
@@ -95,7 +100,8 @@ async def test_the_next_check_waits_for_a_pod_that_takes_long_to_die_and_chooses
         }
         # a dies after its own 30 s
         assert killing["a"] == 40 and 70 <= times.evicted["a"] <= 73
-        # 40 s after a's turn came b's, which takes 300 s: its kill is waited for 10 s each time, its end 30 s more
+        # 40 s after a's turn came b's, which takes 300 s: its kill is waited for 10 s each time,
+        # its end 30 s more
         assert 30 <= killing["b"] - killing["a"] <= 33
         assert 300 <= times.evicted["b"] - killing["b"] <= 303
         late = {
@@ -108,7 +114,9 @@ async def test_the_next_check_waits_for_a_pod_that_takes_long_to_die_and_chooses
 
 
 async def test_a_pod_that_is_being_deleted_is_waited_for_before_another_is_evicted() -> None:
-    """The larger one would be chosen and is on its way out: the small one stays, for its end is enough."""
+    """The larger one would be chosen and is on its way out: the small one stays, for its end is
+    enough.
+    """
     rules = (
         Rule(ContainerBehaviour(memory_bytes=3 * GI, stop_us=None), pod_prefix="large"),
         Rule(ContainerBehaviour(memory_bytes=50 * MI), pod_prefix="small"),
@@ -126,7 +134,9 @@ async def test_a_pod_that_is_being_deleted_is_waited_for_before_another_is_evict
 
 
 async def test_pods_of_which_nothing_runs_are_evicted_and_the_checks_go_on() -> None:
-    """What has no sandbox yet may be dead as soon as it is killed: nothing comes after it that could be waited for."""
+    """What has no sandbox yet may be dead as soon as it is killed: nothing comes after it that
+    could be waited for.
+    """
     async with FixedPhases({"": 6}, capacity=SMALL) as cluster:
         times = PodTimes(cluster)
         await cluster.run_until("20s")
@@ -329,7 +339,7 @@ async def test_a_pod_may_write_as_much_as_its_containers_together_or_an_init_con
         )
 
 
-# --- runtime and shutdown ---------------------------------------------------------------------------------------
+# --- runtime and shutdown -------------------------------------------------------------------------
 
 
 async def test_a_silent_runtime_makes_its_node_not_ready_after_30_s_and_unhealthy_after_3_minutes() -> None:
@@ -371,7 +381,8 @@ async def test_an_agent_that_starts_beside_a_silent_runtime_says_that_it_has_nev
             "[container runtime status check may not have completed yet, "
             "PLEG is not healthy: pleg has yet to be successful, network state unknown]"
         )
-        assert condition(cluster, "MemoryPressure")["status"] == "False"  # no statistics, no pressure
+        # no statistics, no pressure
+        assert condition(cluster, "MemoryPressure")["status"] == "False"
         node.heal_runtime()
         await cluster.run_until("95s")
         assert condition(cluster, "Ready")["status"] == "True"
@@ -389,7 +400,8 @@ async def test_a_slow_disk_makes_starts_slow_and_a_very_slow_one_the_node_unheal
         assert 10 <= times.ready["web"] - 60 <= 25
         assert condition(cluster, "Ready")["status"] == "True"
         node.slow_runtime(120 * SECOND)
-        await cluster.run_until("330s")  # a relist that began about 111 is the last one seen for 241 s
+        # a relist that began about 111 is the last one seen for 241 s
+        await cluster.run_until("330s")
         assert "PLEG is not healthy" in condition(cluster, "Ready")["message"]
         node.heal_runtime()
         await cluster.run_until("345s")
@@ -470,7 +482,7 @@ async def test_without_a_grace_period_a_shutdown_is_not_held_up() -> None:
         assert cluster.pod("web")["status"]["phase"] == "Running"  # nobody is left to say otherwise
 
 
-# --- room for critical pods ---------------------------------------------------------------------------------------
+# --- room for critical pods -----------------------------------------------------------------------
 
 
 async def test_a_critical_pod_without_room_ends_the_nearest_of_the_others_and_starts_then() -> None:

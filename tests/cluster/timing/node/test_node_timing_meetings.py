@@ -1,5 +1,6 @@
-"""Where rules of one node meet, on whole clusters: probes and restarts, kills and hooks, agents that stand still, pods
-on their way out, back-offs and reboots.  What each test wants follows from the rules alone.
+"""Where rules of one node meet, on whole clusters: probes and restarts, kills and hooks, agents
+that stand still, pods on their way out, back-offs and reboots.  What each test wants follows from
+the rules alone.
 """
 
 from __future__ import annotations
@@ -56,14 +57,16 @@ class Readiness:
                 self.told.append((change.at_us / SECOND, held["status"]))
 
 
-# --- probes and restarts ----------------------------------------------------------------------------------------
+# --- probes and restarts --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("period", "successes"), [(30, 1), (60, 1), (10, 3)])
 async def test_a_container_that_starts_again_is_ready_with_the_first_look_at_it(
     period: int, successes: int
 ) -> None:
-    """The sync that tells of it probes at once, whatever the period; successes of the last instance count on."""
+    """The sync that tells of it probes at once, whatever the period; successes of the last instance
+    count on.
+    """
     probe = {**HTTP, "periodSeconds": period, "successThreshold": successes}
     async with FixedPhases({"": 1}) as cluster:
         readiness = Readiness(cluster, "web")
@@ -78,7 +81,9 @@ async def test_a_container_that_starts_again_is_ready_with_the_first_look_at_it(
 
 
 async def test_failures_of_an_instance_that_ended_by_itself_count_against_the_next() -> None:
-    """Three failures are allowed: the first instance ends after two, and the next is killed for its first."""
+    """Three failures are allowed: the first instance ends after two, and the next is killed for its
+    first.
+    """
     profile = behaving(unhealthy_after_us=0, exit_after_us=18 * SECOND, exit_code=1, stop_us=0)
     async with FixedPhases({"": 1}, profile=profile) as cluster:
         starts = Starts(cluster)
@@ -138,7 +143,7 @@ async def test_a_probe_has_a_grace_of_its_own_that_a_deletion_does_not_have(own:
         assert deleted + own <= times.gone["web"] <= deleted + own + 4
 
 
-# --- kills ------------------------------------------------------------------------------------------------------
+# --- kills ----------------------------------------------------------------------------------------
 
 
 async def test_containers_of_one_sync_are_killed_one_after_the_other() -> None:
@@ -193,7 +198,7 @@ async def test_a_deadline_that_passed_while_no_agent_ran_ends_the_pod_as_one_sta
         assert cluster.pod("web")["status"]["reason"] == "DeadlineExceeded"
 
 
-# --- who holds what of a node -------------------------------------------------------------------------------------
+# --- who holds what of a node ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -202,7 +207,9 @@ async def test_a_deadline_that_passed_while_no_agent_ran_ends_the_pod_as_one_sta
 async def test_a_pod_on_its_way_out_holds_its_share_unless_it_was_deleted_by_force(
     forced: bool, restarted: bool, admitted: bool
 ) -> None:
-    """Also for an agent that has just started.  Of who is deleted by force nothing counts, though it still runs."""
+    """Also for an agent that has just started.  Of who is deleted by force nothing counts, though
+    it still runs.
+    """
     rules = (Rule(ContainerBehaviour(stop_us=None), pod_prefix="old"),)
     async with FixedPhases({"": 1}, profile=RuntimeProfile(rules=rules)) as cluster:
         times = PodTimes(cluster)
@@ -226,7 +233,7 @@ async def test_a_pod_on_its_way_out_holds_its_share_unless_it_was_deleted_by_for
         assert "later" in times.ready
 
 
-# --- an agent that stands still -----------------------------------------------------------------------------------
+# --- an agent that stands still -------------------------------------------------------------------
 
 
 async def hung(until: str) -> tuple[FixedPhases, Obj | None]:
@@ -244,7 +251,9 @@ async def hung(until: str) -> tuple[FixedPhases, Obj | None]:
 
 
 async def test_a_node_that_stood_still_says_that_it_is_well_as_soon_as_it_goes_on() -> None:
-    """Unknown at 132.26, on again at 134: what fell due meanwhile is done at once, before the pass at 137.27."""
+    """Unknown at 132.26, on again at 134: what fell due meanwhile is done at once, before the pass
+    at 137.27.
+    """
     cluster, held = await hung("134s")
     assert 132.2 <= cluster.seen.unknown["node-1"] / SECOND <= 132.3
     assert not cluster.seen.no_execute and not cluster.seen.deleted
@@ -263,11 +272,13 @@ async def test_a_node_that_goes_on_saves_its_pods_if_a_pass_sees_it_in_time(unti
         assert 437.27 <= cluster.seen.deleted["node-1"][0] / SECOND <= 437.5
 
 
-# --- reboots ------------------------------------------------------------------------------------------------------
+# --- reboots --------------------------------------------------------------------------------------
 
 
 async def test_a_reboot_makes_init_containers_run_again_and_leaves_what_has_succeeded() -> None:
-    """`init` takes 5 s each time; of the pod that restarts failures only, the container that exited with 0 stays so."""
+    """`init` takes 5 s each time; of the pod that restarts failures only, the container that exited
+    with 0 stays so.
+    """
     rules = (
         Rule(ContainerBehaviour(exit_after_us=5 * SECOND), container="init"),
         Rule(ContainerBehaviour(exit_after_us=5 * SECOND), container="task"),
@@ -289,7 +300,9 @@ async def test_a_reboot_makes_init_containers_run_again_and_leaves_what_has_succ
 
 
 async def test_a_new_agent_knows_of_no_back_off() -> None:
-    """A container in its five minutes starts as soon as the agent does, and waits ten seconds after that."""
+    """A container in its five minutes starts as soon as the agent does, and waits ten seconds after
+    that.
+    """
     async with FixedPhases({"": 1}, profile=behaving(exit_after_us=SECOND, exit_code=1)) as cluster:
         starts = Starts(cluster)
         await cluster.run_until("20s")
@@ -316,7 +329,7 @@ async def test_another_image_ends_a_back_off_and_a_deletion_does_not_wait_for_it
         assert 190 < times.gone["gone"] <= 194
 
 
-# --- clocks that drift ------------------------------------------------------------------------------------------------
+# --- clocks that drift ----------------------------------------------------------------------------
 
 
 def drifting(cluster: FixedPhases, ppm: int) -> None:
@@ -361,7 +374,9 @@ async def test_what_happens_on_a_machine_is_seen_by_the_next_relist_and_poll_wha
 
 
 async def test_a_pod_is_gone_when_its_containers_are_and_not_before() -> None:
-    """The runtime's grace period is the machine's; an agent whose clock is fast waits for its end all the same."""
+    """The runtime's grace period is the machine's; an agent whose clock is fast waits for its end
+    all the same.
+    """
     async with FixedPhases({"": 1}, profile=behaving(stop_us=None)) as cluster:
         times = PodTimes(cluster)
         cluster.apply(pod("web"))
@@ -375,7 +390,7 @@ async def test_a_pod_is_gone_when_its_containers_are_and_not_before() -> None:
         assert killed.exit_us / SECOND <= times.gone["web"] <= killed.exit_us / SECOND + 3
 
 
-# --- pressure and what happens meanwhile ---------------------------------------------------------------------------
+# --- pressure and what happens meanwhile ----------------------------------------------------------
 
 
 async def test_a_soft_threshold_counts_its_grace_anew_when_it_is_met_again() -> None:
@@ -400,7 +415,9 @@ async def test_a_soft_threshold_counts_its_grace_anew_when_it_is_met_again() -> 
 
 
 async def test_pods_go_until_the_minimum_reclaim_is_free_too() -> None:
-    """900 Mi are left, then 1300, beyond the threshold and not beyond what is to be reclaimed, then 1600."""
+    """900 Mi are left, then 1300, beyond the threshold and not beyond what is to be reclaimed, then
+    1600.
+    """
     flags = {
         "eviction-hard": "memory.available<1Gi",
         "eviction-minimum-reclaim": "memory.available=500Mi",

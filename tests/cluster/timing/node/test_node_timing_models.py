@@ -1,4 +1,6 @@
-"""What follows from the rules of one node where several of them meet: derived from a model of each, then run whole."""
+"""What follows from the rules of one node where several of them meet: derived from a model of each,
+then run whole.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from sim.units import SECOND
 from tests.cluster.fixed import FixedPhases
 from tests.cluster.timing.node.test_node_timing_agent import GI, MI, SMALL, PodTimes, at_s, behaving, pod
 
-# --- eviction ---------------------------------------------------------------------------------------------------
+# --- eviction -------------------------------------------------------------------------------------
 
 
 def pressed(cluster: FixedPhases, size: int, resource: str = "memory") -> None:
@@ -24,7 +26,9 @@ def pressed(cluster: FixedPhases, size: int, resource: str = "memory") -> None:
 
 
 async def test_a_pod_that_waits_for_its_next_start_has_no_statistics_and_goes_before_those_that_run() -> None:
-    """Of containers that have ended nothing is measured: the crash loop goes first, with nothing said of its use."""
+    """Of containers that have ended nothing is measured: the crash loop goes first, with nothing
+    said of its use.
+    """
     rules = (
         Rule(ContainerBehaviour(memory_bytes=50 * MI, exit_after_us=SECOND, exit_code=1), pod_prefix="crash"),
         Rule(ContainerBehaviour(memory_bytes=GI), pod_prefix="large"),
@@ -119,11 +123,14 @@ async def test_an_evicted_pod_whose_programs_end_well_and_for_good_has_succeeded
         status = cluster.pod("web")["status"]
         assert (status["phase"], status.get("reason")) == (phase, reason)
         assert ("message" in status) is (reason is not None)
-        assert not cluster.nodes["node-0"].machine.pods  # what it left behind goes, whatever it says
+        # what it left behind goes, whatever it says
+        assert not cluster.nodes["node-0"].machine.pods
 
 
 async def test_a_pod_past_its_deadline_has_failed_however_its_programs_end() -> None:
-    """It is told as often as its status is worked out: as it is found, as it is ended and when it has ended."""
+    """It is told as often as its status is worked out: as it is found, as it is ended and when it
+    has ended.
+    """
     async with FixedPhases({"": 1}, profile=behaving(stop_us=SECOND)) as cluster:
         times = PodTimes(cluster)
         cluster.apply(pod("job", restartPolicy="Never", activeDeadlineSeconds=30))
@@ -136,7 +143,7 @@ async def test_a_pod_past_its_deadline_has_failed_however_its_programs_end() -> 
         assert event["count"] == 3
 
 
-# --- who waits for the end of a pod -----------------------------------------------------------------------------
+# --- who waits for the end of a pod ---------------------------------------------------------------
 
 
 def slow_to_end(name: str, grace_s: int, **spec: Any) -> Obj:
@@ -152,7 +159,9 @@ def told(cluster: FixedPhases, reason: str) -> list[tuple[str, float]]:
 
 
 async def test_a_shutdown_waits_for_a_pod_half_as_long_again_as_its_grace_and_goes_on() -> None:
-    """20 s to end with 10 s of grace: after 15 s the next group's turn comes, though its own has 50."""
+    """20 s to end with 10 s of grace: after 15 s the next group's turn comes, though its own has
+    50.
+    """
     flags = {"shutdown-grace-period": "60s", "shutdown-grace-period-critical-pods": "10s"}
     async with FixedPhases({"": 1}, profile=behaving(stop_us=None), flags=flags) as cluster:
         times = PodTimes(cluster)
@@ -180,7 +189,8 @@ async def test_a_pod_that_comes_to_its_end_before_its_groups_turn_is_waited_for_
         await cluster.run_until("50s")
         cluster.apply(pod("job", restartPolicy="Never", priorityClassName="system-node-critical"))
         await cluster.run_until("70s")
-        cluster.nodes["node-0"].shutdown()  # the job ends 10 s later, its group's turn comes after 20 s
+        # the job ends 10 s later, its group's turn comes after 20 s
+        cluster.nodes["node-0"].shutdown()
         await cluster.run_until("89s")
         assert cluster.pod("job")["status"]["phase"] == "Succeeded"
         # 30 s (its own grace and half of it are more than its group has) and 2 s of the machine
@@ -204,7 +214,9 @@ async def test_a_critical_pod_does_not_wait_for_longer_than_its_victims_grace_an
 
 
 async def test_of_those_who_ask_for_a_pods_end_before_it_begins_the_last_is_heard() -> None:
-    """A deleted pod whose image is still being pulled is chosen for eviction: its end is told as one."""
+    """A deleted pod whose image is still being pulled is chosen for eviction: its end is told as
+    one.
+    """
     profile = RuntimeProfile(warm=False, pull_us=60 * SECOND)
     async with FixedPhases({"": 1}, profile=profile, capacity=SMALL) as cluster:
         times = PodTimes(cluster)
@@ -218,11 +230,13 @@ async def test_of_those_who_ask_for_a_pods_end_before_it_begins_the_last_is_hear
         assert 91 <= times.evicted["web"] <= 94 and times.evicted["web"] <= times.gone["web"] <= 95
 
 
-# --- images -----------------------------------------------------------------------------------------------------
+# --- images ---------------------------------------------------------------------------------------
 
 
 async def test_the_image_that_no_pass_has_found_in_use_for_longest_goes_first() -> None:
-    """Passes at 0, 300, 600, 900: `early` was in use at the first of these, `late` at the second as well, `short` at none."""
+    """Passes at 0, 300, 600, 900: `early` was in use at the first of these, `late` at the second as
+    well, `short` at none.
+    """
     sizes = {f"registry.example/{name}:1": 20 * GI for name in ("late", "early", "short", "z-unused")}
     profile = RuntimeProfile(warm=False, images=sizes)
     flags = {"image-gc-high-threshold": 81, "image-gc-low-threshold": 80}
@@ -257,7 +271,9 @@ async def test_the_image_that_no_pass_has_found_in_use_for_longest_goes_first() 
 async def test_the_pass_at_the_start_of_an_agent_counts_as_one_that_failed(
     full_s: int, failures: int
 ) -> None:
-    """Before there are statistics it finds no disk.  So the pass after it is told as a second failure if it fails."""
+    """Before there are statistics it finds no disk.  So the pass after it is told as a second
+    failure if it fails.
+    """
     profile = RuntimeProfile(warm=False, images={})
     flags = {"image-gc-high-threshold": 70, "image-gc-low-threshold": 60}
     async with FixedPhases({"": 1}, profile=profile, flags=flags) as cluster:

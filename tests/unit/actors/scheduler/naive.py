@@ -1,4 +1,6 @@
-"""The scheduler's filters and scores plugin by plugin, node by node, from the objects: slow and plain."""
+"""The scheduler's filters and scores plugin by plugin, node by node, from the objects: slow and
+plain.
+"""
 
 import math
 
@@ -60,7 +62,9 @@ def term_matches(term, owner, pod):
 
 
 class Naive:
-    """nodes: in list order; pods: with spec.nodeName; spread: the default constraints' selector or None."""
+    """nodes: in list order; pods: with spec.nodeName; spread: the default constraints' selector or
+    None.
+    """
 
     def __init__(self, nodes, pods, default_selector):
         self.nodes = nodes
@@ -182,7 +186,8 @@ class Naive:
             if self.failing_plugin(pod, node) is None:
                 found.append(node)
                 if len(found) == wanted:
-                    # Further feasible ones only matter in that there are some: else all nodes are looked at.
+                    # Further feasible ones only matter in that there are some: else all nodes are
+                    # looked at.
                     rest = [self.nodes[(start + i) % len(self.nodes)] for i in range(at + 1, len(self.nodes))]
                     if all(self.failing_plugin(pod, n) for n in rest):
                         return found, len(self.nodes)

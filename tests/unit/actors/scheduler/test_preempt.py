@@ -113,7 +113,8 @@ def test_the_search_goes_on_beyond_a_hundred_candidates_until_one_spares_the_bud
     for number in range(130):
         world.node(f"n{number:03}", cpu="1")
         world.put(f"n{number:03}", app="free" if number in (105, 120) else "guarded", priority=number % 7)
-    assert victims(world.place([guard("guarded")], priority=9))[0] == "n105"  # 105 % 7 is 0, 120 % 7 is 1
+    # 105 % 7 is 0, 120 % 7 is 1
+    assert victims(world.place([guard("guarded")], priority=9))[0] == "n105"
     world.cluster.delete_node("n105")
     assert victims(world.place([guard("guarded")], priority=9))[0] == "n120"
 

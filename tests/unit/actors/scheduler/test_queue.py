@@ -96,7 +96,9 @@ def test_a_pod_that_wants_to_be_near_another_wakes_when_that_one_is_placed():
 
 
 def test_a_failure_that_no_plugin_caused_leaves_what_the_pod_waits_for_as_it_was():
-    """A pod that was refused for a label, and then for its node's absence: a pod's end does not help it."""
+    """A pod that was refused for a label, and then for its node's absence: a pod's end does not
+    help it.
+    """
     made = queue(pod("never"), pod("refused"))
     for name in ("never", "refused"):
         queued = made.pop()

@@ -1,7 +1,8 @@
-"""Recorded transcripts of real control planes against the verbs on a store in memory, without server and time.
+"""Recorded transcripts of real control planes against the verbs on a store in memory, without
+server and time.
 
-Only what this suite is about is compared: the code, of a refusal the reason, message and causes, and of what was
-applied whose fields are whose.
+Only what this suite is about is compared: the code, of a refusal the reason, message and causes,
+and of what was applied whose fields are whose.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ IP = re.compile(r"<ip:\d+>|\d+\.\d+\.\d+\.\d+")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
-# What these are about is the transport's to refuse (options and media types) or to find, or takes a server that lives.
+# What these are about is the transport's to refuse (options and media types) or to find, or takes a
+# server that lives.
 OF_TRANSPORT = ("apply-options", "apply-media-types", "crd-conflicts", "crd-discovery")
 
 

@@ -1,4 +1,6 @@
-"""What a large body can make the API machinery do is bounded: errors of one answer, and work on each part."""
+"""What a large body can make the API machinery do is bounded: errors of one answer, and work on
+each part.
+"""
 
 from __future__ import annotations
 

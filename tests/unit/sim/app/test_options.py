@@ -47,7 +47,8 @@ def test_flags_that_allow_no_node_are_rejected_at_their_place(flags: dict[str, A
 
 
 def test_whole_machine_may_be_reserved() -> None:
-    agent({"orch-reserved": "cpu=8", "system-reserved": "memory=32668Mi"})  # and 100Mi by eviction-hard
+    # and 100Mi by eviction-hard
+    agent({"orch-reserved": "cpu=8", "system-reserved": "memory=32668Mi"})
     agent(
         {
             "eviction-hard": "memory.available<64Gi",

@@ -273,7 +273,9 @@ def test_an_agent_is_in_its_zone_before_its_node_is_registered() -> None:
 
 
 def test_an_event_that_a_controller_tells_of_a_pod_belongs_where_that_is_or_was() -> None:
-    """Its source names no host; who expects that nobody is evicted in a zone means the zone of the pod."""
+    """Its source names no host; who expects that nobody is evicted in a zone means the zone of the
+    pod.
+    """
     run = Run(
         {"count": {"event": "Evicted", "where": {"zone": "a"}}, "equals": 2},
         {"count": {"event": "Evicted", "where": {"node": "n1"}}, "equals": 0},
@@ -293,7 +295,9 @@ def test_an_event_that_a_controller_tells_of_a_pod_belongs_where_that_is_or_was(
 def test_pods_are_owned_by_the_owner_of_their_replica_set_or_job_too_while_it_is_there_and_after(
     resource: str, owner: str
 ) -> None:
-    """Deployments and CronJobs are what people speak of; a rule that goes by them must see their pods go."""
+    """Deployments and CronJobs are what people speak of; a rule that goes by them must see their
+    pods go.
+    """
     run = Run(
         {"never": {"deleted": "pods", "where": {"owner": owner}}},
         {"never": {"deleted": "pods", "where": {"owner": f"{owner}-1"}}},
@@ -340,7 +344,9 @@ def test_an_expectation_about_what_was_never_there_says_so(spec: dict[str, Any],
 
 
 def test_a_pod_that_gets_its_node_later_was_not_created_there() -> None:
-    """Who expects that nothing is created in a zone is told that this says nothing; a static pod's picture has its node at once."""
+    """Who expects that nothing is created in a zone is told that this says nothing; a static pod's
+    picture has its node at once.
+    """
     run = Run({"never": {"created": "pods", "where": {"zone": "a"}}}, zones={"n0": "a"})
     run.pod(1, "p")
     run.pod(2, "p", "n0")

@@ -1,4 +1,6 @@
-"""A trigger fires when its condition comes to hold, within its window, and again only after it has ceased to."""
+"""A trigger fires when its condition comes to hold, within its window, and again only after it has
+ceased to.
+"""
 
 from typing import Any
 

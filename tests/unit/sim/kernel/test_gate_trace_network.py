@@ -20,7 +20,9 @@ from tests.unit.sim.kernel.test_kernel import running
 
 
 async def disturbed(replay: list[Operation] | None = None, end_us: int = 0) -> Kernel:
-    """A run that outside operations disturb at arbitrary moments, or the replay of one up to its end."""
+    """A run that outside operations disturb at arbitrary moments, or the replay of one up to its
+    end.
+    """
     kernel = Kernel(5, replay=replay)
     kind = kernel.kind("seen", "what")
 

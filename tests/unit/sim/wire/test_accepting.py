@@ -31,7 +31,9 @@ class _Listener:
 
 @asynccontextmanager
 async def accepting(*failures: OSError) -> AsyncIterator[tuple[_Listener, Callable[[], Any]]]:
-    """An accept loop that answers each connection with one byte; yields its listener and how to connect."""
+    """An accept loop that answers each connection with one byte; yields its listener and how to
+    connect.
+    """
     (real,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     listener: Any = _Listener(real, *failures)
 

@@ -38,7 +38,8 @@ def containers(*requests):
             },
             62 + 87,
         ),
-        # memory overhead counts as it is, CPU overhead in whole cores taken for millicores: 74.95, 50
+        # memory overhead counts as it is, CPU overhead in whole cores taken for millicores: 74.95,
+        # 50
         (
             {
                 "containers": containers({"cpu": "1", "memory": "2Gi"}),
@@ -173,7 +174,8 @@ def test_how_many_hold_an_image_is_counted_anew_for_a_node_when_it_is_heard_of()
     facts, logged = cluster.nodes["a"].facts, cluster.log_end
     cluster.observe("a")
     assert images.settled and counts() == [[2], [1, 2], []]
-    assert cluster.nodes["a"].facts is not facts and cluster.log_end == logged + 1  # classes look at it again
+    # classes look at it again
+    assert cluster.nodes["a"].facts is not facts and cluster.log_end == logged + 1
     cluster.delete_node("b")
     assert not images.settled and cluster.nodes["a"].images["x:1"][1] == 2
     cluster.observe("a")
@@ -218,7 +220,8 @@ def test_soft_spread_weighs_counts_by_the_logarithm_of_the_number_of_domains():
     constraint = {"topologyKey": "zone", "maxSkew": 2, "whenUnsatisfiable": "ScheduleAnyway"}
     constraint["labelSelector"] = {"matchLabels": {"app": "web"}}
     found = totals(world, cpu="0", app="web", topologySpreadConstraints=[constraint])
-    # ln 5 = 1.609: 3 * 1.609 + 1 = 5.83, 1.609 + 1 = 2.61, 1: 6, 3, 1; scores 100 * (6 + 1 - s) // 6
+    # ln 5 = 1.609: 3 * 1.609 + 1 = 5.83, 1.609 + 1 = 2.61, 1: 6, 3, 1; scores 100 * (6 + 1 - s) //
+    # 6
     assert [(found[name] - found["a"]) // 2 for name in "abc"] == [0, 66 - 16, 100 - 16]
 
 

@@ -51,7 +51,8 @@ FIRST = accepted(made("widgets", "Widget", shortNames=["wd", "w"]))
         (made("others", "WidgetList", singular="o"), "KindConflict", '"WidgetList" is already in use'),
         (made("others", "Other", listKind="Widget"), "ListKindConflict", '"Widget" is already in use'),
         (
-            made("others", "Widget", singular="o"),  # Quirk: that of the list hides that of the kind
+            # Quirk: that of the list hides that of the kind
+            made("others", "Widget", singular="o"),
             "ListKindConflict",
             '"WidgetList" is already in use',
         ),

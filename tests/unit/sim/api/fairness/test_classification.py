@@ -35,7 +35,7 @@ def account(namespace: str, name: str) -> UserInfo:
     )
 
 
-# --- levels and flows -------------------------------------------------------------------------------------
+# --- levels and flows -----------------------------------------------------------------------------
 
 
 def test_the_seats_of_the_levels_are_upstreams() -> None:
@@ -136,7 +136,7 @@ def test_a_request_takes_no_more_than_its_part_of_a_small_level() -> None:
     assert Level("a", 1, Queuing(1, 1, 1)).seats_max == 1
 
 
-# --- queues -----------------------------------------------------------------------------------------------
+# --- queues ---------------------------------------------------------------------------------------
 
 ONE = Queuing(1, 1, 2)
 MANY = Queuing(64, 1, 1000)

@@ -26,7 +26,8 @@ AGREED = {
     # reviews and evictions, which the server answers before the verbs; two 500s worded otherwise, a
     # patched revision
     "20-validation-rare.json": (296, 306),
-    "60-crd.json": (213, 218),  # lists; what waits for a definition to be established, or to be gone
+    # lists; what waits for a definition to be established, or to be gone
+    "60-crd.json": (213, 218),
 }
 
 

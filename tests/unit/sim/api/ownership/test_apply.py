@@ -122,7 +122,9 @@ def test_an_apply_of_the_same_in_other_words_is_written_if_its_time_moves_its_en
 
 
 def test_what_is_restored_is_not_written_for_the_sake_of_a_time() -> None:
-    """store.go: times are compared when all is as it will be stored, as by manifests that say `creationTimestamp: null`."""
+    """store.go: times are compared when all is as it will be stored, as by manifests that say
+    `creationTimestamp: null`.
+    """
     maps = Applier()
     passes = clocked(maps)
     config = config_map({"k": "v"}, creationTimestamp=None)
@@ -263,7 +265,9 @@ def scaled(apps: Applier, replicas: int) -> Reply:
 
 
 def entries(apps: Applier) -> list[tuple[str, str, bool, bool]]:
-    """(manager, subresource, whether it has a time, whether the number of replicas is its) in order."""
+    """(manager, subresource, whether it has a time, whether the number of replicas is its) in
+    order.
+    """
     listed = apps.get()["metadata"]["managedFields"]
     return [
         (e["manager"], e.get("subresource", ""), "time" in e, "f:replicas" in e["fieldsV1"].get("f:spec", {}))
@@ -457,7 +461,7 @@ def test_a_configuration_that_does_not_fit_is_refused(body: Any, code: int, mess
     assert (reply.code, reply.message) == (code, message)
 
 
-# --- the parts --------------------------------------------------------------------------------------------
+# --- the parts ------------------------------------------------------------------------------------
 
 
 def containers(*names: str) -> dict[str, Any]:
@@ -490,7 +494,8 @@ def test_taking_out_shares_what_stays() -> None:
     left: Any = without(POD, live, of_paths(("metadata", "labels", "a")))
     assert left == {"metadata": {"labels": {"b": "2"}}, "spec": {"nodeName": "n"}}
     assert left["spec"] is live["spec"]
-    assert without(POD, live["metadata"], of_paths(("labels",))) == live["metadata"]  # no such field of a pod
+    # no such field of a pod
+    assert without(POD, live["metadata"], of_paths(("labels",))) == live["metadata"]
 
 
 def test_two_items_with_one_key_are_reported() -> None:

@@ -52,7 +52,8 @@ def test_orch_groups_carry_their_domain_and_the_upstream_schema():
 def test_every_kind_has_a_schema_and_its_own_prefix(naming):
     resources = Scheme(NAMES[naming]).resources
     assert all(r.schema.type == "object" for r in resources)
-    others = [r for r in resources if r.version in ("v2beta2", "v1beta1")]  # older forms of what is stored
+    # older forms of what is stored
+    others = [r for r in resources if r.version in ("v2beta2", "v1beta1")]
     assert (
         len({r.prefix for r in resources}) == len(resources) - len(others) - 2
     )  # events and autoscalers twice

@@ -82,7 +82,9 @@ def test_an_eviction_is_dry_as_its_body_or_its_query_says_and_both_say_the_same(
 
 
 def evicting(*selectors: Any, **status: Any) -> Any:
-    """The answer to the eviction of a ready pod with a budget of each of these selectors, all in this status."""
+    """The answer to the eviction of a ready pod with a budget of each of these selectors, all in
+    this status.
+    """
     api = Api()
     api.ask("POST", f"{BASE}/pods", {**POD, "metadata": {"name": "p", "labels": LABELS}})
     ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}

@@ -1,4 +1,6 @@
-"""Renewals in columns read as the same renewals one by one; the newest of each is found as of any revision."""
+"""Renewals in columns read as the same renewals one by one; the newest of each is found as of any
+revision.
+"""
 
 from __future__ import annotations
 

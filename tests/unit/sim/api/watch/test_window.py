@@ -1,4 +1,6 @@
-"""The window of a watch cache grows and shrinks as upstream's ring does; the horizon never goes back."""
+"""The window of a watch cache grows and shrinks as upstream's ring does; the horizon never goes
+back.
+"""
 
 from __future__ import annotations
 

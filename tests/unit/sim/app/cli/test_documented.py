@@ -1,4 +1,6 @@
-"""Every command that the documents show is one that the command line takes, of files that are there."""
+"""Every command that the documents show is one that the command line takes, of files that are
+there.
+"""
 
 import re
 import shlex

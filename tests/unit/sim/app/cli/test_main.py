@@ -372,7 +372,8 @@ def test_a_dask_address_that_is_none_is_told_in_one_line(
     tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr(distributed, "Client", None)  # which would complain once more when it is taken away
+    # which would complain once more when it is taken away
+    monkeypatch.setattr(distributed, "Client", None)
     assert main(["run", str(tiny), "--seeds", "2", "--dask", "nonsense"]) == 2
     (said,) = capsys.readouterr().err.splitlines()
     assert said.startswith("orrery: nonsense: no Dask scheduler answers: missing port number")

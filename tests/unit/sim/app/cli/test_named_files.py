@@ -1,4 +1,6 @@
-"""Files that a command is told to read or write: what is refused, what is replaced, what a full disk leaves."""
+"""Files that a command is told to read or write: what is refused, what is replaced, what a full
+disk leaves.
+"""
 
 from __future__ import annotations
 

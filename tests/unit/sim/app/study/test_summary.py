@@ -62,7 +62,8 @@ def outcome(seed: int, up: tuple[float, ...], never: bool = True, error: str = "
 def test_an_expectation_holds_if_every_seed_and_the_bounds_over_all_hold(plan: Plan) -> None:
     runs = [outcome(5, (3.0, 9.0)), outcome(4, (2.0, 15.0)), outcome(6, (1.0, 8.0))]
     study = study_of(plan, runs, 3)
-    assert study.ok and study.complete and study.held == 2  # one seed fails "often", of which half is enough
+    # one seed fails "often", of which half is enough
+    assert study.ok and study.complete and study.held == 2
     assert [one.seed for one in study.outcomes] == [4, 5, 6]
     up = study.findings[0].quantities[0]
     assert up.groups == ((2.0, 15.0), (3.0, 9.0), (1.0, 8.0)) and up.wanted == (0, 20)
@@ -84,7 +85,8 @@ def test_one_broken_seed_fails_what_must_hold_in_all(plan: Plan) -> None:
 def test_a_run_that_ends_with_an_exception_fails_the_study(plan: Plan) -> None:
     study = study_of(plan, [outcome(4, (1.0, 2.0)), outcome(5, (), error="DeadlockError: all wait")], 2)
     assert not study.ok and study.findings[1].held == 1 and not study.findings[1].ok
-    assert study.findings[0].judged is not None and study.findings[0].judged.ok is None  # two seeds of three
+    # two seeds of three
+    assert study.findings[0].judged is not None and study.findings[0].judged.ok is None
     assert failures(study)[0][1] == "DeadlockError: all wait"
     told = junit_of_study(plan, study, ["spec.duration=1m"])
     assert "1 of 2 did not\nseed 5: DeadlockError: all wait\n" in told and "--seed 5 --set spec" in told
@@ -276,7 +278,8 @@ def test_the_page_shows_every_distribution_and_what_failed(plan: Plan, tmp_path:
 def test_what_never_happened_is_said_so_wherever_it_is_told(
     plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    study = study_of(plan, [outcome(4, (1.0,)), outcome(5, (2.0,))], 2)  # one node of two, each time
+    # one node of two, each time
+    study = study_of(plan, [outcome(4, (1.0,)), outcome(5, (2.0,))], 2)
     print_study(plan, study, 1.0, [], None)
     (line,) = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("up  ")]
     assert line[1:6] == ["1.00", "2.00", "never", "never", "2.00"] and "(2 never)" in " ".join(line)

@@ -8,7 +8,9 @@ OPTIONS = ElectionOptions()
 
 
 def takeover_s(seed: int) -> float:
-    """A leader renews every 2 s from 0 and crashes at a random phase; one standby polls with jitter."""
+    """A leader renews every 2 s from 0 and crashes at a random phase; one standby polls with
+    jitter.
+    """
     draw = Random(seed).random
     crash_us = int(30_000_000 + draw() * 10_000_000)
     renewed_us = crash_us - crash_us % OPTIONS.retry_period_us

@@ -24,7 +24,8 @@ from sim.scenario.read.source import Document
 from tests.unit.sim.api.golden_api import GOLDEN, route
 
 WORDS = NAMES["kubernetes"]
-LATER = ("subjectaccessreviews", "localsubjectaccessreviews", "bindings")  # no manifest has these kinds
+# no manifest has these kinds
+LATER = ("subjectaccessreviews", "localsubjectaccessreviews", "bindings")
 
 
 def created() -> Iterator[tuple[Resource, dict[str, Any], int, str]]:

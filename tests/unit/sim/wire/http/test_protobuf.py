@@ -41,7 +41,8 @@ def body(api_version: str, kind: str, message: bytes) -> bytes:
 def test_a_deployment_is_read_as_its_json_would_be() -> None:
     labels = put(1, put(1, "app") + put(2, "web"))
     container = put(1, "c") + put(2, "nginx") + put(6, put(3, 80) + put(4, ""))
-    probe = put(1, put(2, put(2, put(2, 8080))))  # its handler's fields stand in place: httpGet.port
+    # its handler's fields stand in place: httpGet.port
+    probe = put(1, put(2, put(2, put(2, 8080))))
     limits = put(8, put(1, put(1, "cpu") + put(2, put(1, "500m"))))
     containers = put(2, container + put(10, probe)) + put(2, put(1, "d") + limits)
     template = put(1, put(11, labels[2:])) + put(2, containers)
