@@ -133,8 +133,9 @@ class EndpointKeeper:
         self._ctx.call_later_us(INTERVAL_US, self._round)
         if self._reached:
             until_us = self._server.kernel.now_us + LEASE_US
+            _, expired_us = self._masters.holders.get(self._server.address, ("", 0))
             self._masters.renew(self._server.address, self._server.name, until_us)
-            self._reconcile()
+            self._reconcile(renewed_us=expired_us - LEASE_US)
 
     def _found(self, plural: str) -> Obj | None:
         scheme = self._server.scheme
@@ -142,7 +143,11 @@ class EndpointKeeper:
         item = self._store.get(scheme.key(plural, names.default_namespace, names.apiserver_service))
         return None if item is None else item.obj
 
-    def _reconcile(self, with_ports: bool = False) -> None:
+    def _reconcile(self, with_ports: bool = False, renewed_us: int = 0) -> None:
+        """Write the Endpoints, then the slice, if they differ from what is wanted.
+
+        renewed_us: virtual time of the lease renewal before the present one
+        """
         names = self._server.scheme.names
         addresses = self._masters.alive(self._server.kernel.now_us)
         if not addresses:
@@ -154,7 +159,9 @@ class EndpointKeeper:
             self._show(wanted)
             return
         target = f"{ENDPOINTS}/{names.default_namespace}/{names.apiserver_service}"
-        self._ctx.decided("reconcile", target, {"addresses": addresses}, self._silence(found, addresses))
+        self._ctx.decided(
+            "reconcile", target, {"addresses": addresses}, self._cause(found, addresses, renewed_us)
+        )
 
         def written(reply: Reply) -> None:
             if reply.ok:
@@ -164,10 +171,16 @@ class EndpointKeeper:
 
         self._write(ENDPOINTS, wanted, "create" if found is None else "update", written)
 
-    def _silence(self, found: Obj | None, addresses: list[str]) -> int:
-        """Return the cause if a server's lease has expired; 0 if none has."""
+    def _cause(self, found: Obj | None, addresses: list[str], renewed_us: int) -> int:
+        """Return the fault that let a server's lease expire, or the end of the fault that let the
+        own lease expire; 0 if there is none.
+        """
         subsets = (found or {}).get("subsets") or ()
         shown = [each["ip"] for subset in subsets for each in subset.get("addresses") or ()]
+        if shown and self._server.address in addresses and self._server.address not in shown:
+            standing = self._server.kernel.standing
+            hosts = (self._server.name, self._server.storage.name)
+            return max(standing.relief(host, renewed_us) for host in hosts)
         gone = [
             self._masters.holders[ip] for ip in shown if ip not in addresses and ip in self._masters.holders
         ]

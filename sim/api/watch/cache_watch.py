@@ -358,7 +358,7 @@ class CacheWatch:
 
     def stop(self) -> None:
         """Ends the watch because the client has closed it."""
-        self.notify = self._give = None
+        self.notify = self._give = self.look = None
         self._close()
 
     def end(self) -> None:
@@ -367,7 +367,8 @@ class CacheWatch:
             self._send_left()
             self._close()
             notify = self.notify
-            self.notify = self._give = None  # the owner refers to it: no reference cycle stays
+            # The owner refers to the watch: no reference cycle stays.
+            self.notify = self._give = self.look = None
             if notify is not None:
                 notify()
 
