@@ -31,9 +31,12 @@ def manager(**flags: Any) -> ClusterPlan:
 
 
 def found(period: float, grace: float, renew: float, pass_s: float = PASS_S) -> tuple[float, float]:
-    """When a node that dies at 95 turns Unknown, and the next pass."""
+    """When a node that dies at 95 turns Unknown, and the next pass.
+
+    A renewal that is due at 95 is sent before the node dies.
+    """
     passes = (2 + number * (period + pass_s) for number in count())
-    renewed = (ceil(DIED_S / renew) - 1) * renew
+    renewed = DIED_S // renew * renew
     heard = next(at for at in passes if at > renewed + 0.05)
     unknown = next(at for at in passes if at > heard + grace)
     return unknown, unknown + period + pass_s
