@@ -33,7 +33,7 @@ def manager(**flags: Any) -> ClusterPlan:
 def found(period: float, grace: float, renew: float, pass_s: float = PASS_S) -> tuple[float, float]:
     """When a node that dies at 95 turns Unknown, and the next pass.
 
-    A renewal that is due at 95 is sent before the node dies.
+    A renewal that is due at 95 is sent before the power loss.
     """
     passes = (2 + number * (period + pass_s) for number in count())
     renewed = DIED_S // renew * renew
