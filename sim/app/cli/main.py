@@ -11,17 +11,22 @@ import argparse
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from io import TextIOWrapper
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn, cast
+
+import argcomplete
 
 from sim.app.cli.commands import GROUPS
 from sim.app.cli.commands.arguments import EXIT_BAD_INPUT, EXIT_UNHEARD
 from sim.app.interrupts import exit_status
 from sim.app.printed import visible
-from sim.errors import InputError
+from sim.errors import InputError, suggestion
 from sim.version import __version__
+
+if TYPE_CHECKING:
+    from sim.app.cli.commands.arguments import Commands
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -55,6 +60,9 @@ def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
     before it: `late` is its name, and it is what is left over.
     """
     parser = _parser()
+    argcomplete.autocomplete(parser)
+    assert parser.commands is not None
+    _check_command(sys.argv[1:] if argv is None else argv, list(parser.commands.choices))
     arguments, rest = parser.parse_known_args(argv)
     late = getattr(arguments, "late", None)
     if late is not None and getattr(arguments, late) is None and len(rest) == 1 and rest[0][:1] != "-":
@@ -105,24 +113,57 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return error
 
 
+_SECTIONS = {
+    "run and judge": ("run", "sweep", "validate", "list", "init"),
+    "serve the API": ("serve", "replay"),
+    "see why": ("why", "diff", "show"),
+    "look up": ("faults", "conditions", "options", "schema"),
+}
+
+
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
+    """The parser of the command and of its subcommands.
+
+    An error is one line.  The help of the whole command lists the subcommands in sections.
+    """
+
+    commands: Commands | None = None
+
+    def format_help(self) -> str:
+        """The help; of the whole command, with the subcommands in sections."""
+        if self.commands is None:
+            return super().format_help()
+        texts = {action.dest: action.help or "" for action in self.commands._choices_actions}
+        lines = [f"usage: {self.prog} COMMAND [ARGUMENT ...]", "", str(self.description), ""]
+        for section, names in _SECTIONS.items():
+            lines += [f"{section}:", *(f"  {name:10}  {texts[name]}" for name in names), ""]
+        lines += [f"{self.prog} COMMAND --help describes a command; {self.prog} --version shows the version."]
+        return "\n".join([*lines, str(self.epilog), ""])
 
     def error(self, message: str) -> NoReturn:
+        """End with one line that says what is wrong."""
         self.exit(EXIT_BAD_INPUT, f"orrery: {visible(message)} (see {self.prog} --help)\n")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = _Parser(
+def _parser() -> _Parser:
+    parser = _Parser(
         prog="orrery",
         description="A whole container cluster in virtual time: run scenarios, get verdicts with measured times.",
-        epilog="Try: orrery run scenarios/zone-outage.yaml",
+        epilog="Try: orrery run zone-outage",
     )
     parser.add_argument("--version", action="version", version=f"orrery {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = cast("Commands", parser.add_subparsers(dest="command", required=True, metavar="COMMAND"))
     for add in GROUPS:
         add(commands)
+    parser.commands = commands
     return parser
+
+
+def _check_command(argv: Sequence[str], known: Iterable[str]) -> None:
+    """Raise InputError, with the most similar command, if the first argument is none."""
+    first = argv[0] if argv else ""
+    if first and not first.startswith("-") and first not in known:
+        raise InputError("there is no such command", first, suggestion(first, known, "see orrery --help"))
 
 
 if __name__ == "__main__":

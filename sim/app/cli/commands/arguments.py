@@ -28,10 +28,10 @@ OUT = Path("out")  # where files go that nobody named; made when it is needed
 def add_scenario(parser: argparse.ArgumentParser, optional: bool = False) -> None:
     parser.add_argument(
         "scenario",
-        type=Path,
+        type=scenario_file,
         metavar="SCENARIO",
         nargs="?" if optional else None,
-        help="a scenario file (YAML)",
+        help="a scenario file (YAML), or the name of one that `orrery list` shows",
     )
     parser.add_argument(
         "--set",
@@ -40,6 +40,13 @@ def add_scenario(parser: argparse.ArgumentParser, optional: bool = False) -> Non
         metavar="KEY=VALUE",
         help="override a value of the file, e.g. cluster.nodes[0].count=6 or timeline.outage.at=3m (repeatable)",
     )
+
+
+def scenario_file(text: str) -> Path:
+    """The file of a scenario that a user names.  Raises InputError."""
+    from sim.app.reference.shipped import scenario_path
+
+    return scenario_path(Path(text))
 
 
 def add_seed(parser: argparse.ArgumentParser) -> None:

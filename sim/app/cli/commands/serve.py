@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sim.app.cli.commands.arguments import add_scenario, add_seed, check_outputs, count, whole
-from sim.errors import InputError
 
 if TYPE_CHECKING:
     from sim.app.cli.commands.arguments import Commands
@@ -96,12 +95,8 @@ def _pace(text: str) -> float:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    try:
-        from sim.app.serving.serve import check_client_config, serve
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"serving needs the package {error.name}", "", "pip install 'orrery[serve]'"
-        ) from None
+    from sim.app.serving.serve import check_client_config, serve
+
     inputs = arguments.scenario, arguments.token_auth_file
     check_outputs(arguments.client_config, arguments.journal, inputs=inputs, private=True)
     if arguments.client_config is not None and not arguments.force:
