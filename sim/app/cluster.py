@@ -15,9 +15,9 @@ Holds: actors are added in a fixed order, so the same plan and seed give the sam
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from itertools import count as numbers
 from itertools import islice
 from operator import index as whole
@@ -53,6 +53,8 @@ from sim.app.large_pages import OF_THIS_PROCESS
 from sim.app.metrics import MetricsServer, StatedMetrics
 from sim.app.options import check_options, machine_capacity, node_agent_options
 from sim.app.pod_logs import pod_log
+from sim.app.steps import Steps
+from sim.check import split_key
 from sim.client import DEFAULT_QPS, Channel, Client
 from sim.client.election.elector import holder_of
 from sim.errors import InputError, suggestion
@@ -477,7 +479,28 @@ class Cluster:
         running = sum(pod_state(item) == "running" for item in pods.values())
         return {"nodes": len(nodes), "ready": ready, "pods": len(pods), "running": running}
 
+    def existing(self) -> Sequence[tuple[str, str, str]]:
+        """Plural, namespace and name of every stored object, as the checks of steps take them."""
+        found = []
+        for resource in self.scheme.resources:
+            for key in self.storage.store.bucket(resource.prefix).items:
+                plural, namespace, name = split_key(key)
+                found.append((plural, namespace or self.names.default_namespace, name))
+        return found
+
+    def present(self, resources: Sequence[str]) -> Iterator[Change]:
+        """The stored objects of some resources as changes that made them, for a late observer."""
+        for resource in self.scheme.resources:
+            if resource.plural in resources:
+                for item in list(self.storage.store.bucket(resource.prefix).items.values()):
+                    yield Change(item.rev, item, None, False, self.kernel.now_us)
+
     # --- faults -----------------------------------------------------------------------------------
+
+    @cached_property
+    def do(self) -> Steps:
+        """Every fault and action of scenarios as a method: `do.partition(between=[...])`."""
+        return Steps(self)
 
     def fail_node(self, name: str, how: str) -> None:
         """Make a node fail in one of `sim.faults.fail.WAYS`: power-loss, shutdown, hang, …"""

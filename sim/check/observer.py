@@ -46,6 +46,12 @@ class Observer:
         """Whose commits matter: to the watchers, and to the world."""
         return sorted({*self.world.resources, *self._by_resource})
 
+    def learn(self, change: Change) -> None:
+        """Take in an object that was there before, which no watcher is to see happen."""
+        resource = change.item.key.split("/", 3)[2]
+        if resource in self.world.resources:
+            self.world.see(resource, change)
+
     def see(self, change: Change) -> None:
         """Take a commit in."""
         resource = change.item.key.split("/", 3)[2]

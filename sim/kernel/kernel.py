@@ -378,6 +378,14 @@ class Kernel:
         self._until_us = until_us
         self.kick()
 
+    def halt(self) -> None:
+        """Let the run end with the present instant, from a callback or from outside.
+
+        What is due at this instant is still done, so that the end does not depend on real time.
+        """
+        self.set_goal(self.now_us)
+        self._slice_limit_us, self._slice_over, self._slice_ends = self.now_us, True, 0.0
+
     async def run_until(self, at_us: int) -> None:
         """Run everything due up to and including `at_us`, at the set pace; returns when it is done."""
         if self._stopped:

@@ -37,6 +37,14 @@ def page(title: str, description: str, facts: Mapping[str, str], body: str) -> s
     )
 
 
+def fragment(body: str) -> str:
+    """A part of another page, such as a notebook: the styles apply to this part only."""
+    style = _STYLE.replace(":root", "&").replace(
+        "\nbody{", "\n&{max-width:none!important;margin:0!important;"
+    )
+    return f'<div class="orrery"><style>.orrery{{{style}}}</style>{body}</div>'
+
+
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: int = 0) -> str:
     """A table; the last `numbers` columns are numbers.  A cell "holds", "FAILED" or "not judged"
     shows its colour.
