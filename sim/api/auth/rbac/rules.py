@@ -125,8 +125,9 @@ def broken_down(rule: Rule) -> Iterator[Rule]:
     for group in rule.groups:
         for resource in rule.resources:
             for verb in rule.verbs:
-                for names in [(name,) for name in rule.names] or [()]:
-                    yield Rule((verb,), (group,), (resource,), names)
+                part = Rule((verb,), (group,), (resource,))
+                named = [Rule(part.verbs, part.groups, part.resources, (name,)) for name in rule.names]
+                yield from named or [part]
     for url in rule.urls:
         for verb in rule.verbs:
             yield Rule((verb,), urls=(url,))
