@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from actors.controllers import (
     cloud_node_lifecycle,
+    clusterrole_aggregation,
     disruption,
     endpoint,
     podgc,
@@ -40,6 +41,7 @@ Start = Callable[[Env], Awaitable[None]]
 LOOPS: Mapping[str, Start] = MappingProxyType(
     {
         cloud_node_lifecycle.NAME: cloud_node_lifecycle.start,
+        clusterrole_aggregation.NAME: clusterrole_aggregation.start,
         "cronjob": cronjob.start,
         "daemonset": daemonset.start,
         "deployment": deployment.start,
