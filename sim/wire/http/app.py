@@ -61,6 +61,19 @@ class Refused(Exception):
         self.body = body
 
 
+def _caught(convert: Callable[[], Any]) -> tuple[Any, BadBody | None]:
+    """The result of a conversion, or its refusal.
+
+    The refusal is returned without its traceback: one that Trio carries from thread to thread
+    refers to itself through a frame, and keeps the body until a full garbage collection.
+    """
+    try:
+        return convert(), None
+    except BadBody as refused:
+        refused.__context__ = None
+        return None, refused.with_traceback(None)
+
+
 @dataclass(slots=True)
 class _Found:
     """The results of the routing steps so far. asked: set once the path is understood."""
@@ -282,7 +295,13 @@ class Front:
         """
         if size <= INLINE_MAX:
             return convert()
-        return await trio.to_thread.run_sync(convert, limiter=self._threads)
+        result, refused = await trio.to_thread.run_sync(partial(_caught, convert), limiter=self._threads)
+        if refused is None:
+            return result
+        try:
+            raise refused
+        finally:
+            del refused  # to which this frame would otherwise refer, and its traceback to the frame
 
     def _stream(self, writer: EventWriter, watch: OutsideWatch, streamed: list[str] | None) -> Response:
         """Sends a watch.
