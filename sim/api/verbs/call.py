@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from sim.api.auth.attributes import OpinionGiver
 from sim.api.kinds.common.errors import UNSUPPORTED, FieldError
 from sim.api.ownership.managed import Writer
 from sim.api.schema import field_validation as fieldvalidation
@@ -97,6 +98,7 @@ class Registry:
     collects: True if a garbage collector runs, so that a deletion may wait for it
     checks_fields: True if the server honours fieldValidation; otherwise it drops unknown fields
     gates: enabled features that are off by default (`Kind.gated_fields`)
+    authorizer: judges what a write or a review may do besides; None allows everything
     """
 
     scheme: Scheme
@@ -109,6 +111,7 @@ class Registry:
     checks_fields: bool = True
     node_ports: range = range(30000, 32768)
     gates: tuple[str, ...] = ()
+    authorizer: OpinionGiver | None = None
 
     @property
     def names(self) -> Names:
