@@ -51,7 +51,7 @@ from sim.api import status
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Answer, Get, Op, Pause, Range, Unavailable
 from sim.api.types import Reply, Request
-from sim.api.verbs.call import Call, Refusal, Registry, Steps
+from sim.api.verbs.call import Call, Identities, Refusal, Registry, Steps
 from sim.kernel import Context, Kernel, State
 from sim.units import MS, SECOND
 
@@ -87,6 +87,7 @@ class ApiServer:
     """An `Endpoint`.  `main` is its actor; the object survives the crashes of its incarnations.
 
     log: serves pods/log; the composition root sets it, since it knows the nodes
+    identities: shared by the servers of a cluster; the composition root sets it
     sees: the scheme with the definitions that this replica has observed
     goaway: None if the chance is 0 or no incarnation runs
     seats: None if priority and fairness is off or no incarnation runs
@@ -115,6 +116,7 @@ class ApiServer:
         self.options = options or ApiServerOptions()
         self.authorizer: Authorizer = authorizer or AllowAll()
         self.log: Callable[[Call, Any, str], Reply] | None = None
+        self.identities: Identities | None = None
         self.sees = scheme
         self.ctx: Context | None = None
         self.reach: Reach | None = None
@@ -219,6 +221,7 @@ class ApiServer:
             self.options.checks_fields,
             self.options.node_ports,
             self.options.gates,
+            self.identities,
         )
         self.plans = Plans(self, registry, machinery.view) if self.kernel.fast.templates else None
         self.storage.writer = (self.scheme.names.user_apiserver, "create")
