@@ -54,7 +54,7 @@ from sim.api import status
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Answer, Get, Op, Pause, Range, Unavailable
 from sim.api.types import Reply, Request
-from sim.api.verbs.call import Call, Refusal, Registry, Steps
+from sim.api.verbs.call import Call, Identities, Refusal, Registry, Steps
 from sim.kernel import Context, Kernel, State
 from sim.units import MS, SECOND
 
@@ -91,6 +91,7 @@ class ApiServer:
 
     log: serves pods/log; the composition root sets it, since it knows the nodes
     trust: how the transports authenticate clients; the composition root sets its data
+    identities: shared by the servers of a cluster; the composition root sets it
     sees: the scheme with the definitions that this replica has observed
     goaway: None if the chance is 0 or no incarnation runs
     seats: None if priority and fairness is off or no incarnation runs
@@ -120,6 +121,7 @@ class ApiServer:
         self.authorizer: Authorizer = authorizer or AllowAll()
         self.log: Callable[[Call, Any, str], Reply] | None = None
         self.trust = Trust()
+        self.identities: Identities | None = None
         self.sees = scheme
         self.ctx: Context | None = None
         self.reach: Reach | None = None
@@ -224,6 +226,7 @@ class ApiServer:
             self.options.checks_fields,
             self.options.node_ports,
             self.options.gates,
+            identities=self.identities,
         )
         self.plans = Plans(self, registry, machinery.view) if self.kernel.fast.templates else None
         self.storage.writer = (self.scheme.names.user_apiserver, "create")
