@@ -48,6 +48,7 @@ class Names:
         self._set_taints_and_finalizers(self.domain)
         self._set_cluster_objects(self.short)
         self._set_users(self.short)
+        self._set_tokens(self.domain)
         self._set_media_types()
 
     def __repr__(self) -> str:
@@ -84,6 +85,10 @@ class Names:
     def component(self, name: str) -> str:
         """A control plane component: "apiserver" -> "kube-apiserver"."""
         return f"{self.short}-{name}"
+
+    def signer(self, name: str) -> str:
+        """A signer of certificates: "legacy-unknown" -> "kubernetes.io/legacy-unknown"."""
+        return f"{self.domain}/{name}"
 
     def node_user(self, node: str) -> str:
         """The user of a node agent."""
@@ -129,6 +134,8 @@ class Names:
         self.label_pod_security_prefix = f"pod-security.{d}/"
         self.label_statefulset_pod_name = f"statefulset.{d}/pod-name"
         self.label_pod_template_hash = "pod-template-hash"
+        self.label_bootstrapping = f"{d}/bootstrapping"
+        self.label_aggregate_prefix = f"{self.group('rbac')}/aggregate-to-"
         self.label_controller_revision_hash = "controller-revision-hash"
         self.label_pod_template_generation = "pod-template-generation"
 
@@ -161,12 +168,14 @@ class Names:
         self.annotation_limit_ranger = f"{d}/limit-ranger"
         self.annotation_beta_storage_class = f"volume.beta.{d}/storage-class"
         self.annotation_service_account_name = f"{d}/service-account.name"
+        self.annotation_service_account_uid = f"{d}/service-account.uid"
         self.annotation_mountable_secrets = f"{d}/enforce-mountable-secrets"
         self.annotation_apparmor_prefix = "container.apparmor.security.beta." + d + "/"
         self.annotation_seccomp_pod = "seccomp.security.alpha." + d + "/pod"
         self.annotation_seccomp_container_prefix = "container.seccomp.security.alpha." + d + "/"
         self.annotation_critical_pod = f"scheduler.alpha.{d}/critical-pod"
         self.annotation_flow_autoupdate = f"apf.{d}/autoupdate-spec"
+        self.annotation_rbac_autoupdate = f"rbac.authorization.{d}/autoupdate"
         self.annotation_api_approved = f"api-approved.{d}"
 
     def _set_taints_and_finalizers(self, d: str) -> None:
@@ -195,6 +204,10 @@ class Names:
         self.lease_scheduler = f"{s}-scheduler"
         self.apiserver_service = self.product
         self.check_storage = "etcd" if s == "kube" else "storage"  # of the API server's health
+        self.config_map_authentication = "extension-apiserver-authentication"
+        self.config_map_cluster_info = "cluster-info"
+        self.cluster_info_config = f"{s}config"
+        self.cluster_info_signature_prefix = f"jws-{s}config-"
         self.config_map_root_ca = f"{s}-root-ca.crt"
         self.volume_api_access_prefix = f"{s}-api-access-"
         self.default_service_account = "default"
@@ -207,10 +220,12 @@ class Names:
         self.secret_type_basic_auth = f"{self.domain}/basic-auth"
         self.secret_type_ssh_auth = f"{self.domain}/ssh-auth"
         self.secret_type_tls = f"{self.domain}/tls"
+        self.secret_type_bootstrap_token = f"bootstrap.{self.domain}/token"
 
     def _set_users(self, s: str) -> None:
         self.user_scheduler = f"system:{s}-scheduler"
         self.user_controller_manager = f"system:{s}-controller-manager"
+        self.user_proxy = f"system:{s}-proxy"
         self.user_apiserver = "system:apiserver"
         self.user_anonymous = "system:anonymous"
         self.user_node_prefix = "system:node:"
@@ -218,7 +233,24 @@ class Names:
         self.group_authenticated = "system:authenticated"
         self.group_unauthenticated = "system:unauthenticated"
         self.group_nodes = "system:nodes"
+        self.group_monitoring = "system:monitoring"
         self.group_service_accounts = "system:serviceaccounts"
+
+    def _set_tokens(self, d: str) -> None:
+        self.user_bootstrap_prefix = "system:bootstrap:"
+        self.group_bootstrappers = "system:bootstrappers"
+        self.bootstrap_secret_prefix = "bootstrap-token-"
+        self.issuer_service_account = f"https://{self.product}.default.svc.cluster.local"
+        self.issuer_legacy_service_account = f"{self.product}/serviceaccount"
+        self.claim_bound = d
+        self.claim_legacy_namespace = f"{d}/serviceaccount/namespace"
+        self.claim_legacy_secret = f"{d}/serviceaccount/secret.name"
+        self.claim_legacy_account = f"{d}/serviceaccount/service-account.name"
+        self.claim_legacy_uid = f"{d}/serviceaccount/service-account.uid"
+        self.extra_pod_name = f"authentication.{d}/pod-name"
+        self.extra_pod_uid = f"authentication.{d}/pod-uid"
+        self.openid_configuration_path = "/.well-known/openid-configuration"
+        self.openid_keys_path = "/openid/v1/jwks"
 
     def _set_media_types(self) -> None:
         self.media_json = "application/json"

@@ -23,6 +23,7 @@ from actors.controllers import (
     ttl,
     ttlafterfinished,
 )
+from actors.controllers.bootstrap import bootstrapsigner, tokencleaner
 from actors.controllers.cronjob import loop as cronjob
 from actors.controllers.daemonset import loop as daemonset
 from actors.controllers.deployment import loop as deployment
@@ -33,6 +34,7 @@ from actors.controllers.horizontalpodautoscaler import loop as horizontalpodauto
 from actors.controllers.job import loop as job
 from actors.controllers.namespace import loop as namespace
 from actors.controllers.nodelifecycle import loop as nodelifecycle
+from actors.controllers.serviceaccount_tokens import loop as serviceaccount_tokens
 from actors.controllers.shared.shell import Env
 from actors.controllers.statefulset import loop as statefulset
 
@@ -40,6 +42,7 @@ Start = Callable[[Env], Awaitable[None]]
 
 LOOPS: Mapping[str, Start] = MappingProxyType(
     {
+        "bootstrapsigner": bootstrapsigner.start,
         cloud_node_lifecycle.NAME: cloud_node_lifecycle.start,
         clusterrole_aggregation.NAME: clusterrole_aggregation.start,
         "cronjob": cronjob.start,
@@ -60,7 +63,9 @@ LOOPS: Mapping[str, Start] = MappingProxyType(
         "resourcequota": resourcequota.start,
         "root-ca-cert-publisher": root_ca_cert_publisher.start,
         "serviceaccount": serviceaccount.start,
+        "serviceaccount-token": serviceaccount_tokens.start,
         "statefulset": statefulset.start,
+        "tokencleaner": tokencleaner.start,
         "ttl": ttl.start,
         "ttl-after-finished": ttlafterfinished.start,
     }

@@ -28,6 +28,7 @@ from typing import Any, Self, SupportsIndex
 import trio
 
 from actors.apiserver import ApiServer
+from actors.apiserver.builtin.client_authorities import CLIENT_CA
 from actors.apiserver.outside_time import ask
 from actors.controllers.manager import controller_manager_main
 from actors.controllers.shared.shell import RootCa
@@ -45,7 +46,8 @@ from sim.api.crd.served import Latest
 from sim.api.objects import is_ready
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Change
-from sim.api.types import BAD_REQUEST, Reply, Request, UserInfo
+from sim.api.types import BAD_REQUEST, Obj, Reply, Request, UserInfo
+from sim.api.verbs.call import Identities
 from sim.app.cloud import Instances
 from sim.app.established import Established
 from sim.app.garbage import no_collection, young_collections
@@ -146,6 +148,8 @@ class Cluster:
         self.stated_metrics = StatedMetrics()
         self.root_ca = RootCa()
         self.kernel.gate.handle("root-ca", self._root_ca_given)
+        self.identities = Identities(self.options.tokens)
+        self.kernel.gate.handle("service-account-key", self._account_key_given)
         self.admin_user = UserInfo("admin", (self.names.group_masters, self.names.group_authenticated))
         self.admin = Admin(self.kernel, self.scheme, self.names, self._admin_client)
         self.node_clients = NodeClients(self.scheme, self.names, self.connect)
@@ -202,6 +206,7 @@ class Cluster:
                 name, self.kernel, self.storage, self.scheme, self.options.api_server, address=address
             )
             server.log = partial(pod_log, self.nodes, self.options.nodes)
+            server.identities = self.identities
             self.api_servers[name] = server
             supervisor.add(name, server.main)
         supervisor.add("admin", self.admin.main)
@@ -241,9 +246,26 @@ class Cluster:
             self.kernel.call_at(self.kernel.stream(f"boot/{name}").randrange(self.plan.boot_us), boot)
 
     def _root_ca_given(self, pem: str, done: Callable[[None], None]) -> None:
-        """Take the certificate authority under which the cluster is served from now on."""
+        """Take the certificate authority under which the cluster is served from now on.
+
+        It signs the certificates of clients too.
+        """
         self.root_ca.pem = pem
+        for server in self.api_servers.values():
+            server.trust.data = {CLIENT_CA: pem}
         done(None)
+
+    def _account_key_given(self, pem: str, done: Callable[[None], None]) -> None:
+        """Take the key with which tokens of service accounts are signed from now on."""
+        # A cluster that is not served needs no package for cryptography.
+        from sim.api.auth.keys import read_signing_key
+
+        self.identities.sign = read_signing_key(pem.encode()).token
+        done(None)
+
+    def _sign_token(self, claims: Obj) -> str:
+        """Sign a token with the present key, which may come after the controller manager started."""
+        return self.identities.sign(claims)
 
     def manager_main(self) -> Callable[[Context], Any]:
         """The main function of a controller manager."""
@@ -259,6 +281,7 @@ class Cluster:
             root_ca=self.root_ca,
             metrics=metrics,
             cloud=Instances(self.faults, self.nodes),
+            sign_token=self._sign_token,
         )
 
     def _scheduler_main(self) -> Callable[[Context], Any]:

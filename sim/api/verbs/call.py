@@ -19,7 +19,10 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from sim.api.auth.account_tokens import TokenRules
 from sim.api.auth.attributes import OpinionGiver
+from sim.api.auth.authenticator import Reviewer
+from sim.api.auth.web_tokens import Sign, digest_token
 from sim.api.kinds.common.errors import UNSUPPORTED, FieldError
 from sim.api.ownership.managed import Writer
 from sim.api.schema import field_validation as fieldvalidation
@@ -88,6 +91,20 @@ class Rules:
     charge: Callable[[Call, Obj, Obj | None], Generator[Op, Answer, None] | None]
 
 
+class Identities:
+    """What the servers of a cluster share about identities.
+
+    tokens: how tokens of service accounts are issued
+    sign: makes a token of claims; a digest until the cluster is served with a key
+    authenticator: judges credentials; None while no client from outside is served
+    """
+
+    def __init__(self, tokens: TokenRules, sign: Sign = digest_token) -> None:
+        self.tokens = tokens
+        self.sign = sign
+        self.authenticator: Reviewer | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Registry:
     """What all calls on one API server share.
@@ -99,6 +116,7 @@ class Registry:
     checks_fields: True if the server honours fieldValidation; otherwise it drops unknown fields
     gates: enabled features that are off by default (`Kind.gated_fields`)
     authorizer: judges what a write or a review may do besides; None allows everything
+    identities: None for those of a cluster without options (see `issuing`)
     """
 
     scheme: Scheme
@@ -112,11 +130,22 @@ class Registry:
     node_ports: range = range(30000, 32768)
     gates: tuple[str, ...] = ()
     authorizer: OpinionGiver | None = None
+    identities: Identities | None = None
 
     @property
     def names(self) -> Names:
         """The identifiers of this cluster."""
         return self.scheme.names
+
+    @property
+    def issuing(self) -> Identities:
+        """How tokens of service accounts are issued."""
+        return self.identities or Identities(TokenRules.of(self.names))
+
+    @property
+    def authenticator(self) -> Reviewer | None:
+        """The authenticator of the server; None while no client from outside is served."""
+        return None if self.identities is None else self.identities.authenticator
 
 
 @dataclass(slots=True)
