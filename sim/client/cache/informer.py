@@ -163,7 +163,7 @@ class Informer:
         # Without the fast path every event is received as it arrives.
         self._may_be_lazy = ctx.kernel.fast.lazy
         self.lazy = self._may_be_lazy  # no handlers: no notification, events wait for a reader
-        self.deaf = self._may_be_lazy  # no handler needs heartbeats promptly: they come with the next event
+        self.deaf = self._may_be_lazy  # no handler needs heartbeats promptly: they may come late
         self._prompt = False  # a handler needs each heartbeat promptly
         self._patient = False  # a handler accepts heartbeats late
         self._urgent: dict[str, None] = {}  # late handlers that need heartbeats promptly for now
