@@ -72,7 +72,7 @@ def draw_histogram(
     """
     found = _bins(values, BINS, unit)
     low, high = found.start, found.end
-    # The wanted interval is shown as far as it is near the values.
+    # Of the wanted interval, the part near the values is shown.
     if wanted is not None and high > low:
         span = high - low
         low, high = max(low - span, min(low, wanted[0])), min(high + span, max(high, wanted[1]))

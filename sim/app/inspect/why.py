@@ -1,6 +1,4 @@
-"""`orrery why TRACE pod/x`: the chain of causes from the fault, or a person's action, to what
-became of an object.
-"""
+"""`orrery why TRACE pod/x`: the chain of causes from a fault or a user's action to an object's end."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from sim.report.story import DELETED, Book, about, choices, chosen, notable, sho
 
 FAILED = "phase=Failed"
 
-LINES_MAX = 40  # of a chain, unless all are asked for
+LINES_MAX = 40  # of a chain, unless `full`
 
 
 def why(
@@ -57,8 +55,8 @@ def _find(book: Book, trace: Path, key: str, what: str) -> Record:
 
 
 def _first_alike(book: Book, trace: Path, pattern: str, what: str) -> str:
-    """Of the objects whose keys match a pattern the first to which what is asked for happened; or
-    the first that was deleted, or failed if none was.
+    """The object with a key that matches a pattern to which `what` happened first; by default the
+    first that was deleted, or the first that failed if there is none.
     """
     of_key: dict[str, list[Record]] = {}
     for record in book.records:
@@ -82,7 +80,7 @@ def _first_alike(book: Book, trace: Path, pattern: str, what: str) -> str:
 
 
 def _near(book: Book, key: str) -> str:
-    """Objects of a like name, in any namespace, as a remedy."""
+    """Objects with a similar name in any namespace, as a remedy."""
     resource = key.split("/")[2]
     known = dict.fromkeys(r.values["key"] for r in book.records if r.kind == "write")
     alike = [other for other in known if other.split("/")[2] == resource]
