@@ -1,4 +1,4 @@
-"""A cluster plan's flags as typed options of each daemon, or one clear error with its place."""
+"""The flags of a cluster plan as typed options of each daemon, or one error with its place."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ClusterOptions:
     """Options of every daemon of a cluster.
 
     nodes: by node name
-    off: group, version and plural of what is not served
+    off: group, version and plural of resources that are not served
     tokens: how tokens of service accounts are issued
     authentication: how clients from outside are authenticated
     """
@@ -48,13 +48,13 @@ class ClusterOptions:
 
 
 def check_options(plan: ClusterPlan) -> ClusterOptions:
-    """Type and check all flags.  Raises InputError."""
+    """Parse and check all flags.  Raises InputError."""
     names = NAMES[plan.naming]
     server, manager, scheduler = plan.api_server, plan.controller_manager, plan.scheduler
     of_group: dict[int, NodeAgentOptions] = {}
     nodes = {}
     for node in plan.nodes:
-        # nodes of one group share their flags mapping: parse it once
+        # Nodes of one group share one mapping of flags, which is parsed once.
         options = of_group.get(id(node.flags))
         if options is None:
             options = of_group[id(node.flags)] = node_agent_options(node, names)
@@ -96,7 +96,7 @@ def token_rules(flags: AuthenticationFlags, names: Names) -> TokenRules:
 def _check_cache_sizes(
     flags: ApiServerFlags, names: Names, off: frozenset[tuple[str, str, str]], place: str
 ) -> None:
-    """Each is of a resource that there is, and changes whether that has a watch cache."""
+    """Check that each names an existing resource, and change whether that has a watch cache."""
     sizes = flags.watch_cache_sizes
     known = {each.group_resource: each.rule for each in Scheme(names, off).resources} if sizes else {}
     for name, size in sizes.items():
@@ -111,8 +111,8 @@ def _check_cache_sizes(
 
 
 def idle_options(plan: ClusterPlan) -> list[str]:
-    """What is taken though it changes nothing, as upstream: told, since whoever sets it expects
-    something.
+    """Flags that are accepted without effect, as upstream accepts them; users are informed of
+    them.
     """
     manager = plan.controller_manager
     return [
@@ -124,8 +124,8 @@ def idle_options(plan: ClusterPlan) -> list[str]:
 
 
 def _check_controllers(options: ControllerManagerOptions, place: str) -> None:
-    """One that is asked for by name has to be here; `*` means those that are, and what is not may
-    be switched off.
+    """A controller that is named must exist here; `*` means all existing ones, and a missing one
+    may be switched off.
     """
     for entry in options.controllers:
         if entry != "*" and not entry.startswith("-") and entry not in LOOPS:
@@ -135,7 +135,7 @@ def _check_controllers(options: ControllerManagerOptions, place: str) -> None:
 
 
 def node_agent_options(node: NodePlan, names: Names) -> NodeAgentOptions:
-    """What a node's agent goes by.  Raises InputError also for labels that it may not give itself.
+    """The options of a node's agent.  Raises InputError also for labels that an agent must not set.
 
     Mirrors cmd/kubelet/app/options/options.go: ValidateKubeletFlags (v1.25).
     """
@@ -156,12 +156,12 @@ def node_agent_options(node: NodePlan, names: Names) -> NodeAgentOptions:
 
 
 def machine_capacity(node: NodePlan) -> dict[str, str]:
-    """What the machine of a plan has; its disk, where the plan is silent."""
+    """The resources of a plan's machine; the default disk, if the plan names none."""
     return {"ephemeral-storage": "100Gi", **node.capacity}
 
 
 def _check_taints(node: NodePlan, options: NodeAgentOptions) -> None:
-    """What the API would refuse at registration, for ever: the node would never be seen."""
+    """Reject taints that the API would refuse at registration for ever: the node would not appear."""
     field = "register-with-taints"
     problems = taint_errors([*node.taints, *options.register_with_taints], field)
     if problems:
@@ -169,7 +169,7 @@ def _check_taints(node: NodePlan, options: NodeAgentOptions) -> None:
 
 
 def _check_allocatable(node: NodePlan, options: NodeAgentOptions, names: Names) -> None:
-    """More than the machine has cannot be set aside: an agent told so ends as it starts.
+    """Reject reservations above the machine's capacity: an agent with them exits at its start.
 
     Mirrors pkg/kubelet/cm/node_container_manager_linux.go: validateNodeAllocatable (v1.25).
     """
@@ -195,7 +195,9 @@ def _check_allocatable(node: NodePlan, options: NodeAgentOptions, names: Names) 
 
 
 def _may_label(key: str, names: Names) -> bool:
-    """Whether an agent may put the label on its node: any but the product's own, and some of those."""
+    """True if an agent may set the label on its node: any except the product's own, and some of
+    those.
+    """
     prefix = key.partition("/")[0] if "/" in key else ""
 
     def within(domain: str) -> bool:
@@ -219,7 +221,7 @@ def _own_labels(names: Names) -> tuple[str, ...]:
 
 
 def api_server_options(flags: ApiServerFlags, place: str, replicas: int = 1) -> ApiServerOptions:
-    """What a replica goes by.  Raises InputError for an admission plugin that there is not."""
+    """The options of a replica.  Raises InputError for an unknown admission plugin."""
     known = plugin_names()
     for plugin in flags.disabled_admission:
         if plugin not in known:

@@ -1,5 +1,5 @@
-"""The frame of every HTML report: one file, light or dark as its reader has it, no network and no
-script.
+"""The frame of every HTML report: one file, light or dark by the reader's preference, without
+network and scripts.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: int = 
 
 
 def wide(body: str) -> str:
-    """What is wider than a small screen is moved within it, not the page."""
+    """Scrolls content that is wider than a small screen by itself, instead of the page."""
     return f'<div class="wide">{body}</div>'
 
 

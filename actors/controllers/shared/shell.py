@@ -57,6 +57,7 @@ class RootCa:
 
     @property
     def pem(self) -> str:
+        """The certificate authority as PEM text; "" before it is known."""
         return self._pem
 
     @pem.setter

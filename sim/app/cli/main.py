@@ -1,8 +1,8 @@
-"""The `orrery` command: parses, calls the subcommand (see `sim.app.cli.commands`), and tells its
-errors.
+"""The `orrery` command: parses arguments, calls a subcommand (see `sim.app.cli.commands`), and
+reports errors.
 
 Exit status: 0 all expectations hold, 1 one failed, 2 bad input (one line on standard error), 130
-interrupted (143 by SIGTERM, 129 by SIGHUP), 141 whoever read the output went away.
+interrupted (143 by SIGTERM, 129 by SIGHUP), 141 the reader of the output has closed it.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             arguments = _parsed(argv)
             return int(arguments.call(arguments))
         finally:
-            if sys.stdout is not None:  # it was closed before the start
-                sys.stdout.flush()  # here, where a failure can be told
+            if sys.stdout is not None:  # it may be closed at the start
+                sys.stdout.flush()  # here, where a failure can still be reported
     except (InputError, KeyboardInterrupt, OSError, BaseExceptionGroup) as error:
         status = _told(error)
         if status is None:
@@ -47,8 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _say_what_can_be_said() -> None:
-    """A terminal that has not every letter gets a mark in its place, a file's name that is no UTF-8
-    goes out as it came.
+    """Set the error handling of the outputs: a letter that the terminal lacks is replaced, and a
+    file name that is not UTF-8 is written unchanged.
     """
     out = sys.stdout
     if isinstance(out, TextIOWrapper) and out.errors == "strict":
@@ -56,8 +56,8 @@ def _say_what_can_be_said() -> None:
 
 
 def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
-    """The arguments.  argparse takes one that may be left out for left out where options stand
-    before it: `late` is its name, and it is what is left over.
+    """The arguments. argparse regards an optional argument as omitted if options precede it; such
+    an argument is named `late`, and gets the remaining value.
     """
     parser = _parser()
     argcomplete.autocomplete(parser)
@@ -73,7 +73,7 @@ def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _told(error: BaseException) -> int | None:
-    """Tell in one line what is no bug of ours: the exit status, or None if it is one."""
+    """Report an expected error in one line; returns the exit status, or None for a bug."""
     if isinstance(error, BaseExceptionGroup):
         expected = error.subgroup(lambda one: isinstance(one, InputError | KeyboardInterrupt) or _full(one))
         return None if expected is None else _told(_first(expected))
@@ -96,13 +96,15 @@ def _told(error: BaseException) -> int | None:
 
 
 def _full(error: BaseException) -> bool:
-    """Whether it says that a disk takes no more."""
+    """True if the error means that a disk is full."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def _drop_output() -> None:
-    """What is still unwritten would be tried again, and complained of, as the interpreter ends."""
-    with suppress(OSError, AttributeError):  # standard output is no file, or closed
+    """Drop unwritten output, which the interpreter would try to write again, with an error, at
+    exit.
+    """
+    with suppress(OSError, AttributeError):  # standard output is not a file, or is closed
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,6 +1,4 @@
-"""`orrery why TRACE pod/x`: the chain of causes from the fault, or a person's action, to what
-became of an object.
-"""
+"""`orrery why TRACE pod/x`: the chain of causes from a fault or a user's action to an object's end."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ from sim.report.story import DELETED, Book, Line, about, choices, chosen, notabl
 
 FAILED = "phase=Failed"
 
-LINES_MAX = 40  # of a chain, unless all are asked for
+LINES_MAX = 40  # of a chain, unless `full`
 
 
 def why(
@@ -93,8 +91,8 @@ def _find(book: Book, trace: Path, key: str, what: str, remark: Callable[[str], 
 
 
 def _first_alike(book: Book, trace: Path, pattern: str, what: str, remark: Callable[[str], object]) -> str:
-    """Of the objects whose keys match a pattern the first to which what is asked for happened; or
-    the first that was deleted, or failed if none was.
+    """The object with a key that matches a pattern to which `what` happened first; by default the
+    first that was deleted, or the first that failed if there is none.
     """
     of_key: dict[str, list[Record]] = {}
     for record in book.records:
@@ -118,7 +116,7 @@ def _first_alike(book: Book, trace: Path, pattern: str, what: str, remark: Calla
 
 
 def _near(book: Book, key: str) -> str:
-    """Objects of a like name, in any namespace, as a remedy."""
+    """Objects with a similar name in any namespace, as a remedy."""
     resource = key.split("/")[2]
     known = dict.fromkeys(r.values["key"] for r in book.records if r.kind == "write")
     alike = [other for other in known if other.split("/")[2] == resource]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands) -> None:
+    """Add the command."""
     validate = commands.add_parser(
         "validate",
         help="check scenario files without running them",

@@ -18,6 +18,7 @@ PACE_MIN, PACE_MAX = 0.001, 1_000_000  # virtual seconds a real second
 
 
 def add(commands: Commands) -> None:
+    """Add the command."""
     serve = commands.add_parser(
         "serve",
         help="serve the real REST API from a simulated cluster",
