@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sim.api.admission.chain import Defaults
+from sim.api.admission.plugins.default_tolerations import Defaults
 from sim.api.schema.resource import Resource
 from sim.units import SECOND
 

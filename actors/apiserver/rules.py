@@ -19,7 +19,8 @@ import msgspec
 from actors.apiserver.ports import LocalStore
 from sim.api import status
 from sim.api.admission.base import Attributes, Denial
-from sim.api.admission.chain import RESOURCE_QUOTA, Chain, Defaults
+from sim.api.admission.chain import RESOURCE_QUOTA, Chain
+from sim.api.admission.plugins.default_tolerations import Defaults
 from sim.api.admission.quota import CHARGED_AGAIN, is_counted
 from sim.api.admission.quota_charge import Charge, charge
 from sim.api.crd import objects as custom_objects

@@ -9,7 +9,8 @@ from actors.apiserver.options import UNCACHED
 from actors.controllers import cloud_node_lifecycle
 from actors.controllers.table import LOOPS
 from actors.node.heartbeat.node_status import reserved_nano
-from sim.api.admission.chain import Defaults, plugin_names
+from sim.api.admission.chain import plugin_names
+from sim.api.admission.plugins.default_tolerations import Defaults
 from sim.api.kinds.common.metadata import labels
 from sim.api.kinds.common.taints import taint_errors
 from sim.api.schema.runtime_config import turned_off

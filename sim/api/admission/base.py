@@ -13,6 +13,7 @@ import msgspec
 
 from sim.api.schema.resource import Resource
 from sim.api.types import Obj
+from sim.ident import Names
 
 
 class View(Protocol):
@@ -86,6 +87,16 @@ def forbidden(attributes: Attributes, text: str, name: str = "", causes: list[Ob
     if causes:
         details["causes"] = causes
     return Denial(403, "Forbidden", f'{resource.group_resource} "{name}" is forbidden: {text}', details)
+
+
+def is_pod(plural: str, subresource: str) -> bool:
+    """True for requests to pods themselves, not to a subresource."""
+    return plural == "pods" and not subresource
+
+
+def is_mirror(names: Names, pod: Obj) -> bool:
+    """True if a node agent made the pod to show a static pod."""
+    return names.annotation_mirror_pod in (pod["metadata"].get("annotations") or ())
 
 
 def name_of(attributes: Attributes, obj: Obj) -> str:

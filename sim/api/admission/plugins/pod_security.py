@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from sim.api import status
 from sim.api.admission.base import Attributes, Denial, View, forbidden, name_of
-from sim.api.admission.pod_security_standards import LATEST, LEVELS, Finding, findings
+from sim.api.admission.plugins.pod_security_standards import LATEST, LEVELS, Finding, findings
 from sim.api.kinds.common.errors import FieldError, invalid
 from sim.api.kinds.registry import POD_SPECS
 from sim.api.objects import annotations_of, get_in, labels_of

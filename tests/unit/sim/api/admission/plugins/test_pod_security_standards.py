@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sim.api.admission.pod_security import PodSecurity, Standard, is_significant, is_tightened
-from sim.api.admission.pod_security_standards import findings
+from sim.api.admission.plugins.pod_security import PodSecurity, Standard, is_significant, is_tightened
+from sim.api.admission.plugins.pod_security_standards import findings
 from sim.api.types import Obj
 from sim.ident import NAMES
 from tests.unit.sim.api.admission.test_chain import FakeView, asks
