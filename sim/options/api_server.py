@@ -24,6 +24,7 @@ from sim.ident import NAMES, Names
 from sim.options.base import (
     at_least,
     boolean,
+    document,
     duration,
     long_integer,
     more_than,
@@ -41,10 +42,10 @@ from sim.units import MS
 
 # Known upstream, and without effect in this program (the frequent ones: others are called unknown).
 _WITHOUT_EFFECT = """
-    admission-control-config-file advertise-address allow-privileged anonymous-auth api-audiences
+    advertise-address allow-privileged anonymous-auth api-audiences
     apiserver-count audit-log-maxage audit-log-maxbackup audit-log-maxsize audit-log-path
     audit-policy-file authorization-mode bind-address cert-dir client-ca-file default-watch-cache-size
-    delete-collection-workers enable-admission-plugins enable-aggregator-routing
+    delete-collection-workers enable-aggregator-routing
     enable-bootstrap-token-auth encryption-provider-config etcd-cafile etcd-certfile etcd-keyfile
     etcd-prefix etcd-servers external-hostname help http2-max-streams-per-connection
     livez-grace-period logging-format max-connection-bytes-per-sec profiling proxy-client-cert-file
@@ -177,6 +178,15 @@ class ApiServerFlags:
     )
     disabled_admission: tuple[str, ...] = option(
         "disable-admission-plugins", strings, "", "plugins that are off"
+    )
+    enabled_admission: tuple[str, ...] = option(
+        "enable-admission-plugins", strings, "", "plugins that are on besides those that are by default"
+    )
+    admission_configuration: Mapping[str, object] = option(
+        "admission-control-config-file",
+        document,
+        {},
+        "a file beside the scenario, or its content: an AdmissionConfiguration with plugins' configurations",
     )
     feature_gates: Mapping[str, str] = feature_gates(
         "APIPriorityAndFairness", "ServerSideFieldValidation", *OF_API_SERVER

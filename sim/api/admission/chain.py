@@ -4,27 +4,39 @@ Turns (attributes of the request, object, read-only view of the cluster) into a 
 plugin in the order of `PLUGINS`, which is upstream's.  A plugin exists by its line in that list.
 `Chain.mutate` runs before the strategy's preparation and validation, `Chain.validate` after.
 
-Holds: plugins read only their arguments.
+Holds: plugins read only their arguments; EventRateLimit alone has a state.
 
-Mirrors  kubernetes v1.25 pkg/kubeapiserver/options/plugins.go (order).
-Differs  plugins that are not registered in `PLUGINS` do not exist here.
+Mirrors  kubernetes v1.25 pkg/kubeapiserver/options/{plugins,admission}.go (order, which are on).
+Differs  see `WITHOUT_EFFECT` for the plugins that do not exist here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from sim.api.admission.base import Attributes, Denial, Plugin, ValidatingPlugin, View
+from sim.api.admission.base import Attributes, Denial, MutatingPlugin, Plugin, ValidatingPlugin, View
+from sim.api.admission.configuration import EVENT_RATE_LIMIT, Configuration
+from sim.api.admission.plugins.always import AlwaysAdmit, AlwaysDeny, AlwaysPullImages
+from sim.api.admission.plugins.claims import PersistentVolumeClaimResize
 from sim.api.admission.plugins.classes import DefaultIngressClass, RuntimeClass
 from sim.api.admission.plugins.default_tolerations import Defaults, DefaultTolerationSeconds
+from sim.api.admission.plugins.event_rate_limit import EventRateLimit
 from sim.api.admission.plugins.limit_ranger import LimitRanger
 from sim.api.admission.plugins.namespace_lifecycle import NamespaceLifecycle
+from sim.api.admission.plugins.namespaces import NamespaceExists
+from sim.api.admission.plugins.node_restriction import NodeRestriction
+from sim.api.admission.plugins.owner_references import OwnerReferencesPermissionEnforcement
+from sim.api.admission.plugins.pod_denials import LimitPodHardAntiAffinityTopology, SecurityContextDeny
+from sim.api.admission.plugins.pod_node_selector import PodNodeSelector
 from sim.api.admission.plugins.pod_security import PodSecurity
+from sim.api.admission.plugins.pod_tolerations import ExtendedResourceToleration, PodTolerationRestriction
 from sim.api.admission.plugins.priority import Priority
 from sim.api.admission.plugins.service_account import ServiceAccount
+from sim.api.admission.plugins.service_external_ips import DenyServiceExternalIPs
 from sim.api.admission.plugins.taint_nodes import TaintNodesByCondition
 from sim.api.types import Obj
+from sim.errors import InputError, suggestion_or_all
 from sim.ident import Names
 
 
@@ -35,40 +47,83 @@ class Setup(NamedTuple):
     suffix_of: five letters for the name of a token volume, from a pod's spec and its service
         account
     defaults: options of the API server that plugins use
+    configuration: of plugins, from the file of --admission-control-config-file
     """
 
     names: Names
     suffix_of: Callable[[Obj, Obj], str]
     defaults: Defaults
+    configuration: Configuration
 
 
 class Registration(NamedTuple):
-    """One admission plugin: its name in --disable-admission-plugins, and how it is made.
+    """One admission plugin: its name in the options, and how it is made.
 
     make: None for a plugin that is not a link of the chain because it writes
+    optional: True if the plugin is off unless --enable-admission-plugins names it
     """
 
     name: str
     make: Callable[[Setup], Plugin] | None
+    optional: bool = False
 
 
+def _optional(name: str, make: Callable[[Setup], Plugin] | None) -> Registration:
+    return Registration(name, make, optional=True)
+
+
+NAMESPACE_AUTO_PROVISION = "NamespaceAutoProvision"
 RESOURCE_QUOTA = "ResourceQuota"
 # The one list of all admission plugins, in upstream's order
 # (pkg/kubeapiserver/options/plugins.go: AllOrderedPlugins).
 PLUGINS: tuple[Registration, ...] = (
+    _optional("AlwaysAdmit", lambda setup: AlwaysAdmit()),
+    _optional(NAMESPACE_AUTO_PROVISION, None),  # see `provision`
     Registration("NamespaceLifecycle", lambda setup: NamespaceLifecycle(setup.names)),
+    _optional("NamespaceExists", lambda setup: NamespaceExists()),
+    _optional("SecurityContextDeny", lambda setup: SecurityContextDeny()),
+    _optional(
+        "LimitPodHardAntiAffinityTopology", lambda setup: LimitPodHardAntiAffinityTopology(setup.names)
+    ),
     Registration("LimitRanger", lambda setup: LimitRanger(setup.names)),
     Registration("ServiceAccount", lambda setup: ServiceAccount(setup.names, setup.suffix_of)),
+    _optional("NodeRestriction", lambda setup: NodeRestriction(setup.names)),
     Registration("TaintNodesByCondition", lambda setup: TaintNodesByCondition(setup.names)),
-    Registration("PodSecurity", lambda setup: PodSecurity(setup.names)),
+    _optional("AlwaysPullImages", lambda setup: AlwaysPullImages()),
+    Registration("PodSecurity", lambda setup: PodSecurity(setup.names, setup.configuration.pod_security)),
+    _optional(
+        "PodNodeSelector", lambda setup: PodNodeSelector(setup.names, setup.configuration.node_selectors)
+    ),
     Registration("Priority", lambda setup: Priority(setup.names)),
     Registration(
         "DefaultTolerationSeconds", lambda setup: DefaultTolerationSeconds(setup.names, setup.defaults)
     ),
+    _optional(
+        "PodTolerationRestriction",
+        lambda setup: PodTolerationRestriction(setup.names, setup.configuration.tolerations),
+    ),
+    _optional(EVENT_RATE_LIMIT, lambda setup: EventRateLimit(setup.configuration.event_limits)),
+    _optional("ExtendedResourceToleration", lambda setup: ExtendedResourceToleration()),
+    _optional("OwnerReferencesPermissionEnforcement", lambda setup: OwnerReferencesPermissionEnforcement()),
+    Registration("PersistentVolumeClaimResize", lambda setup: PersistentVolumeClaimResize()),
     Registration("RuntimeClass", lambda setup: RuntimeClass()),
     Registration("DefaultIngressClass", lambda setup: DefaultIngressClass(setup.names)),
+    _optional("DenyServiceExternalIPs", lambda setup: DenyServiceExternalIPs()),
     Registration(RESOURCE_QUOTA, None),  # see `quota_charge`
+    _optional("AlwaysDeny", lambda setup: AlwaysDeny()),
 )
+# Upstream's other plugins, each with what it would need.  They come with these kinds.
+WITHOUT_EFFECT: Mapping[str, str] = {
+    "ImagePolicyWebhook": "it calls a program outside of the cluster",
+    "PersistentVolumeLabel": "PersistentVolumes are not served",
+    "DefaultStorageClass": "StorageClasses are not served",
+    "StorageObjectInUseProtection": "no controller removes the finalizers that it adds to claims",
+    "CertificateApproval": "CertificateSigningRequests are not served",
+    "CertificateSigning": "CertificateSigningRequests are not served",
+    "CertificateSubjectRestriction": "CertificateSigningRequests are not served",
+    "MutatingAdmissionWebhook": "MutatingWebhookConfigurations are not served",
+    "ValidatingAdmissionWebhook": "ValidatingWebhookConfigurations are not served",
+}
 
 
 def plugin_names() -> tuple[str, ...]:
@@ -76,16 +131,43 @@ def plugin_names() -> tuple[str, ...]:
     return tuple(plugin.name for plugin in PLUGINS)
 
 
+def check_plugins(
+    enabled: Iterable[str], disabled: Iterable[str], configuration: Configuration, place: Callable[[str], str]
+) -> None:
+    """Raises InputError for names in the options that no plugin has, or that have no effect.
+
+    place: of an option, for errors
+    """
+    options = (("enable-admission-plugins", [*enabled]), ("disable-admission-plugins", [*disabled]))
+    for option, given in options:
+        for name in given:
+            if name in WITHOUT_EFFECT:
+                text = f"admission plugin {name} has no effect here: {WITHOUT_EFFECT[name]}"
+                raise InputError(text, place(option), "leave it out")
+            if name not in plugin_names():
+                text = f"there is no admission plugin {name!r} here"
+                raise InputError(text, place(option), suggestion_or_all(name, plugin_names()))
+    (first, on), (second, off) = options
+    both = sorted(name for name in dict.fromkeys(on) if name in off)
+    if both:
+        text = f"[{' '.join(both)}] in {first} and {second} overlapped"
+        raise InputError(text, place(second), "leave each out of one of them")
+    if EVENT_RATE_LIMIT in on and not configuration.event_limits:
+        text = f"admission plugin {EVENT_RATE_LIMIT} has no limits"
+        raise InputError(text, place(first), "give them in admission-control-config-file")
+
+
 Mutate = Callable[[Attributes, Obj, View], Obj | Denial]
 Validate = Callable[[Attributes, Obj, View], Denial | None]
 
 
 class Chain:
-    """The plugins of `PLUGINS` that are not disabled, in order.
+    """The plugins of `PLUGINS` that are on, in order.
 
     suffix_of: see `Setup`.  A function of both its arguments and not a draw, because pods of one
         template share what was admitted once, and a memo that drops an entry must not change a
         result.
+    enabled: names of optional plugins that are on; a name in both lists is on, as upstream
     disabled: names of plugins that are off
     """
 
@@ -95,10 +177,14 @@ class Chain:
         suffix_of: Callable[[Obj, Obj], str],
         disabled: Iterable[str] = (),
         defaults: Defaults | None = None,
+        enabled: Iterable[str] = (),
+        configuration: Configuration | None = None,
     ) -> None:
-        off = tuple(disabled)
-        setup = Setup(names, suffix_of, defaults or Defaults())
-        self._on = [make(setup) for name, make in PLUGINS if make is not None and name not in off]
+        on, off = tuple(enabled), tuple(disabled)
+        running = [p for p in PLUGINS if p.name in on or not (p.optional or p.name in off)]
+        setup = Setup(names, suffix_of, defaults or Defaults(), configuration or Configuration())
+        self.running = tuple(plugin.name for plugin in running)
+        self._on = [plugin.make(setup) for plugin in running if plugin.make is not None]
         self._plans: dict[tuple[str, str, str], tuple[list[Mutate], list[Validate]]] = {}
 
     def plan(self, operation: str, plural: str, subresource: str) -> tuple[list[Mutate], list[Validate]]:
@@ -107,7 +193,7 @@ class Chain:
         known = self._plans.get(kind)
         if known is None:
             known = self._plans[kind] = (
-                [p.mutate for p in self._on if p.concerns(*kind)],
+                [p.mutate for p in self._on if isinstance(p, MutatingPlugin) and p.concerns(*kind)],
                 [p.validate for p in self._on if isinstance(p, ValidatingPlugin) and p.judges(*kind)],
             )
         return known

@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from sim.api.auth.attributes import OpinionGiver
 from sim.api.kinds.common.errors import UNSUPPORTED, FieldError
 from sim.api.ownership.managed import Writer
 from sim.api.schema import field_validation as fieldvalidation
@@ -78,6 +79,8 @@ class Rules:
     valid: called with (call, obj, old); raises what validation finds
     check: called with (call, obj, old); runs validating admission
     charge: called with (call, obj, old); charges quotas, or returns None if there are none
+    provide: called with (call); creates the namespace of a create, or returns None if nothing is to
+        be created
     """
 
     defaults: Callable[[Resource, Obj, str], Obj]
@@ -85,6 +88,7 @@ class Rules:
     valid: Callable[[Call, Obj, Obj | None], None]
     check: Callable[[Call, Obj | None, Obj | None], None]
     charge: Callable[[Call, Obj, Obj | None], Generator[Op, Answer, None] | None]
+    provide: Callable[[Call], Generator[Op, Answer, None] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,8 @@ class Registry:
     collects: True if a garbage collector runs, so that a deletion may wait for it
     checks_fields: True if the server honours fieldValidation; otherwise it drops unknown fields
     gates: enabled features that are off by default (`Kind.gated_fields`)
+    authorizer: judges rights for admission and other checks within a verb; None: everything is
+        allowed
     """
 
     scheme: Scheme
@@ -109,6 +115,7 @@ class Registry:
     checks_fields: bool = True
     node_ports: range = range(30000, 32768)
     gates: tuple[str, ...] = ()
+    authorizer: OpinionGiver | None = None
 
     @property
     def names(self) -> Names:
@@ -269,6 +276,14 @@ def method_not_allowed() -> Refusal:
 def no_such_resource() -> Refusal:
     """The refusal of a path that no resource has."""
     return Refusal(404, "NotFound", "the server could not find the requested resource", {})
+
+
+def admitted(call: Call, obj: Obj) -> Generator[Op, Answer, Obj]:
+    """The object of a create after mutating admission."""
+    provided = call.registry.rules.provide(call)
+    if provided is not None:
+        yield from provided
+    return call.registry.rules.admit(call, obj, None)
 
 
 def check_size(call: Call, obj: Obj) -> None:

@@ -55,6 +55,7 @@ from sim.api.verbs.call import (
     Call,
     Refusal,
     Steps,
+    admitted,
     any_of,
     bad_request,
     check_name,
@@ -129,7 +130,7 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
     if record is None:
         reset = reset_of(resource, call.subresource)
         record = ownership.on_create(resource.schema, obj, call.writer(), reset)
-    obj = without_record(registry.rules.admit(call, obj, None))
+    obj = without_record((yield from admitted(call, obj)))
     metadata = {**obj["metadata"], "uid": new_uid(registry.bits), "creationTimestamp": call.now_text}
     base = metadata.get("generateName", "")
     if not metadata.get("name") and base:
@@ -166,10 +167,10 @@ _REPEATED = (
 )
 
 
-def _once_owned(call: Call, obj: Obj, admitted: bool = False) -> Obj:
+def _once_owned(call: Call, obj: Obj, again: bool = False) -> Obj:
     """The object without repeated owner references; the reply warns about them (rest.go).
 
-    admitted: True if the object has already passed admission
+    again: True if the object has already passed admission
     """
     owners = (obj.get("metadata") or {}).get("ownerReferences")
     if not owners or len(owners) == 1:
@@ -184,7 +185,7 @@ def _once_owned(call: Call, obj: Obj, admitted: bool = False) -> Obj:
             kept[key] = owner
     if not repeated:
         return obj
-    when = " after mutating admission happens" if admitted else ""
+    when = " after mutating admission happens" if again else ""
     text = _REPEATED.format(when, ", ".join(repeated))
     if text not in call.warnings:
         call.warnings.append(text)
@@ -378,7 +379,7 @@ def _prepared(
     names, old = registry.names, item.obj
     new = without_record(registry.rules.admit(call, wanted, old))
     if wanted is not old:
-        new = _once_owned(call, new, admitted=True)
+        new = _once_owned(call, new, again=True)
     if resource.namespaced and not new["metadata"].get("namespace"):
         new = with_metadata(new, namespace=call.request.namespace)
     new = keep_system_fields(new, old)

@@ -7,7 +7,7 @@ Differs  a missing namespace is refused at once: the view is never behind the st
 
 from __future__ import annotations
 
-from sim.api.admission.base import Attributes, Denial, View, forbidden, name_of
+from sim.api.admission.base import Attributes, Denial, View, forbidden, name_of, not_found
 from sim.api.types import Obj
 from sim.ident import Names
 
@@ -33,8 +33,7 @@ class NamespaceLifecycle:
             return obj
         found = view.get("namespaces", "", namespace)
         if found is None:
-            details = {"name": namespace, "kind": "namespaces"}
-            return Denial(404, "NotFound", f'namespaces "{namespace}" not found', details)
+            return not_found("namespaces", namespace)
         going = (found.get("status") or {}).get("phase") == "Terminating"
         if not going or attributes.operation != "create":
             return obj
