@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sim.api.admission.chain import Defaults
+from sim.api.admission.configuration import Configuration
+from sim.api.admission.plugins.default_tolerations import Defaults
 from sim.api.schema.resource import Resource
 from sim.units import SECOND
 
-UPSTREAM = Defaults()
+UPSTREAM, PLAIN = Defaults(), Configuration()
 # pkg/kubeapiserver/default_storage_factory_builder.go: DefaultWatchCacheSizes
 UNCACHED = ("events",)
 
@@ -23,6 +24,7 @@ class ApiServerOptions:
     max_...: requests in flight beyond which new ones get 429.  None by default: seats take their
         place. compaction_interval_us, event_ttl_us 0: never.
     replicas: servers of the cluster, this one among them.
+    disabled_admission, enabled_admission: names of admission plugins; admission: their configuration.
     collects: deletions may wait for the garbage collector.
     checks_fields: clients may ask whether there are fields that nobody knows.
     gates: of features that are on though they are off by default.
@@ -39,6 +41,8 @@ class ApiServerOptions:
     compaction_interval_us: int = 300 * SECOND
     service_cidr: str = "10.0.0.0/24"
     disabled_admission: tuple[str, ...] = ()
+    enabled_admission: tuple[str, ...] = ()
+    admission: Configuration = PLAIN
     event_ttl_us: int = 3600 * SECOND
     request_timeout_us: int = 60 * SECOND
     min_watch_us: int = 1800 * SECOND

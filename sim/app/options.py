@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from actors.apiserver import ApiServerOptions
@@ -9,7 +10,10 @@ from actors.apiserver.options import UNCACHED
 from actors.controllers import cloud_node_lifecycle
 from actors.controllers.table import LOOPS
 from actors.node.heartbeat.node_status import reserved_nano
-from sim.api.admission.chain import Defaults, plugin_names
+from sim.api.admission.chain import check_plugins
+from sim.api.admission.configuration import Configuration, read_configuration
+from sim.api.admission.plugins.default_tolerations import Defaults
+from sim.api.admission.plugins.node_restriction import agent_may_set
 from sim.api.auth.account_tokens import TokenRules
 from sim.api.kinds.common.metadata import labels
 from sim.api.kinds.common.taints import taint_errors
@@ -70,9 +74,7 @@ def check_options(plan: ClusterPlan) -> ClusterOptions:
     )
     _check_controllers(controllers, manager.places.get("controllers", manager.place))
     return ClusterOptions(
-        api_server_options(
-            flags, server.places.get("disable-admission-plugins", server.place), server.replicas
-        ),
+        api_server_options(flags, server.place, server.replicas, server.places, names),
         controllers,
         parse_scheduler(scheduler.flags, names=names, place=scheduler.place, places=scheduler.places),
         nodes,
@@ -141,7 +143,7 @@ def node_agent_options(node: NodePlan, names: Names) -> NodeAgentOptions:
     """
     options = parse_node_agent(node.flags, names=names, place=node.place, places=node.places)
     place = node.places.get("node-labels", node.place)
-    foreign = [key for key in options.node_labels if not _may_label(key, names)]
+    foreign = [key for key in options.node_labels if not agent_may_set(key, names)]
     if foreign:
         kept = f"allowed are those of {names.node_agent}.{names.domain} and node.{names.domain}, and well-known ones"
         raise InputError(
@@ -194,40 +196,30 @@ def _check_allocatable(node: NodePlan, options: NodeAgentOptions, names: Names) 
             )
 
 
-def _may_label(key: str, names: Names) -> bool:
-    """True if an agent may set the label on its node: any except the product's own, and some of
-    those.
+def api_server_options(
+    flags: ApiServerFlags,
+    place: str,
+    replicas: int = 1,
+    places: Mapping[str, str] | None = None,
+    names: Names = NAMES["orch"],
+) -> ApiServerOptions:
+    """The options of a replica.  Raises InputError for admission plugins that there are not.
+
+    place, places: of all flags and of each, for errors
     """
-    prefix = key.partition("/")[0] if "/" in key else ""
 
-    def within(domain: str) -> bool:
-        return prefix == domain or prefix.endswith(f".{domain}")
+    def place_of(option: str) -> str:
+        known = places or {}
+        return known.get(option) or known.get(f"--{option}") or place
 
-    if not (within(names.domain) or within(names.group_domain)):
-        return True
-    return (
-        key in _own_labels(names)
-        or within(f"{names.node_agent}.{names.domain}")
-        or within(f"node.{names.domain}")
-    )
-
-
-def _own_labels(names: Names) -> tuple[str, ...]:
-    return (
-        names.label_hostname, names.label_os, names.label_arch, names.label_zone, names.label_region,
-        names.label_instance_type, names.label_beta_os, names.label_beta_arch, names.label_beta_instance_type,
-        names.label_beta_zone, names.label_beta_region,
-    )  # fmt: skip
-
-
-def api_server_options(flags: ApiServerFlags, place: str, replicas: int = 1) -> ApiServerOptions:
-    """The options of a replica.  Raises InputError for an unknown admission plugin."""
-    known = plugin_names()
-    for plugin in flags.disabled_admission:
-        if plugin not in known:
-            raise InputError(
-                f"there is no admission plugin {plugin!r} here", place, f"known are: {', '.join(known)}"
-            )
+    configuration = Configuration()
+    if flags.admission_configuration:
+        try:
+            configuration = read_configuration(flags.admission_configuration, names)
+        except ValueError as error:
+            option = "admission-control-config-file"
+            raise InputError(f"option {option}: {error}", place_of(option)) from None
+    check_plugins(flags.enabled_admission, flags.disabled_admission, configuration, place_of)
 
     def limit(number: int) -> int | None:
         return None if flags.fair or not number else number
@@ -241,6 +233,8 @@ def api_server_options(flags: ApiServerFlags, place: str, replicas: int = 1) -> 
         service_cidr=flags.service_cidr,
         node_ports=flags.node_ports,
         disabled_admission=flags.disabled_admission,
+        enabled_admission=flags.enabled_admission,
+        admission=configuration,
         event_ttl_us=flags.event_ttl_us // SECOND * SECOND,
         request_timeout_us=flags.request_timeout_us,
         min_watch_us=flags.min_request_timeout_s * SECOND,

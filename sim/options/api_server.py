@@ -25,6 +25,7 @@ from sim.options.authentication import AuthenticationFlags
 from sim.options.base import (
     at_least,
     boolean,
+    document,
     duration,
     long_integer,
     more_than,
@@ -42,14 +43,13 @@ from sim.units import MS
 
 # Known upstream, and without effect in this program (the frequent ones: others are called unknown).
 _WITHOUT_EFFECT = """
-    admission-control-config-file advertise-address allow-privileged apiserver-count
-    audit-log-maxage audit-log-maxbackup audit-log-maxsize audit-log-path audit-policy-file
-    authorization-mode bind-address cert-dir default-watch-cache-size delete-collection-workers
-    enable-admission-plugins enable-aggregator-routing encryption-provider-config etcd-cafile
-    etcd-certfile etcd-keyfile etcd-prefix etcd-servers external-hostname help
-    http2-max-streams-per-connection livez-grace-period logging-format max-connection-bytes-per-sec
-    profiling proxy-client-cert-file proxy-client-key-file secure-port
-    show-hidden-metrics-for-version storage-backend storage-media-type
+    advertise-address allow-privileged apiserver-count audit-log-maxage audit-log-maxbackup
+    audit-log-maxsize audit-log-path audit-policy-file authorization-mode bind-address cert-dir
+    default-watch-cache-size delete-collection-workers enable-aggregator-routing
+    encryption-provider-config etcd-cafile etcd-certfile etcd-keyfile etcd-prefix etcd-servers
+    external-hostname help http2-max-streams-per-connection livez-grace-period logging-format
+    max-connection-bytes-per-sec profiling proxy-client-cert-file proxy-client-key-file
+    secure-port show-hidden-metrics-for-version storage-backend storage-media-type
     strict-transport-security-directives tls-cert-file tls-cipher-suites tls-min-version
     tls-private-key-file tls-sni-cert-key v version vmodule {short}let-client-certificate
     {short}let-client-key {short}let-preferred-address-types
@@ -175,6 +175,15 @@ class ApiServerFlags(AuthenticationFlags):
     )
     disabled_admission: tuple[str, ...] = option(
         "disable-admission-plugins", strings, "", "plugins that are off"
+    )
+    enabled_admission: tuple[str, ...] = option(
+        "enable-admission-plugins", strings, "", "plugins that are on besides those that are by default"
+    )
+    admission_configuration: Mapping[str, object] = option(
+        "admission-control-config-file",
+        document,
+        {},
+        "a file beside the scenario, or its content: an AdmissionConfiguration with plugins' configurations",
     )
     feature_gates: Mapping[str, str] = feature_gates(
         "APIPriorityAndFairness", "ServerSideFieldValidation", *OF_API_SERVER

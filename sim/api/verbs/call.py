@@ -82,6 +82,8 @@ class Rules:
     valid: called with (call, obj, old); raises what validation finds
     check: called with (call, obj, old); runs validating admission
     charge: called with (call, obj, old); charges quotas, or returns None if there are none
+    provide: called with (call); creates the namespace of a create, or returns None if nothing is to
+        be created
     """
 
     defaults: Callable[[Resource, Obj, str], Obj]
@@ -89,6 +91,7 @@ class Rules:
     valid: Callable[[Call, Obj, Obj | None], None]
     check: Callable[[Call, Obj | None, Obj | None], None]
     charge: Callable[[Call, Obj, Obj | None], Generator[Op, Answer, None] | None]
+    provide: Callable[[Call], Generator[Op, Answer, None] | None]
 
 
 class Identities:
@@ -115,7 +118,8 @@ class Registry:
     collects: True if a garbage collector runs, so that a deletion may wait for it
     checks_fields: True if the server honours fieldValidation; otherwise it drops unknown fields
     gates: enabled features that are off by default (`Kind.gated_fields`)
-    authorizer: judges what a write or a review may do besides; None allows everything
+    authorizer: judges rights for admission, reviews and other checks within a verb; None allows
+        everything
     identities: None for those of a cluster without options (see `issuing`)
     """
 
@@ -301,6 +305,14 @@ def method_not_allowed() -> Refusal:
 def no_such_resource() -> Refusal:
     """The refusal of a path that no resource has."""
     return Refusal(404, "NotFound", "the server could not find the requested resource", {})
+
+
+def admitted(call: Call, obj: Obj) -> Generator[Op, Answer, Obj]:
+    """The object of a create after mutating admission."""
+    provided = call.registry.rules.provide(call)
+    if provided is not None:
+        yield from provided
+    return call.registry.rules.admit(call, obj, None)
 
 
 def check_size(call: Call, obj: Obj) -> None:

@@ -56,6 +56,7 @@ from sim.api.verbs.call import (
     Call,
     Refusal,
     Steps,
+    admitted,
     any_of,
     bad_request,
     check_name,
@@ -130,7 +131,7 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
     if record is None:
         reset = reset_of(resource, call.subresource)
         record = ownership.on_create(resource.schema, obj, call.writer(), reset)
-    obj = without_record(registry.rules.admit(call, obj, None))
+    obj = without_record((yield from admitted(call, obj)))
     if resource.rule in escalation.GUARDED:
         yield from escalation.confirm(call, obj, None)
     metadata = {**obj["metadata"], "uid": new_uid(registry.bits), "creationTimestamp": call.now_text}
@@ -169,10 +170,10 @@ _REPEATED = (
 )
 
 
-def _once_owned(call: Call, obj: Obj, admitted: bool = False) -> Obj:
+def _once_owned(call: Call, obj: Obj, again: bool = False) -> Obj:
     """The object without repeated owner references; the reply warns about them (rest.go).
 
-    admitted: True if the object has already passed admission
+    again: True if the object has already passed admission
     """
     owners = (obj.get("metadata") or {}).get("ownerReferences")
     if not owners or len(owners) == 1:
@@ -187,7 +188,7 @@ def _once_owned(call: Call, obj: Obj, admitted: bool = False) -> Obj:
             kept[key] = owner
     if not repeated:
         return obj
-    when = " after mutating admission happens" if admitted else ""
+    when = " after mutating admission happens" if again else ""
     text = _REPEATED.format(when, ", ".join(repeated))
     if text not in call.warnings:
         call.warnings.append(text)
@@ -381,7 +382,7 @@ def _prepared(
     names, old = registry.names, item.obj
     new = without_record(registry.rules.admit(call, wanted, old))
     if wanted is not old:
-        new = _once_owned(call, new, admitted=True)
+        new = _once_owned(call, new, again=True)
     if resource.rule in escalation.GUARDED:
         # Quirk: a change of managedFields counts, even if it follows from one of collector fields.
         if record != item.managed or not escalation.is_collector_change(new, old):

@@ -28,6 +28,7 @@ from sim.scenario.check import references, soundness
 from sim.scenario.check.expectation_windows import Windows
 from sim.scenario.check.soundness import parts_of
 from sim.scenario.plan.context import Known
+from sim.scenario.plan.option_files import with_files
 from sim.scenario.plan.own_kinds import Planned, kind_remedy
 from sim.scenario.plan.plan import (
     ClusterPlan,
@@ -251,9 +252,11 @@ class _Compiler:
             )
 
         def component(part: schema.Component, key: str) -> ComponentPlan:
-            return ComponentPlan(
-                part.replicas, part.flags, *self._flag_places(part.flags, ("spec", "cluster", key))
-            )
+            path = ("spec", "cluster", key)
+            flags = part.flags
+            if key == "apiServer":
+                flags = dict(with_files(self.document, self.folder, flags, (*path, "flags")))
+            return ComponentPlan(part.replicas, flags, *self._flag_places(part.flags, path))
 
         return ClusterPlan(
             naming=cluster.naming,

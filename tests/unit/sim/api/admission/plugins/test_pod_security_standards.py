@@ -6,9 +6,16 @@ from typing import Any
 
 import pytest
 
-from sim.api.admission.pod_security import PodSecurity, Standard, is_significant, is_tightened
-from sim.api.admission.pod_security_standards import findings
-from sim.api.types import Obj
+from sim.api.admission.plugins.pod_security import (
+    Exemptions,
+    PodSecurity,
+    PodSecurityLimits,
+    Standard,
+    is_significant,
+    is_tightened,
+)
+from sim.api.admission.plugins.pod_security_standards import findings
+from sim.api.types import Obj, UserInfo
 from sim.ident import NAMES
 from tests.unit.sim.api.admission.test_chain import FakeView, asks
 
@@ -165,10 +172,12 @@ def test_of_a_template_one_is_warned_and_no_more() -> None:
 
 
 def test_only_what_could_make_a_pod_worse_is_looked_at_again() -> None:
-    old = pod()
-    assert not is_significant(old, {**old, "metadata": {"name": "p", "labels": {"a": "b"}}})
-    assert is_significant(old, pod(container={"image": "other"}))
-    assert is_significant(old, pod(ephemeralContainers=[{"name": "e", "image": "i"}]))
+    old, seccomp = pod(), NAMESET.annotation_seccomp_container_prefix
+    noted = {f"{seccomp}c": "runtime/default"}
+    assert not is_significant(old, {**old, "metadata": {"name": "p", "labels": {"a": "b"}}}, seccomp)
+    assert is_significant(old, pod(container={"image": "other"}), seccomp)
+    assert is_significant(old, pod(ephemeralContainers=[{"name": "e", "image": "i"}]), seccomp)
+    assert is_significant(old, {**old, "metadata": {"name": "p", "annotations": noted}}, seccomp)
 
 
 def test_labels_that_mean_nothing_are_refused() -> None:
@@ -214,3 +223,40 @@ def test_a_standard_rises_when_pods_might_not_be_let_in_any_more(
     old: Standard, new: Standard, tightened: bool
 ) -> None:
     assert is_tightened(old, new) is tightened
+
+
+HOST = {"runtimeClassName": "sandbox", "hostPID": True}
+BASELINE = {
+    mode: Standard("baseline" if mode == "enforce" else "privileged") for mode in ("enforce", "audit", "warn")
+}
+
+
+def test_namespace_without_labels_has_the_standards_of_the_configuration() -> None:
+    plugin = PodSecurity(NAMESET, PodSecurityLimits(BASELINE))
+    refused = plugin.validate(asks("pods"), pod(hostPID=True), view())
+    assert refused is not None
+    assert 'violates PodSecurity "baseline:latest"' in refused.message
+    assert plugin.validate(asks("pods"), pod(hostPID=True), view(enforce="privileged")) is None
+
+
+@pytest.mark.parametrize(
+    "exempt",
+    [Exemptions(usernames=("ann",)), Exemptions(namespaces=("d",)), Exemptions(runtime_classes=("sandbox",))],
+    ids=["user", "namespace", "class"],
+)
+def test_exempt_request_is_not_checked(exempt: Exemptions) -> None:
+    host = {"metadata": {"name": "p", "namespace": "d"}, "spec": spec(**HOST)}
+    asked = asks("pods", user=UserInfo("ann"))
+    assert PodSecurity(NAMESET, PodSecurityLimits(BASELINE)).validate(asked, host, view()) is not None
+    assert PodSecurity(NAMESET, PodSecurityLimits(BASELINE, exempt)).validate(asked, host, view()) is None
+
+
+def test_labels_of_an_exempt_namespace_cause_a_warning() -> None:
+    plugin = PodSecurity(NAMESET, PodSecurityLimits(exemptions=Exemptions(namespaces=("d",))))
+    labels = {f"{PREFIX}enforce": "baseline", f"{PREFIX}warn": "restricted", f"{PREFIX}audit": "privileged"}
+    asked = asks("namespaces", namespace="", name="d")
+    assert plugin.validate(asked, {"metadata": {"name": "d", "labels": labels}}, FakeView()) is None
+    assert asked.warnings == [
+        'namespace "d" is exempt from Pod Security, and the policy (enforce=baseline:latest, warn=restricted:latest)'
+        " will be ignored"
+    ]

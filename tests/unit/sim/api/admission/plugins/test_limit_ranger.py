@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from sim.api.admission.base import Attributes, Denial
-from sim.api.admission.limit_ranger import LimitRanger
+from sim.api.admission.plugins.limit_ranger import LimitRanger
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Obj
 from sim.ident import NAMES
