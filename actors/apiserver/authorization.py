@@ -36,6 +36,7 @@ from sim.api.auth.request_attributes import attributes_of
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Change, Compacted, FutureRevision, Page, Range
 from sim.api.types import Obj, Request, UserInfo
+from sim.ident import Names
 
 # No object is in this namespace, so that only a rule for all namespaces covers it.
 NOWHERE = "/"
@@ -86,9 +87,7 @@ class Authorization:
         attributes = attributes_of(request)
         return refusal(user, attributes, self._chain.authorize(user, attributes))
 
-    def covers(
-        self, user: UserInfo, verb: str, group: str, resource: str, subresource: str = ""
-    ) -> bool:
+    def covers(self, user: UserInfo, verb: str, group: str, resource: str, subresource: str = "") -> bool:
         """Return True if the user may use a verb in all namespaces and for all names."""
         rights = self._by_user.get((user.name, user.groups))
         if rights is None:
@@ -116,6 +115,11 @@ class Authorization:
         rights = self._by_standing.setdefault(self._chain.standing(user, NOWHERE), {})
         self._by_user[user.name, user.groups] = rights
         return rights
+
+
+def allow_all(names: Names) -> Authorization:
+    """Return an authorizer that allows everything."""
+    return Authorization(Chain(names, [AlwaysAllow()]))
 
 
 def make_authorization(
