@@ -50,6 +50,7 @@ from sim.api.schema.json_text import parse_noting_twice, plain
 from sim.api.schema.resource import Resource
 from sim.api.store import Answer, Delete, Get, Item, Managed, Op, Put
 from sim.api.types import Json, Obj, Reply
+from sim.api.verbs import escalation
 from sim.api.verbs.body import Patched, conform, decode
 from sim.api.verbs.call import (
     Call,
@@ -130,6 +131,8 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
         reset = reset_of(resource, call.subresource)
         record = ownership.on_create(resource.schema, obj, call.writer(), reset)
     obj = without_record(registry.rules.admit(call, obj, None))
+    if resource.rule in escalation.GUARDED:
+        yield from escalation.confirm(call, obj, None)
     metadata = {**obj["metadata"], "uid": new_uid(registry.bits), "creationTimestamp": call.now_text}
     base = metadata.get("generateName", "")
     if not metadata.get("name") and base:
@@ -379,6 +382,10 @@ def _prepared(
     new = without_record(registry.rules.admit(call, wanted, old))
     if wanted is not old:
         new = _once_owned(call, new, admitted=True)
+    if resource.rule in escalation.GUARDED:
+        # Quirk: a change of managedFields counts, even if it follows from one of collector fields.
+        if record != item.managed or not escalation.is_collector_change(new, old):
+            yield from escalation.confirm(call, new, old)
     if resource.namespaced and not new["metadata"].get("namespace"):
         new = with_metadata(new, namespace=call.request.namespace)
     new = keep_system_fields(new, old)

@@ -57,6 +57,7 @@ class Api:
     def __init__(self, namespace: str = "golden-ns", kinds: tuple[Kind, ...] = KINDS) -> None:
         names = NAMES["kubernetes"]
         self.namespace = namespace
+        self.user = USER
         self.scheme = Scheme(names, kinds=kinds)
         self.store = MemoryStore(lambda: 0)
         bits = random.Random(1).getrandbits
@@ -86,7 +87,7 @@ class Api:
             options=dict(parse_qsl(url.query, keep_blank_values=True)),
             body=_bytes(body),
             content_type=content,
-            user=USER,
+            user=self.user,
             manager="recorder",
         )
         call = Call(request, found, self.registry, options=request.options, subresource=subresource)
