@@ -262,6 +262,9 @@ class ControllerManagerOptions(ElectionFlags):
     concurrent_resource_quota_syncs: int = _syncs(
         "resource-quota", 5, "resourcequota, each of its two queues"
     )
+    concurrent_service_account_token_syncs: int = _syncs(
+        "serviceaccount-token", 5, "serviceaccount-token, each of its two queues"
+    )
     # Upstream requires workers for this controller only (statefulsetcontroller.go: Validate).
     concurrent_statefulset_syncs: int = option(
         "concurrent-statefulset-syncs", integer, 5, "workers of statefulset", check=within(1, WORKERS_MAX)
@@ -304,7 +307,7 @@ _WITHOUT_EFFECT = """
     tls-private-key-file tls-cipher-suites tls-min-version tls-sni-cert-key
     http2-max-streams-per-connection permit-address-sharing permit-port-sharing
     concurrent-ephemeralvolume-syncs concurrent-service-syncs
-    concurrent-serviceaccount-token-syncs {short}-api-content-type
+    {short}-api-content-type
 """
 WITHOUT_EFFECT = tuple(_WITHOUT_EFFECT.split())
 
