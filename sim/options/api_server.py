@@ -135,7 +135,7 @@ class ApiServerFlags:
     authorization_modes: tuple[str, ...] = option(
         AUTHORIZATION_MODE,
         strings,
-        "AlwaysAllow",
+        "Node,RBAC",
         "authorizers in order; the first that allows or denies a request decides",
         check=_known_modes,
     )
