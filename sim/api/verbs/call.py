@@ -22,6 +22,7 @@ import msgspec
 from sim.api.auth.account_tokens import TokenRules
 from sim.api.auth.attributes import OpinionGiver
 from sim.api.auth.authenticator import Reviewer
+from sim.api.auth.chain import UserRules
 from sim.api.auth.web_tokens import Sign, digest_token
 from sim.api.kinds.common.errors import UNSUPPORTED, FieldError
 from sim.api.ownership.managed import Writer
@@ -31,7 +32,7 @@ from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
 from sim.api.status import invalid
 from sim.api.store import Answer, Item, Op, Unavailable
-from sim.api.types import Json, Obj, Reply, Request
+from sim.api.types import Json, Obj, Reply, Request, UserInfo
 from sim.ident import Names
 from sim.units import SECOND, format_time, not_unsigned, parse_unsigned
 
@@ -121,6 +122,7 @@ class Registry:
     authorizer: judges rights for admission, reviews and other checks within a verb; None allows
         everything
     identities: None for those of a cluster without options (see `issuing`)
+    user_rules: lists what a user may do in a namespace
     """
 
     scheme: Scheme
@@ -135,6 +137,7 @@ class Registry:
     gates: tuple[str, ...] = ()
     authorizer: OpinionGiver | None = None
     identities: Identities | None = None
+    user_rules: Callable[[UserInfo, str], UserRules] | None = None
 
     @property
     def names(self) -> Names:

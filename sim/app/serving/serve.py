@@ -47,7 +47,6 @@ from sim.errors import InputError
 from sim.kernel import NEVER_US, Operation
 from sim.scenario.plan.plan import Plan
 from sim.wire.descriptors import connections_below, descriptor_limit, raise_descriptor_limit
-from sim.wire.http.access import Access
 from sim.wire.http.app import Application, Front
 from sim.wire.http.documents import Documents, checks_of
 from sim.wire.http.gateway import Gateway
@@ -268,7 +267,9 @@ def make_front(
     authenticator = make_authenticator(cluster, files, tokens, look, gateway.wall_us, _outside_us)
     cluster.identities.authenticator = authenticator
     certificates = make_certificate_reader(files, authorities)
-    return Front(cluster.scheme, gateway, authenticator, Access(names), documents, counts, certificates)
+    return Front(
+        cluster.scheme, gateway, authenticator, cluster.authorization, documents, counts, certificates
+    )
 
 
 def _outside_us() -> int:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from actors.storage import MemoryStore
+from sim.api.auth.chain import Chain, RbacMember
 from sim.api.auth.rbac.authorizer import RbacAuthorizer
 from sim.api.auth.rbac.source import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
 from sim.api.schema.scheme import Scheme
@@ -47,8 +48,9 @@ class GuardedApi(Api):
 
     def __init__(self) -> None:
         super().__init__("ns")
-        judge = RbacAuthorizer(self.scheme.names, StoredRules(self.store, self.scheme))
-        self.registry = replace(self.registry, authorizer=judge)
+        names = self.scheme.names
+        rbac = RbacAuthorizer(names, StoredRules(self.store, self.scheme))
+        self.registry = replace(self.registry, authorizer=Chain(names, [RbacMember(rbac)]))
 
     def path(self, resource: str, name: str = "", namespace: str = "") -> str:
         middle = f"/namespaces/{namespace or 'ns'}" if resource in (ROLES, ROLE_BINDINGS) else ""
