@@ -18,6 +18,8 @@ from actors.apiserver.caches.selection import select
 from actors.apiserver.caches.watch_caches import CachedRead, Caches
 from actors.apiserver.ports import Authorizer, LocalStore
 from sim.api import status
+from sim.api.audit.events import decision_annotations
+from sim.api.auth.attributes import Decision, Opinion
 from sim.api.crd import objects as custom_objects
 from sim.api.crd.served import CustomResource
 from sim.api.kinds import conversion as forms
@@ -87,6 +89,9 @@ class Handlers:
                     else Refusal.of(status.not_found(resource, request.name))
                 )
         why = self._authorizer.refuse(request.user, request)
+        if request.annotations is not None:
+            opinion = Opinion(Decision.ALLOW if why is None else Decision.DENY, why or "")
+            request.annotate(decision_annotations(self._scheme.names, opinion))
         if why is not None:
             raise Refusal.of(status.forbidden(resource, request.name, why, subresource=request.subresource))
         options = request.options

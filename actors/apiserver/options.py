@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sim.api.admission.chain import Defaults
+from sim.api.audit.settings import AuditSettings
 from sim.api.schema.resource import Resource
 from sim.units import SECOND
 
@@ -31,6 +32,7 @@ class ApiServerOptions:
     watch_cache: there are watch caches; cached, uncached: resources (as PLURAL.GROUP) that have one
         though they have none by default, and the other way round.
     goaway_chance: that a reply ends its connection (`goaway`).
+    audit: what is recorded of requests, and how; None: nothing is.
     """
 
     seats: int = 600
@@ -54,6 +56,7 @@ class ApiServerOptions:
     cached: frozenset[str] = frozenset()
     uncached: frozenset[str] = frozenset()
     goaway_chance: float = 0.0
+    audit: AuditSettings | None = None
     cache_lag_us: int = 500  # storage to replica: the middle of sim.kernel.network's default link
 
     def has_cache(self, resource: Resource) -> bool:

@@ -21,6 +21,7 @@ from ipaddress import IPv4Network
 
 from sim.errors import InputError
 from sim.ident import NAMES, Names
+from sim.options.audit import AuditFlags, check_audit
 from sim.options.base import (
     at_least,
     boolean,
@@ -42,8 +43,8 @@ from sim.units import MS
 # Known upstream, and without effect in this program (the frequent ones: others are called unknown).
 _WITHOUT_EFFECT = """
     admission-control-config-file advertise-address allow-privileged anonymous-auth api-audiences
-    apiserver-count audit-log-maxage audit-log-maxbackup audit-log-maxsize audit-log-path
-    audit-policy-file authorization-mode bind-address cert-dir client-ca-file default-watch-cache-size
+    apiserver-count audit-webhook-batch-initial-backoff authorization-mode bind-address cert-dir
+    client-ca-file default-watch-cache-size
     delete-collection-workers enable-admission-plugins enable-aggregator-routing
     enable-bootstrap-token-auth encryption-provider-config etcd-cafile etcd-certfile etcd-keyfile
     etcd-prefix etcd-servers external-hostname help http2-max-streams-per-connection
@@ -109,7 +110,7 @@ def _ports(value: object) -> range:
 
 
 @dataclass(frozen=True, slots=True)
-class ApiServerFlags:
+class ApiServerFlags(AuditFlags):
     """The options of every API server replica."""
 
     priority_and_fairness: bool = option(
@@ -254,6 +255,7 @@ def parse_api_server(
     place.
     """
     flags = parse(ApiServerFlags, given, names=names, place=place, known=WITHOUT_EFFECT, places=places)
+    check_audit(flags, given, names, place, places)
     if flags.watch_cache_sizes and not flags.watch_cache:
         where = (places or {}).get("watch-cache-sizes", place)
         raise InputError("option watch-cache-sizes has no effect while watch-cache is false", where)
