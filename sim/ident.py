@@ -85,6 +85,10 @@ class Names:
         """A control plane component: "apiserver" -> "kube-apiserver"."""
         return f"{self.short}-{name}"
 
+    def signer(self, name: str) -> str:
+        """A signer of certificates: "legacy-unknown" -> "kubernetes.io/legacy-unknown"."""
+        return f"{self.domain}/{name}"
+
     def node_user(self, node: str) -> str:
         """The user of a node agent."""
         return self.user_node_prefix + node
@@ -129,6 +133,8 @@ class Names:
         self.label_pod_security_prefix = f"pod-security.{d}/"
         self.label_statefulset_pod_name = f"statefulset.{d}/pod-name"
         self.label_pod_template_hash = "pod-template-hash"
+        self.label_bootstrapping = f"{d}/bootstrapping"
+        self.label_aggregate_prefix = f"{self.group('rbac')}/aggregate-to-"
         self.label_controller_revision_hash = "controller-revision-hash"
         self.label_pod_template_generation = "pod-template-generation"
 
@@ -167,6 +173,7 @@ class Names:
         self.annotation_seccomp_container_prefix = "container.seccomp.security.alpha." + d + "/"
         self.annotation_critical_pod = f"scheduler.alpha.{d}/critical-pod"
         self.annotation_flow_autoupdate = f"apf.{d}/autoupdate-spec"
+        self.annotation_rbac_autoupdate = f"rbac.authorization.{d}/autoupdate"
         self.annotation_api_approved = f"api-approved.{d}"
 
     def _set_taints_and_finalizers(self, d: str) -> None:
@@ -195,6 +202,8 @@ class Names:
         self.lease_scheduler = f"{s}-scheduler"
         self.apiserver_service = self.product
         self.check_storage = "etcd" if s == "kube" else "storage"  # of the API server's health
+        self.config_map_authentication = "extension-apiserver-authentication"
+        self.config_map_cluster_info = "cluster-info"
         self.config_map_root_ca = f"{s}-root-ca.crt"
         self.volume_api_access_prefix = f"{s}-api-access-"
         self.default_service_account = "default"
@@ -211,6 +220,7 @@ class Names:
     def _set_users(self, s: str) -> None:
         self.user_scheduler = f"system:{s}-scheduler"
         self.user_controller_manager = f"system:{s}-controller-manager"
+        self.user_proxy = f"system:{s}-proxy"
         self.user_apiserver = "system:apiserver"
         self.user_anonymous = "system:anonymous"
         self.user_node_prefix = "system:node:"
@@ -218,6 +228,7 @@ class Names:
         self.group_authenticated = "system:authenticated"
         self.group_unauthenticated = "system:unauthenticated"
         self.group_nodes = "system:nodes"
+        self.group_monitoring = "system:monitoring"
         self.group_service_accounts = "system:serviceaccounts"
 
     def _set_media_types(self) -> None:

@@ -27,6 +27,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from actors.apiserver.audit import UNSTORED, Auditor
+from actors.apiserver.authorization import allow_all
 from actors.apiserver.builtin.bootstrap import bootstrap
 from actors.apiserver.builtin.definition_controller import DefinitionKeeper
 from actors.apiserver.builtin.definitions import Definitions
@@ -39,7 +40,7 @@ from actors.apiserver.fast.coalesced_calls import offer_short_way
 from actors.apiserver.fast.lease_updates import RENEWAL, Lane, find_open_lane, offer_lane
 from actors.apiserver.fast.write_templates import Plans
 from actors.apiserver.flights import Flight, OnError
-from actors.apiserver.handlers import READS, AllowAll, Handlers
+from actors.apiserver.handlers import READS, Handlers
 from actors.apiserver.lifecycle.compactor import Compactor
 from actors.apiserver.lifecycle.goaway import Goaway
 from actors.apiserver.lifecycle.graceful_termination import Ending
@@ -98,7 +99,7 @@ class ApiServer:
         self.storage = storage
         self.scheme = scheme
         self.options = options or ApiServerOptions()
-        self.authorizer: Authorizer = authorizer or AllowAll()
+        self.authorizer: Authorizer = authorizer or allow_all(scheme.names)
         self.log: Callable[[Call, Any, str], Reply] | None = None
         self.sees = scheme
         self.ctx: Context | None = None
@@ -207,6 +208,8 @@ class ApiServer:
             self.options.checks_fields,
             self.options.node_ports,
             self.options.gates,
+            authorizer=self.authorizer,
+            user_rules=self.authorizer.user_rules,
         )
         self.plans = Plans(self, registry, machinery.view) if self.kernel.fast.templates else None
         self.storage.writer = (self.scheme.names.user_apiserver, "create")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from actors.apiserver import ApiServerOptions
 from actors.apiserver.options import UNCACHED
@@ -10,12 +11,14 @@ from actors.controllers import cloud_node_lifecycle
 from actors.controllers.table import LOOPS
 from actors.node.heartbeat.node_status import reserved_nano
 from sim.api.admission.chain import Defaults, plugin_names
+from sim.api.auth.abac import Policy, PolicyError, read_policies
 from sim.api.kinds.common.metadata import labels
 from sim.api.kinds.common.taints import taint_errors
 from sim.api.schema.runtime_config import turned_off
 from sim.api.schema.scheme import Scheme
 from sim.app.audit.settings import read_settings
 from sim.errors import InputError, suggestion
+from sim.files import read_bounded
 from sim.ident import NAMES, Names
 from sim.options.api_server import ApiServerFlags, parse_api_server
 from sim.options.audit import POLICY
@@ -26,6 +29,8 @@ from sim.options.node_agent import NodeAgentOptions, parse_node_agent
 from sim.options.scheduler import SchedulerOptions, parse_scheduler
 from sim.scenario.plan.plan import ClusterPlan, NodePlan
 from sim.units import NANO, SECOND, format_quantity_nano, quantity_nano, quantity_style
+
+POLICY_FILE_MAX = 4 << 20  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,10 @@ def check_options(plan: ClusterPlan) -> ClusterOptions:
     _check_controllers(controllers, manager.places.get("controllers", manager.place))
     audit = read_settings(flags, names, server.places.get(POLICY, server.place))
     api_server = api_server_options(
-        flags, server.places.get("disable-admission-plugins", server.place), server.replicas
+        flags,
+        server.places.get("disable-admission-plugins", server.place),
+        server.replicas,
+        _policies(flags, names),
     )
     return ClusterOptions(
         api_server if audit is None else replace(api_server, audit=audit),
@@ -201,7 +209,23 @@ def _own_labels(names: Names) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def api_server_options(flags: ApiServerFlags, place: str, replicas: int = 1) -> ApiServerOptions:
+def _policies(flags: ApiServerFlags, names: Names) -> tuple[Policy, ...]:
+    """The policies of the mode ABAC.  Raises InputError for a file that cannot be read."""
+    path = flags.authorization_policy_file
+    if not path:
+        return ()
+    try:
+        text = read_bounded(Path(path), POLICY_FILE_MAX).decode()
+        return tuple(read_policies(names, text))
+    except UnicodeDecodeError as error:
+        raise InputError(str(error), path) from None
+    except PolicyError as error:
+        raise InputError(str(error), f"{path}:{error.line}") from None
+
+
+def api_server_options(
+    flags: ApiServerFlags, place: str, replicas: int = 1, policies: tuple[Policy, ...] = ()
+) -> ApiServerOptions:
     """What a replica goes by.  Raises InputError for an admission plugin that there is not."""
     known = plugin_names()
     for plugin in flags.disabled_admission:
@@ -235,5 +259,7 @@ def api_server_options(flags: ApiServerFlags, place: str, replicas: int = 1) -> 
         uncached=frozenset(name for name, size in flags.watch_cache_sizes.items() if not size),
         goaway_chance=flags.goaway_chance,
         sends_retry_after=flags.shutdown_send_retry_after,
+        authorization_modes=flags.authorization_modes,
+        policies=policies,
         tolerations=Defaults(flags.not_ready_toleration_s, flags.unreachable_toleration_s),
     )

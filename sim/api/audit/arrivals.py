@@ -11,28 +11,8 @@ from collections.abc import Mapping
 from urllib.parse import quote, urlencode
 
 from sim.api.audit.events import Arrival
-from sim.api.auth.attributes import AccessAttributes
+from sim.api.auth.request_attributes import attributes_of
 from sim.api.types import Request
-
-
-def attributes_of(request: Request) -> AccessAttributes:
-    """The attributes of a request to a resource.
-
-    Quirk: a namespace lies in the namespace of its own name.
-    """
-    namespace = request.namespace
-    if request.resource == "namespaces" and not request.group:
-        namespace = namespace or request.name
-    return AccessAttributes(
-        request.verb,
-        "",
-        request.group,
-        request.version,
-        request.resource,
-        request.subresource,
-        namespace,
-        request.name,
-    )
 
 
 def uri_of(request: Request) -> str:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sim.api.audit.arrivals import arrival_of, attributes_of, uri_of
+from sim.api.audit.arrivals import arrival_of, uri_of
 from sim.api.audit.events import (
     Arrival,
     Record,
@@ -230,5 +230,5 @@ def test_request_in_the_process_has_the_uri_that_it_would_have_over_http() -> No
     assert uri_of(status) == "/api/v1/namespaces/a/pods/p/status"
     space = Request(verb="get", resource="namespaces", name="a", user=ANN)
     assert uri_of(space) == "/api/v1/namespaces/a"
-    assert attributes_of(space).namespace == "a"
-    assert arrival_of(space, 5, "10.0.0.9").source_ips == ("10.0.0.9",)
+    arrival = arrival_of(space, 5, "10.0.0.9")
+    assert (arrival.attributes.namespace, arrival.source_ips) == ("a", ("10.0.0.9",))
