@@ -37,8 +37,6 @@ from sim.api.types import Obj, Reply, Request, UserInfo
 from sim.kernel import Context
 from sim.options.audit import BATCH, STRICT
 
-UNSTORED = "failed to store audit event"
-
 
 class Auditor:
     """The audit of one incarnation of a replica.
@@ -122,7 +120,7 @@ class Auditor:
             watch.observe_end(partial(self._stage, record, COMPLETE))
             return
         record.respond(reply, resource)
-        if record.is_watch:
+        if record.is_long_running:
             self._stage(record, STARTED)
         self._stage(record, COMPLETE, storage_us)
 

@@ -26,7 +26,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from actors.apiserver.audit import UNSTORED, Auditor
+from actors.apiserver.audit import Auditor
 from actors.apiserver.authorization import allow_all
 from actors.apiserver.builtin.bootstrap import bootstrap
 from actors.apiserver.builtin.definition_controller import DefinitionKeeper
@@ -51,6 +51,7 @@ from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.ports import AuditSink, Authorizer, StorageProcess, writer_of
 from actors.apiserver.rules import Machinery
 from sim.api import status
+from sim.api.audit.events import unstored
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Answer, Get, Op, Pause, Range, Unavailable
 from sim.api.types import Reply, Request, UserInfo
@@ -390,7 +391,8 @@ class ApiServer:
         flight.until_us = self.kernel.now_us + self.options.request_timeout_us
         self._count(flight, 1)
         if self.audit is not None and not self.audit.begin_flight(flight):
-            self._answer(number, Refusal.of(status.internal_error(UNSTORED)).reply(), 0)
+            uri = "" if flight.record is None else flight.record.uri
+            self._answer(number, Reply(500, body=unstored(uri)), 0)
         elif self._away is not None:
             self._answer(number, self._away, 0)
         elif self._has_no_room(flight):

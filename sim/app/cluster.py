@@ -42,6 +42,7 @@ from actors.scheduler.plugins import SchedulerPlugin
 from actors.scheduler.plugins.registry import check_added
 from actors.storage import Storage
 from actors.users import Admin, ApplyAll
+from sim.api.audit.settings import LogSettings
 from sim.api.crd.served import Latest
 from sim.api.objects import is_ready
 from sim.api.schema.scheme import Scheme
@@ -93,7 +94,7 @@ class Cluster:
     replay: operations from outside to repeat
     fast: the fast paths to take (`FastPaths`); without them the run is the same, and slower
     scheduler_plugins: rules of your own for the choice of nodes (see `actors.scheduler.plugins`)
-    audited: False leaves out the audit that the options ask for
+    audited: False drops the events of the audit that the options ask for
     replaces_log: True replaces a file that is in the place of the audit log
     """
 
@@ -125,7 +126,8 @@ class Cluster:
         self.names = NAMES[plan.naming]
         self.options = check_options(plan)
         self.audit: AuditOutputs | None = None
-        self.audit_settings = self.options.api_server.audit if audited else None
+        self.audit_settings = self.options.api_server.audit
+        self._audited = audited
         self._replaces_log = replaces_log
         self.scheme = Scheme(self.names, self.options.off)
         for obj in established:
@@ -174,7 +176,8 @@ class Cluster:
 
     async def __aenter__(self) -> Self:
         if self.audit_settings is not None:
-            self.audit = AuditOutputs(self.audit_settings, force=self._replaces_log)
+            log = self.audit_settings.log if self._audited else LogSettings()
+            self.audit = AuditOutputs(log, force=self._replaces_log)
         self._life = self._live()
         await self._life.__aenter__()
         return self

@@ -171,7 +171,7 @@ async def run_plan(
     prepare: called with the cluster before virtual time passes
     outside: operations of a served cluster to replay, to the end of the plan
     fast: the fast paths to take; the result is the same with all, some or none of them
-    audited: False leaves out the audit that the options ask for; so does `outside`
+    audited: False drops the events of the audit that the options ask for; so does `outside`
     replaces_log: True replaces a file that is in the place of the audit log
     """
     seed = plan.seed if seed is None else seed

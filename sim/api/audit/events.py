@@ -42,6 +42,9 @@ from sim.units import MS, format_duration, format_micro_time
 
 AGENT_MAX, AGENT_CUT = 1024, "...TRUNCATED"  # request.go: maxUserAgentLength
 SLOW_US = 500 * MS  # audit.go: writeLatencyToAnnotation, a request that takes longer tells its latency
+# cmd/kube-apiserver/app/server.go: BasicLongRunningRequestCheck
+LONG_VERBS = ("watch", "proxy")
+LONG_SUBRESOURCES = ("attach", "exec", "proxy", "log", "portforward")
 CLOSED_EARLY = "Connection closed early"
 _STATUS_FIELDS = ("status", "message", "reason", "details")
 
@@ -81,9 +84,15 @@ class Record:
         self._response_object: Any = None
 
     @property
-    def is_watch(self) -> bool:
-        """True if the response has no end of its own, so that its start is a stage."""
-        return self._arrival.attributes.verb == "watch"
+    def uri(self) -> str:
+        """Path and query of the request."""
+        return self._arrival.uri
+
+    @property
+    def is_long_running(self) -> bool:
+        """True if the response may have no end of its own, so that its start is a stage."""
+        asked = self._arrival.attributes
+        return asked.verb in LONG_VERBS or asked.subresource in LONG_SUBRESOURCES
 
     @property
     def answered(self) -> bool:
@@ -105,7 +114,10 @@ class Record:
         """The body of a write: an object, options of a deletion, or a patch."""
         if body is None or self.scope.level < Level.METADATA:
             return
-        value = msgspec.json.decode(body) if isinstance(body, bytes | str) else body
+        try:
+            value = msgspec.json.decode(body) if isinstance(body, bytes | str) else body
+        except (msgspec.DecodeError, RecursionError):
+            return  # the request is refused, and nothing was read of it
         if not isinstance(value, dict) and verb != "patch":
             return
         if verb != "patch":
@@ -163,7 +175,7 @@ class Record:
         if stage in self.scope.omitted_stages:
             return None
         arrival = self._arrival
-        if stage == COMPLETE and not self.is_watch:
+        if stage == COMPLETE and arrival.attributes.verb != "watch":
             self._note_latency(at_us - arrival.received_us, storage_us)
         found = {
             "kind": "Event",
@@ -214,6 +226,11 @@ def deprecation_annotations(names: Names, resource: Resource | None) -> dict[str
         return {}
     domain = names.group_domain
     return {f"{domain}/deprecated": "true", f"{domain}/removed-release": f"1.{resource.lifecycle.removed}"}
+
+
+def unstored(uri: str) -> str:
+    """The text of the answer (500) to a request whose first event could not be stored."""
+    return f'Internal Server Error: "{uri}": failed to store audit event'
 
 
 def attempted(headers: Iterable[tuple[str, str]], query: Mapping[str, str], certificate: bool) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sim.api.audit.settings import AuditSettings
+from sim.api.audit.settings import AuditSettings, LogSettings
 from sim.api.types import Obj
 from sim.app.audit.log import AuditLog
 from sim.errors import InputError
@@ -22,8 +22,8 @@ class AuditOutputs:
     forward: takes each event at once, for a webhook that batches by itself
     """
 
-    def __init__(self, settings: AuditSettings, *, force: bool = False) -> None:
-        self._log = AuditLog(settings.log, force=force) if settings.log.path else None
+    def __init__(self, log: LogSettings, *, force: bool = False) -> None:
+        self._log = AuditLog(log, force=force) if log.path else None
         self.forward: Callable[[Obj], None] = _drop
 
     def write(self, events: Sequence[Obj], wall_us: int) -> bool:

@@ -114,6 +114,15 @@ def test_patch_is_recorded_as_it_was_sent() -> None:
     assert event["requestObject"] == [{"op": "remove", "path": "/x"}]
 
 
+def test_body_that_is_no_json_is_not_recorded() -> None:
+    made = record(Level.REQUEST)
+    made.request_body(b"{", "create")
+    made.request_body(b"[" * 100_000, "create")
+    event = made.event("ResponseComplete", AT_US)
+    assert event is not None
+    assert "requestObject" not in event
+
+
 def test_refusal_gives_the_status_of_the_response() -> None:
     made = record(Level.METADATA)
     body = {"kind": "Status", "status": "Failure", "message": "m", "reason": "Forbidden", "code": 403}
