@@ -23,6 +23,7 @@ from ipaddress import IPv4Network
 
 from sim.errors import InputError
 from sim.ident import NAMES, Names
+from sim.options.audit import AuditFlags, check_audit
 from sim.options.authentication import AuthenticationFlags
 from sim.options.base import (
     at_least,
@@ -45,16 +46,15 @@ from sim.units import MS
 
 # Known upstream, and without effect in this program (the frequent ones: others are called unknown).
 _WITHOUT_EFFECT = """
-    advertise-address allow-privileged apiserver-count audit-log-maxage audit-log-maxbackup
-    audit-log-maxsize audit-log-path audit-policy-file bind-address cert-dir
-    default-watch-cache-size delete-collection-workers enable-aggregator-routing
-    encryption-provider-config etcd-cafile etcd-certfile etcd-keyfile etcd-prefix etcd-servers
-    external-hostname help http2-max-streams-per-connection livez-grace-period logging-format
-    max-connection-bytes-per-sec profiling proxy-client-cert-file proxy-client-key-file
-    secure-port show-hidden-metrics-for-version storage-backend storage-media-type
-    strict-transport-security-directives tls-cert-file tls-cipher-suites tls-min-version
-    tls-private-key-file tls-sni-cert-key v version vmodule {short}let-client-certificate
-    {short}let-client-key {short}let-preferred-address-types
+    advertise-address allow-privileged apiserver-count audit-webhook-batch-initial-backoff
+    bind-address cert-dir default-watch-cache-size delete-collection-workers
+    enable-aggregator-routing encryption-provider-config etcd-cafile etcd-certfile etcd-keyfile
+    etcd-prefix etcd-servers external-hostname help http2-max-streams-per-connection
+    livez-grace-period logging-format max-connection-bytes-per-sec profiling
+    proxy-client-cert-file proxy-client-key-file secure-port show-hidden-metrics-for-version
+    storage-backend storage-media-type strict-transport-security-directives tls-cert-file
+    tls-cipher-suites tls-min-version tls-private-key-file tls-sni-cert-key v version vmodule
+    {short}let-client-certificate {short}let-client-key {short}let-preferred-address-types
     authorization-webhook-cache-authorized-ttl authorization-webhook-cache-unauthorized-ttl
     authorization-webhook-config-file authorization-webhook-version
 """
@@ -128,7 +128,7 @@ def _known_modes(modes: tuple[str, ...]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class ApiServerFlags(AuthenticationFlags):
+class ApiServerFlags(AuthenticationFlags, AuditFlags):
     """The options of every API server replica."""
 
     authorization_modes: tuple[str, ...] = option(
@@ -292,6 +292,7 @@ def parse_api_server(
     place.
     """
     flags = parse(ApiServerFlags, given, names=names, place=place, known=WITHOUT_EFFECT, places=places)
+    check_audit(flags, given, names, place, places)
     _check_policy_file(flags, places or {}, place)
     if flags.watch_cache_sizes and not flags.watch_cache:
         where = (places or {}).get("watch-cache-sizes", place)
