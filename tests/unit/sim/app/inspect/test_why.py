@@ -22,11 +22,11 @@ def changes(*found: tuple[str, str, Any]) -> Book:
 
 def test_a_pattern_means_the_first_that_was_deleted_else_that_failed() -> None:
     book = changes(("d/a", "phase", "Running"), ("d/b", "phase", "Failed"), ("d/c", "deleting", "now"))
-    assert _first_alike(book, TRACE, "//pods/d/*", "") == "//pods/d/c"
+    assert _first_alike(book, TRACE, "//pods/d/*", "", print) == "//pods/d/c"
     assert _first_alike(book, TRACE, "//pods/d/[ab]", "") == "//pods/d/b"
     assert _first_alike(book, TRACE, "//pods/d/*", "phase=Running") == "//pods/d/a"
 
 
 def test_a_pattern_that_matches_elsewhere_says_where() -> None:
     with pytest.raises(InputError, match=r"nothing in it matches pods/e/a\* .there is pods/d/a"):
-        _first_alike(changes(("d/a", "phase", "Running")), TRACE, "//pods/e/a*", "")
+        _first_alike(changes(("d/a", "phase", "Running")), TRACE, "//pods/e/a*", "", print)
