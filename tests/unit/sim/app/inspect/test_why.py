@@ -25,7 +25,7 @@ def test_a_pattern_means_the_first_that_was_deleted_else_that_failed() -> None:
     book = changes(("d/a", "phase", "Running"), ("d/b", "phase", "Failed"), ("d/c", "deleting", "now"))
     assert _first_alike(book, TRACE, "//pods/d/*", "", to_stderr) == "//pods/d/c"
     assert _first_alike(book, TRACE, "//pods/d/[ab]", "", to_stderr) == "//pods/d/b"
-    assert _first_alike(book, TRACE, "//pods/d/*", "phase=Running") == "//pods/d/a"
+    assert _first_alike(book, TRACE, "//pods/d/*", "phase=Running", to_stderr) == "//pods/d/a"
 
 
 def test_a_pattern_that_matches_elsewhere_says_where() -> None:
