@@ -176,6 +176,7 @@ class Cluster:
         # What boots when the established objects are there; None if there are none.
         self._held: list[tuple[str, Callable[[], None]]] | None = [] if plan.established else None
         self._made = 0
+        self._machine_watchers: list[Callable[[str, bool, int], None]] = []
         self._alive = False
 
     # --- life -------------------------------------------------------------------------------------
@@ -366,6 +367,8 @@ class Cluster:
         main = node_agent_main(machine, self.node_clients, options, self.names)
         actor = self.supervisor.add(plan.name, main, start=False)
         node = self.nodes[plan.name] = Node(self.kernel, machine, actor)
+        if self._machine_watchers:
+            self._watch_power(node)
         self._boot(plan.name, node.start_agent)
         return node
 
@@ -535,6 +538,30 @@ class Cluster:
                 part()
 
         return cancel
+
+    def watch_machines(self, see: Callable[[str, bool, int], None]) -> None:
+        """Call `see` with node, whether it serves, and the time, when its machine begins or ceases.
+
+        A machine serves while it has power and its network is not cut.
+        """
+        if not self._machine_watchers:
+            for node in self.nodes.values():
+                self._watch_power(node)
+            self.faults.on_settled.append(self._see_settled)
+        self._machine_watchers.append(see)
+
+    def _see_settled(self, target: str, aspect: str) -> None:
+        if aspect == "cut":
+            self._see_machine(target)
+
+    def _watch_power(self, node: Node) -> None:
+        name = node.machine.spec.name
+        node.machine.on_power = lambda _: self._see_machine(name)
+
+    def _see_machine(self, name: str) -> None:
+        serves = self.nodes[name].machine.powered and not self.faults.values(name, "cut")
+        for see in self._machine_watchers:
+            see(name, serves, self.kernel.now_us)
 
     def counts(self) -> dict[str, int]:
         """The numbers of nodes, ready nodes, pods and running pods (`pod_state`), for a progress
