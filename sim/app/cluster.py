@@ -29,7 +29,6 @@ import trio
 
 from actors.apiserver import ApiServer
 from actors.apiserver.authorization import make_authorization
-from actors.apiserver.builtin.client_authorities import CLIENT_CA
 from actors.apiserver.outside_time import ask
 from actors.controllers.manager import controller_manager_main
 from actors.controllers.shared.shell import RootCa
@@ -169,6 +168,7 @@ class Cluster:
         self.root_ca = RootCa()
         self.kernel.gate.handle("root-ca", self._root_ca_given)
         self.identities = Identities(self.options.tokens)
+        self.kernel.gate.handle("client-authorities", self._client_authorities_given)
         self.kernel.gate.handle("service-account-key", self._account_key_given)
         self.admin_user = UserInfo("admin", (self.names.group_masters, self.names.group_authenticated))
         self.admin = Admin(self.kernel, self.scheme, self.names, self._admin_client)
@@ -292,13 +292,14 @@ class Cluster:
             self.kernel.call_at(self.kernel.stream(f"boot/{name}").randrange(self.plan.boot_us), boot)
 
     def _root_ca_given(self, pem: str, done: Callable[[None], None]) -> None:
-        """Take the certificate authority under which the cluster is served from now on.
-
-        It signs the certificates of clients too.
-        """
+        """Take the certificate authority under which the cluster is served from now on."""
         self.root_ca.pem = pem
+        done(None)
+
+    def _client_authorities_given(self, data: dict[str, str], done: Callable[[None], None]) -> None:
+        """Take the authorities of clients, as other servers may know them."""
         for server in self.api_servers.values():
-            server.trust.data = {CLIENT_CA: pem}
+            server.trust.data = data
         done(None)
 
     def _account_key_given(self, pem: str, done: Callable[[None], None]) -> None:

@@ -41,7 +41,13 @@ from sim.app.interrupts import heard
 from sim.app.notes import note_of_pod, unwaited_claims
 from sim.app.possible import zones_of
 from sim.app.serving.client_configs import ClientConfig, write_client_config
-from sim.app.serving.identities import Files, make_authenticator, make_certificate_reader, read_users
+from sim.app.serving.identities import (
+    Files,
+    make_authenticator,
+    make_certificate_reader,
+    published_authorities,
+    read_users,
+)
 from sim.app.serving.journal import End, JournalFile, Session
 from sim.app.version import version
 from sim.errors import InputError
@@ -282,6 +288,8 @@ def make_front(
 
     # The journal holds the key, so that a replay makes the same tokens.
     cluster.kernel.gate.post("service-account-key", files.signing.pem.decode(), lambda _: None)
+    published = published_authorities(files, cluster.options.authentication, authorities)
+    cluster.kernel.gate.post("client-authorities", published, lambda _: None)
     authenticator = make_authenticator(cluster, files, tokens, look, gateway.wall_us, _outside_us)
     cluster.identities.authenticator = authenticator
     certificates = make_certificate_reader(files, authorities)
