@@ -79,7 +79,7 @@ class World:
         """The user of a request as the refusal of an impersonation names it; the code if it is no
         refusal of authorization.
         """
-        wanted = [*headers, ("Impersonate-User", "nobody-else")]
+        wanted = [*headers, ("Impersonate-User", "another")]
         found = await client.get(f"{CORE}/configmaps", headers=wanted)
         if found.status_code != 403:
             return "admin" if found.status_code == 200 else str(found.status_code)

@@ -7,7 +7,7 @@ Holds: each file is read once, before the cluster is served; a file that cannot 
 that names its option.
 
 Mirrors  kubernetes v1.25 pkg/kubeapiserver/authenticator/config.go (New),
-         pkg/kubeapiserver/options/authentication.go.
+         pkg/kubeapiserver/options/authentication.go, pkg/serviceaccount/openidmetadata.go.
 Differs  the server's own authority and its administrator's token are accepted beside what the
          options name; certificates are judged by the real clock, since TLS is outside of the
          simulation, and tokens of the cluster by its virtual one.
@@ -19,6 +19,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
 
 from sim.api.auth.account_tokens import AccountTokens, Find
 from sim.api.auth.authenticator import (
@@ -31,14 +34,22 @@ from sim.api.auth.authenticators.bootstrap_tokens import BootstrapTokens
 from sim.api.auth.authenticators.client_certificates import ClientCertificates
 from sim.api.auth.authenticators.front_proxy import FrontProxy, ProxyHeaders
 from sim.api.auth.authenticators.token_file import StaticTokens, parse_users
-from sim.api.auth.keys import SigningKey, VerifyingKeys, read_signing_key, read_verifying_keys
+from sim.api.auth.keys import (
+    SigningKey,
+    VerifyingKeys,
+    public_key_set,
+    read_signing_key,
+    read_verifying_keys,
+)
 from sim.api.types import UserInfo
 from sim.app.cluster import Cluster
 from sim.errors import InputError
 from sim.files import read_bounded
 from sim.options.authentication import AuthenticationFlags
 from sim.wire.http.certificates import CertificateReader, load_bundle
+from sim.wire.http.documents import Published
 
+MEDIA_KEYS = "application/jwk-set+json"  # RFC 7517
 FILE_MAX = 4 << 20  # bytes: a token file of some 50,000 users
 _Value = TypeVar("_Value")
 
@@ -146,3 +157,28 @@ def make_certificate_reader(files: Files, authorities: Sequence[bytes]) -> Certi
     """The reader of client certificates.  authorities: PEM, of the server's own"""
     own = [each for each in (*authorities, files.client_ca) if each]
     return CertificateReader(own, files.front_proxy_ca)
+
+
+def issuer_documents(cluster: Cluster, files: Files, address: str) -> dict[str, Published]:
+    """The documents by which others verify service account tokens, by path.
+
+    None for an issuer that OpenID Connect does not allow, as upstream.  address: of the server
+    """
+    names, flags = cluster.names, cluster.options.authentication
+    issuer = cluster.options.tokens.issuer
+    url = urlsplit(issuer)
+    if url.scheme != "https" or url.query or url.fragment:
+        return {}
+    keys = files.verifying.keys
+    configuration = {
+        "issuer": issuer,
+        "jwks_uri": flags.service_account_jwks_uri or f"https://{address}{names.openid_keys_path}",
+        "response_types_supported": ["id_token"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": sorted({key.algorithm for key in keys}),
+    }
+    key_set = public_key_set(keys)
+    return {
+        names.openid_configuration_path: Published(names.media_json, msgspec.json.encode(configuration)),
+        names.openid_keys_path: Published(MEDIA_KEYS, msgspec.json.encode(key_set)),
+    }

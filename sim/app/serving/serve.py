@@ -40,7 +40,13 @@ from sim.app.interrupts import heard
 from sim.app.notes import note_of_pod, unwaited_claims
 from sim.app.possible import zones_of
 from sim.app.serving.client_configs import ClientConfig, write_client_config
-from sim.app.serving.identities import Files, make_authenticator, make_certificate_reader, read_users
+from sim.app.serving.identities import (
+    Files,
+    issuer_documents,
+    make_authenticator,
+    make_certificate_reader,
+    read_users,
+)
 from sim.app.serving.journal import End, JournalFile, Session
 from sim.app.version import version
 from sim.errors import InputError
@@ -257,7 +263,8 @@ def make_front(
     names = cluster.names
     checks = checks_of(names, fairness=bool(cluster.options.api_server.seats))
     scheme = partial(gateway.scheme, cluster.scheme)
-    documents = Documents(scheme, address, healthy, metrics, version(), checks)
+    issuer = issuer_documents(cluster, files, address)
+    documents = Documents(scheme, address, healthy, metrics, version(), checks, issuer)
 
     def look(resource: str, namespace: str, name: str) -> Any:
         item = cluster.storage.store.get(cluster.scheme.key(resource, namespace, name))

@@ -201,7 +201,8 @@ class Front:
     def _document(self, document: Document, header: str, options: dict[str, str]) -> Answer:
         names = self._names
         if document.value is None:
-            return Answer(document.code, document.media, document.raw)
+            headers = {"Cache-Control": document.cache_control} if document.cache_control else {}
+            return Answer(document.code, document.media, document.raw, headers=headers)
         if document.code != HTTPStatus.OK:
             raise Refused(document.value)
         if document.media:  # OpenAPI's index: always JSON
@@ -305,7 +306,8 @@ class Front:
         headers = [("Content-Type", answer.media)] if answer.media else []
         headers += answer.headers.items()
         headers += [("Warning", warning) for warning in rendering.warning_headers(answer.warnings)]
-        return Response(answer.code, answer.body, [*headers, *self._common()])
+        common = [each for each in self._common() if each[0] not in answer.headers]
+        return Response(answer.code, answer.body, [*headers, *common])
 
     def _common(self) -> list[tuple[str, str]]:
         self._served += 1
