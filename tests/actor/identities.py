@@ -32,9 +32,13 @@ REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 DAY = timedelta(days=1)
 
 
-@cache
 def key(number: int = 0) -> SigningKey:
     """One of several keys, made once."""
+    return _key(number)
+
+
+@cache
+def _key(_: int) -> SigningKey:
     return SigningKey.new()
 
 
@@ -108,7 +112,7 @@ class World:
 async def world(
     folder: Path, flags: dict[str, Any] | None = None, extra_authorities: bytes = b""
 ) -> AsyncIterator[World]:
-    """A world whose API server has these options; time stands still.
+    """A world whose API server has these options; time does not move.
 
     extra_authorities: PEM, of options that name files
     """

@@ -47,8 +47,21 @@ class Rejected(NamedTuple):
         return found[0] if len(found) == 1 else f"[{', '.join(found)}]" if found else ""
 
 
+class Pending(NamedTuple):
+    """A token about which a service outside has to be consulted first.
+
+    source: which service; the shell that answers requests knows how to reach it
+    """
+
+    source: str
+    token: str
+    audiences: tuple[str, ...] = ()
+
+
 # None: no credential that the authenticator recognizes.
-Outcome = Accepted | Rejected | None
+Outcome = Accepted | Rejected | Pending | None
+# The judgement of all authenticators.
+Judged = Accepted | Rejected | Pending
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +135,7 @@ class Reviewer(Protocol):
         """The audiences of the API."""
         ...
 
-    def review(self, token: str, audiences: tuple[str, ...]) -> Accepted | Rejected:
+    def review(self, token: str, audiences: tuple[str, ...]) -> Judged:
         """Judge a token as if a request had presented it."""
         ...
 
@@ -149,13 +162,16 @@ class Authenticator:
         self.audiences = audiences
         self._anonymous = anonymous
 
-    def identify(self, credentials: Credentials) -> Accepted | Rejected:
-        """The user of a request."""
+    def identify(self, credentials: Credentials) -> Judged:
+        """The user of a request; ask again when what is pending has been answered."""
         found = _first(each.authenticate(credentials) for each in self._requests)
         if not isinstance(found, Accepted):
             token = bearer_token(credentials.headers)
+            before = found.errors if isinstance(found, Rejected) else ()
             if token:
-                found = self._by_token(token, self.audiences, found)
+                found = self._by_token(token, self.audiences, before)
+        if isinstance(found, Pending):
+            return found
         if isinstance(found, Accepted):
             return Accepted(self._with_group(found.user), found.audiences)
         if found is None and self._anonymous:
@@ -163,23 +179,21 @@ class Authenticator:
             return Accepted(UserInfo(names.user_anonymous, (names.group_unauthenticated,)), self.audiences)
         return found or Rejected()
 
-    def review(self, token: str, audiences: tuple[str, ...]) -> Accepted | Rejected:
+    def review(self, token: str, audiences: tuple[str, ...]) -> Judged:
         """The user of a token for a TokenReview."""
         header = bearer_token([("authorization", f"Bearer {token}")])
         if not header:
             return self.identify(Credentials())
-        found = self._by_token(header, audiences or self.audiences, None)
+        found = self._by_token(header, audiences or self.audiences)
         if isinstance(found, Accepted):
             return Accepted(self._with_group(found.user), found.audiences)
         return found
 
-    def _by_token(
-        self, token: str, audiences: tuple[str, ...], before: Rejected | None
-    ) -> Accepted | Rejected:
+    def _by_token(self, token: str, audiences: tuple[str, ...], before: tuple[str, ...] = ()) -> Judged:
         found = _first(each.authenticate(token, audiences) for each in self._tokens)
-        if isinstance(found, Accepted):
+        if isinstance(found, Accepted | Pending):
             return found
-        errors = (INVALID_TOKEN, *(before.errors if before else ()))
+        errors = (INVALID_TOKEN, *before)
         return Rejected((*errors, *(found.errors if found else (INVALID_TOKEN,))))
 
     def _with_group(self, user: UserInfo) -> UserInfo:
@@ -191,11 +205,11 @@ class Authenticator:
 
 
 def _first(outcomes: Iterable[Outcome]) -> Outcome:
-    """The first success, else all errors, else None."""
+    """The first success or what has to be asked for before it; else all errors, else None."""
     errors: list[str] = []
     failed = False
     for outcome in outcomes:
-        if isinstance(outcome, Accepted):
+        if isinstance(outcome, Accepted | Pending):
             return outcome
         if outcome is not None:
             failed = True

@@ -15,6 +15,7 @@ Differs  the server's own authority and its administrator's token are accepted b
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,16 +34,21 @@ from sim.api.auth.authenticator import (
 from sim.api.auth.authenticators.bootstrap_tokens import BootstrapTokens
 from sim.api.auth.authenticators.client_certificates import ClientCertificates
 from sim.api.auth.authenticators.front_proxy import FrontProxy, ProxyHeaders
+from sim.api.auth.authenticators.oidc import ClaimRules, IdTokens, IssuerKeys, prefix_of
 from sim.api.auth.authenticators.token_file import StaticTokens, parse_users
+from sim.api.auth.authenticators.token_webhook import WebhookTokens
 from sim.api.auth.keys import (
     SigningKey,
     VerifyingKeys,
     public_key_set,
+    read_key_set,
     read_signing_key,
     read_verifying_keys,
 )
 from sim.api.types import UserInfo
 from sim.app.cluster import Cluster
+from sim.app.serving.receivers import Receiver, read_receiver
+from sim.app.serving.remote import Issuer, Remote, Webhook
 from sim.errors import InputError
 from sim.files import read_bounded
 from sim.options.authentication import AuthenticationFlags
@@ -61,6 +67,7 @@ class Files:
     signing: the key that signs service account tokens; verifying: all that verify them
     users: of the token file, by token
     client_ca, front_proxy_ca: PEM bundles, b"" for none
+    issuer: the issuer of ID tokens; webhook: the service that judges tokens
     """
 
     signing: SigningKey
@@ -68,6 +75,8 @@ class Files:
     users: Mapping[str, UserInfo]
     client_ca: bytes = b""
     front_proxy_ca: bytes = b""
+    issuer: Issuer | None = None
+    webhook: Receiver | None = None
 
     @classmethod
     def read(cls, flags: AuthenticationFlags, key: SigningKey | None = None) -> Files:
@@ -91,6 +100,8 @@ class Files:
             read_users(Path(file)) if file else {},
             _bundle("client-ca-file", flags.client_ca_file),
             _bundle("requestheader-client-ca-file", flags.requestheader_client_ca_file),
+            _issuer(flags) if flags.oidc_issuer_url else None,
+            read_receiver(Path(flags.token_webhook_config_file)) if flags.token_webhook_config_file else None,
         )
 
 
@@ -101,6 +112,14 @@ def read_users(path: Path) -> dict[str, UserInfo]:
         return parse_users(data.decode(), str(path))
     except UnicodeDecodeError as error:
         raise InputError(str(error), str(path)) from None
+
+
+def _issuer(flags: AuthenticationFlags) -> Issuer:
+    file = flags.oidc_keys_file
+    keys = _read("oidc-keys-file", file, read_key_set) if file else ()
+    ca = _bundle("oidc-ca-file", flags.oidc_ca_file)
+    context = ssl.create_default_context(cadata=ca.decode()) if ca else None
+    return Issuer(flags.oidc_issuer_url, IssuerKeys(keys, fixed=bool(file)), context)
 
 
 def _bundle(option: str, path: str) -> bytes:
@@ -126,8 +145,8 @@ def make_authenticator(
     find: Find,
     wall_us: Callable[[], int],
     outside_us: Callable[[], int],
-) -> Authenticator:
-    """The authenticators of a cluster, in upstream's order.
+) -> tuple[Authenticator, Remote]:
+    """The authenticators of a cluster, in upstream's order, and the services that they consult.
 
     users: further users by token, beside those of the token file
     find: finds an object by resource, namespace and name
@@ -150,7 +169,32 @@ def make_authenticator(
         tokens.append(AccountTokens(names, rules, files.verifying, find, wall_us, legacy=legacy))
     if flags.bootstrap_token_auth:
         tokens.append(AudienceAgnostic(rules.audiences, BootstrapTokens(names, find, wall_us)))
-    return Authenticator(names, requests, tokens, rules.audiences, anonymous=flags.anonymous_auth)
+    if files.issuer is not None:
+        id_tokens = IdTokens(claim_rules(flags), files.issuer.keys, outside_us)
+        tokens.append(AudienceAgnostic(rules.audiences, id_tokens))
+    webhook = None
+    if files.webhook is not None:
+        answers = WebhookTokens(rules.audiences, flags.token_webhook_cache_ttl_us, outside_us)
+        tokens.append(answers)
+        version = names.api_version("authentication", flags.token_webhook_version)
+        webhook = Webhook(files.webhook, answers, version)
+    made = Authenticator(names, requests, tokens, rules.audiences, anonymous=flags.anonymous_auth)
+    return made, Remote(files.issuer, webhook, outside_us)
+
+
+def claim_rules(flags: AuthenticationFlags) -> ClaimRules:
+    """What ID tokens have to hold."""
+    issuer = flags.oidc_issuer_url
+    return ClaimRules(
+        issuer,
+        flags.oidc_client_id,
+        flags.oidc_username_claim,
+        prefix_of(flags.oidc_username_prefix, issuer, flags.oidc_username_claim),
+        flags.oidc_groups_claim,
+        flags.oidc_groups_prefix,
+        flags.oidc_signing_algs,
+        flags.oidc_required_claims,
+    )
 
 
 def make_certificate_reader(files: Files, authorities: Sequence[bytes]) -> CertificateReader:

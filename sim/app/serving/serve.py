@@ -57,6 +57,7 @@ from sim.wire.http.access import Access
 from sim.wire.http.app import Application, Front
 from sim.wire.http.documents import Documents, checks_of
 from sim.wire.http.gateway import Gateway
+from sim.wire.http.identification import Identification
 from sim.wire.http.metrics import Counts, text_format
 from sim.wire.http.server import serve as serve_http
 from sim.wire.tls import Authority, server_context
@@ -272,10 +273,11 @@ def make_front(
 
     # The journal holds the key, so that a replay makes the same tokens.
     cluster.kernel.gate.post("service-account-key", files.signing.pem.decode(), lambda _: None)
-    authenticator = make_authenticator(cluster, files, tokens, look, gateway.wall_us, _outside_us)
+    authenticator, remote = make_authenticator(cluster, files, tokens, look, gateway.wall_us, _outside_us)
     cluster.identities.authenticator = authenticator
     certificates = make_certificate_reader(files, authorities)
-    return Front(cluster.scheme, gateway, authenticator, Access(names), documents, counts, certificates)
+    identities = Identification(authenticator, certificates, remote.answer)
+    return Front(cluster.scheme, gateway, identities, Access(names), documents, counts)
 
 
 def _outside_us() -> int:

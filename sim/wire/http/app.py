@@ -22,7 +22,7 @@ import trio
 from quart_trio import QuartTrio
 
 from sim.api import status
-from sim.api.auth.authenticator import Authenticator, Credentials, Rejected
+from sim.api.auth.authenticator import Rejected
 from sim.api.crd.served import CustomResource
 from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
@@ -31,10 +31,10 @@ from sim.units import parse_duration_us
 from sim.wire.http import negotiation, rendering, routing
 from sim.wire.http.access import Access, Impersonation
 from sim.wire.http.body import BODY_MAX, BadBody, json_text, strict_warnings
-from sim.wire.http.certificates import CertificateReader
 from sim.wire.http.documents import NO_PAGE, Document, Documents
 from sim.wire.http.exchange import Exchange, Response, serve_exchange
 from sim.wire.http.gateway import REQUEST_TIMEOUT_S, Gateway, OutsideWatch, failure_line
+from sim.wire.http.identification import Identification
 from sim.wire.http.metrics import Counts
 from sim.wire.http.negotiation import Form, NotAcceptable
 from sim.wire.http.options import BadOption, check_options, manager_of
@@ -77,20 +77,18 @@ class Front:
         self,
         scheme: Scheme,
         gateway: Gateway,
-        authenticator: Authenticator,
+        identification: Identification,
         access: Access,
         documents: Documents,
         counts: Counts,
-        certificates: CertificateReader,
     ) -> None:
         self._scheme = scheme
         self._names = scheme.names
         self._gateway = gateway
-        self._authenticator = authenticator
+        self._identification = identification
         self._access = access
         self._documents = documents
         self._counts = counts
-        self._certificates = certificates
         self._served = 0
         self._threads = trio.CapacityLimiter(1)
 
@@ -141,7 +139,7 @@ class Front:
         asked = routing.attributes(exchange.method, path, options)
         if asked.verb != "watch":
             self._check_timeout(options)
-        user = self._user(exchange, asked)
+        user = await self._user(exchange, asked)
         if isinstance(user, Answer):
             return self._response(user)
         refusal = self._access.refusal(user, asked)
@@ -165,10 +163,9 @@ class Front:
 
     # --- access -----------------------------------------------------------------------------------
 
-    def _user(self, exchange: Exchange, asked: Attributes) -> UserInfo | Answer:
+    async def _user(self, exchange: Exchange, asked: Attributes) -> UserInfo | Answer:
         headers = exchange.headers
-        certificate = self._certificates.certificate(exchange.extensions.get(PEER))
-        identified = self._authenticator.identify(Credentials(headers.pairs, certificate))
+        identified = await self._identification.identify(headers.pairs, exchange.extensions.get(PEER))
         if isinstance(identified, Rejected):
             LOG.debug("unable to authenticate the request: %s", identified.text)
             raise Refused(status.unauthorized())
@@ -249,6 +246,8 @@ class Front:
             twice: list[str] = []
             body = await self._aside(len(raw), partial(json_text, names, target, content, raw, twice))
             warnings = strict_warnings(twice, options.get("fieldValidation", ""))
+            if resource.plural == "tokenreviews" and not resource.custom:
+                await self._identification.prepare_review(body)
         check_options(names, target, content, exchange.query, body)
         asked = Request(
             verb=target.verb,
