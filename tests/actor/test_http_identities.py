@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from hashlib import sha256
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from sim.api.auth.web_tokens import compact, encode, parse_token
+from sim.app.cluster import Cluster
+from sim.wire.http.gateway import Gateway
 from tests.actor.identities import CORE, DAY, certificates, key, world
 
 ANONYMOUS = "system:anonymous"
@@ -210,3 +213,20 @@ async def test_issuer_answers_get_in_its_own_type_only(tmp_path: Path) -> None:
         )
         assert (await here.root.post("/openid/v1/jwks")).status_code == 405
         assert (await here.root.get("/openid/v1/jwks/x")).status_code == 404
+
+
+async def test_replay_makes_the_same_tokens_and_the_same_run(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        await here.account()
+        token = await here.token()
+        await here.root.post(f"{CORE}/configmaps", json={"metadata": {"name": "a"}, "data": {"t": token}})
+        kernel, claims = here.cluster.kernel, changed(token)
+        kernel.set_rate(inf)
+        await here.cluster.run_until("1s")
+        journal, trace = list(kernel.gate.journal), kernel.trace.sha256()
+    async with Cluster(here.cluster.plan, replay=journal) as again:
+        Gateway(again.kernel, again.api_servers)
+        again.kernel.set_rate(inf)
+        await again.run_until("1s")
+        assert again.kernel.trace.sha256() == trace
+        assert again.identities.sign(claims) == token

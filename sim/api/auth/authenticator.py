@@ -4,7 +4,7 @@ Holds: the first success decides; a credential that every authenticator refuses 
 never an anonymous user; a request without credentials is anonymous, where that is allowed.
 
 Mirrors  kubernetes v1.25 pkg/kubeapiserver/authenticator/config.go (New),
-         apiserver pkg/authentication/{authenticator/audagnostic.go,request/{union,bearertoken},
+         apiserver pkg/authentication/{authenticator/audagnostic.go,request/{union,bearertoken,websocket},
          token/union,group/authenticated_group_adder.go}, apiserver pkg/server/config.go
          (AuthorizeClientBearerToken: the token of the loopback client is tried first, so that each
          refused token has the error "invalid bearer token" before its own).
@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from sim.api.auth.websocket_tokens import websocket_token
 from sim.api.types import UserInfo
 from sim.ident import Names
 
@@ -166,10 +167,7 @@ class Authenticator:
         """The user of a request; ask again when what is pending has been answered."""
         found = _first(each.authenticate(credentials) for each in self._requests)
         if not isinstance(found, Accepted):
-            token = bearer_token(credentials.headers)
-            before = found.errors if isinstance(found, Rejected) else ()
-            if token:
-                found = self._by_token(token, self.audiences, before)
+            found = self._by_headers(credentials.headers, found)
         if isinstance(found, Pending):
             return found
         if isinstance(found, Accepted):
@@ -188,6 +186,18 @@ class Authenticator:
         if isinstance(found, Accepted):
             return Accepted(self._with_group(found.user), found.audiences)
         return found
+
+    def _by_headers(self, headers: Sequence[tuple[str, str]], before: Outcome) -> Outcome:
+        """The user of a token in a header or, of a WebSocket request, in a subprotocol."""
+        found = before
+        errors = before.errors if isinstance(before, Rejected) else ()
+        protocol, error = websocket_token(headers, self._names.protocol_bearer_prefix)
+        for token in filter(None, (bearer_token(headers), protocol)):
+            found = self._by_token(token, self.audiences, errors)
+            if not isinstance(found, Rejected):
+                return found
+            errors = found.errors
+        return Rejected((*errors, error)) if error else found
 
     def _by_token(self, token: str, audiences: tuple[str, ...], before: tuple[str, ...] = ()) -> Judged:
         found = _first(each.authenticate(token, audiences) for each in self._tokens)
