@@ -253,6 +253,7 @@ class Names:
         self.claim_legacy_uid = f"{d}/serviceaccount/service-account.uid"
         self.extra_pod_name = f"authentication.{d}/pod-name"
         self.extra_pod_uid = f"authentication.{d}/pod-uid"
+        self.protocol_bearer_prefix = f"base64url.bearer.authorization.{self.group_domain}."
         self.openid_configuration_path = "/.well-known/openid-configuration"
         self.openid_keys_path = "/openid/v1/jwks"
 

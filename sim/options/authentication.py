@@ -9,15 +9,17 @@ Mirrors  kubernetes v1.25 pkg/kubeapiserver/options/authentication.go, apiserver
          pkg/server/options/authentication.go: defaults and Validate.
 Differs  files are read by a cluster that is served; in a run without clients from outside they
          affect nothing. `service-account-issuer` and the keys have defaults, since a cluster here
-         has no manifests that name them.
+         has no manifests that name them; `oidc-keys-file` does not exist upstream: it gives the
+         keys of an issuer that cannot be reached.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from sim.options.base import boolean, duration, option, string, strings
+from sim.options.base import boolean, duration, mapping, one_of, option, string, strings
 from sim.units import SECOND
 
 HOUR_US = 3600 * SECOND
@@ -38,6 +40,15 @@ def _issuers(value: tuple[str, ...]) -> str | None:
             return f"contained a ':' but was not a valid URL: {error}"
     repeated = next((issuer for issuer in value if value.count(issuer) > 1), "")
     return f"{repeated!r} is already specified" if repeated else None
+
+
+# apiserver plugin/pkg/authenticator/token/oidc/oidc.go: allowedSigningAlgs
+SIGNING_ALGORITHMS = ("RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512")
+
+
+def _algorithms(value: tuple[str, ...]) -> str | None:
+    unknown = next((each for each in value if each not in SIGNING_ALGORITHMS), "")
+    return f"unsupported signing alg: {unknown!r}" if unknown else None
 
 
 def _https(value: str) -> str | None:
@@ -120,6 +131,60 @@ class AuthenticationFlags:
         "requestheader-extra-headers-prefix", strings, "", "prefixes of headers with further attributes"
     )
 
+    oidc_issuer_url: str = option("oidc-issuer-url", string, "", "the issuer of ID tokens", check=_https)
+    oidc_client_id: str = option("oidc-client-id", string, "", "the audience of ID tokens")
+    oidc_ca_file: str = option(
+        "oidc-ca-file",
+        string,
+        "",
+        "authorities of the issuer's own certificate (default: those of this machine)",
+    )
+    oidc_keys_file: str = option(
+        "oidc-keys-file",
+        string,
+        "",
+        "the issuer's JSON web key set (default: what its discovery document names)",
+    )
+    oidc_username_claim: str = option("oidc-username-claim", string, "sub", "the claim that names the user")
+    oidc_username_prefix: str = option(
+        "oidc-username-prefix",
+        string,
+        "",
+        "what precedes it (default: ISSUER#, but nothing for email; -: nothing)",
+    )
+    oidc_groups_claim: str = option("oidc-groups-claim", string, "", "the claim that names groups")
+    oidc_groups_prefix: str = option("oidc-groups-prefix", string, "", "what precedes each group")
+    oidc_signing_algs: tuple[str, ...] = option(
+        "oidc-signing-algs",
+        strings,
+        "RS256",
+        "algorithms that ID tokens may be signed with",
+        check=_algorithms,
+    )
+    oidc_required_claims: Mapping[str, str] = option(
+        "oidc-required-claim", mapping, "", "claims with values that an ID token has to hold: claim=value"
+    )
+    token_webhook_config_file: str = option(
+        "authentication-token-webhook-config-file",
+        string,
+        "",
+        "a kubeconfig of the service that judges tokens",
+    )
+    token_webhook_version: str = option(
+        "authentication-token-webhook-version",
+        string,
+        "v1beta1",
+        "version of the TokenReviews that are sent: v1 or v1beta1",
+        check=one_of("v1", "v1beta1"),
+    )
+    token_webhook_cache_ttl_us: int = option(
+        "authentication-token-webhook-cache-ttl",
+        duration,
+        "2m0s",
+        "how long an answer of the service counts",
+        unit="us",
+    )
+
     def issuers(self, default: str) -> tuple[str, ...]:
         """The accepted issuers of service account tokens."""
         return self.service_account_issuers or (default,)
@@ -127,18 +192,39 @@ class AuthenticationFlags:
     @property
     def admits_users(self) -> bool:
         """True if an option lets users in whom the command line does not name."""
-        return bool(self.token_auth_file or self.client_ca_file or self.requestheader_client_ca_file)
+        return any(
+            (
+                self.token_auth_file,
+                self.client_ca_file,
+                self.requestheader_client_ca_file,
+                self.oidc_issuer_url,
+                self.token_webhook_config_file,
+            )
+        )
 
     def __post_init__(self) -> None:
         """Check rules between options; raises ValueError."""
         if self.service_account_signing_key_file and not self.service_account_key_files:
             raise ValueError("service-account-signing-key-file needs service-account-key-file")
-        proxy = {
+        if bool(self.oidc_issuer_url) is not bool(self.oidc_client_id):
+            raise ValueError("oidc-issuer-url and oidc-client-id should be specified together")
+        of_issuer: dict[str, object] = {
+            "oidc-ca-file": self.oidc_ca_file,
+            "oidc-keys-file": self.oidc_keys_file,
+            "oidc-groups-claim": self.oidc_groups_claim,
+            "oidc-username-prefix": self.oidc_username_prefix,
+            "oidc-required-claim": self.oidc_required_claims,
+        }
+        of_proxy: dict[str, object] = {
             "requestheader-allowed-names": self.requestheader_allowed_names,
             "requestheader-username-headers": self.requestheader_username_headers,
             "requestheader-group-headers": self.requestheader_group_headers,
             "requestheader-extra-headers-prefix": self.requestheader_extra_prefixes,
         }
-        for name, value in proxy.items():
-            if value and not self.requestheader_client_ca_file:
-                raise ValueError(f"option {name} has no effect without requestheader-client-ca-file")
+        for needed, given, dependents in (
+            ("oidc-issuer-url", self.oidc_issuer_url, of_issuer),
+            ("requestheader-client-ca-file", self.requestheader_client_ca_file, of_proxy),
+        ):
+            useless = next((name for name, value in dependents.items() if value and not given), "")
+            if useless:
+                raise ValueError(f"option {useless} has no effect without {needed}")

@@ -32,9 +32,13 @@ REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 DAY = timedelta(days=1)
 
 
-@cache
 def key(number: int = 0) -> SigningKey:
     """One of several keys, made once."""
+    return _key(number)
+
+
+@cache
+def _key(_: int) -> SigningKey:
     return SigningKey.new()
 
 
@@ -79,7 +83,7 @@ class World:
         """The user of a request as the refusal of an impersonation names it; the code if it is no
         refusal of authorization.
         """
-        wanted = [*headers, ("Impersonate-User", "nobody-else")]
+        wanted = [*headers, ("Impersonate-User", "another")]
         found = await client.get(f"{CORE}/configmaps", headers=wanted)
         if found.status_code != 403:
             return "admin" if found.status_code == 200 else str(found.status_code)
@@ -108,7 +112,7 @@ class World:
 async def world(
     folder: Path, flags: dict[str, Any] | None = None, extra_authorities: bytes = b""
 ) -> AsyncIterator[World]:
-    """A world whose API server has these options; time stands still.
+    """A world whose API server has these options; time does not move.
 
     extra_authorities: PEM, of options that name files
     """

@@ -17,7 +17,7 @@ import httpx
 import pytest
 import trio
 import trio.testing
-from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_client_stream
+from trio_websocket import ConnectionClosed, ConnectionRejected, WebSocketConnection, wrap_client_stream
 
 from actors.apiserver.handlers import Handlers
 from sim.api.auth.keys import SigningKey
@@ -30,6 +30,7 @@ from sim.ident import NAMES
 from sim.kernel import NEVER_US, Operation
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
+from sim.wire.accepting import first_of
 from sim.wire.http.app import OPENED, PEER, Application, Front
 from sim.wire.http.body import BODY_MAX
 from sim.wire.http.protobuf import decode
@@ -646,6 +647,27 @@ async def test_a_watch_over_websocket_sends_each_event_as_a_message_and_ends_wit
             message = await socket.get_message()
         assert isinstance(message, bytes)
         assert message.startswith(b"\x0a\x05ADDED")
+
+
+@pytest.mark.parametrize(("token", "outcome"), [("cm9vdA", "json.v1"), ("eA", "401")])
+async def test_token_of_a_websocket_client_may_be_a_subprotocol_which_is_not_chosen(
+    token: str, outcome: str
+) -> None:
+    """The tokens are base64url of root and of x."""
+    protocols = [f"base64url.bearer.authorization.k8s.io.{token}", "json.v1"]
+    origin = [("Origin", "http://x")]
+    async with served(pace=60) as (_, client):
+        stream = await trio.open_tcp_stream("127.0.0.1", client.base_url.port or 0)
+        try:
+            async with stream, trio.open_nursery() as nursery:
+                socket = await wrap_client_stream(
+                    nursery, stream, "x", f"{MAPS}?watch=1", subprotocols=protocols, extra_headers=origin
+                )
+                found = socket.subprotocol
+                nursery.cancel_scope.cancel()
+        except* ConnectionRejected as refused:
+            found = str(first_of(refused).status_code)
+        assert found == outcome
 
 
 async def test_a_client_that_closes_its_websocket_ends_its_watch_in_the_simulation() -> None:

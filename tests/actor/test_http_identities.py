@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from hashlib import sha256
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from sim.api.auth.web_tokens import compact, encode, parse_token
+from sim.app.cluster import Cluster
+from sim.wire.http.gateway import Gateway
 from tests.actor.identities import CORE, DAY, certificates, key, world
 
 ANONYMOUS = "system:anonymous"
@@ -174,3 +177,56 @@ async def test_wrong_credentials_are_401_on_public_paths_too(tmp_path: Path) -> 
     async with world(tmp_path) as here:
         assert (await here.client("x").get("/healthz")).status_code == 401
         assert (await here.client().get("/healthz")).status_code == 200
+
+
+# --- the issuer of service account tokens ---------------------------------------------------------
+
+
+async def test_issuer_publishes_its_keys_and_a_token_verifies_with_them(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        root = here.root
+        found = await root.get("/.well-known/openid-configuration")
+        assert found.headers["Content-Type"] == "application/json"
+        assert found.headers.get_list("Cache-Control") == ["public, max-age=3600"]
+        assert found.json() == {
+            "issuer": "https://kubernetes.default.svc.cluster.local",
+            "jwks_uri": "https://127.0.0.1:6443/openid/v1/jwks",
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": ["RS256"],
+        }
+        keys = await root.get("/openid/v1/jwks", headers={"Accept": "application/jwk-set+json"})
+        assert keys.headers["Content-Type"] == "application/jwk-set+json"
+        await here.account()
+        token = parse_token(await here.token())
+        assert token is not None
+        assert [each["kid"] for each in keys.json()["keys"]] == [token.key_id]
+        assert "/openid/v1/jwks" in (await root.get("/")).json()["paths"]
+
+
+async def test_issuer_answers_get_in_its_own_type_only(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        found = await here.root.get("/openid/v1/jwks", headers={"Accept": "application/json"})
+        assert (found.status_code, found.json()["message"]) == (
+            406,
+            "406: Not Acceptable\n\nAvailable representations: application/jwk-set+json",
+        )
+        assert (await here.root.post("/openid/v1/jwks")).status_code == 405
+        assert (await here.root.get("/openid/v1/jwks/x")).status_code == 404
+
+
+async def test_replay_makes_the_same_tokens_and_the_same_run(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        await here.account()
+        token = await here.token()
+        await here.root.post(f"{CORE}/configmaps", json={"metadata": {"name": "a"}, "data": {"t": token}})
+        kernel, claims = here.cluster.kernel, changed(token)
+        kernel.set_rate(inf)
+        await here.cluster.run_until("1s")
+        journal, trace = list(kernel.gate.journal), kernel.trace.sha256()
+    async with Cluster(here.cluster.plan, replay=journal) as again:
+        Gateway(again.kernel, again.api_servers)
+        again.kernel.set_rate(inf)
+        await again.run_until("1s")
+        assert again.kernel.trace.sha256() == trace
+        assert again.identities.sign(claims) == token

@@ -4,7 +4,7 @@ Holds: the first success decides; a credential that every authenticator refuses 
 never an anonymous user; a request without credentials is anonymous, where that is allowed.
 
 Mirrors  kubernetes v1.25 pkg/kubeapiserver/authenticator/config.go (New),
-         apiserver pkg/authentication/{authenticator/audagnostic.go,request/{union,bearertoken},
+         apiserver pkg/authentication/{authenticator/audagnostic.go,request/{union,bearertoken,websocket},
          token/union,group/authenticated_group_adder.go}, apiserver pkg/server/config.go
          (AuthorizeClientBearerToken: the token of the loopback client is tried first, so that each
          refused token has the error "invalid bearer token" before its own).
@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from sim.api.auth.websocket_tokens import websocket_token
 from sim.api.types import UserInfo
 from sim.ident import Names
 
@@ -47,8 +48,21 @@ class Rejected(NamedTuple):
         return found[0] if len(found) == 1 else f"[{', '.join(found)}]" if found else ""
 
 
+class Pending(NamedTuple):
+    """A token about which a service outside has to be consulted first.
+
+    source: which service; the shell that answers requests knows how to reach it
+    """
+
+    source: str
+    token: str
+    audiences: tuple[str, ...] = ()
+
+
 # None: no credential that the authenticator recognizes.
-Outcome = Accepted | Rejected | None
+Outcome = Accepted | Rejected | Pending | None
+# The judgement of all authenticators.
+Judged = Accepted | Rejected | Pending
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +136,7 @@ class Reviewer(Protocol):
         """The audiences of the API."""
         ...
 
-    def review(self, token: str, audiences: tuple[str, ...]) -> Accepted | Rejected:
+    def review(self, token: str, audiences: tuple[str, ...]) -> Judged:
         """Judge a token as if a request had presented it."""
         ...
 
@@ -149,13 +163,13 @@ class Authenticator:
         self.audiences = audiences
         self._anonymous = anonymous
 
-    def identify(self, credentials: Credentials) -> Accepted | Rejected:
-        """The user of a request."""
+    def identify(self, credentials: Credentials) -> Judged:
+        """The user of a request; ask again when what is pending has been answered."""
         found = _first(each.authenticate(credentials) for each in self._requests)
         if not isinstance(found, Accepted):
-            token = bearer_token(credentials.headers)
-            if token:
-                found = self._by_token(token, self.audiences, found)
+            found = self._by_headers(credentials.headers, found)
+        if isinstance(found, Pending):
+            return found
         if isinstance(found, Accepted):
             return Accepted(self._with_group(found.user), found.audiences)
         if found is None and self._anonymous:
@@ -163,23 +177,33 @@ class Authenticator:
             return Accepted(UserInfo(names.user_anonymous, (names.group_unauthenticated,)), self.audiences)
         return found or Rejected()
 
-    def review(self, token: str, audiences: tuple[str, ...]) -> Accepted | Rejected:
+    def review(self, token: str, audiences: tuple[str, ...]) -> Judged:
         """The user of a token for a TokenReview."""
         header = bearer_token([("authorization", f"Bearer {token}")])
         if not header:
             return self.identify(Credentials())
-        found = self._by_token(header, audiences or self.audiences, None)
+        found = self._by_token(header, audiences or self.audiences)
         if isinstance(found, Accepted):
             return Accepted(self._with_group(found.user), found.audiences)
         return found
 
-    def _by_token(
-        self, token: str, audiences: tuple[str, ...], before: Rejected | None
-    ) -> Accepted | Rejected:
+    def _by_headers(self, headers: Sequence[tuple[str, str]], before: Outcome) -> Outcome:
+        """The user of a token in a header or, of a WebSocket request, in a subprotocol."""
+        found = before
+        errors = before.errors if isinstance(before, Rejected) else ()
+        protocol, error = websocket_token(headers, self._names.protocol_bearer_prefix)
+        for token in filter(None, (bearer_token(headers), protocol)):
+            found = self._by_token(token, self.audiences, errors)
+            if not isinstance(found, Rejected):
+                return found
+            errors = found.errors
+        return Rejected((*errors, error)) if error else found
+
+    def _by_token(self, token: str, audiences: tuple[str, ...], before: tuple[str, ...] = ()) -> Judged:
         found = _first(each.authenticate(token, audiences) for each in self._tokens)
-        if isinstance(found, Accepted):
+        if isinstance(found, Accepted | Pending):
             return found
-        errors = (INVALID_TOKEN, *(before.errors if before else ()))
+        errors = (INVALID_TOKEN, *before)
         return Rejected((*errors, *(found.errors if found else (INVALID_TOKEN,))))
 
     def _with_group(self, user: UserInfo) -> UserInfo:
@@ -191,11 +215,11 @@ class Authenticator:
 
 
 def _first(outcomes: Iterable[Outcome]) -> Outcome:
-    """The first success, else all errors, else None."""
+    """The first success or what has to be asked for before it; else all errors, else None."""
     errors: list[str] = []
     failed = False
     for outcome in outcomes:
-        if isinstance(outcome, Accepted):
+        if isinstance(outcome, Accepted | Pending):
             return outcome
         if outcome is not None:
             failed = True

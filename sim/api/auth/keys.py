@@ -1,6 +1,6 @@
 """Keys of service account tokens: signing, verifying, and their public form for others.
 
-PEM texts become keys; claims become signed tokens; a token becomes the errors of its verification.
+PEM texts and JSON web key sets become keys; claims become signed tokens; a token becomes the errors of its verification.
 
 Holds: the key decides which algorithms are possible, never the token alone: `none` and symmetric
 algorithms are refused with each key.
@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterable
 from hashlib import sha256
 
+import msgspec
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
@@ -31,7 +32,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
-from sim.api.auth.web_tokens import WebToken, compact, encode
+from sim.api.auth.web_tokens import WebToken, compact, decode, encode
 from sim.api.types import Obj
 
 UNVERIFIED = "square/go-jose: error in cryptographic primitive"
@@ -45,17 +46,26 @@ _HASHES: dict[str, hashes.HashAlgorithm] = {
     "384": hashes.SHA384(),
     "512": hashes.SHA512(),
 }
+_WEB_CURVES: dict[str, ec.EllipticCurve] = {
+    "P-256": ec.SECP256R1(),
+    "P-384": ec.SECP384R1(),
+    "P-521": ec.SECP521R1(),
+}
 _CURVES = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
 
 
 class VerifyingKey:
-    """A public key. algorithm: the one that its owner signs with."""
+    """A public key.
 
-    def __init__(self, key: PublicKey) -> None:
+    algorithm: the one that its owner signs with
+    key_id: None for the hash of the key
+    """
+
+    def __init__(self, key: PublicKey, key_id: str | None = None) -> None:
         self._key = key
         self.algorithm = "RS256" if isinstance(key, rsa.RSAPublicKey) else _CURVES[key.curve.name]
         der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        self.key_id = encode(sha256(der).digest())
+        self.key_id = encode(sha256(der).digest()) if key_id is None else key_id
 
     def verifies(self, token: WebToken) -> bool:
         """True if this key made the signature, with an algorithm that is possible with it."""
@@ -162,6 +172,51 @@ def read_verifying_keys(pem: bytes) -> list[VerifyingKey]:
 def public_key_set(keys: Iterable[VerifyingKey]) -> Obj:
     """The keys as a JSON web key set."""
     return {"keys": [key.web_key() for key in keys]}
+
+
+def read_key_set(data: bytes) -> list[VerifyingKey]:
+    """The RSA and ECDSA keys for signatures of a JSON web key set; raises ValueError if it is none."""
+    try:
+        found = msgspec.json.decode(data, type=_KeySet)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ValueError(f"is no JSON web key set: {error}") from None
+    keys = (_web_key(each) for each in found.keys if each.use in ("", "sig"))
+    return [key for key in keys if key is not None]
+
+
+class _WebKey(msgspec.Struct, frozen=True):
+    """One key of a set."""
+
+    kty: str
+    kid: str = ""
+    use: str = ""
+    crv: str = ""
+    n: str = ""
+    e: str = ""
+    x: str = ""
+    y: str = ""
+
+
+class _KeySet(msgspec.Struct, frozen=True):
+    keys: list[_WebKey]
+
+
+def _web_key(key: _WebKey) -> VerifyingKey | None:
+    """A key of a set; None for kinds that are not supported."""
+
+    def number(text: str) -> int:
+        return int.from_bytes(decode(text), "big")
+
+    curve = _WEB_CURVES.get(key.crv)
+    try:
+        if key.kty == "RSA":
+            return VerifyingKey(rsa.RSAPublicNumbers(number(key.e), number(key.n)).public_key(), key.kid)
+        if key.kty == "EC" and curve is not None:
+            point = ec.EllipticCurvePublicNumbers(number(key.x), number(key.y), curve)
+            return VerifyingKey(point.public_key(), key.kid)
+    except ValueError:
+        return None
+    return None
 
 
 def _private(pem: bytes) -> PrivateKey | None:

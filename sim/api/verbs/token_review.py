@@ -11,7 +11,7 @@ Differs  a cluster that no client from outside can reach has no authenticator; i
 
 from __future__ import annotations
 
-from sim.api.auth.authenticator import Accepted, Rejected
+from sim.api.auth.authenticator import Judged, Pending, Rejected
 from sim.api.ownership import managed
 from sim.api.types import Obj, Reply, UserInfo
 from sim.api.verbs.body import decode
@@ -35,8 +35,10 @@ def review_token(call: Call) -> Steps:
     return Reply(201, body=body, warnings=tuple(call.warnings))
 
 
-def status_of(found: Accepted | Rejected) -> Obj:
+def status_of(found: Judged) -> Obj:
     """The status of a review."""
+    if isinstance(found, Pending):  # only of a request that did not come through a front
+        found = Rejected((f"the answer of {found.source} is not there",))
     if isinstance(found, Rejected):
         return {"user": {}, **({"error": found.text} if found.text else {})}
     audiences: Obj = {"audiences": list(found.audiences)} if found.audiences else {}

@@ -7,7 +7,7 @@ Holds: each file is read once, before the cluster is served; a file that cannot 
 that names its option.
 
 Mirrors  kubernetes v1.25 pkg/kubeapiserver/authenticator/config.go (New),
-         pkg/kubeapiserver/options/authentication.go.
+         pkg/kubeapiserver/options/authentication.go, pkg/serviceaccount/openidmetadata.go.
 Differs  the server's own authority and its administrator's token are accepted beside what the
          options name; certificates are judged by the real clock, since TLS is outside of the
          simulation, and tokens of the cluster by its virtual one.
@@ -15,10 +15,12 @@ Differs  the server's own authority and its administrator's token are accepted b
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -33,15 +35,28 @@ from sim.api.auth.authenticator import (
 from sim.api.auth.authenticators.bootstrap_tokens import BootstrapTokens
 from sim.api.auth.authenticators.client_certificates import ClientCertificates
 from sim.api.auth.authenticators.front_proxy import FrontProxy, ProxyHeaders
+from sim.api.auth.authenticators.oidc import ClaimRules, IdTokens, IssuerKeys, prefix_of
 from sim.api.auth.authenticators.token_file import StaticTokens, parse_users
-from sim.api.auth.keys import SigningKey, VerifyingKeys, read_signing_key, read_verifying_keys
+from sim.api.auth.authenticators.token_webhook import WebhookTokens
+from sim.api.auth.keys import (
+    SigningKey,
+    VerifyingKeys,
+    public_key_set,
+    read_key_set,
+    read_signing_key,
+    read_verifying_keys,
+)
 from sim.api.types import UserInfo
 from sim.app.cluster import Cluster
+from sim.app.serving.receivers import Receiver, read_receiver
+from sim.app.serving.remote import Issuer, Remote, Webhook
 from sim.errors import InputError
 from sim.files import read_bounded
 from sim.options.authentication import AuthenticationFlags
 from sim.wire.http.certificates import CertificateReader, load_bundle
+from sim.wire.http.documents import Published
 
+MEDIA_KEYS = "application/jwk-set+json"  # RFC 7517
 FILE_MAX = 4 << 20  # bytes: a token file of some 50,000 users
 _Value = TypeVar("_Value")
 
@@ -53,6 +68,7 @@ class Files:
     signing: the key that signs service account tokens; verifying: all that verify them
     users: of the token file, by token
     client_ca, front_proxy_ca: PEM bundles, b"" for none
+    issuer: the issuer of ID tokens; webhook: the service that judges tokens
     """
 
     signing: SigningKey
@@ -60,6 +76,8 @@ class Files:
     users: Mapping[str, UserInfo]
     client_ca: bytes = b""
     front_proxy_ca: bytes = b""
+    issuer: Issuer | None = None
+    webhook: Receiver | None = None
 
     @classmethod
     def read(cls, flags: AuthenticationFlags, key: SigningKey | None = None) -> Files:
@@ -83,6 +101,8 @@ class Files:
             read_users(Path(file)) if file else {},
             _bundle("client-ca-file", flags.client_ca_file),
             _bundle("requestheader-client-ca-file", flags.requestheader_client_ca_file),
+            _issuer(flags) if flags.oidc_issuer_url else None,
+            read_receiver(Path(flags.token_webhook_config_file)) if flags.token_webhook_config_file else None,
         )
 
 
@@ -93,6 +113,14 @@ def read_users(path: Path) -> dict[str, UserInfo]:
         return parse_users(data.decode(), str(path))
     except UnicodeDecodeError as error:
         raise InputError(str(error), str(path)) from None
+
+
+def _issuer(flags: AuthenticationFlags) -> Issuer:
+    file = flags.oidc_keys_file
+    keys = _read("oidc-keys-file", file, read_key_set) if file else ()
+    ca = _bundle("oidc-ca-file", flags.oidc_ca_file)
+    context = ssl.create_default_context(cadata=ca.decode()) if ca else None
+    return Issuer(flags.oidc_issuer_url, IssuerKeys(keys, fixed=bool(file)), context)
 
 
 def _bundle(option: str, path: str) -> bytes:
@@ -118,8 +146,8 @@ def make_authenticator(
     find: Find,
     wall_us: Callable[[], int],
     outside_us: Callable[[], int],
-) -> Authenticator:
-    """The authenticators of a cluster, in upstream's order.
+) -> tuple[Authenticator, Remote]:
+    """The authenticators of a cluster, in upstream's order, and the services that they consult.
 
     users: further users by token, beside those of the token file
     find: finds an object by resource, namespace and name
@@ -142,7 +170,32 @@ def make_authenticator(
         tokens.append(AccountTokens(names, rules, files.verifying, find, wall_us, legacy=legacy))
     if flags.bootstrap_token_auth:
         tokens.append(AudienceAgnostic(rules.audiences, BootstrapTokens(names, find, wall_us)))
-    return Authenticator(names, requests, tokens, rules.audiences, anonymous=flags.anonymous_auth)
+    if files.issuer is not None:
+        id_tokens = IdTokens(claim_rules(flags), files.issuer.keys, outside_us)
+        tokens.append(AudienceAgnostic(rules.audiences, id_tokens))
+    webhook = None
+    if files.webhook is not None:
+        answers = WebhookTokens(rules.audiences, flags.token_webhook_cache_ttl_us, outside_us)
+        tokens.append(answers)
+        version = names.api_version("authentication", flags.token_webhook_version)
+        webhook = Webhook(files.webhook, answers, version)
+    made = Authenticator(names, requests, tokens, rules.audiences, anonymous=flags.anonymous_auth)
+    return made, Remote(files.issuer, webhook, outside_us)
+
+
+def claim_rules(flags: AuthenticationFlags) -> ClaimRules:
+    """What ID tokens have to hold."""
+    issuer = flags.oidc_issuer_url
+    return ClaimRules(
+        issuer,
+        flags.oidc_client_id,
+        flags.oidc_username_claim,
+        prefix_of(flags.oidc_username_prefix, issuer, flags.oidc_username_claim),
+        flags.oidc_groups_claim,
+        flags.oidc_groups_prefix,
+        flags.oidc_signing_algs,
+        flags.oidc_required_claims,
+    )
 
 
 def published_authorities(
@@ -169,3 +222,28 @@ def make_certificate_reader(files: Files, authorities: Sequence[bytes]) -> Certi
     """The reader of client certificates.  authorities: PEM, of the server's own"""
     own = [each for each in (*authorities, files.client_ca) if each]
     return CertificateReader(own, files.front_proxy_ca)
+
+
+def issuer_documents(cluster: Cluster, files: Files, address: str) -> dict[str, Published]:
+    """The documents by which others verify service account tokens, by path.
+
+    None for an issuer that OpenID Connect does not allow, as upstream.  address: of the server
+    """
+    names, flags = cluster.names, cluster.options.authentication
+    issuer = cluster.options.tokens.issuer
+    url = urlsplit(issuer)
+    if url.scheme != "https" or url.query or url.fragment:
+        return {}
+    keys = files.verifying.keys
+    configuration = {
+        "issuer": issuer,
+        "jwks_uri": flags.service_account_jwks_uri or f"https://{address}{names.openid_keys_path}",
+        "response_types_supported": ["id_token"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": sorted({key.algorithm for key in keys}),
+    }
+    key_set = public_key_set(keys)
+    return {
+        names.openid_configuration_path: Published(names.media_json, msgspec.json.encode(configuration)),
+        names.openid_keys_path: Published(MEDIA_KEYS, msgspec.json.encode(key_set)),
+    }

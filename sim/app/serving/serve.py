@@ -43,6 +43,7 @@ from sim.app.possible import zones_of
 from sim.app.serving.client_configs import ClientConfig, write_client_config
 from sim.app.serving.identities import (
     Files,
+    issuer_documents,
     make_authenticator,
     make_certificate_reader,
     published_authorities,
@@ -58,6 +59,7 @@ from sim.wire.http.app import Application, Front
 from sim.wire.http.audited import HttpAudit
 from sim.wire.http.documents import Documents, checks_of
 from sim.wire.http.gateway import Gateway
+from sim.wire.http.identification import Identification
 from sim.wire.http.metrics import Counts, text_format
 from sim.wire.http.server import serve as serve_http
 from sim.wire.tls import Authority, server_context
@@ -280,7 +282,8 @@ def make_front(
     names = cluster.names
     checks = checks_of(names, fairness=bool(cluster.options.api_server.seats))
     scheme = partial(gateway.scheme, cluster.scheme)
-    documents = Documents(scheme, address, healthy, metrics, version(), checks)
+    issuer = issuer_documents(cluster, files, address)
+    documents = Documents(scheme, address, healthy, metrics, version(), checks, issuer)
 
     def look(resource: str, namespace: str, name: str) -> Any:
         item = cluster.storage.store.get(cluster.scheme.key(resource, namespace, name))
@@ -290,7 +293,7 @@ def make_front(
     cluster.kernel.gate.post("service-account-key", files.signing.pem.decode(), lambda _: None)
     published = published_authorities(files, cluster.options.authentication, authorities)
     cluster.kernel.gate.post("client-authorities", published, lambda _: None)
-    authenticator = make_authenticator(cluster, files, tokens, look, gateway.wall_us, _outside_us)
+    authenticator, remote = make_authenticator(cluster, files, tokens, look, gateway.wall_us, _outside_us)
     cluster.identities.authenticator = authenticator
     certificates = make_certificate_reader(files, authorities)
     audit = None
@@ -299,11 +302,10 @@ def make_front(
     return Front(
         cluster.scheme,
         gateway,
-        authenticator,
+        Identification(authenticator, certificates, remote.answer),
         cluster.authorization,
         documents,
         counts,
-        certificates,
         audit,
     )
 

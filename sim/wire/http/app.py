@@ -24,7 +24,7 @@ from quart_trio import QuartTrio
 from sim.api import status
 from sim.api.audit.events import unstored
 from sim.api.auth.attributes import OpinionGiver
-from sim.api.auth.authenticator import Authenticator, Credentials, Rejected
+from sim.api.auth.authenticator import Rejected
 from sim.api.auth.chain import refusal
 from sim.api.crd.served import CustomResource
 from sim.api.schema.resource import Resource
@@ -34,10 +34,10 @@ from sim.units import parse_duration_us
 from sim.wire.http import negotiation, rendering, routing
 from sim.wire.http.audited import AuditedExchange, HttpAudit
 from sim.wire.http.body import BODY_MAX, BadBody, json_text, strict_warnings
-from sim.wire.http.certificates import CertificateReader
 from sim.wire.http.documents import NO_PAGE, Document, Documents
 from sim.wire.http.exchange import Exchange, Response, serve_exchange
 from sim.wire.http.gateway import REQUEST_TIMEOUT_S, Gateway, OutsideWatch, failure_line
+from sim.wire.http.identification import Identification
 from sim.wire.http.impersonation import Impersonation, impersonated
 from sim.wire.http.metrics import Counts
 from sim.wire.http.negotiation import Form, NotAcceptable
@@ -99,21 +99,19 @@ class Front:
         self,
         scheme: Scheme,
         gateway: Gateway,
-        authenticator: Authenticator,
+        identification: Identification,
         authorizer: OpinionGiver,
         documents: Documents,
         counts: Counts,
-        certificates: CertificateReader,
         audit: HttpAudit | None = None,
     ) -> None:
         self._scheme = scheme
         self._names = scheme.names
         self._gateway = gateway
-        self._authenticator = authenticator
+        self._identification = identification
         self._authorizer = authorizer
         self._documents = documents
         self._counts = counts
-        self._certificates = certificates
         self._audit = audit
         self._served = 0
         self._threads = trio.CapacityLimiter(1)
@@ -170,7 +168,7 @@ class Front:
         asked = routing.attributes(exchange.method, path, options)
         if asked.verb != "watch":
             self._check_timeout(options)
-        user = self._user(exchange, asked, options, found)
+        user = await self._user(exchange, asked, options, found)
         if isinstance(user, Answer):
             return self._response(user)
         opinion = self._authorizer.authorize(user, asked.access)
@@ -196,19 +194,18 @@ class Front:
 
     # --- access -----------------------------------------------------------------------------------
 
-    def _user(
+    async def _user(
         self, exchange: Exchange, asked: Attributes, options: dict[str, str], found: _Found
     ) -> UserInfo | Answer:
-        headers = exchange.headers
-        certificate = self._certificates.certificate(exchange.extensions.get(PEER))
-        identified = self._authenticator.identify(Credentials(headers.pairs, certificate))
+        headers, peer = exchange.headers, exchange.extensions.get(PEER)
+        identified = await self._identification.identify(headers.pairs, peer)
         user = None if isinstance(identified, Rejected) else identified.user
         if self._audit is not None:
             found.audited = self._audit.open(exchange, asked.access, user)
             exchange.extensions.setdefault(OPENED, []).append(found.audited.close)
         if isinstance(identified, Rejected):
             LOG.debug("unable to authenticate the request: %s", identified.text)
-            found.audited.refuse_credentials(exchange, options, certificate is not None)
+            found.audited.refuse_credentials(exchange, options, peer is not None)
             raise Refused(status.unauthorized())
         user = identified.user
         if not found.audited.receive():
@@ -242,7 +239,8 @@ class Front:
     def _document(self, document: Document, header: str, options: dict[str, str]) -> Answer:
         names = self._names
         if document.value is None:
-            return Answer(document.code, document.media, document.raw)
+            headers = {"Cache-Control": document.cache_control} if document.cache_control else {}
+            return Answer(document.code, document.media, document.raw, headers=headers)
         if document.code != HTTPStatus.OK:
             raise Refused(document.value)
         if document.media:  # OpenAPI's index: always JSON
@@ -295,6 +293,8 @@ class Front:
             body = await self._aside(len(raw), partial(json_text, names, target, content, raw, twice))
             warnings = strict_warnings(twice, options.get("fieldValidation", ""))
             audited.send(body, target.verb)
+            if resource.plural == "tokenreviews" and not resource.custom:
+                await self._identification.prepare_review(body)
         check_options(names, target, content, exchange.query, body)
         asked = Request(
             verb=target.verb,
@@ -360,7 +360,8 @@ class Front:
         headers = [("Content-Type", answer.media)] if answer.media else []
         headers += answer.headers.items()
         headers += [("Warning", warning) for warning in rendering.warning_headers(answer.warnings)]
-        return Response(answer.code, answer.body, [*headers, *self._common()])
+        common = [each for each in self._common() if each[0] not in answer.headers]
+        return Response(answer.code, answer.body, [*headers, *common])
 
     def _common(self) -> list[tuple[str, str]]:
         return [("Cache-Control", "no-cache, private")]

@@ -1,10 +1,11 @@
-"""Paths that are no resources: discovery, health, version, OpenAPI, metrics.
+"""Paths that are no resources: discovery, health, version, OpenAPI, metrics, and the issuer of
+service account tokens.
 
 Turns a method and a path into a `Document`: its bytes, or a value for the negotiated form.
 
 Mirrors  kubernetes v1.25 apiserver pkg/server/{healthz,routes}, pkg/endpoints/discovery,
          kube-openapi's handlers (text/plain as the type of OpenAPI answers), kube-aggregator (which
-         methods /apis takes).
+         methods /apis takes), pkg/routes/openidmetadata.go.
 Differs  health checks are those of parts that exist here (there are neither roles nor API
          services); metrics are a few.
 """
@@ -13,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from sim.api import status
 from sim.api.openapi import protobuf_form as openapi_protobuf
@@ -27,11 +29,12 @@ from sim.api.openapi.documents import (
 from sim.api.schema import discovery
 from sim.api.schema.scheme import Scheme
 from sim.ident import Names
-from sim.wire.http.negotiation import parse_accept
+from sim.wire.http.negotiation import NotAcceptable, check_produced, parse_accept
 from sim.wire.http.rendering import TEXT
 from sim.wire.http.routing import query_pairs
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+PUBLIC = "public, max-age=3600"  # openidmetadata.go: cacheControl
 NOT_FOUND = b"404 page not found\n"
 FAIRNESS_HOOKS = (
     "priority-and-fairness-config-consumer",
@@ -71,6 +74,7 @@ class Document:
     value: to be rendered in the negotiated form; alternatively raw bytes of one type
     routed: True if the route evaluates Accept
     json_only: True if JSON is the only form, even if the client prefers another
+    cache_control: "" for the header of all answers
     """
 
     code: int = 200
@@ -79,9 +83,27 @@ class Document:
     media: str = ""
     routed: bool = True
     json_only: bool = False
+    cache_control: str = ""
+
+
+class Published(NamedTuple):
+    """A document of the issuer of service account tokens."""
+
+    media: str
+    raw: bytes
 
 
 NO_PAGE = Document(404, raw=NOT_FOUND, media=TEXT)
+
+
+def _published(published: Published, method: str, accept: str) -> Document:
+    if method != "GET":
+        return refused(status.method_not_allowed())
+    try:
+        check_produced(accept, [published.media])
+    except NotAcceptable as error:
+        return refused(error.body)
+    return Document(raw=published.raw, media=published.media, cache_control=PUBLIC)
 
 
 def refused(body: dict[str, Any]) -> Document:
@@ -96,6 +118,7 @@ class Documents:
     metrics: returns their text
     version: the fields of /version
     checks: as from `checks_of`
+    issuer: documents of the issuer of service account tokens, by path
     """
 
     def __init__(
@@ -106,6 +129,7 @@ class Documents:
         metrics: Callable[[], str],
         version: Mapping[str, str],
         checks: Mapping[str, tuple[str, ...]],
+        issuer: Mapping[str, Published] = MappingProxyType({}),
     ) -> None:
         self._now = scheme
         self._address = address
@@ -113,6 +137,7 @@ class Documents:
         self._metrics = metrics
         self._about = dict(version)
         self._checks = checks
+        self._issuer = issuer
 
     @property
     def _scheme(self) -> Scheme:
@@ -120,6 +145,8 @@ class Documents:
 
     def find(self, method: str, path: str, query: str, accept: str = "") -> Document | None:
         """The document at a path; None for paths of resources."""
+        if path in self._issuer:
+            return _published(self._issuer[path], method, accept)
         parts = path.split("/")[1:]
         if not path.startswith("/") or (parts[0] == "" and path != "/"):
             return NO_PAGE
@@ -134,7 +161,11 @@ class Documents:
         if path == "/metrics":
             return Document(raw=self._metrics().encode(), media=METRICS_TYPE)
         if path in ("/", "/index.html"):
-            return Document(value=discovery.root_paths(self._scheme, OTHERS), routed=False, json_only=True)
+            return Document(
+                value=discovery.root_paths(self._scheme, (*OTHERS, *self._issuer)),
+                routed=False,
+                json_only=True,
+            )
         return NO_PAGE
 
     def _discovery(self, method: str, parts: list[str]) -> Document | None:

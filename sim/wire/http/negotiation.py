@@ -11,7 +11,7 @@ Differs  a Table in protobuf, which does not exist, is skipped; upstream chooses
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sim.api import status
@@ -80,13 +80,22 @@ def produced(names: Names, listing: bool = False) -> list[str]:
 
 def check_route(names: Names, header: str, listing: bool, json_only: bool = False) -> None:
     """The route's evaluation of the header, before the handler's own. Raises NotAcceptable."""
-    known = [names.media_json] if json_only else produced(names)
+    if json_only:
+        check_produced(header, [names.media_json])
+    else:
+        check_produced(header, produced(names), produced(names, listing))
+
+
+def check_produced(header: str, known: Sequence[str], shown: Sequence[str] = ()) -> None:
+    """Raise NotAcceptable if a client wants none of the types that a route produces.
+
+    shown: the types that the refusal lists; () for the same
+    """
     for part in header.split(","):
         media = part.partition(";")[0].strip()
         if media in ("", "*/*") or media in known:
             return
-    shown = known if json_only else produced(names, listing)
-    text = f"406: Not Acceptable\n\nAvailable representations: {', '.join(shown)}"
+    text = f"406: Not Acceptable\n\nAvailable representations: {', '.join(shown or known)}"
     raise NotAcceptable(status.status(406, "NotAcceptable", text, {}))
 
 

@@ -1,4 +1,4 @@
-"""The review of a token: a create of one asks the authenticator; none is stored."""
+"""The review of a token: the authenticator answers a create of one, and none is stored."""
 
 from __future__ import annotations
 

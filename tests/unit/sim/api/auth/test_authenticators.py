@@ -239,3 +239,33 @@ def test_bootstrap_token_that_is_not_valid_is_no_user(fields: dict[str, str]) ->
 def test_bootstrap_token_is_valid_until_it_expires() -> None:
     later = format_time(World().wall_us() + SECOND)
     assert isinstance(bootstrap(expiration=later), Accepted)
+
+
+# --- WebSocket ------------------------------------------------------------------------------------
+
+PREFIX = "base64url.bearer.authorization.k8s.io."
+UPGRADE = (("connection", "keep-alive, Upgrade"), ("upgrade", "websocket"))
+
+
+def by_protocol(*protocols: str, upgrade: Any = UPGRADE) -> Any:
+    return identified(*upgrade, ("sec-websocket-protocol", ", ".join(protocols)))
+
+
+def test_token_of_a_websocket_client_is_a_subprotocol() -> None:
+    assert by_protocol(f"{PREFIX}dA", "v4.channel") == ALICE  # dA: base64url of t
+    assert by_protocol("v4.channel") == ANONYMOUS
+    assert by_protocol(f"{PREFIX}dA", "v4.channel", upgrade=()) == ANONYMOUS
+
+
+@pytest.mark.parametrize(
+    ("protocols", "why"),
+    [
+        ((f"{PREFIX}eA", "v4"), "invalid bearer token"),
+        ((f"{PREFIX}dA",), "missing additional subprotocol"),
+        ((f"{PREFIX}dA", f"{PREFIX}dA", "v4"), "multiple base64.bearer.authorization tokens specified"),
+        ((f"{PREFIX}dA==", "v4"), "invalid base64.bearer.authorization token encoding"),
+        ((f"{PREFIX}_w", "v4"), "invalid base64.bearer.authorization token"),
+    ],
+)
+def test_subprotocol_without_a_good_token_is_an_error(protocols: tuple[str, ...], why: str) -> None:
+    assert by_protocol(*protocols) == why

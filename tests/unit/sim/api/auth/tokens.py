@@ -19,9 +19,13 @@ API = N.issuer_service_account
 RULES = TokenRules.of(N)
 
 
-@cache
 def key(number: int = 0) -> SigningKey:
     """One of several keys, made once."""
+    return _key(number)
+
+
+@cache
+def _key(_: int) -> SigningKey:
     return SigningKey.new()
 
 

@@ -109,6 +109,17 @@ def test_token_is_bound_to_a_pod_or_a_secret() -> None:
         assert found["kubernetes.io"][kind.lower()] == {"name": name, "uid": uid}
 
 
+def test_manager_owns_the_fields_of_the_reference_and_not_the_reference() -> None:
+    api = Api()
+    api.ask("POST", f"{BASE}/secrets", {"metadata": {"name": "s"}})
+    reference = {"kind": "Secret", "name": "s"}
+    reply = api.ask("POST", TOKEN, {"spec": {"boundObjectRef": reference}})
+    (entry,) = reply.body["metadata"]["managedFields"]
+    bound = {"f:kind": {}, "f:name": {}}
+    assert entry["fieldsV1"] == {"f:spec": {"f:boundObjectRef": bound, "f:expirationSeconds": {}}}
+    assert entry["subresource"] == "token"
+
+
 @pytest.mark.parametrize(
     ("reference", "code", "message"),
     [
