@@ -350,11 +350,13 @@ class Cluster:
     ) -> Actor:
         """Run a program of the caller, such as a controller, as a process of the cluster.
 
+        An exception of the program ends the run and is raised by `run_*`. The actor can be crashed,
+        started again with its memory lost, paused and resumed. A request for objects of a
+        definition that is not established raises `NoResource` (`sim.api.schema.scheme`), a
+        KeyError.
+
         user, groups: who sends its requests; by default an administrator with the name of the
-            process, who may do everything.  An exception of the program
-        ends the run and is raised by `run_*`. The actor can be crashed, started again with its
-        memory lost, paused and resumed. A request for objects of a definition that is not
-        established raises `NoResource` (`sim.api.schema.scheme`), a KeyError.
+            process, who may do everything
         """
         if name in self.supervisor.actors:
             raise InputError(f"there is a process {name!r}", "", "give it another name")
