@@ -43,6 +43,7 @@ from actors.scheduler.plugins.registry import check_added
 from actors.storage import Storage
 from actors.users import Admin, ApplyAll
 from sim.api.audit.settings import LogSettings
+from sim.api.auth.users import user_named
 from sim.api.crd.served import Latest
 from sim.api.objects import is_ready
 from sim.api.schema.scheme import Scheme
@@ -380,20 +381,25 @@ class Cluster:
         *,
         qps: float = DEFAULT_QPS,
         burst: int = 10,
+        user: str = "",
+        groups: Sequence[str] = (),
     ) -> Actor:
         """Run a program of the caller, such as a controller, as a process of the cluster.
 
-        The program is an administrator with the name of the process. An exception of the program
-        ends the run and is raised by `run_*`. The actor can be crashed, started again with its
-        memory lost, paused and resumed. A request for objects of a definition that is not
-        established raises `NoResource` (`sim.api.schema.scheme`), a KeyError.
+        An exception of the program ends the run and is raised by `run_*`. The actor can be crashed,
+        started again with its memory lost, paused and resumed. A request for objects of a
+        definition that is not established raises `NoResource` (`sim.api.schema.scheme`), a
+        KeyError.
+
+        user, groups: who sends its requests; by default an administrator with the name of the
+            process, who may do everything
         """
         if name in self.supervisor.actors:
             raise InputError(f"there is a process {name!r}", "", "give it another name")
-        user = UserInfo(name, (self.names.group_masters, self.names.group_authenticated))
+        sender = user_named(self.names, user or name, tuple(groups) if user else (self.names.group_masters,))
 
         async def run(ctx: Context) -> None:
-            await main(Client(ctx, self.scheme, self.connect(ctx), user, qps=qps, burst=burst, agent=name))
+            await main(Client(ctx, self.scheme, self.connect(ctx), sender, qps=qps, burst=burst, agent=name))
 
         actor = self.supervisor.add(name, run, restart_us=RESTART_US, start=False)
         self._boot(name, actor.start)
