@@ -34,6 +34,7 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from sim.api.auth.account_tokens import AccountTokens
+from sim.api.fairness.state import debug_page
 from sim.api.store import Change
 from sim.api.types import UserInfo
 from sim.app.audit.webhook import Webhook
@@ -55,8 +56,10 @@ from sim.wire.http.access import Authenticator, read_tokens
 from sim.wire.http.app import Application, Front
 from sim.wire.http.audited import HttpAudit
 from sim.wire.http.documents import Documents, checks_of
+from sim.wire.http.flow_metrics import flow_families
 from sim.wire.http.gateway import Gateway
 from sim.wire.http.metrics import Counts, text_format
+from sim.wire.http.routing import parse_query
 from sim.wire.http.server import serve as serve_http
 from sim.wire.tls import Authority, server_context
 
@@ -257,12 +260,20 @@ def make_front(cluster: Cluster, tokens: dict[str, UserInfo], address: str) -> F
         return any(server.running for server in cluster.api_servers.values())
 
     def metrics() -> str:
-        return text_format((*_metrics(cluster), *counts.families()))
+        fairness = gateway.fairness()
+        flows = () if fairness is None else flow_families(fairness.state())
+        return text_format((*_metrics(cluster), *flows, *counts.families()))
+
+    def debug(name: str, query: str) -> str | None:
+        fairness = gateway.fairness()
+        if fairness is None:
+            return None
+        return debug_page(name, parse_query(query), fairness.state(), cluster.kernel.epoch_us)
 
     names = cluster.names
     checks = checks_of(names, fairness=bool(cluster.options.api_server.seats))
     scheme = partial(gateway.scheme, cluster.scheme)
-    documents = Documents(scheme, address, healthy, metrics, version(), checks)
+    documents = Documents(scheme, address, healthy, metrics, version(), checks, debug)
 
     def look(resource: str, namespace: str, name: str) -> Any:
         item = cluster.storage.store.get(cluster.scheme.key(resource, namespace, name))

@@ -32,6 +32,7 @@ from sim.wire.http.rendering import TEXT
 from sim.wire.http.routing import query_pairs
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+DEBUG = "/debug/api_priority_and_fairness/"
 NOT_FOUND = b"404 page not found\n"
 FAIRNESS_HOOKS = (
     "priority-and-fairness-config-consumer",
@@ -96,6 +97,7 @@ class Documents:
     metrics: returns their text
     version: the fields of /version
     checks: as from `checks_of`
+    debug: returns a page below `DEBUG` by its name and query; None if there is none
     """
 
     def __init__(
@@ -106,6 +108,7 @@ class Documents:
         metrics: Callable[[], str],
         version: Mapping[str, str],
         checks: Mapping[str, tuple[str, ...]],
+        debug: Callable[[str, str], str | None] = lambda name, query: None,
     ) -> None:
         self._now = scheme
         self._address = address
@@ -113,6 +116,7 @@ class Documents:
         self._metrics = metrics
         self._about = dict(version)
         self._checks = checks
+        self._debug = debug
 
     @property
     def _scheme(self) -> Scheme:
@@ -133,6 +137,9 @@ class Documents:
             return self._openapi(parts, accept)
         if path == "/metrics":
             return Document(raw=self._metrics().encode(), media=METRICS_TYPE)
+        if path.startswith(DEBUG):
+            page = self._debug(path.removeprefix(DEBUG), query)
+            return NO_PAGE if page is None else Document(raw=page.encode(), media=TEXT)
         if path in ("/", "/index.html"):
             return Document(value=discovery.root_paths(self._scheme, OTHERS), routed=False, json_only=True)
         return NO_PAGE
