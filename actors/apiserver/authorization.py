@@ -155,6 +155,8 @@ def make_authorization(
     if "RBAC" in modes:
         for plural in RESOURCES:
             prefix = scheme.prefix(f"{plural}.{names.group('rbac')}")
+            for obj in _stored(store, prefix):
+                book.put(plural, obj)
             store.subscribe(prefix, partial(_see_role, made, book, plural))
     return made
 
@@ -166,6 +168,12 @@ def _see_role(made: Authorization, book: RoleBook, resource: str, change: Change
     else:
         book.put(resource, obj)
     made.forget()
+
+
+def _stored(store: Observed, prefix: str) -> list[Obj]:
+    page = store.range(Range(prefix))
+    assert isinstance(page, Page)  # of the newest revision, which is never compacted
+    return [item.obj for item in page.items]
 
 
 class StoredGraph:
@@ -196,10 +204,8 @@ class StoredGraph:
             resource = self._scheme.named(plural)
             if resource is None:
                 continue  # the kind does not exist here
-            page = self._store.range(Range(resource.prefix))
-            assert isinstance(page, Page)
-            for item in page.items:
-                put(item.obj)
+            for obj in _stored(self._store, resource.prefix):
+                put(obj)
             self._store.subscribe(resource.prefix, partial(_see_object, graph, plural, put))
         return graph
 

@@ -29,6 +29,7 @@ import trio
 
 from actors.apiserver import ApiServer
 from actors.apiserver.authorization import make_authorization
+from actors.apiserver.builtin.client_authorities import CLIENT_CA
 from actors.apiserver.outside_time import ask
 from actors.controllers.manager import controller_manager_main
 from actors.controllers.shared.shell import RootCa
@@ -284,8 +285,13 @@ class Cluster:
             self.kernel.call_at(self.kernel.stream(f"boot/{name}").randrange(self.plan.boot_us), boot)
 
     def _root_ca_given(self, pem: str, done: Callable[[None], None]) -> None:
-        """Take the certificate authority under which the cluster is served from now on."""
+        """Take the certificate authority under which the cluster is served from now on.
+
+        It signs the certificates of clients too.
+        """
         self.root_ca.pem = pem
+        for server in self.api_servers.values():
+            server.trust.data = {CLIENT_CA: pem}
         done(None)
 
     def manager_main(self) -> Callable[[Context], Any]:

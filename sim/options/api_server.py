@@ -136,7 +136,7 @@ class ApiServerFlags(AuditFlags):
     authorization_modes: tuple[str, ...] = option(
         AUTHORIZATION_MODE,
         strings,
-        "AlwaysAllow",
+        "Node,RBAC",
         "authorizers in order; the first that allows or denies a request decides",
         check=_known_modes,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -132,6 +133,7 @@ def model_rule(rule: Obj, wanted: AccessAttributes) -> bool:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     ROLES_MADE, st.lists(BINDING, max_size=4), st.lists(st.tuples(USERS, ATTRIBUTES), min_size=1, max_size=6)
@@ -147,6 +149,7 @@ def test_decisions_equal_those_of_the_model(
         assert allowed == model_allows(roles, bindings, user, attributes), (user, attributes)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(RULES, RULES, ATTRIBUTES)
 def test_covered_rules_allow_nothing_more(

@@ -14,8 +14,9 @@ from sim.api import status
 from sim.api.auth.attributes import AccessAttributes, Decision, Opinion
 from sim.api.auth.chain import ALLOWED, UserRules
 from sim.api.auth.rbac.authorizer import aggregate
-from sim.api.kinds.common.errors import FieldError, invalid
+from sim.api.kinds.common.errors import FieldError, Shown, invalid
 from sim.api.ownership import managed
+from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj, Reply, UserInfo
 from sim.api.verbs.body import decode
 from sim.api.verbs.call import Call, Refusal, Steps, bad_request, check_namespace
@@ -95,7 +96,7 @@ def errors_of(plural: str, review: Obj) -> list[FieldError]:
     errors = []
     if resource is not None and path is not None:
         text = "cannot be specified in combination with resourceAttributes"
-        errors.append(invalid("spec.nonResourceAttributes", path, text))
+        errors.append(invalid("spec.nonResourceAttributes", _go_path(path), text))
     if resource is None and path is None:
         errors.append(invalid("spec.resourceAttributes", None, _ONE_OF))
     if plural != SELF and not spec.get("user") and not spec.get("groups"):
@@ -113,8 +114,15 @@ def errors_of(plural: str, review: Obj) -> list[FieldError]:
             text = "must match metadata.namespace"
             errors.append(invalid("spec.resourceAttributes.namespace", resource.get("namespace", ""), text))
         if path is not None:
-            errors.append(invalid("spec.nonResourceAttributes", path, "disallowed on this kind of request"))
+            text = "disallowed on this kind of request"
+            errors.append(invalid("spec.nonResourceAttributes", _go_path(path), text))
     return errors
+
+
+def _go_path(path: Obj) -> Shown:
+    """The attributes of a path as Go's %#v shows them."""
+    fields = ", ".join(f"{title}:{go_quote(path.get(title.lower(), ''))}" for title in ("Path", "Verb"))
+    return Shown(f"authorization.NonResourceAttributes{{{fields}}}")
 
 
 def _decoded(call: Call) -> Obj:
