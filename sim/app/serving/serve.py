@@ -33,10 +33,12 @@ import yaml
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from sim.api.audit.policy import LEVEL_TEXTS
 from sim.api.auth.account_tokens import AccountTokens
 from sim.api.fairness.state import debug_page
 from sim.api.store import Change
 from sim.api.types import UserInfo
+from sim.app.audit.outputs import AuditOutputs
 from sim.app.audit.webhook import Webhook
 from sim.app.cli.commands.arguments import tell
 from sim.app.cluster import Cluster, young_collections
@@ -242,7 +244,7 @@ def make_webhook(cluster: Cluster) -> Webhook | None:
     if settings is None or not settings.webhook.config or cluster.audit is None:
         return None
     webhook = Webhook(settings.webhook, cluster.names)
-    cluster.audit.forward = webhook.put
+    cluster.audit.forward_to = webhook.put
     return webhook
 
 
@@ -262,7 +264,8 @@ def make_front(cluster: Cluster, tokens: dict[str, UserInfo], address: str) -> F
     def metrics() -> str:
         fairness = gateway.fairness()
         flows = () if fairness is None else flow_families(fairness.state())
-        return text_format((*_metrics(cluster), *flows, *counts.families()))
+        audited = () if cluster.audit is None else _audit_metrics(cluster.audit)
+        return text_format((*_metrics(cluster), *flows, *audited, *counts.families()))
 
     def debug(name: str, query: str) -> str | None:
         fairness = gateway.fairness()
@@ -309,6 +312,23 @@ def _metrics(cluster: Cluster) -> Iterator[Metric]:
     for prefix, resource in sorted(stored.items(), key=lambda pair: pair[1].group_resource):
         objects.add_metric((resource.group_resource,), len(store.bucket(prefix).items))
     yield objects
+
+
+def _audit_metrics(audit: AuditOutputs) -> Iterator[Metric]:
+    """The metric families of the audit (apiserver pkg/audit/metrics.go)."""
+    text = "[ALPHA] Counter of audit events generated and sent to the audit backend."
+    yield CounterMetricFamily("apiserver_audit_event", text, audit.sent)
+    levels = CounterMetricFamily(
+        "apiserver_audit_level",
+        "[ALPHA] Counter of policy levels for audit events (1 per request).",
+        labels=("level",),
+    )
+    for level, count in audit.levels.items():
+        if count:
+            levels.add_metric((LEVEL_TEXTS[level],), count)
+    yield levels
+    text = "[ALPHA] Counter of apiserver requests rejected due to an error in audit logging backend."
+    yield CounterMetricFamily("apiserver_audit_requests_rejected", text, audit.refused)
 
 
 def write_client_config(path: Path, names: Names, url: str, authority: Authority, token: str) -> None:

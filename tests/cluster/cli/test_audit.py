@@ -75,6 +75,14 @@ async def test_request_of_an_actor_is_recorded_at_the_level_of_its_rule(tmp_path
     assert complete["annotations"]["authorization.orch.io/decision"] == "allow"
     assert all("requestObject" not in event for event in events if event["level"] == "Metadata")
     assert not [event for event in events if event.get("objectRef", {}).get("resource") == "leases"]
+    reasons = {
+        event["annotations"]["authorization.orch.io/reason"] for event in events if event.get("annotations")
+    }
+    scheduler = "system:orch-scheduler"
+    assert (
+        f'RBAC: allowed by ClusterRoleBinding "{scheduler}" of ClusterRole "{scheduler}" to User "{scheduler}"'
+        in reasons
+    )
     agent = next(event for event in events if event["user"]["username"] == "system:node:node-0")
     assert agent["sourceIPs"] == ["172.16.0.2"]
 
