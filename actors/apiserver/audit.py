@@ -94,6 +94,7 @@ class Auditor:
             return None
         arrival = arrival_of(request, ctx.wall_us(), self._address_of(request.user))
         scope = self._settings.policy.scope(request.user, arrival.attributes)
+        self._sink.evaluate(scope.level)
         if scope.level is Level.NONE:
             return None
         ident = new_uid(self._bits)
@@ -104,7 +105,10 @@ class Auditor:
 
     def received(self, record: Record) -> bool:
         """Send the first event; False if the request has to be refused, because it is not stored."""
-        return self._stage(record, RECEIVED) or self._log.batching.mode != STRICT
+        if self._stage(record, RECEIVED) or self._log.batching.mode != STRICT:
+            return True
+        self._sink.refuse()
+        return False
 
     def answered(self, record: Record, request: Request, reply: Reply, storage_us: int = 0) -> None:
         """Send the event of a reply, for a watch that of its start and later that of its end.

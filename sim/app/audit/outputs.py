@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from sim.api.audit.policy import Level
 from sim.api.audit.settings import AuditSettings, LogSettings
 from sim.api.types import Obj
 from sim.app.audit.log import AuditLog
@@ -19,12 +20,30 @@ from sim.scenario.plan.plan import ComponentPlan
 class AuditOutputs:
     """The sink of the servers of a cluster (`actors.apiserver.ports.AuditSink`).  Raises InputError.
 
-    forward: takes each event at once, for a webhook that batches by itself
+    forward_to: takes each event at once, for a webhook that batches by itself
+    sent: number of events; refused: of requests that were refused because of theirs
+    levels: number of requests by the level of their rule
     """
 
     def __init__(self, log: LogSettings, *, force: bool = False) -> None:
         self._log = AuditLog(log, force=force) if log.path else None
-        self.forward: Callable[[Obj], None] = _drop
+        self.forward_to: Callable[[Obj], None] | None = None
+        self.sent = self.refused = 0
+        self.levels = dict.fromkeys(Level, 0)
+
+    def evaluate(self, level: Level) -> None:
+        """Count a request, by the level of its rule."""
+        self.levels[level] += 1
+
+    def refuse(self) -> None:
+        """Count a request that is refused, because its event is not stored."""
+        self.refused += 1
+
+    def forward(self, event: Obj) -> None:
+        """Take an event, before batches are made of it."""
+        self.sent += 1
+        if self.forward_to is not None:
+            self.forward_to(event)
 
     def write(self, events: Sequence[Obj], wall_us: int) -> bool:
         """Write events to the log; False if they are not stored.  wall_us: Unix time of the cluster"""
@@ -34,10 +53,6 @@ class AuditOutputs:
         """Close the log."""
         if self._log is not None:
             self._log.close()
-
-
-def _drop(_: Obj) -> None:
-    return None
 
 
 def refuse_many(settings: AuditSettings | None) -> None:

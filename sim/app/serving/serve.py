@@ -31,8 +31,11 @@ import trio
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from sim.api.audit.policy import LEVEL_TEXTS
+from sim.api.fairness.state import debug_page
 from sim.api.store import Change
 from sim.api.types import UserInfo
+from sim.app.audit.outputs import AuditOutputs
 from sim.app.audit.webhook import Webhook
 from sim.app.cli.commands.arguments import tell
 from sim.app.cluster import Cluster, young_collections
@@ -58,9 +61,11 @@ from sim.wire.descriptors import connections_below, descriptor_limit, raise_desc
 from sim.wire.http.app import Application, Front
 from sim.wire.http.audited import HttpAudit
 from sim.wire.http.documents import Documents, checks_of
+from sim.wire.http.flow_metrics import flow_families
 from sim.wire.http.gateway import Gateway
 from sim.wire.http.identification import Identification
 from sim.wire.http.metrics import Counts, text_format
+from sim.wire.http.routing import parse_query
 from sim.wire.http.server import serve as serve_http
 from sim.wire.tls import Authority, server_context
 
@@ -248,7 +253,7 @@ def make_webhook(cluster: Cluster) -> Webhook | None:
     if settings is None or not settings.webhook.config or cluster.audit is None:
         return None
     webhook = Webhook(settings.webhook, cluster.names)
-    cluster.audit.forward = webhook.put
+    cluster.audit.forward_to = webhook.put
     return webhook
 
 
@@ -277,13 +282,22 @@ def make_front(
         return any(server.running for server in cluster.api_servers.values())
 
     def metrics() -> str:
-        return text_format((*_metrics(cluster), *counts.families()))
+        fairness = gateway.fairness()
+        flows = () if fairness is None else flow_families(fairness.state())
+        audited = () if cluster.audit is None else _audit_metrics(cluster.audit)
+        return text_format((*_metrics(cluster), *flows, *audited, *counts.families()))
+
+    def debug(name: str, query: str) -> str | None:
+        fairness = gateway.fairness()
+        if fairness is None:
+            return None
+        return debug_page(name, parse_query(query), fairness.state(), cluster.kernel.epoch_us)
 
     names = cluster.names
     checks = checks_of(names, fairness=bool(cluster.options.api_server.seats))
     scheme = partial(gateway.scheme, cluster.scheme)
     issuer = issuer_documents(cluster, files, address)
-    documents = Documents(scheme, address, healthy, metrics, version(), checks, issuer)
+    documents = Documents(scheme, address, healthy, metrics, version(), checks, issuer, debug)
 
     def look(resource: str, namespace: str, name: str) -> Any:
         item = cluster.storage.store.get(cluster.scheme.key(resource, namespace, name))
@@ -335,3 +349,20 @@ def _metrics(cluster: Cluster) -> Iterator[Metric]:
     for prefix, resource in sorted(stored.items(), key=lambda pair: pair[1].group_resource):
         objects.add_metric((resource.group_resource,), len(store.bucket(prefix).items))
     yield objects
+
+
+def _audit_metrics(audit: AuditOutputs) -> Iterator[Metric]:
+    """The metric families of the audit (apiserver pkg/audit/metrics.go)."""
+    text = "[ALPHA] Counter of audit events generated and sent to the audit backend."
+    yield CounterMetricFamily("apiserver_audit_event", text, audit.sent)
+    levels = CounterMetricFamily(
+        "apiserver_audit_level",
+        "[ALPHA] Counter of policy levels for audit events (1 per request).",
+        labels=("level",),
+    )
+    for level, count in audit.levels.items():
+        if count:
+            levels.add_metric((LEVEL_TEXTS[level],), count)
+    yield levels
+    text = "[ALPHA] Counter of apiserver requests rejected due to an error in audit logging backend."
+    yield CounterMetricFamily("apiserver_audit_requests_rejected", text, audit.refused)
