@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sim.api.admission.configuration import Configuration
 from sim.api.admission.plugins.default_tolerations import Defaults
+from sim.api.auth.abac import Policy
 from sim.api.schema.resource import Resource
 from sim.units import SECOND
 
@@ -33,6 +34,7 @@ class ApiServerOptions:
     watch_cache: there are watch caches; cached, uncached: resources (as PLURAL.GROUP) that have one
         though they have none by default, and the other way round.
     goaway_chance: that a reply ends its connection (`goaway`).
+    authorization_modes, policies: the authorizers in order, and what the mode ABAC allows.
     """
 
     seats: int = 600
@@ -58,6 +60,8 @@ class ApiServerOptions:
     cached: frozenset[str] = frozenset()
     uncached: frozenset[str] = frozenset()
     goaway_chance: float = 0.0
+    authorization_modes: tuple[str, ...] = ("AlwaysAllow",)
+    policies: tuple[Policy, ...] = ()
     cache_lag_us: int = 500  # storage to replica: the middle of sim.kernel.network's default link
 
     def has_cache(self, resource: Resource) -> bool:

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from actors.apiserver.options import ApiServerOptions
+from sim.api.auth.attributes import AccessAttributes, Opinion
+from sim.api.auth.chain import UserRules
 from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
 from sim.api.store import (
@@ -31,7 +33,7 @@ from sim.api.store import (
     Planned,
     Range,
 )
-from sim.api.types import Reply, Request, UserInfo
+from sim.api.types import Obj, Reply, Request, UserInfo
 from sim.api.watch.cache import WatchCache
 from sim.api.watch.columnar_renewals import Crowd
 from sim.api.watch.lease_renewals import Line, Renewal
@@ -248,10 +250,22 @@ class StorageProcess(Protocol):
 
 
 class Authorizer(Protocol):
-    """Decides which requests are allowed."""
+    """Decides which requests are allowed (`authorization.Authorization`)."""
 
-    def refuse(self, user: UserInfo, request: Request) -> str | None:
-        """Return why a request is forbidden ("" without a reason), or None if it is allowed."""
+    def authorize(self, user: UserInfo, attributes: AccessAttributes) -> Opinion:
+        """Judge one request."""
+        ...
+
+    def refusal(self, request: Request) -> Obj | None:
+        """Return the Status for a request whose user may not send it, or None."""
+        ...
+
+    def covers(self, user: UserInfo, verb: str, group: str, resource: str, subresource: str = "") -> bool:
+        """Return True if the user may use a verb in all namespaces and for all names."""
+        ...
+
+    def user_rules(self, user: UserInfo, namespace: str) -> UserRules:
+        """List what a user may do in a namespace."""
         ...
 
 

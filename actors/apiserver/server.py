@@ -26,18 +26,22 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from actors.apiserver.authorization import allow_all
 from actors.apiserver.builtin.bootstrap import bootstrap
+from actors.apiserver.builtin.bootstrap_roles import bootstrap_roles
+from actors.apiserver.builtin.client_authorities import AuthorityKeeper, Trust
 from actors.apiserver.builtin.definition_controller import DefinitionKeeper
 from actors.apiserver.builtin.definitions import Definitions
 from actors.apiserver.builtin.endpoint_keeper import EndpointKeeper
 from actors.apiserver.builtin.flow_status import Dangling
+from actors.apiserver.builtin.rechecks import Rechecks
 from actors.apiserver.caches.watch_caches import CachedRead, Caches
 from actors.apiserver.fairness import Seats
 from actors.apiserver.fast.base import Way
 from actors.apiserver.fast.coalesced_calls import offer_short_way
 from actors.apiserver.fast.lease_updates import RENEWAL, Lane, find_open_lane, offer_lane
 from actors.apiserver.fast.write_templates import Plans
-from actors.apiserver.handlers import READS, AllowAll, Handlers
+from actors.apiserver.handlers import READS, Handlers
 from actors.apiserver.lifecycle.compactor import Compactor
 from actors.apiserver.lifecycle.goaway import Goaway
 from actors.apiserver.lifecycle.graceful_termination import Ending
@@ -87,6 +91,7 @@ class ApiServer:
     """An `Endpoint`.  `main` is its actor; the object survives the crashes of its incarnations.
 
     log: serves pods/log; the composition root sets it, since it knows the nodes
+    trust: how the transports authenticate clients; the composition root sets its data
     sees: the scheme with the definitions that this replica has observed
     goaway: None if the chance is 0 or no incarnation runs
     seats: None if priority and fairness is off or no incarnation runs
@@ -113,8 +118,9 @@ class ApiServer:
         self.storage = storage
         self.scheme = scheme
         self.options = options or ApiServerOptions()
-        self.authorizer: Authorizer = authorizer or AllowAll()
+        self.authorizer: Authorizer = authorizer or allow_all(scheme.names)
         self.log: Callable[[Call, Any, str], Reply] | None = None
+        self.trust = Trust()
         self.sees = scheme
         self.ctx: Context | None = None
         self.reach: Reach | None = None
@@ -225,10 +231,13 @@ class ApiServer:
             self.options.checks_fields,
             self.options.node_ports,
             self.options.gates,
+            authorizer=self.authorizer,
+            user_rules=self.authorizer.user_rules,
         )
         self.plans = Plans(self, registry, machinery.view) if self.kernel.fast.templates else None
         self.storage.writer = (self.scheme.names.user_apiserver, "create")
-        bootstrap(registry, store, self.address)
+        bootstrap(registry, store, self.address, self.trust.data)
+        bootstrap_roles(registry, store)
         if self.options.event_ttl_us:
             self.storage.expire(self.scheme.prefix("events"), self.options.event_ttl_us)
         self.caches = caches = Caches(
@@ -241,6 +250,8 @@ class ApiServer:
             self.seats = Seats(self, caches, store)
             Dangling(self, store, ctx)
         DefinitionKeeper(self, store, registry, ctx)
+        AuthorityKeeper(self, store, ctx)
+        Rechecks(self, store, ctx)
         life = CacheLife(ctx, caches, self._begin)
         if not self.prompt:
             life.wait_for_list()

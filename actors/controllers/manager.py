@@ -22,6 +22,7 @@ from random import Random
 from typing import Any
 
 from actors.controllers import cloud_node_lifecycle
+from actors.controllers.shared.accounts import Accounts
 from actors.controllers.shared.cloud_instances import Cloud
 from actors.controllers.shared.metrics_api import Metrics, NoMetrics
 from actors.controllers.shared.shell import Env, RootCa
@@ -83,13 +84,19 @@ class Manager:
         self._options = options
         self._metrics = NoMetrics(scheme.names) if metrics is None else metrics
         self._cloud = cloud
+        self._accounts: Accounts | None = None  # of controllers that use accounts of their own
 
     def client(self, name: str, qps: float, burst: int) -> Client:
         """A client for a controller, with its own token bucket and the user that the options
         select.
         """
-        user = user_of(self._names, name, self._options.use_service_account_credentials)
-        return self._client(name, qps, burst, user)
+        own_account = self._options.use_service_account_credentials
+        if own_account:
+            if self._accounts is None:
+                manager = self._names.component("controller-manager")
+                self._accounts = Accounts(self._ctx, self._root_client(manager))
+            self._accounts.ensure(name)
+        return self._client(name, qps, burst, user_of(self._names, name, own_account))
 
     def _root_client(self, name: str) -> Client:
         """A client with the user of the controller manager itself."""
@@ -148,6 +155,7 @@ class Manager:
             self.client,
             record_with,
             self._metrics,
+            self._root_client,
             root_ca,
             self._cloud,
         )

@@ -435,6 +435,15 @@ def parse_fields(resource: Resource, text: str) -> FieldSelector:
     return FieldSelector(tuple(requirements))
 
 
+def name_in_selector(text: str) -> str:
+    """The only metadata.name that a field selector allows; "" if it allows any or is malformed."""
+    try:
+        name = next((v for field, equal, v in _terms(text) if equal and field == "metadata.name"), "")
+    except SelectorError:
+        return ""
+    return "" if name in (".", "..") or "/" in name or "%" in name else name
+
+
 def _terms(text: str) -> Iterable[tuple[str, bool, str]]:
     plain = _PLAIN_TERM.fullmatch(text)
     if plain is not None:  # as in the requests of each node agent

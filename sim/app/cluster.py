@@ -28,6 +28,8 @@ from typing import Any, Self, SupportsIndex
 import trio
 
 from actors.apiserver import ApiServer
+from actors.apiserver.authorization import make_authorization
+from actors.apiserver.builtin.client_authorities import CLIENT_CA
 from actors.apiserver.outside_time import ask
 from actors.controllers.manager import controller_manager_main
 from actors.controllers.shared.shell import RootCa
@@ -138,6 +140,13 @@ class Cluster:
         self.scheme.more = definitions
         self.storage.store.subscribe(self.scheme.prefix("customresourcedefinitions"), definitions.see)
         Chronicle(self.kernel, self.scheme, self.storage.store.subscribe)
+        self.authorization = make_authorization(
+            self.scheme,
+            self.storage.store,
+            self.options.api_server.authorization_modes,
+            self.options.api_server.policies,
+            self.kernel.standing.moved,
+        )
         self.api_servers: dict[str, ApiServer] = {}
         self.nodes: dict[str, Node] = {}
         self.faults = Ledger(self, ASPECTS)
@@ -197,7 +206,13 @@ class Cluster:
             name = f"apiserver-{index}"
             address = f"172.16.250.{index + 1}"  # no node has this address: see node_spec
             server = ApiServer(
-                name, self.kernel, self.storage, self.scheme, self.options.api_server, address=address
+                name,
+                self.kernel,
+                self.storage,
+                self.scheme,
+                self.options.api_server,
+                self.authorization,
+                address,
             )
             server.log = partial(pod_log, self.nodes, self.options.nodes)
             self.api_servers[name] = server
@@ -239,8 +254,13 @@ class Cluster:
             self.kernel.call_at(self.kernel.stream(f"boot/{name}").randrange(self.plan.boot_us), boot)
 
     def _root_ca_given(self, pem: str, done: Callable[[None], None]) -> None:
-        """Take the certificate authority under which the cluster is served from now on."""
+        """Take the certificate authority under which the cluster is served from now on.
+
+        It signs the certificates of clients too.
+        """
         self.root_ca.pem = pem
+        for server in self.api_servers.values():
+            server.trust.data = {CLIENT_CA: pem}
         done(None)
 
     def manager_main(self) -> Callable[[Context], Any]:

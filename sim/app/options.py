@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from actors.apiserver import ApiServerOptions
 from actors.apiserver.options import UNCACHED
@@ -14,11 +15,13 @@ from sim.api.admission.chain import check_plugins
 from sim.api.admission.configuration import Configuration, read_configuration
 from sim.api.admission.plugins.default_tolerations import Defaults
 from sim.api.admission.plugins.node_restriction import agent_may_set
+from sim.api.auth.abac import Policy, PolicyError, read_policies
 from sim.api.kinds.common.metadata import labels
 from sim.api.kinds.common.taints import taint_errors
 from sim.api.schema.runtime_config import turned_off
 from sim.api.schema.scheme import Scheme
 from sim.errors import InputError, suggestion
+from sim.files import read_bounded
 from sim.ident import NAMES, Names
 from sim.options.api_server import ApiServerFlags, parse_api_server
 from sim.options.cloud import CLOUD
@@ -28,6 +31,8 @@ from sim.options.node_agent import NodeAgentOptions, parse_node_agent
 from sim.options.scheduler import SchedulerOptions, parse_scheduler
 from sim.scenario.plan.plan import ClusterPlan, NodePlan
 from sim.units import NANO, SECOND, format_quantity_nano, quantity_nano, quantity_style
+
+POLICY_FILE_MAX = 4 << 20  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,9 @@ def check_options(plan: ClusterPlan) -> ClusterOptions:
     )
     _check_controllers(controllers, manager.places.get("controllers", manager.place))
     return ClusterOptions(
-        api_server_options(flags, server.place, server.replicas, server.places, names),
+        api_server_options(
+            flags, server.place, server.replicas, _policies(flags, names), server.places, names
+        ),
         controllers,
         parse_scheduler(scheduler.flags, names=names, place=scheduler.place, places=scheduler.places),
         nodes,
@@ -175,10 +182,25 @@ def _check_allocatable(node: NodePlan, options: NodeAgentOptions, names: Names) 
             )
 
 
+def _policies(flags: ApiServerFlags, names: Names) -> tuple[Policy, ...]:
+    """The policies of the mode ABAC.  Raises InputError for a file that cannot be read."""
+    path = flags.authorization_policy_file
+    if not path:
+        return ()
+    try:
+        text = read_bounded(Path(path), POLICY_FILE_MAX).decode()
+        return tuple(read_policies(names, text))
+    except UnicodeDecodeError as error:
+        raise InputError(str(error), path) from None
+    except PolicyError as error:
+        raise InputError(str(error), f"{path}:{error.line}") from None
+
+
 def api_server_options(
     flags: ApiServerFlags,
     place: str,
     replicas: int = 1,
+    policies: tuple[Policy, ...] = (),
     places: Mapping[str, str] | None = None,
     names: Names = NAMES["orch"],
 ) -> ApiServerOptions:
@@ -227,5 +249,7 @@ def api_server_options(
         uncached=frozenset(name for name, size in flags.watch_cache_sizes.items() if not size),
         goaway_chance=flags.goaway_chance,
         sends_retry_after=flags.shutdown_send_retry_after,
+        authorization_modes=flags.authorization_modes,
+        policies=policies,
         tolerations=Defaults(flags.not_ready_toleration_s, flags.unreachable_toleration_s),
     )

@@ -7,7 +7,9 @@ refused.
 
 Mirrors  kubernetes v1.25 cmd/kube-apiserver/app/options, apiserver pkg/server/options: defaults of
          v1.25.
-Differs  with priority and fairness the two limits count as their sum, in seats, and only while
+Differs  authorization-mode is Node,RBAC by default, as kubeadm sets it; upstream's default is
+         AlwaysAllow. The mode Webhook is refused.
+         With priority and fairness the two limits count as their sum, in seats, and only while
          requests take time (a slow storage, an overload): otherwise a request is over at the
          instant it comes.
 """
@@ -44,7 +46,7 @@ from sim.units import MS
 _WITHOUT_EFFECT = """
     advertise-address allow-privileged anonymous-auth api-audiences
     apiserver-count audit-log-maxage audit-log-maxbackup audit-log-maxsize audit-log-path
-    audit-policy-file authorization-mode bind-address cert-dir client-ca-file default-watch-cache-size
+    audit-policy-file bind-address cert-dir client-ca-file default-watch-cache-size
     delete-collection-workers enable-aggregator-routing
     enable-bootstrap-token-auth encryption-provider-config etcd-cafile etcd-certfile etcd-keyfile
     etcd-prefix etcd-servers external-hostname help http2-max-streams-per-connection
@@ -52,12 +54,16 @@ _WITHOUT_EFFECT = """
     proxy-client-key-file requestheader-allowed-names requestheader-client-ca-file
     requestheader-extra-headers-prefix requestheader-group-headers requestheader-username-headers
     secure-port service-account-issuer service-account-key-file service-account-signing-key-file
-    show-hidden-metrics-for-version storage-backend storage-media-type strict-transport-security-directives
+    authorization-webhook-cache-authorized-ttl authorization-webhook-cache-unauthorized-ttl
+    authorization-webhook-config-file authorization-webhook-version show-hidden-metrics-for-version storage-backend storage-media-type strict-transport-security-directives
     tls-cert-file tls-cipher-suites tls-min-version tls-private-key-file tls-sni-cert-key token-auth-file
     v version vmodule {short}let-client-certificate {short}let-client-key
     {short}let-preferred-address-types
 """
 WITHOUT_EFFECT = tuple(_WITHOUT_EFFECT.split())
+MODES = ("AlwaysAllow", "AlwaysDeny", "ABAC", "RBAC", "Node")
+WEBHOOK = "Webhook"
+AUTHORIZATION_MODE, POLICY_FILE = "authorization-mode", "authorization-policy-file"
 LIMITS = ("max-requests-inflight", "max-mutating-requests-inflight")
 FAIRNESS = "enable-priority-and-fairness"
 
@@ -109,10 +115,34 @@ def _ports(value: object) -> range:
     return range(first, last + 1)
 
 
+def _known_modes(modes: tuple[str, ...]) -> str | None:
+    """Mirrors pkg/kubeapiserver/options/authorization.go (Validate)."""
+    if not modes:
+        return "at least one authorization-mode must be passed"
+    for mode in modes:
+        if mode == WEBHOOK:
+            return f"{WEBHOOK} is not available here: a simulation asks no service outside of it"
+        if mode not in MODES:
+            return f"{mode!r} is not a valid mode; there are {', '.join(MODES)}"
+    if len(set(modes)) != len(modes):
+        return f"{','.join(modes)!r} has mode specified more than once"
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class ApiServerFlags:
     """The options of every API server replica."""
 
+    authorization_modes: tuple[str, ...] = option(
+        AUTHORIZATION_MODE,
+        strings,
+        "Node,RBAC",
+        "authorizers in order; the first that allows or denies a request decides",
+        check=_known_modes,
+    )
+    authorization_policy_file: str = option(
+        POLICY_FILE, string, "", "file with the policies of the mode ABAC, one a line"
+    )
     priority_and_fairness: bool = option(
         FAIRNESS, boolean, True, "false: requests beyond the limits are refused instead of waiting for a seat"
     )
@@ -264,6 +294,7 @@ def parse_api_server(
     place.
     """
     flags = parse(ApiServerFlags, given, names=names, place=place, known=WITHOUT_EFFECT, places=places)
+    _check_policy_file(flags, places or {}, place)
     if flags.watch_cache_sizes and not flags.watch_cache:
         where = (places or {}).get("watch-cache-sizes", place)
         raise InputError("option watch-cache-sizes has no effect while watch-cache is false", where)
@@ -276,3 +307,14 @@ def parse_api_server(
             f"make one more than 0, or set {FAIRNESS}: false",
         )
     return flags
+
+
+def _check_policy_file(flags: ApiServerFlags, places: Mapping[str, str], place: str) -> None:
+    """Mirrors pkg/kubeapiserver/options/authorization.go (Validate)."""
+    wanted = "ABAC" in flags.authorization_modes
+    if wanted and not flags.authorization_policy_file:
+        text = f"{AUTHORIZATION_MODE} ABAC's authorization policy file not passed"
+        raise InputError(text, places.get(AUTHORIZATION_MODE, place), f"set {POLICY_FILE}")
+    if flags.authorization_policy_file and not wanted:
+        text = f"cannot specify {POLICY_FILE} without mode ABAC"
+        raise InputError(text, places.get(POLICY_FILE, place), f"{AUTHORIZATION_MODE}: ABAC,Node,RBAC")

@@ -18,10 +18,11 @@ Differs  expectations expire by the process's own clock, not by the wall clock; 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from sim.api.auth.digest_tokens import digest_token
 from sim.api.objects import controller_of
 from sim.api.types import Obj, Reply
 from sim.units import MINUTE, MS
@@ -44,6 +45,7 @@ RETRY_US = (10 * MS, 10 * MS, 10 * MS, 10 * MS)
 BACKOFF_US = (10 * MS, 50 * MS, 250 * MS)
 
 Sync = Callable[[Any], Awaitable[str | None]]
+SignToken = Callable[[Mapping[str, Any]], str]
 Send = Callable[[int, Callable[[Reply], None]], None]
 
 
@@ -77,8 +79,10 @@ class Env:
     connect: makes a client from (client name, QPS, burst)
     record_with: makes an event recorder from (client, component)
     metrics: source of the metrics for autoscaling
+    root_client: makes a client with the user of the controller manager itself, from its name
     root_ca: the cluster's certificate authority
     cloud: the cloud provider, None if there is none
+    sign_token: signs the claims of a token with the key of service accounts
     """
 
     ctx: Context
@@ -89,8 +93,10 @@ class Env:
     connect: Callable[[str, float, int], Client]
     record_with: Callable[[Client, str], EventRecorder]
     metrics: Metrics
+    root_client: Callable[[str], Client]
     root_ca: RootCa = field(default_factory=RootCa)
     cloud: Cloud | None = None
+    sign_token: SignToken = digest_token
 
     def client(self, name: str, qps: float | None = None, burst: int | None = None) -> Client:
         """A new client; each client has a token bucket of its own, as upstream."""

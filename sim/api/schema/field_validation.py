@@ -255,10 +255,11 @@ class _Walk:
                 f"{go}.{key}" if go else key,
                 path,
             )
-            # An empty list of managedFields has a meaning: a reset (`managed.given_record`).
             if not made and key in node.spared:
                 continue
-            if made or key in node.required or below.type not in ("array", "map") or path == RECORD:
+            # An empty list of managedFields has a meaning: a reset (`managed.given_record`).
+            kept = key in node.required or key in node.written or path == RECORD
+            if made or kept or below.type not in ("array", "map"):
                 out[key] = made
         return {**out, **missing} if (missing := _missing(node, out)) else out
 

@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from sim.api.auth.attributes import OpinionGiver
+from sim.api.auth.chain import UserRules
 from sim.api.kinds.common.errors import UNSUPPORTED, FieldError
 from sim.api.ownership.managed import Writer
 from sim.api.schema import field_validation as fieldvalidation
@@ -28,7 +29,7 @@ from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
 from sim.api.status import invalid
 from sim.api.store import Answer, Item, Op, Unavailable
-from sim.api.types import Json, Obj, Reply, Request
+from sim.api.types import Json, Obj, Reply, Request, UserInfo
 from sim.ident import Names
 from sim.units import SECOND, format_time, not_unsigned, parse_unsigned
 
@@ -101,8 +102,8 @@ class Registry:
     collects: True if a garbage collector runs, so that a deletion may wait for it
     checks_fields: True if the server honours fieldValidation; otherwise it drops unknown fields
     gates: enabled features that are off by default (`Kind.gated_fields`)
-    authorizer: judges rights for admission and other checks within a verb; None: everything is
-        allowed
+    authorizer: judges what a request does beside its own verb; None allows everything
+    user_rules: lists what a user may do in a namespace
     """
 
     scheme: Scheme
@@ -116,6 +117,7 @@ class Registry:
     node_ports: range = range(30000, 32768)
     gates: tuple[str, ...] = ()
     authorizer: OpinionGiver | None = None
+    user_rules: Callable[[UserInfo, str], UserRules] | None = None
 
     @property
     def names(self) -> Names:

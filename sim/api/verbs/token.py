@@ -12,14 +12,11 @@ Differs  the signature is a digest: it has the length of RS256's, and no key can
 
 from __future__ import annotations
 
-import json
-from base64 import urlsafe_b64encode
 from collections.abc import Generator
-from hashlib import sha256
 
 from msgspec.structs import replace
 
-from sim.api.auth.account_tokens import SIGNATURE_BYTES
+from sim.api.auth.digest_tokens import digest_token
 from sim.api.kinds.common.errors import FieldError, invalid
 from sim.api.ownership import managed
 from sim.api.status import invalid_object
@@ -116,7 +113,6 @@ def _bound(call: Call, reference: Obj | None) -> Generator[Op, Answer, Obj]:
 def _token(call: Call, spec: Obj, claims: Obj, now_s: int) -> str:
     names, request = call.registry.names, call.request
     issuer = _issuer(call)
-    head = {"alg": "RS256", "kid": _text(sha256(issuer.encode()).digest())}
     payload = {
         "aud": spec["audiences"],
         "exp": now_s + spec["expirationSeconds"],
@@ -126,10 +122,4 @@ def _token(call: Call, spec: Obj, claims: Obj, now_s: int) -> str:
         "nbf": now_s,
         "sub": names.service_account_user(request.namespace, request.name),
     }
-    signed = ".".join(_text(json.dumps(part, separators=(",", ":")).encode()) for part in (head, payload))
-    blocks = (sha256(f"{i}.{signed}".encode()).digest() for i in range(SIGNATURE_BYTES // 32))
-    return f"{signed}.{_text(b''.join(blocks))}"
-
-
-def _text(data: bytes) -> str:
-    return urlsafe_b64encode(data).rstrip(b"=").decode()
+    return digest_token(payload)

@@ -50,7 +50,7 @@ from sim.ident import Names
 from sim.kernel import NEVER_US, Operation
 from sim.scenario.plan.plan import Plan
 from sim.wire.descriptors import connections_below, descriptor_limit, raise_descriptor_limit
-from sim.wire.http.access import Access, Authenticator, read_tokens
+from sim.wire.http.access import Authenticator, read_tokens
 from sim.wire.http.app import Application, Front
 from sim.wire.http.documents import Documents, checks_of
 from sim.wire.http.gateway import Gateway
@@ -252,7 +252,7 @@ def make_front(cluster: Cluster, tokens: dict[str, UserInfo], address: str) -> F
 
     accounts = AccountTokens(names, secrets.token_bytes(TOKEN_BYTES), gateway.wall_us, look)
     authenticator = Authenticator(names, tokens, accounts)
-    return Front(cluster.scheme, gateway, authenticator, Access(names), documents, counts, accounts)
+    return Front(cluster.scheme, gateway, authenticator, cluster.authorization, documents, counts, accounts)
 
 
 def _metrics(cluster: Cluster) -> Iterator[Metric]:

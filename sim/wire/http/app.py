@@ -23,17 +23,20 @@ from quart_trio import QuartTrio
 
 from sim.api import status
 from sim.api.auth.account_tokens import AccountTokens
+from sim.api.auth.attributes import OpinionGiver
+from sim.api.auth.chain import refusal
 from sim.api.crd.served import CustomResource
 from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Obj, Request, UserInfo
 from sim.units import parse_duration_us
 from sim.wire.http import negotiation, rendering, routing
-from sim.wire.http.access import Access, Authenticator, Certificate, Impersonation
+from sim.wire.http.access import Authenticator, Certificate
 from sim.wire.http.body import BODY_MAX, BadBody, json_text, strict_warnings
 from sim.wire.http.documents import NO_PAGE, Document, Documents
 from sim.wire.http.exchange import Exchange, Response, serve_exchange
 from sim.wire.http.gateway import REQUEST_TIMEOUT_S, Gateway, OutsideWatch, failure_line
+from sim.wire.http.impersonation import Impersonation, impersonated
 from sim.wire.http.metrics import Counts
 from sim.wire.http.negotiation import Form, NotAcceptable
 from sim.wire.http.options import BadOption, check_options, manager_of
@@ -77,7 +80,7 @@ class Front:
         scheme: Scheme,
         gateway: Gateway,
         authenticator: Authenticator,
-        access: Access,
+        authorizer: OpinionGiver,
         documents: Documents,
         counts: Counts,
         accounts: AccountTokens,
@@ -86,7 +89,7 @@ class Front:
         self._names = scheme.names
         self._gateway = gateway
         self._authenticator = authenticator
-        self._access = access
+        self._authorizer = authorizer
         self._documents = documents
         self._counts = counts
         self._accounts = accounts
@@ -143,9 +146,9 @@ class Front:
         user = self._user(exchange, asked)
         if isinstance(user, Answer):
             return self._response(user)
-        refusal = self._access.refusal(user, asked)
-        if refusal is not None:
-            raise Refused(refusal)
+        refused = refusal(user, asked.access, self._authorizer.authorize(user, asked.access))
+        if refused is not None:
+            raise Refused(refused)
         document = self._documents.find(exchange.method, path, exchange.query, header)
         if document is not None:
             found.asked = None if document.code == HTTPStatus.NOT_FOUND else asked
@@ -179,7 +182,7 @@ class Front:
             return Answer(500, rendering.TEXT, text.encode())
         if not wanted.name:
             return user
-        found = self._access.impersonated(user, wanted)
+        found = impersonated(self._names, self._authorizer, user, wanted)
         if isinstance(found, UserInfo):
             return found
         raise Refused(found)
