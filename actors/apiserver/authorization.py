@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
+from sim.api.audit.events import decision_annotations
 from sim.api.auth.abac import AbacAuthorizer, Policy
 from sim.api.auth.attributes import AccessAttributes, Decision, Opinion
 from sim.api.auth.bootstrap_policy.cluster_roles import node_rules
@@ -82,6 +83,11 @@ class Authorization:
     def refusal(self, request: Request) -> Obj | None:
         """Return the Status for a request whose user may not send it, or None."""
         user = request.user
+        if request.annotations is not None:  # the audit tells the reason too
+            attributes = attributes_of(request)
+            opinion = self._chain.authorize(user, attributes)
+            request.annotate(decision_annotations(self._chain.names, opinion))
+            return refusal(user, attributes, opinion)
         if self.covers(user, request.verb, request.group, request.resource, request.subresource):
             return None
         attributes = attributes_of(request)

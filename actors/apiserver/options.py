@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sim.api.admission.configuration import Configuration
 from sim.api.admission.plugins.default_tolerations import Defaults
+from sim.api.audit.settings import AuditSettings
 from sim.api.auth.abac import Policy
 from sim.api.schema.resource import Resource
 from sim.units import SECOND
@@ -34,6 +35,7 @@ class ApiServerOptions:
     watch_cache: there are watch caches; cached, uncached: resources (as PLURAL.GROUP) that have one
         though they have none by default, and the other way round.
     goaway_chance: that a reply ends its connection (`goaway`).
+    audit: what is recorded of requests, and how; None: nothing is.
     authorization_modes, policies: the authorizers in order, and what the mode ABAC allows.
     """
 
@@ -60,6 +62,7 @@ class ApiServerOptions:
     cached: frozenset[str] = frozenset()
     uncached: frozenset[str] = frozenset()
     goaway_chance: float = 0.0
+    audit: AuditSettings | None = None
     authorization_modes: tuple[str, ...] = ("AlwaysAllow",)
     policies: tuple[Policy, ...] = ()
     cache_lag_us: int = 500  # storage to replica: the middle of sim.kernel.network's default link

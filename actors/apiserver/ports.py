@@ -246,6 +246,19 @@ class StorageProcess(Protocol):
         ...
 
 
+class AuditSink(Protocol):
+    """Where the audit of all replicas goes (`sim.app.audit.outputs`).
+
+    forward: takes each event at once, for a backend that batches by itself
+    """
+
+    forward: Callable[[dict[str, Any]], None]
+
+    def write(self, events: Sequence[dict[str, Any]], wall_us: int) -> bool:
+        """Write events to the log; False if they are not stored.  wall_us: Unix time"""
+        ...
+
+
 # --- the server as its parts use it ---------------------------------------------------------------
 
 
@@ -367,6 +380,10 @@ class EndingServer(Protocol):
 
     def turn_away(self, reply: Reply) -> None:
         """Give this reply to every request that arrives from now on."""
+        ...
+
+    def end_audit(self) -> None:
+        """Write the events of what ends with the process, which ends in order."""
         ...
 
 

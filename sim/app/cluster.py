@@ -43,11 +43,13 @@ from actors.scheduler.plugins import SchedulerPlugin
 from actors.scheduler.plugins.registry import check_added
 from actors.storage import Storage
 from actors.users import Admin, ApplyAll
+from sim.api.audit.settings import LogSettings
 from sim.api.crd.served import Latest
 from sim.api.objects import is_ready
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Change
 from sim.api.types import BAD_REQUEST, Reply, Request, UserInfo
+from sim.app.audit.outputs import AuditOutputs
 from sim.app.cloud import Instances
 from sim.app.established import Established
 from sim.app.garbage import no_collection, young_collections
@@ -65,7 +67,7 @@ from sim.faults.shared.processes import process_started
 from sim.ident import NAMES
 from sim.kernel import DEFAULT_EPOCH_US, NEVER_US, Actor, Context, Kernel, Operation, Supervisor, Trace
 from sim.kernel import Rule as NetworkRule
-from sim.kernel.fast import FastPaths
+from sim.kernel.fast import PLAIN, FastPaths
 from sim.report import pod_state
 from sim.report.changes import Chronicle
 from sim.scenario.plan.compile import NODES_MAX
@@ -93,6 +95,8 @@ class Cluster:
     replay: operations from outside to repeat
     fast: the fast paths to take (`FastPaths`); without them the run is the same, and slower
     scheduler_plugins: rules of your own for the choice of nodes (see `actors.scheduler.plugins`)
+    audited: False drops the events of the audit that the options ask for
+    replaces_log: True replaces a file that is in the place of the audit log
     """
 
     supervisor: Supervisor
@@ -112,6 +116,8 @@ class Cluster:
         replay: list[Operation] | None = None,
         fast: bool | FastPaths = True,
         scheduler_plugins: Sequence[SchedulerPlugin] = (),
+        audited: bool = True,
+        replaces_log: bool = False,
     ) -> None:
         seed = _seed(seed)
         self.scheduler_plugins = check_added(scheduler_plugins)
@@ -120,6 +126,10 @@ class Cluster:
         self.plan = plan
         self.names = NAMES[plan.naming]
         self.options = check_options(plan)
+        self.audit: AuditOutputs | None = None
+        self.audit_settings = self.options.api_server.audit
+        self._audited = audited
+        self._replaces_log = replaces_log
         self.scheme = Scheme(self.names, self.options.off)
         for obj in established:
             self._check_object(obj)
@@ -130,7 +140,9 @@ class Cluster:
                 trace = self._own_trace = Trace(Path(trace), header)
             except OSError as error:
                 raise InputError(f"cannot be written: {error.strerror}", str(trace)) from None
-        self.kernel = Kernel(seed, trace=trace, epoch_us=epoch_us, replay=replay, fast=FastPaths.of(fast))
+        # A request that takes a fast path does not reach the audit.
+        paths = FastPaths.of(fast) if self.audit_settings is None else PLAIN
+        self.kernel = Kernel(seed, trace=trace, epoch_us=epoch_us, replay=replay, fast=paths)
         self.kernel.after_slice = OF_THIS_PROCESS.look
         if plan.latency_us is not None:
             low, high = plan.latency_us
@@ -164,6 +176,9 @@ class Cluster:
     # --- life -------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
+        if self.audit_settings is not None:
+            log = self.audit_settings.log if self._audited else LogSettings()
+            self.audit = AuditOutputs(log, force=self._replaces_log)
         self._life = self._live()
         await self._life.__aenter__()
         return self
@@ -193,8 +208,22 @@ class Cluster:
                 yield
             finally:
                 self._alive = False
+                self._close_audit()
                 self.kernel.stop()
                 nursery.cancel_scope.cancel()
+
+    def _close_audit(self) -> None:
+        """Write the events that wait, and close the log."""
+        for server in self.api_servers.values():
+            if server.audit is not None:
+                server.audit.flush()
+        if self.audit is not None:
+            self.audit.close()
+
+    def _address_of(self, server: ApiServer, user: UserInfo) -> str:
+        """The address of a client: that of its node, or of the host of the control plane."""
+        node = self.nodes.get(user.name.removeprefix(self.names.user_node_prefix))
+        return server.address if node is None else node.machine.spec.address
 
     def _start(self) -> None:
         supervisor, plan = self.supervisor, self.plan
@@ -215,6 +244,8 @@ class Cluster:
                 address,
             )
             server.log = partial(pod_log, self.nodes, self.options.nodes)
+            server.audit_sink = self.audit
+            server.client_address = partial(self._address_of, server)
             self.api_servers[name] = server
             supervisor.add(name, server.main)
         supervisor.add("admin", self.admin.main)

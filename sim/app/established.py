@@ -166,7 +166,7 @@ class Established:
             cause=self._kernel.cause, **more,
         )  # fmt: skip
         served = self._server.serve(request)
-        return ask(self._server, request) if served is None else served[0]
+        return ask(self._server, request, audited=False) if served is None else served[0]
 
     def _controller(self, client: str, verb: str, resource: str, **more: Any) -> Reply:
         own_account = self._cluster.options.controller_manager.use_service_account_credentials

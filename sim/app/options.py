@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from actors.apiserver import ApiServerOptions
@@ -20,10 +20,12 @@ from sim.api.kinds.common.metadata import labels
 from sim.api.kinds.common.taints import taint_errors
 from sim.api.schema.runtime_config import turned_off
 from sim.api.schema.scheme import Scheme
+from sim.app.audit.settings import read_settings
 from sim.errors import InputError, suggestion
 from sim.files import read_bounded
 from sim.ident import NAMES, Names
 from sim.options.api_server import ApiServerFlags, parse_api_server
+from sim.options.audit import POLICY
 from sim.options.cloud import CLOUD
 from sim.options.controller_manager import ControllerManagerOptions, parse_controller_manager
 from sim.options.gates import enabled, of_api_server
@@ -70,10 +72,12 @@ def check_options(plan: ClusterPlan) -> ClusterOptions:
         manager.flags, names=names, place=manager.place, places=manager.places
     )
     _check_controllers(controllers, manager.places.get("controllers", manager.place))
+    audit = read_settings(flags, names, server.places.get(POLICY, server.place))
+    api_server = api_server_options(
+        flags, server.place, server.replicas, _policies(flags, names), server.places, names
+    )
     return ClusterOptions(
-        api_server_options(
-            flags, server.place, server.replicas, _policies(flags, names), server.places, names
-        ),
+        api_server if audit is None else replace(api_server, audit=audit),
         controllers,
         parse_scheduler(scheduler.flags, names=names, place=scheduler.place, places=scheduler.places),
         nodes,

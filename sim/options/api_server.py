@@ -23,6 +23,7 @@ from ipaddress import IPv4Network
 
 from sim.errors import InputError
 from sim.ident import NAMES, Names
+from sim.options.audit import AuditFlags, check_audit
 from sim.options.base import (
     at_least,
     boolean,
@@ -45,8 +46,8 @@ from sim.units import MS
 # Known upstream, and without effect in this program (the frequent ones: others are called unknown).
 _WITHOUT_EFFECT = """
     advertise-address allow-privileged anonymous-auth api-audiences
-    apiserver-count audit-log-maxage audit-log-maxbackup audit-log-maxsize audit-log-path
-    audit-policy-file bind-address cert-dir client-ca-file default-watch-cache-size
+    apiserver-count audit-webhook-batch-initial-backoff bind-address cert-dir client-ca-file
+    default-watch-cache-size
     delete-collection-workers enable-aggregator-routing
     enable-bootstrap-token-auth encryption-provider-config etcd-cafile etcd-certfile etcd-keyfile
     etcd-prefix etcd-servers external-hostname help http2-max-streams-per-connection
@@ -130,7 +131,7 @@ def _known_modes(modes: tuple[str, ...]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class ApiServerFlags:
+class ApiServerFlags(AuditFlags):
     """The options of every API server replica."""
 
     authorization_modes: tuple[str, ...] = option(
@@ -294,6 +295,7 @@ def parse_api_server(
     place.
     """
     flags = parse(ApiServerFlags, given, names=names, place=place, known=WITHOUT_EFFECT, places=places)
+    check_audit(flags, given, names, place, places)
     _check_policy_file(flags, places or {}, place)
     if flags.watch_cache_sizes and not flags.watch_cache:
         where = (places or {}).get("watch-cache-sizes", place)

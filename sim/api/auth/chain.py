@@ -117,6 +117,7 @@ class Chain:
     """
 
     def __init__(self, names: Names, members: Sequence[Member]) -> None:
+        self.names = names
         self._masters = names.group_masters
         self._members = tuple(members)
 

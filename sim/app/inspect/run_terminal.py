@@ -48,11 +48,19 @@ def terminal() -> Console:
 
 
 def run_shown(
-    plan: Plan, *, trace_file: Path | None, live: bool, outside: Outside | None = None, fast: bool = True
+    plan: Plan,
+    *,
+    trace_file: Path | None,
+    live: bool,
+    outside: Outside | None = None,
+    fast: bool = True,
+    replaces_log: bool = False,
 ) -> Result:
     """Run a plan, with a live display where the terminal can show one."""
     console = _Console(stderr=True)
-    run = partial(run_plan, plan, trace_file=trace_file, outside=outside, fast=fast)
+    run = partial(
+        run_plan, plan, trace_file=trace_file, outside=outside, fast=fast, replaces_log=replaces_log
+    )
     if not (live and console.is_terminal):
         return trio.run(run)
 

@@ -36,6 +36,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from sim.api.auth.account_tokens import AccountTokens
 from sim.api.store import Change
 from sim.api.types import UserInfo
+from sim.app.audit.webhook import Webhook
 from sim.app.cli.commands.arguments import tell
 from sim.app.cluster import Cluster, young_collections
 from sim.app.director import Director
@@ -52,6 +53,7 @@ from sim.scenario.plan.plan import Plan
 from sim.wire.descriptors import connections_below, descriptor_limit, raise_descriptor_limit
 from sim.wire.http.access import Authenticator, read_tokens
 from sim.wire.http.app import Application, Front
+from sim.wire.http.audited import HttpAudit
 from sim.wire.http.documents import Documents, checks_of
 from sim.wire.http.gateway import Gateway
 from sim.wire.http.metrics import Counts, text_format
@@ -110,7 +112,7 @@ async def _main(
     arguments: argparse.Namespace, session: Session, plan: Plan, tokens: dict[str, UserInfo]
 ) -> None:
     epoch_us = time_ns() // 1000
-    cluster = Cluster(plan.cluster, seed=plan.seed, epoch_us=epoch_us)
+    cluster = Cluster(plan.cluster, seed=plan.seed, epoch_us=epoch_us, replaces_log=arguments.force)
     kernel = cluster.kernel
     journal = (
         _Forgotten()
@@ -198,8 +200,11 @@ async def served(
     hosts = tuple(dict.fromkeys((host, *LOCAL, names.apiserver_service)))
     context = server_context(authority.server(hosts), authority.pem)
     front = make_front(cluster, everyone, f"{reached_at(host)}:{port}")
+    webhook = make_webhook(cluster)
     try:
         async with trio.open_nursery() as nursery:
+            if webhook is not None:
+                nursery.start_soon(webhook.run)
             try:
                 port = await nursery.start(
                     serve_http, Application(front), host, port, context, connections_max
@@ -223,6 +228,19 @@ def reached_at(host: str) -> str:
     """
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"[{host}]" if ":" in host else host
+
+
+def make_webhook(cluster: Cluster) -> Webhook | None:
+    """The audit webhook of a cluster that is served; None if the options name none.
+
+    Raises InputError.
+    """
+    settings = cluster.audit_settings
+    if settings is None or not settings.webhook.config or cluster.audit is None:
+        return None
+    webhook = Webhook(settings.webhook, cluster.names)
+    cluster.audit.forward = webhook.put
+    return webhook
 
 
 def make_front(cluster: Cluster, tokens: dict[str, UserInfo], address: str) -> Front:
@@ -252,7 +270,12 @@ def make_front(cluster: Cluster, tokens: dict[str, UserInfo], address: str) -> F
 
     accounts = AccountTokens(names, secrets.token_bytes(TOKEN_BYTES), gateway.wall_us, look)
     authenticator = Authenticator(names, tokens, accounts)
-    return Front(cluster.scheme, gateway, authenticator, cluster.authorization, documents, counts, accounts)
+    audit = None
+    if cluster.audit is not None and cluster.audit_settings is not None:
+        audit = HttpAudit(names, cluster.audit_settings, cluster.audit, gateway.wall_us)
+    return Front(
+        cluster.scheme, gateway, authenticator, cluster.authorization, documents, counts, accounts, audit
+    )
 
 
 def _metrics(cluster: Cluster) -> Iterator[Metric]:

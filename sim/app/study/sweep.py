@@ -15,6 +15,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from sim.app.audit.outputs import refuse_many
 from sim.app.options import check_options
 from sim.app.study.outcome import Job, Outcome
 from sim.app.study.summary import Quantity, Study, jobs_of, study_of
@@ -114,7 +115,7 @@ def points_of(file: Path, settings: Sequence[str], axes: Sequence[Axis]) -> list
         all_settings = (*settings, *varied)
         try:
             plan = load(file, all_settings)
-            check_options(plan.cluster)
+            refuse_many(check_options(plan.cluster).api_server.audit)
             study_of(plan, [], 0)
         except InputError as error:
             if error.place.removeprefix("--set ") in varied:

@@ -22,6 +22,7 @@ from sim.api.kinds.common.metadata import labels
 from sim.api.schema.scheme import Scheme
 from sim.errors import InputError, suggestion, suggestion_or_all
 from sim.ident import NAMES
+from sim.options.audit import FILES_READ
 from sim.options.base import mapping, raw_option
 from sim.options.gates import of_api_server
 from sim.scenario.check import references, soundness
@@ -226,9 +227,9 @@ class _Compiler:
 
         def component(part: schema.Component, key: str) -> ComponentPlan:
             path = ("spec", "cluster", key)
-            flags = part.flags
+            flags = self._from_folder(part.flags)
             if key == "apiServer":
-                flags = dict(with_files(self.document, self.folder, flags, (*path, "flags")))
+                flags = with_files(self.document, self.folder, flags, (*path, "flags"))
             return ComponentPlan(part.replicas, flags, *self._flag_places(part.flags, path))
 
         return ClusterPlan(
@@ -293,6 +294,15 @@ class _Compiler:
         if value.get("kind", "Pod") != "Pod":
             raise self.document.error((*path, "kind"), f"no {value['kind']} can be static, only a Pod")
         return self._sound(value, self.document, path, naming)[1]
+
+    def _from_folder(self, flags: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The flags, with the files that they read as paths from the scenario's folder."""
+        return {
+            name: str(self.folder / value)
+            if name.removeprefix("--") in FILES_READ and isinstance(value, str) and value
+            else value
+            for name, value in flags.items()
+        }
 
     def _flag_places(
         self, flags: Mapping[str, Any], path: tuple[str | int, ...]
