@@ -201,15 +201,7 @@ class ApiServer:
         self.ctx = ctx
         self.reach = Reach(ctx, self.name, self.storage, self._on_reach)
         bits = ctx.stream("objects").getrandbits
-        machinery = Machinery(
-            self.scheme,
-            store,
-            self.options.disabled_admission,
-            self.options.tolerations,
-            self.options.gates,
-            self.options.enabled_admission,
-            self.options.admission,
-        )
+        machinery = Machinery(self.scheme, store, self.options)
         self.sees = self.scheme.beside(self.scheme.more)
         registry = Registry(
             self.sees,
