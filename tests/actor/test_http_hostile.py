@@ -89,7 +89,7 @@ async def test_long_list_is_printed_as_yaml_on_a_thread(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("accept", [f"{N.media_protobuf}, */*", f"{N.media_protobuf},{N.media_json}", "*/*"])
 @pytest.mark.parametrize("path", ["/version", "/"])
-async def test_document_without_a_kind_is_json_whatever_is_preferred(path: str, accept: str) -> None:
+async def test_document_without_a_kind_is_json_for_any_accept_header(path: str, accept: str) -> None:
     async with served() as (_, client):
         answer = await client.get(path, headers={"Accept": accept})
         assert (answer.status_code, answer.headers["Content-Type"]) == (200, "application/json")

@@ -91,7 +91,7 @@ def test_a_story_goes_from_the_fault_to_the_end_with_what_each_did() -> None:
     ]
 
 
-def test_what_befell_the_control_plane_while_a_link_was_long_in_coming_stands_aside() -> None:
+def test_control_plane_faults_during_a_long_link_are_shown_aside() -> None:
     lines = OUTAGE.story(OUTAGE.records[12])
     assert [(line.ident, line.text) for line in lines if line.aside] == [
         (11, "(takes over leases/s/m: manager-0 has not renewed it for 16s)")
@@ -225,9 +225,7 @@ def test_a_renewal_by_a_clock_that_is_behind_is_said_not_to_count() -> None:
         ("pressure", {"nodes": ["a"], "resource": "memory", "available": 80 << 20, "ramp_us": 0}, "pressure nodes a; resource memory; available 80Mi"),
     ],
 )  # fmt: skip
-def test_a_step_is_told_in_words_without_what_it_does_not_do(
-    kind: str, detail: dict[str, Any], told: str
-) -> None:
+def test_step_is_described_in_words_without_empty_parts(kind: str, detail: dict[str, Any], told: str) -> None:
     record = Record(1, 0, 0, "step", {"name": "s", "kind": kind, "place": "f:1:1", "detail": detail})
     assert tell(record) == f'step "s": {told} (f:1:1)'
 
@@ -263,7 +261,7 @@ def test_perfetto_gets_tracks_lasting_slices_arrows_between_tracks_and_counters(
     assert tracks <= named.keys()
 
 
-def test_slices_of_a_perfetto_track_lie_apart_or_within_each_other_and_each_arrow_has_one() -> None:
+def test_slices_of_a_perfetto_track_are_disjoint_or_nested_with_one_per_arrow() -> None:
     def step(name: str) -> tuple[str, dict[str, Any]]:
         return "step", {**FAIL, "name": name}
 
