@@ -17,6 +17,7 @@ from collections.abc import Callable
 from actors.apiserver.caches.selection import select
 from actors.apiserver.caches.watch_caches import CachedRead, Caches
 from actors.apiserver.ports import Authorizer, LocalStore
+from sim import remembered
 from sim.api import status
 from sim.api.crd import objects as custom_objects
 from sim.api.crd.served import CustomResource
@@ -85,6 +86,8 @@ class Handlers:
         if resource.rule == "bindings":
             resource = self._scheme.resource("pods")
         call = Call(request, resource, self._registry, options=options, subresource=request.subresource)
+        if isinstance(request.body, bytes | bytearray):
+            remembered.take_in(request.body)
         if resource.custom:
             verbs_custom.admit(call)
         # and then the query does not count

@@ -15,9 +15,9 @@ Holds: actors are added in a fixed order, so the same plan and seed give the sam
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from itertools import count as numbers
 from itertools import islice
 from operator import index as whole
@@ -29,7 +29,6 @@ import trio
 
 from actors.apiserver import ApiServer
 from actors.apiserver.authorization import make_authorization
-from actors.apiserver.builtin.client_authorities import CLIENT_CA
 from actors.apiserver.outside_time import ask
 from actors.controllers.manager import controller_manager_main
 from actors.controllers.shared.shell import RootCa
@@ -48,7 +47,8 @@ from sim.api.crd.served import Latest
 from sim.api.objects import is_ready
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Change
-from sim.api.types import BAD_REQUEST, Reply, Request, UserInfo
+from sim.api.types import BAD_REQUEST, Obj, Reply, Request, UserInfo
+from sim.api.verbs.call import Identities
 from sim.app.audit.outputs import AuditOutputs
 from sim.app.cloud import Instances
 from sim.app.established import Established
@@ -57,6 +57,8 @@ from sim.app.large_pages import OF_THIS_PROCESS
 from sim.app.metrics import MetricsServer, StatedMetrics
 from sim.app.options import check_options, machine_capacity, node_agent_options
 from sim.app.pod_logs import pod_log
+from sim.app.steps import Steps
+from sim.check import split_key
 from sim.client import DEFAULT_QPS, Channel, Client
 from sim.client.election.elector import holder_of
 from sim.errors import InputError, suggestion
@@ -165,12 +167,16 @@ class Cluster:
         self.stated_metrics = StatedMetrics()
         self.root_ca = RootCa()
         self.kernel.gate.handle("root-ca", self._root_ca_given)
+        self.identities = Identities(self.options.tokens)
+        self.kernel.gate.handle("client-authorities", self._client_authorities_given)
+        self.kernel.gate.handle("service-account-key", self._account_key_given)
         self.admin_user = UserInfo("admin", (self.names.group_masters, self.names.group_authenticated))
         self.admin = Admin(self.kernel, self.scheme, self.names, self._admin_client)
         self.node_clients = NodeClients(self.scheme, self.names, self.connect)
         # What boots when the established objects are there; None if there are none.
         self._held: list[tuple[str, Callable[[], None]]] | None = [] if plan.established else None
         self._made = 0
+        self._machine_watchers: list[Callable[[str, bool, int], None]] = []
         self._alive = False
 
     # --- life -------------------------------------------------------------------------------------
@@ -244,6 +250,7 @@ class Cluster:
                 address,
             )
             server.log = partial(pod_log, self.nodes, self.options.nodes)
+            server.identities = self.identities
             server.audit_sink = self.audit
             server.client_address = partial(self._address_of, server)
             self.api_servers[name] = server
@@ -285,14 +292,27 @@ class Cluster:
             self.kernel.call_at(self.kernel.stream(f"boot/{name}").randrange(self.plan.boot_us), boot)
 
     def _root_ca_given(self, pem: str, done: Callable[[None], None]) -> None:
-        """Take the certificate authority under which the cluster is served from now on.
-
-        It signs the certificates of clients too.
-        """
+        """Take the certificate authority under which the cluster is served from now on."""
         self.root_ca.pem = pem
-        for server in self.api_servers.values():
-            server.trust.data = {CLIENT_CA: pem}
         done(None)
+
+    def _client_authorities_given(self, data: dict[str, str], done: Callable[[None], None]) -> None:
+        """Take the authorities of clients, as other servers may know them."""
+        for server in self.api_servers.values():
+            server.trust.data = data
+        done(None)
+
+    def _account_key_given(self, pem: str, done: Callable[[None], None]) -> None:
+        """Take the key with which tokens of service accounts are signed from now on."""
+        # A cluster that is not served needs no package for cryptography.
+        from sim.api.auth.keys import read_signing_key
+
+        self.identities.sign = read_signing_key(pem.encode()).token
+        done(None)
+
+    def _sign_token(self, claims: Obj) -> str:
+        """Sign a token with the present key, which may come after the controller manager started."""
+        return self.identities.sign(claims)
 
     def manager_main(self) -> Callable[[Context], Any]:
         """The main function of a controller manager."""
@@ -308,6 +328,7 @@ class Cluster:
             root_ca=self.root_ca,
             metrics=metrics,
             cloud=Instances(self.faults, self.nodes),
+            sign_token=self._sign_token,
         )
 
     def _scheduler_main(self) -> Callable[[Context], Any]:
@@ -347,6 +368,8 @@ class Cluster:
         main = node_agent_main(machine, self.node_clients, options, self.names)
         actor = self.supervisor.add(plan.name, main, start=False)
         node = self.nodes[plan.name] = Node(self.kernel, machine, actor)
+        if self._machine_watchers:
+            self._watch_power(node)
         self._boot(plan.name, node.start_agent)
         return node
 
@@ -517,6 +540,30 @@ class Cluster:
 
         return cancel
 
+    def watch_machines(self, see: Callable[[str, bool, int], None]) -> None:
+        """Call `see` with node, whether it serves, and the time, when its machine begins or ceases.
+
+        A machine serves while it has power and its network is not cut.
+        """
+        if not self._machine_watchers:
+            for node in self.nodes.values():
+                self._watch_power(node)
+            self.faults.on_settled.append(self._see_settled)
+        self._machine_watchers.append(see)
+
+    def _see_settled(self, target: str, aspect: str) -> None:
+        if aspect == "cut":
+            self._see_machine(target)
+
+    def _watch_power(self, node: Node) -> None:
+        name = node.machine.spec.name
+        node.machine.on_power = lambda _: self._see_machine(name)
+
+    def _see_machine(self, name: str) -> None:
+        serves = self.nodes[name].machine.powered and not self.faults.values(name, "cut")
+        for see in self._machine_watchers:
+            see(name, serves, self.kernel.now_us)
+
     def counts(self) -> dict[str, int]:
         """The numbers of nodes, ready nodes, pods and running pods (`pod_state`), for a progress
         display.
@@ -528,7 +575,28 @@ class Cluster:
         running = sum(pod_state(item) == "running" for item in pods.values())
         return {"nodes": len(nodes), "ready": ready, "pods": len(pods), "running": running}
 
+    def existing(self) -> Sequence[tuple[str, str, str]]:
+        """Plural, namespace and name of every stored object, as the checks of steps take them."""
+        found = []
+        for resource in self.scheme.resources:
+            for key in self.storage.store.bucket(resource.prefix).items:
+                plural, namespace, name = split_key(key)
+                found.append((plural, namespace or self.names.default_namespace, name))
+        return found
+
+    def present(self, resources: Sequence[str]) -> Iterator[Change]:
+        """The stored objects of some resources as changes that made them, for a late observer."""
+        for resource in self.scheme.resources:
+            if resource.plural in resources:
+                for item in list(self.storage.store.bucket(resource.prefix).items.values()):
+                    yield Change(item.rev, item, None, False, self.kernel.now_us)
+
     # --- faults -----------------------------------------------------------------------------------
+
+    @cached_property
+    def do(self) -> Steps:
+        """Every fault and action of scenarios as a method: `do.partition(between=[...])`."""
+        return Steps(self)
 
     def fail_node(self, name: str, how: str) -> None:
         """Make a node fail in one of `sim.faults.fail.WAYS`: power-loss, shutdown, hang, …"""

@@ -1,4 +1,4 @@
-"""A cluster plan's flags as typed options of each daemon, or one clear error with its place."""
+"""The flags of a cluster plan as typed options of each daemon, or one error with its place."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from sim.api.admission.configuration import Configuration, read_configuration
 from sim.api.admission.plugins.default_tolerations import Defaults
 from sim.api.admission.plugins.node_restriction import agent_may_set
 from sim.api.auth.abac import Policy, PolicyError, read_policies
+from sim.api.auth.account_tokens import TokenRules
 from sim.api.kinds.common.metadata import labels
 from sim.api.kinds.common.taints import taint_errors
 from sim.api.schema.runtime_config import turned_off
@@ -26,6 +27,7 @@ from sim.files import read_bounded
 from sim.ident import NAMES, Names
 from sim.options.api_server import ApiServerFlags, parse_api_server
 from sim.options.audit import POLICY
+from sim.options.authentication import AuthenticationFlags
 from sim.options.cloud import CLOUD
 from sim.options.controller_manager import ControllerManagerOptions, parse_controller_manager
 from sim.options.gates import enabled, of_api_server
@@ -39,25 +41,31 @@ POLICY_FILE_MAX = 4 << 20  # bytes
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """Options of every daemon of a cluster; `nodes` by node name; `off`: group, version and plural
-    of what is not served.
+    """Options of every daemon of a cluster.
+
+    nodes: by node name
+    off: group, version and plural of resources that are not served
+    tokens: how tokens of service accounts are issued
+    authentication: how clients from outside are authenticated
     """
 
     api_server: ApiServerOptions
     controller_manager: ControllerManagerOptions
     scheduler: SchedulerOptions
     nodes: dict[str, NodeAgentOptions]
+    tokens: TokenRules
+    authentication: AuthenticationFlags
     off: frozenset[tuple[str, str, str]] = frozenset()
 
 
 def check_options(plan: ClusterPlan) -> ClusterOptions:
-    """Type and check all flags.  Raises InputError."""
+    """Parse and check all flags.  Raises InputError."""
     names = NAMES[plan.naming]
     server, manager, scheduler = plan.api_server, plan.controller_manager, plan.scheduler
     of_group: dict[int, NodeAgentOptions] = {}
     nodes = {}
     for node in plan.nodes:
-        # nodes of one group share their flags mapping: parse it once
+        # Nodes of one group share one mapping of flags, which is parsed once.
         options = of_group.get(id(node.flags))
         if options is None:
             options = of_group[id(node.flags)] = node_agent_options(node, names)
@@ -73,22 +81,33 @@ def check_options(plan: ClusterPlan) -> ClusterOptions:
     )
     _check_controllers(controllers, manager.places.get("controllers", manager.place))
     audit = read_settings(flags, names, server.places.get(POLICY, server.place))
-    api_server = api_server_options(
-        flags, server.place, server.replicas, _policies(flags, names), server.places, names
-    )
+    api_server = api_server_options(flags, server.place, server.replicas, server.places, names)
     return ClusterOptions(
         api_server if audit is None else replace(api_server, audit=audit),
         controllers,
         parse_scheduler(scheduler.flags, names=names, place=scheduler.place, places=scheduler.places),
         nodes,
+        token_rules(flags, names),
+        flags,
         off,
+    )
+
+
+def token_rules(flags: AuthenticationFlags, names: Names) -> TokenRules:
+    """How tokens of service accounts are issued."""
+    issuers = flags.issuers(names.issuer_service_account)
+    return TokenRules(
+        issuers,
+        flags.api_audiences or issuers,
+        flags.service_account_extend_token_expiration,
+        flags.service_account_max_token_expiration_us // SECOND,
     )
 
 
 def _check_cache_sizes(
     flags: ApiServerFlags, names: Names, off: frozenset[tuple[str, str, str]], place: str
 ) -> None:
-    """Each is of a resource that there is, and changes whether that has a watch cache."""
+    """Check that each names an existing resource, and change whether that has a watch cache."""
     sizes = flags.watch_cache_sizes
     known = {each.group_resource: each.rule for each in Scheme(names, off).resources} if sizes else {}
     for name, size in sizes.items():
@@ -103,8 +122,8 @@ def _check_cache_sizes(
 
 
 def idle_options(plan: ClusterPlan) -> list[str]:
-    """What is taken though it changes nothing, as upstream: told, since whoever sets it expects
-    something.
+    """Flags that are accepted without effect, as upstream accepts them; users are informed of
+    them.
     """
     manager = plan.controller_manager
     return [
@@ -116,8 +135,8 @@ def idle_options(plan: ClusterPlan) -> list[str]:
 
 
 def _check_controllers(options: ControllerManagerOptions, place: str) -> None:
-    """One that is asked for by name has to be here; `*` means those that are, and what is not may
-    be switched off.
+    """A controller that is named must exist here; `*` means all existing ones, and a missing one
+    may be switched off.
     """
     for entry in options.controllers:
         if entry != "*" and not entry.startswith("-") and entry not in LOOPS:
@@ -127,7 +146,7 @@ def _check_controllers(options: ControllerManagerOptions, place: str) -> None:
 
 
 def node_agent_options(node: NodePlan, names: Names) -> NodeAgentOptions:
-    """What a node's agent goes by.  Raises InputError also for labels that it may not give itself.
+    """The options of a node's agent.  Raises InputError also for labels that an agent must not set.
 
     Mirrors cmd/kubelet/app/options/options.go: ValidateKubeletFlags (v1.25).
     """
@@ -148,12 +167,12 @@ def node_agent_options(node: NodePlan, names: Names) -> NodeAgentOptions:
 
 
 def machine_capacity(node: NodePlan) -> dict[str, str]:
-    """What the machine of a plan has; its disk, where the plan is silent."""
+    """The resources of a plan's machine; the default disk, if the plan names none."""
     return {"ephemeral-storage": "100Gi", **node.capacity}
 
 
 def _check_taints(node: NodePlan, options: NodeAgentOptions) -> None:
-    """What the API would refuse at registration, for ever: the node would never be seen."""
+    """Reject taints that the API would refuse at registration for ever: the node would not appear."""
     field = "register-with-taints"
     problems = taint_errors([*node.taints, *options.register_with_taints], field)
     if problems:
@@ -161,7 +180,7 @@ def _check_taints(node: NodePlan, options: NodeAgentOptions) -> None:
 
 
 def _check_allocatable(node: NodePlan, options: NodeAgentOptions, names: Names) -> None:
-    """More than the machine has cannot be set aside: an agent told so ends as it starts.
+    """Reject reservations above the machine's capacity: an agent with them exits at its start.
 
     Mirrors pkg/kubelet/cm/node_container_manager_linux.go: validateNodeAllocatable (v1.25).
     """
@@ -204,7 +223,6 @@ def api_server_options(
     flags: ApiServerFlags,
     place: str,
     replicas: int = 1,
-    policies: tuple[Policy, ...] = (),
     places: Mapping[str, str] | None = None,
     names: Names = NAMES["orch"],
 ) -> ApiServerOptions:
@@ -254,6 +272,6 @@ def api_server_options(
         goaway_chance=flags.goaway_chance,
         sends_retry_after=flags.shutdown_send_retry_after,
         authorization_modes=flags.authorization_modes,
-        policies=policies,
+        policies=_policies(flags, names),
         tolerations=Defaults(flags.not_ready_toleration_s, flags.unreachable_toleration_s),
     )

@@ -16,11 +16,14 @@ from sim.app.cluster import Cluster, no_collection
 from sim.app.director import Director
 from sim.app.possible import Possible, zones_of
 from sim.check import Checker, Condition, Expectation, Matter, Verdict, World, build, parse_matter
+from sim.check.availability import AvailablePods
 from sim.errors import InputError
 from sim.ident import NAMES
 from sim.kernel import DEFAULT_EPOCH_US, Operation, Trace
 from sim.kernel.fast import FastPaths
 from sim.report import BUCKET_US, Timeline
+from sim.report.page import fragment, table
+from sim.report.svg import draw
 from sim.scenario.plan.plan import Plan
 from sim.units import SECOND
 from sim.version import __version__
@@ -95,6 +98,14 @@ class Result:
             "refused": list(self.refused),
         } | ({} if self.as_served is None else {"as_served": self.as_served})
 
+    def _repr_html_(self) -> str:
+        """The verdicts and the picture, for a notebook."""
+        rows = [
+            ("holds" if one.ok else "FAILED", one.name, one.measured, one.wanted) for one in self.verdicts
+        ]
+        verdicts = table(("", "expectation", "measured", "wanted"), rows)
+        return fragment(f"{verdicts}{draw(self.timeline, self.virtual_us)}")
+
 
 def expectations_of(plan: Plan, alone: bool = True) -> list[Expectation]:
     """The expectations of a plan, parsed.  Raises InputError with a place.
@@ -140,7 +151,7 @@ def header_of(plan: Plan, seed: int) -> dict[str, Any]:
     return header
 
 
-def _sample(cluster: Cluster, timeline: Timeline) -> None:
+def sample(cluster: Cluster, timeline: Timeline) -> None:
     """Sample the number of API requests for the timeline at the end of each of its buckets."""
 
     def tick(_: object) -> None:
@@ -149,6 +160,13 @@ def _sample(cluster: Cluster, timeline: Timeline) -> None:
         cluster.kernel.call_at(now_us + BUCKET_US, tick)
 
     cluster.kernel.call_at(BUCKET_US, tick)
+
+
+def draw_availability(cluster: Cluster, timeline: Timeline) -> None:
+    """Let a timeline show how many pods are available."""
+    pods = AvailablePods(timeline.serve)
+    cluster.observe(pods.pod, ("pods",))
+    cluster.watch_machines(pods.machine)
 
 
 async def run_plan(
@@ -221,10 +239,12 @@ async def _run(
     async with make() as cluster, trio.open_nursery() as beside:
         cluster.kernel.slice_s = SLICE_S
         cluster.observe(checker.see, checker.resources)
+        cluster.watch_machines(checker.machine)
         if picture:
             cluster.observe(timeline.see, timeline.resources)
+            draw_availability(cluster, timeline)
         if outside is None:  # a served cluster has no samples
-            _sample(cluster, timeline)  # without a picture too: the samples are events of the run
+            sample(cluster, timeline)  # without a picture too: the samples are events of the run
 
         def on_step(name: str, kind: str, at_us: int) -> None:
             checker.step(name, kind, at_us)

@@ -379,8 +379,8 @@ class CacheWatch:
                 notify()
 
     def _send_left(self) -> None:
-        """The owner takes what was shown and it was not told of, as of when it was shown; then the
-        stream ends.
+        """Deliver unnotified events to the owner, as of the times they were shown; then end the
+        stream.
         """
         if self.relaxed or self.deaf:
             self._deadline_us = NEVER_US

@@ -79,6 +79,32 @@ def compile_plan(document: Document, folder: Path) -> Plan:
     return _Compiler(document, folder).plan()
 
 
+def plan_step(
+    step: Mapping[str, Any],
+    cluster: ClusterPlan,
+    existing: Sequence[tuple[str, str, str]],
+    earlier: Mapping[str, str],
+) -> PlannedStep:
+    """Plan one step that is not from a file, with the checks of a step of a scenario.
+
+    existing: plural, namespace and name of the objects that the step may name
+    earlier: the kind of each earlier step, by its name
+    Raises InputError without a place.
+    """
+    spec = {"timeline": [step]}
+    head = {"apiVersion": "orrery.dev/v1", "kind": "Scenario", "metadata": {"name": "step"}}
+    compiler = _Compiler(Document("", {**head, "spec": spec}), Path())
+    known = Known.of(cluster, ())
+    known.objects += existing
+    known.steps.update(earlier)
+    try:
+        return plan_timeline(
+            compiler, compiler.typed().spec.timeline, known, cluster.naming, DURATION_MAX_US
+        )[0]
+    except InputError as error:
+        raise InputError(error.message, "", error.remedy) from None
+
+
 class _Compiler:
     def __init__(self, document: Document, folder: Path) -> None:
         self.document = document
@@ -87,7 +113,7 @@ class _Compiler:
         self.gates: tuple[str, ...] = ()
 
     def plan(self) -> Plan:
-        scenario = self._convert()
+        scenario = self.typed()
         spec = scenario.spec
         self.gates = _gates(spec.cluster.api_server.flags)
         cluster = self._cluster(spec.cluster)
@@ -121,7 +147,8 @@ class _Compiler:
 
     # --- schema -----------------------------------------------------------------------------------
 
-    def _convert(self) -> schema.Scenario:
+    def typed(self) -> schema.Scenario:
+        """The document by its schema.  Raises InputError."""
         if not isinstance(self.document.value, dict):
             raise self.document.error((), "a scenario is a mapping with apiVersion, kind, metadata and spec")
         try:

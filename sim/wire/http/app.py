@@ -23,8 +23,8 @@ from quart_trio import QuartTrio
 
 from sim.api import status
 from sim.api.audit.events import unstored
-from sim.api.auth.account_tokens import AccountTokens
 from sim.api.auth.attributes import OpinionGiver
+from sim.api.auth.authenticator import Authenticator, Credentials, Rejected
 from sim.api.auth.chain import refusal
 from sim.api.crd.served import CustomResource
 from sim.api.schema.resource import Resource
@@ -32,9 +32,9 @@ from sim.api.schema.scheme import Scheme
 from sim.api.types import Obj, Reply, Request, UserInfo
 from sim.units import parse_duration_us
 from sim.wire.http import negotiation, rendering, routing
-from sim.wire.http.access import Authenticator, Certificate
 from sim.wire.http.audited import AuditedExchange, HttpAudit
 from sim.wire.http.body import BODY_MAX, BadBody, json_text, strict_warnings
+from sim.wire.http.certificates import CertificateReader
 from sim.wire.http.documents import NO_PAGE, Document, Documents
 from sim.wire.http.exchange import Exchange, Response, serve_exchange
 from sim.wire.http.gateway import REQUEST_TIMEOUT_S, Gateway, OutsideWatch, failure_line
@@ -46,7 +46,7 @@ from sim.wire.http.rendering import PART_MAX, Answer, EventWriter, View
 from sim.wire.http.routing import Attributes, NoRoute, Target
 from sim.wire.http.upgraded import STREAMED
 
-# Extensions of the ASGI scope: the `Certificate` of the connection; resources to be closed at the
+# Extensions of the ASGI scope: the certificate of the connection, DER, or None; resources to be closed at the
 # end of the request, also if the client leaves before the answer begins.
 PEER, OPENED = "orrery.peer", "orrery.opened"
 _BROWSERS = ("curl", "Wget", "Mozilla/5.0")  # clients that get pretty-printed answers by default
@@ -64,6 +64,19 @@ class Refused(Exception):
     def __init__(self, body: Obj) -> None:
         super().__init__("refused")
         self.body = body
+
+
+def _caught(convert: Callable[[], Any]) -> tuple[Any, BadBody | None]:
+    """The result of a conversion, or its refusal.
+
+    The refusal is returned without its traceback: one that Trio carries from thread to thread
+    refers to itself through a frame, and keeps the body until a full garbage collection.
+    """
+    try:
+        return convert(), None
+    except BadBody as refused:
+        refused.__context__ = None
+        return None, refused.with_traceback(None)
 
 
 @dataclass(slots=True)
@@ -90,7 +103,7 @@ class Front:
         authorizer: OpinionGiver,
         documents: Documents,
         counts: Counts,
-        accounts: AccountTokens,
+        certificates: CertificateReader,
         audit: HttpAudit | None = None,
     ) -> None:
         self._scheme = scheme
@@ -100,7 +113,7 @@ class Front:
         self._authorizer = authorizer
         self._documents = documents
         self._counts = counts
-        self._accounts = accounts
+        self._certificates = certificates
         self._audit = audit
         self._served = 0
         self._threads = trio.CapacityLimiter(1)
@@ -187,14 +200,17 @@ class Front:
         self, exchange: Exchange, asked: Attributes, options: dict[str, str], found: _Found
     ) -> UserInfo | Answer:
         headers = exchange.headers
-        certificate: Certificate | None = exchange.extensions.get(PEER)
-        user = self._authenticator.identify(headers.get("authorization"), certificate)
+        certificate = self._certificates.certificate(exchange.extensions.get(PEER))
+        identified = self._authenticator.identify(Credentials(headers.pairs, certificate))
+        user = None if isinstance(identified, Rejected) else identified.user
         if self._audit is not None:
             found.audited = self._audit.open(exchange, asked.access, user)
             exchange.extensions.setdefault(OPENED, []).append(found.audited.close)
-        if user is None:
+        if isinstance(identified, Rejected):
+            LOG.debug("unable to authenticate the request: %s", identified.text)
             found.audited.refuse_credentials(exchange, options, certificate is not None)
             raise Refused(status.unauthorized())
+        user = identified.user
         if not found.audited.receive():
             return Answer(500, rendering.TEXT, f"{unstored(exchange.path)}\n".encode())
         wanted = Impersonation.of(headers.pairs)
@@ -302,12 +318,6 @@ class Front:
             return self._stream(EventWriter(view), watch, exchange.extensions.get(STREAMED))
         if warnings and reply.ok:
             reply.warnings += warnings
-        if target.subresource == "token" and reply.ok and isinstance(reply.body, dict):
-            answered = reply.body["status"]
-            reply.body = {
-                **reply.body,
-                "status": {**answered, "token": self._accounts.sign(answered["token"])},
-            }
         # YAML is printed node by node, some 8 us each.
         size = len(reply.items or ()) * ITEM_BYTES if form.media == names.media_yaml else 0
         return self._response(await self._aside(size, rendering.prepare(view, reply)))
@@ -318,7 +328,13 @@ class Front:
         """
         if size <= INLINE_MAX:
             return convert()
-        return await trio.to_thread.run_sync(convert, limiter=self._threads)
+        result, refused = await trio.to_thread.run_sync(partial(_caught, convert), limiter=self._threads)
+        if refused is None:
+            return result
+        try:
+            raise refused
+        finally:
+            del refused  # to which this frame would otherwise refer, and its traceback to the frame
 
     def _stream(self, writer: EventWriter, watch: OutsideWatch, streamed: list[str] | None) -> Response:
         """Sends a watch.

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands) -> None:
+    """Add the command."""
     run = commands.add_parser(
         "run",
         help="run a scenario, once or under many seeds, and judge it",
@@ -62,7 +63,7 @@ def add(commands: Commands) -> None:
 
 
 def add_outputs(parser: argparse.ArgumentParser, report: str) -> None:
-    """What is written of a run.  report: where its report goes if nobody says where."""
+    """Add the arguments for output files.  report: default path of the report"""
     parser.add_argument(
         "--trace", type=Path, metavar="FILE", help="write every event of a single run to this file"
     )
@@ -108,8 +109,8 @@ def run_once(
     fast: bool = True,
     replaces_log: bool = False,
 ) -> int:
-    """Run a plan, as `run_plan` does, write what was asked for, and print the result; the exit
-    status.
+    """Run a plan as `run_plan` does, write the requested files, and print the result; returns the
+    exit status.
     """
     from sim.app.cluster import no_collection
     from sim.app.inspect.run_terminal import print_result, run_shown
@@ -141,7 +142,7 @@ def run_once(
 
 @contextmanager
 def _trace_file(asked: Path | None, needed: bool) -> Iterator[Path | None]:
-    """Where the trace goes: where it was asked for, or somewhere for as long as it is needed."""
+    """The path of the trace: the requested one, or a temporary one while it is needed."""
     if asked is not None or not needed:
         yield asked
         return
@@ -162,7 +163,7 @@ def _run_many(arguments: argparse.Namespace, plan: Plan) -> int:
         if getattr(arguments, option):
             raise InputError("is of one run", f"--{option}", "give --seed N without --seeds")
     refuse_many(check_options(plan.cluster).api_server.audit)
-    study_of(plan, [], 0)  # a bad expectation is told before anything runs
+    study_of(plan, [], 0)  # reports an invalid expectation before anything runs
     first = plan.seed if arguments.seed is None else arguments.seed
     report = report_of(arguments, f"{plan.name}-seeds")
     results, pool = Results(arguments.resume), pool_of(arguments)
