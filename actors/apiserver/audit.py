@@ -42,6 +42,7 @@ class Auditor:
     """The audit of one incarnation of a replica.
 
     address_of: the address of the client that a user acts from
+    ends_in_order: True if the process is told to end, and so writes what waits
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Auditor:
         self._log = settings.log
         self._batcher = Batcher(settings.log.batching) if settings.log.batching.mode == BATCH else None
         self._flush_at_us = -1
+        self.ends_in_order = False
 
     # --- requests ---------------------------------------------------------------------------------
 
@@ -174,6 +176,10 @@ class Auditor:
             for batch in self._batcher.take_rest():
                 self._sink.write(batch, self._ctx.wall_us())
 
-    def close(self) -> None:
-        """The process has ended: nothing is written any more."""
+    def end(self, cut: Callable[[], None]) -> None:
+        """The process has ended: what `cut` ends and what waits is written if it ends in order."""
+        if not self.ends_in_order:
+            self._ctx = None
+        cut()
+        self.flush()
         self._ctx = None

@@ -6,12 +6,14 @@ Holds: both get the events in the order in which the servers send them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from sim.api.audit.policy import Level
 from sim.api.audit.settings import AuditSettings, LogSettings
 from sim.api.types import Obj
-from sim.app.audit.log import AuditLog
+from sim.app.audit.log import STDOUT, AuditLog
 from sim.errors import InputError
+from sim.files import check_output
 from sim.options.audit import WEBHOOK
 from sim.options.base import raw_option
 from sim.scenario.plan.plan import ComponentPlan
@@ -53,6 +55,16 @@ class AuditOutputs:
         """Close the log."""
         if self._log is not None:
             self._log.close()
+
+
+def refuse_existing(settings: AuditSettings | None, *, force: bool) -> None:
+    """Refuse a log whose file is there already, before other files are made.  Raises InputError."""
+    if settings is None or settings.log.path in ("", STDOUT):
+        return
+    path = Path(settings.log.path)
+    check_output(path, private=True)
+    if path.exists() and not force:
+        raise InputError("exists already", str(path), "name another file, or --force replaces it")
 
 
 def refuse_many(settings: AuditSettings | None) -> None:

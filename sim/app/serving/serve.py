@@ -35,7 +35,7 @@ from sim.api.audit.policy import LEVEL_TEXTS
 from sim.api.fairness.state import debug_page
 from sim.api.store import Change
 from sim.api.types import UserInfo
-from sim.app.audit.outputs import AuditOutputs
+from sim.app.audit.outputs import AuditOutputs, refuse_existing
 from sim.app.audit.webhook import Webhook
 from sim.app.cli.commands.arguments import tell
 from sim.app.cluster import Cluster, young_collections
@@ -121,6 +121,7 @@ async def _main(
     epoch_us = _outside_us()
     cluster = Cluster(plan.cluster, seed=plan.seed, epoch_us=epoch_us, replaces_log=arguments.force)
     kernel = cluster.kernel
+    refuse_existing(cluster.audit_settings, force=arguments.force)
     journal = (
         _Forgotten()
         if arguments.journal is None

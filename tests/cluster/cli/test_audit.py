@@ -118,6 +118,18 @@ async def test_events_of_a_crashed_server_wait_for_no_batch(tmp_path: Path) -> N
     assert events[0]["stageTimestamp"] < "2026-01-01T00:00:10"
 
 
+async def test_server_that_ends_in_order_writes_what_is_open_and_what_waits(tmp_path: Path) -> None:
+    batches = {"audit-log-mode": "batch", "audit-log-batch-max-size": 5000, "audit-log-batch-max-wait": "10m"}
+    end = {"actor": "apiserver-0", "gracefully": True}
+    spec = {"duration": "4m", "timeline": [{"at": "1m", "name": "end", "crash": end}]}
+    _, events = await audited(tmp_path, "a.log", spec=spec, **batches)
+    started = {event["auditID"] for event in events if event["stage"] == "ResponseStarted"}
+    complete = {event["auditID"] for event in events if event["stage"] == "ResponseComplete"}
+    before = {event["auditID"] for event in events if event["stageTimestamp"] < "2026-01-01T00:01"}
+    assert started & before
+    assert started & before <= complete
+
+
 async def test_log_is_not_replaced_without_force(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = scenario(tmp_path, flags_of(tmp_path))
     (tmp_path / "audit.log").write_text("mine")
@@ -169,6 +181,11 @@ def test_run_of_an_audited_server_is_made_again_without_its_log(
         finally:
             server.send_signal(signal.SIGTERM)
         assert server.wait(WAIT_S) == 0
+    again = subprocess.run(
+        [*command[:-1], "new.journal"], check=False, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (again.returncode, (tmp_path / "new.journal").exists()) == (2, False)
+    assert "audit.log: exists already" in again.stderr
     log = (tmp_path / "audit.log").read_bytes()
     events = [json.loads(line) for line in log.splitlines()]
     pods = [event for event in events if event["requestURI"] == PODS and event["verb"] == "create"]
