@@ -17,16 +17,18 @@ from sim.version import __version__
 
 if TYPE_CHECKING:
     from sim.app.cluster import Cluster
+    from sim.app.lab.lab import Lab
     from sim.app.run import run_plan
     from sim.app.serving.serve import served
     from sim.errors import InputError
     from sim.scenario.plan.compile import load
 
-__all__ = ["Cluster", "InputError", "__version__", "load", "run_plan", "served"]
+__all__ = ["Cluster", "InputError", "Lab", "__version__", "load", "run_plan", "served"]
 
 _HOMES = {
     "Cluster": "sim.app.cluster",
     "InputError": "sim.errors",
+    "Lab": "sim.app.lab.lab",
     "load": "sim.scenario.plan.compile",
     "run_plan": "sim.app.run",
     "served": "sim.app.serving.serve",

@@ -86,6 +86,10 @@ class Names:
         """A control plane component: "apiserver" -> "kube-apiserver"."""
         return f"{self.short}-{name}"
 
+    def signer(self, name: str) -> str:
+        """A signer of certificates: "legacy-unknown" -> "kubernetes.io/legacy-unknown"."""
+        return f"{self.domain}/{name}"
+
     def node_user(self, node: str) -> str:
         """The user of a node agent."""
         return self.user_node_prefix + node
@@ -124,12 +128,15 @@ class Names:
         self.label_headless = f"service.{d}/headless"
         self.label_managed_by = f"endpointslice.{d}/managed-by"
         self.annotation_topology_hints = f"service.{d}/topology-aware-hints"
+        self.label_node_restriction_prefix = f"node-restriction.{d}/"
         self.label_skip_mirror = f"endpointslice.{d}/skip-mirror"
         self.managed_by_mirroring_controller = f"endpointslicemirroring-controller.{self.group_domain}"
         self.managed_by_endpointslice_controller = f"endpointslice-controller.{self.group_domain}"
         self.label_pod_security_prefix = f"pod-security.{d}/"
         self.label_statefulset_pod_name = f"statefulset.{d}/pod-name"
         self.label_pod_template_hash = "pod-template-hash"
+        self.label_bootstrapping = f"{d}/bootstrapping"
+        self.label_aggregate_prefix = f"{self.group('rbac')}/aggregate-to-"
         self.label_controller_revision_hash = "controller-revision-hash"
         self.label_pod_template_generation = "pod-template-generation"
 
@@ -162,12 +169,17 @@ class Names:
         self.annotation_limit_ranger = f"{d}/limit-ranger"
         self.annotation_beta_storage_class = f"volume.beta.{d}/storage-class"
         self.annotation_service_account_name = f"{d}/service-account.name"
+        self.annotation_service_account_uid = f"{d}/service-account.uid"
         self.annotation_mountable_secrets = f"{d}/enforce-mountable-secrets"
         self.annotation_apparmor_prefix = "container.apparmor.security.beta." + d + "/"
         self.annotation_seccomp_pod = "seccomp.security.alpha." + d + "/pod"
         self.annotation_seccomp_container_prefix = "container.seccomp.security.alpha." + d + "/"
+        self.annotation_node_selector = f"scheduler.alpha.{d}/node-selector"
+        self.annotation_default_tolerations = f"scheduler.alpha.{d}/defaultTolerations"
+        self.annotation_tolerations_whitelist = f"scheduler.alpha.{d}/tolerationsWhitelist"
         self.annotation_critical_pod = f"scheduler.alpha.{d}/critical-pod"
         self.annotation_flow_autoupdate = f"apf.{d}/autoupdate-spec"
+        self.annotation_rbac_autoupdate = f"rbac.authorization.{d}/autoupdate"
         self.annotation_api_approved = f"api-approved.{d}"
 
     def _set_taints_and_finalizers(self, d: str) -> None:
@@ -196,6 +208,10 @@ class Names:
         self.lease_scheduler = f"{s}-scheduler"
         self.apiserver_service = self.product
         self.check_storage = "etcd" if s == "kube" else "storage"  # of the API server's health
+        self.config_map_authentication = "extension-apiserver-authentication"
+        self.config_map_cluster_info = "cluster-info"
+        self.cluster_info_config = f"{s}config"
+        self.cluster_info_signature_prefix = f"jws-{s}config-"
         self.config_map_root_ca = f"{s}-root-ca.crt"
         self.volume_api_access_prefix = f"{s}-api-access-"
         self.default_service_account = "default"
@@ -213,6 +229,7 @@ class Names:
     def _set_users(self, s: str) -> None:
         self.user_scheduler = f"system:{s}-scheduler"
         self.user_controller_manager = f"system:{s}-controller-manager"
+        self.user_proxy = f"system:{s}-proxy"
         self.user_apiserver = "system:apiserver"
         self.user_anonymous = "system:anonymous"
         self.user_node_prefix = "system:node:"
@@ -220,6 +237,7 @@ class Names:
         self.group_authenticated = "system:authenticated"
         self.group_unauthenticated = "system:unauthenticated"
         self.group_nodes = "system:nodes"
+        self.group_monitoring = "system:monitoring"
         self.group_service_accounts = "system:serviceaccounts"
 
     def _set_tokens(self, d: str) -> None:

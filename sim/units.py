@@ -18,6 +18,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
+from sim.remembered import cached
+
 MS = 1_000
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -85,7 +87,7 @@ _NUMBER = re.compile(r"([0-9]*)(?:\.([0-9]*))?")
 _UNIT = re.compile(r"[^0-9.]*")
 
 
-@lru_cache(maxsize=1024)
+@cached(1024)
 def parse_duration_us(text: str) -> int:
     """Microseconds of a Go duration ("1h2m3.5s", "-1.5h", "0"); ValueError as Go words it."""
     body = text[1:] if text[:1] in ("+", "-") else text
@@ -233,7 +235,7 @@ def format_micro_time(unix_us: int) -> str:
     return f"{_second_text(unix_s)}.{rest_us:06d}Z"
 
 
-@lru_cache(maxsize=8192)
+@cached(8192)
 def parse_time(text: str) -> int:
     """Microseconds since 1970 of an RFC 3339 time, any offset, any number of digits; ValueError
     otherwise.
@@ -275,7 +277,7 @@ QUANTITY_SYNTAX = (
 )
 
 
-@lru_cache(maxsize=8192)
+@cached(8192)
 def _parse_quantity(text: str) -> tuple[int, str, bool]:
     """Nano units (rounded away from zero), format, and whether upstream keeps the text as written."""
     text = text.strip()  # Quirk: blanks around a quantity are cut by its JSON decoder.

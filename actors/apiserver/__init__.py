@@ -1,8 +1,7 @@
 """API server replicas."""
 
-from actors.apiserver.handlers import AllowAll
 from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.ports import Authorizer
 from actors.apiserver.server import ApiServer
 
-__all__ = ["AllowAll", "ApiServer", "ApiServerOptions", "Authorizer"]
+__all__ = ["ApiServer", "ApiServerOptions", "Authorizer"]

@@ -1,8 +1,8 @@
 """What a request comes to: a run of its verb on the store, a read of a watch cache, or a watch.
 
 Turns a `Request` into a `Call` (its resource, rights and options), and that into `Steps`, a
-`CachedRead` or a `Reply` with an open watch.  Refusals are raised in this order: unknown resource,
-authorization, then the verb's own.
+`CachedRead` or a `Reply` with an open watch.  Refusals are raised in this order: authorization,
+unknown resource, then the verb's own.
 
 Holds: nothing is written or waited for here; one object serves one incarnation of a replica.
 
@@ -17,12 +17,13 @@ from collections.abc import Callable
 from actors.apiserver.caches.selection import select
 from actors.apiserver.caches.watch_caches import CachedRead, Caches
 from actors.apiserver.ports import Authorizer, LocalStore
+from sim import remembered
 from sim.api import status
 from sim.api.crd import objects as custom_objects
 from sim.api.crd.served import CustomResource
 from sim.api.kinds import conversion as forms
 from sim.api.store import Page
-from sim.api.types import Reply, Request, UserInfo
+from sim.api.types import Reply, Request
 from sim.api.verbs import apply as verbs_apply
 from sim.api.verbs import custom as verbs_custom
 from sim.api.verbs import delete as verbs_delete
@@ -55,14 +56,6 @@ PLAIN: dict[str, Callable[[Call], Steps]] = {
 }
 
 
-class AllowAll:
-    """No authorization: --authorization-mode=AlwaysAllow."""
-
-    def refuse(self, user: UserInfo, request: Request) -> str | None:
-        """Allow every request."""
-        return None
-
-
 class Handlers:
     """How one incarnation of a replica answers."""
 
@@ -75,6 +68,9 @@ class Handlers:
 
     def call(self, request: Request) -> Call:
         """Resource, rights and options of a request."""
+        refusal = self._authorizer.refusal(request)
+        if refusal is not None:
+            raise Refusal.of(refusal)
         resource = self._scheme.find(request.group, request.version, request.resource)
         if resource is None:
             raise no_such_resource()
@@ -86,13 +82,12 @@ class Handlers:
                     if not resource.custom
                     else Refusal.of(status.not_found(resource, request.name))
                 )
-        why = self._authorizer.refuse(request.user, request)
-        if why is not None:
-            raise Refusal.of(status.forbidden(resource, request.name, why, subresource=request.subresource))
         options = request.options
         if resource.rule == "bindings":
             resource = self._scheme.resource("pods")
         call = Call(request, resource, self._registry, options=options, subresource=request.subresource)
+        if isinstance(request.body, bytes | bytearray):
+            remembered.take_in(request.body)
         if resource.custom:
             verbs_custom.admit(call)
         # and then the query does not count

@@ -7,15 +7,17 @@ calls between two runs of the clock.
 
 from __future__ import annotations
 
+from actors.apiserver.handlers import Handlers
 from actors.apiserver.ports import writer_of
 from actors.apiserver.server import ApiServer
 from sim.api.types import Reply, Request
 from sim.api.verbs.call import Refusal
 
 
-def ask(server: ApiServer, request: Request) -> Reply:
+def ask(server: ApiServer, request: Request, *, audited: bool = True) -> Reply:
     """Serve a request at once on a running replica.
 
+    audited: True if the audit of the replica records it
     Raises RuntimeError if a fault keeps the storage from answering at once.
     """
     storage, handlers = server.storage, server.handlers
@@ -24,6 +26,18 @@ def ask(server: ApiServer, request: Request) -> Reply:
         raise RuntimeError(
             f"the storage is not healthy: {request.verb} {request.resource} would have to wait"
         )
+    audit = server.audit if audited else None
+    record = None if audit is None else audit.begin(request)
+    if audit is not None and record is not None:
+        audit.received(record)
+    reply = _served(server, handlers, request)
+    if audit is not None and record is not None:
+        audit.answered(record, request, reply)
+    return reply
+
+
+def _served(server: ApiServer, handlers: Handlers, request: Request) -> Reply:
+    storage = server.storage
     storage.writer = writer_of(request)
     try:
         steps = handlers.steps(handlers.call(request))

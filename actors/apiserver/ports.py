@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from actors.apiserver.options import ApiServerOptions
+from sim.api.auth.attributes import AccessAttributes, Opinion
+from sim.api.auth.chain import UserRules
 from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
 from sim.api.store import (
@@ -31,7 +33,7 @@ from sim.api.store import (
     Planned,
     Range,
 )
-from sim.api.types import Reply, Request, UserInfo
+from sim.api.types import Obj, Reply, Request, UserInfo
 from sim.api.watch.cache import WatchCache
 from sim.api.watch.columnar_renewals import Crowd
 from sim.api.watch.lease_renewals import Line, Renewal
@@ -244,14 +246,39 @@ class StorageProcess(Protocol):
         ...
 
 
+class AuditSink(Protocol):
+    """Where the audit of all replicas goes (`sim.app.audit.outputs`).
+
+    forward: takes each event at once, for a backend that batches by itself
+    """
+
+    forward: Callable[[dict[str, Any]], None]
+
+    def write(self, events: Sequence[dict[str, Any]], wall_us: int) -> bool:
+        """Write events to the log; False if they are not stored.  wall_us: Unix time"""
+        ...
+
+
 # --- the server as its parts use it ---------------------------------------------------------------
 
 
 class Authorizer(Protocol):
-    """Decides which requests are allowed."""
+    """Decides which requests are allowed (`authorization.Authorization`)."""
 
-    def refuse(self, user: UserInfo, request: Request) -> str | None:
-        """Return why a request is forbidden ("" without a reason), or None if it is allowed."""
+    def authorize(self, user: UserInfo, attributes: AccessAttributes) -> Opinion:
+        """Judge one request."""
+        ...
+
+    def refusal(self, request: Request) -> Obj | None:
+        """Return the Status for a request whose user may not send it, or None."""
+        ...
+
+    def covers(self, user: UserInfo, verb: str, group: str, resource: str, subresource: str = "") -> bool:
+        """Return True if the user may use a verb in all namespaces and for all names."""
+        ...
+
+    def user_rules(self, user: UserInfo, namespace: str) -> UserRules:
+        """List what a user may do in a namespace."""
         ...
 
 
@@ -353,6 +380,10 @@ class EndingServer(Protocol):
 
     def turn_away(self, reply: Reply) -> None:
         """Give this reply to every request that arrives from now on."""
+        ...
+
+    def end_audit(self) -> None:
+        """Write the events of what ends with the process, which ends in order."""
         ...
 
 

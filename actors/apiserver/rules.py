@@ -9,7 +9,7 @@ Differs  Admission reads the current store; upstream's plugins read informers th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -19,7 +19,10 @@ import msgspec
 from actors.apiserver.ports import LocalStore
 from sim.api import status
 from sim.api.admission.base import Attributes, Denial
-from sim.api.admission.chain import RESOURCE_QUOTA, Chain, Defaults
+from sim.api.admission.chain import NAMESPACE_AUTO_PROVISION, RESOURCE_QUOTA, Chain
+from sim.api.admission.configuration import Configuration
+from sim.api.admission.plugins.default_tolerations import Defaults
+from sim.api.admission.provision import provision
 from sim.api.admission.quota import CHARGED_AGAIN, is_counted
 from sim.api.admission.quota_charge import Charge, charge
 from sim.api.crd import objects as custom_objects
@@ -30,7 +33,7 @@ from sim.api.kinds.defaults import apply_defaults, with_gated_defaults
 from sim.api.kinds.validation import validate_create, validate_update
 from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
-from sim.api.store import Change, Page, Range
+from sim.api.store import Answer, Change, Op, Page, Range
 from sim.api.types import Obj
 from sim.api.verbs.call import Call, Refusal, Rules
 
@@ -113,6 +116,14 @@ class StoreView:
             known = self._lists[prefix] = (store.revision, found)
         return known[1]
 
+    def by_kind(self, api_version: str, kind: str) -> Resource | None:
+        """Return the resource of a kind; None if it is not served."""
+        return self._scheme.by_kind(api_version, kind)
+
+    def mark_volatile(self) -> None:
+        """Stop recording: what this request does must not be learned from."""
+        self.reads = None
+
     def list(self, resource: str, namespace: str = "") -> Sequence[Obj]:
         """Return the objects of a resource, and record the read while reads are recorded."""
         prefix = self._scheme.prefix(resource, namespace)
@@ -134,8 +145,11 @@ def token_suffix(spec: Obj, account: Obj) -> str:
 
 
 class Machinery:
-    """The rules of one replica.  `disabled`: --disable-admission-plugins; `gates`: features that
-    are on besides.
+    """The rules of one replica.
+
+    disabled, enabled: names of admission plugins
+    gates: features that are on besides
+    configuration: of admission plugins
     """
 
     def __init__(
@@ -145,10 +159,15 @@ class Machinery:
         disabled: tuple[str, ...] = (),
         tolerations: Defaults | None = None,
         gates: tuple[str, ...] = (),
+        enabled: tuple[str, ...] = (),
+        configuration: Configuration | None = None,
     ) -> None:
         self.view = StoreView(store, scheme)
-        self._chain = Chain(scheme.names, token_suffix, disabled, tolerations)
-        self._charges = RESOURCE_QUOTA not in disabled
+        configuration = configuration or Configuration()
+        self._chain = Chain(scheme.names, token_suffix, disabled, tolerations, enabled, configuration)
+        self._charges = RESOURCE_QUOTA in self._chain.running
+        self._provides = NAMESPACE_AUTO_PROVISION in self._chain.running
+        self._limited = configuration.limited
         self._gates = gates
 
     def rules(self) -> Rules:
@@ -158,40 +177,45 @@ class Machinery:
             valid=_valid,
             check=self._check,
             charge=self._charge,
+            provide=self._provide,
         )
 
-    def _attributes(self, call: Call, operation: str, old: Obj | None) -> Attributes:
-        request = call.request
+    def _attributes(self, call: Call, operation: str, obj: Obj, old: Obj | None) -> Attributes:
+        request, registry = call.request, call.registry
         return Attributes(
             operation=operation,
             resource=call.resource,
             subresource=request.subresource,
             namespace=request.namespace,
-            name=request.name,
+            name=request.name or (obj.get("metadata") or {}).get("name", ""),
             old=old,
+            user=request.user,
+            dry_run=call.dry_run,
+            now_us=registry.wall_us(),
+            authorizer=registry.authorizer,
         )
 
     def _admit(self, call: Call, obj: Obj, old: Obj | None) -> Obj:
         operation = "create" if old is None else "update"
         if not self._chain.plan(operation, call.resource.rule, call.request.subresource)[0]:
             return obj
-        result = self._chain.mutate(self._attributes(call, operation, old), obj, self.view)
+        result = self._chain.mutate(self._attributes(call, operation, obj, old), obj, self.view)
         if isinstance(result, Denial):
             raise _refusal(result)
         return result
 
     def _check(self, call: Call, obj: Obj | None, old: Obj | None) -> None:
-        if obj is None:  # a deletion: its plugins say no in their first pass
-            if self._chain.plan("delete", call.resource.rule, call.request.subresource)[0]:
-                result = self._chain.mutate(self._attributes(call, "delete", None), {}, self.view)
-                if isinstance(result, Denial):
-                    raise _refusal(result)
+        operation = "delete" if obj is None else "create" if old is None else "update"
+        plan = self._chain.plan(operation, call.resource.rule, call.request.subresource)
+        given = old or {} if obj is None else obj
+        if obj is None and plan[0]:
+            result = self._chain.mutate(self._attributes(call, operation, given, old), given, self.view)
+            if isinstance(result, Denial):
+                raise _refusal(result)
+        if not plan[1]:
             return
-        operation = "create" if old is None else "update"
-        if not self._chain.plan(operation, call.resource.rule, call.request.subresource)[1]:
-            return
-        attributes = self._attributes(call, operation, old)
-        denial = self._chain.validate(attributes, obj, self.view)
+        attributes = self._attributes(call, operation, given, old)
+        denial = self._chain.validate(attributes, given, self.view)
         if denial is not None:
             raise _refusal(denial)
         call.warnings += [warning for warning in attributes.warnings if warning not in call.warnings]
@@ -203,9 +227,16 @@ class Machinery:
         if old is not None and resource.rule not in CHARGED_AGAIN:
             return None
         quotas = self.view.list("resourcequotas", request.namespace)
-        if not quotas or not is_counted(resource):
+        limited = [each for each in self._limited if each.is_for(resource)]
+        if not (quotas or limited) or not is_counted(resource):
             return None
-        return charge(call, [quota["metadata"]["name"] for quota in quotas], obj, old)
+        return charge(call, [quota["metadata"]["name"] for quota in quotas], obj, old, limited)
+
+    def _provide(self, call: Call) -> Generator[Op, Answer, None] | None:
+        namespace = call.request.namespace
+        if not self._provides or not namespace or call.dry_run:
+            return None
+        return provision(call) if self.view.get("namespaces", "", namespace) is None else None
 
 
 def _refusal(denial: Denial) -> Refusal:

@@ -26,18 +26,24 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from actors.apiserver.audit import Auditor
+from actors.apiserver.authorization import allow_all
 from actors.apiserver.builtin.bootstrap import bootstrap
+from actors.apiserver.builtin.bootstrap_roles import bootstrap_roles
+from actors.apiserver.builtin.client_authorities import AuthorityKeeper, Trust
 from actors.apiserver.builtin.definition_controller import DefinitionKeeper
 from actors.apiserver.builtin.definitions import Definitions
 from actors.apiserver.builtin.endpoint_keeper import EndpointKeeper
 from actors.apiserver.builtin.flow_status import Dangling
+from actors.apiserver.builtin.rechecks import Rechecks
 from actors.apiserver.caches.watch_caches import CachedRead, Caches
 from actors.apiserver.fairness import Seats
 from actors.apiserver.fast.base import Way
 from actors.apiserver.fast.coalesced_calls import offer_short_way
 from actors.apiserver.fast.lease_updates import RENEWAL, Lane, find_open_lane, offer_lane
 from actors.apiserver.fast.write_templates import Plans
-from actors.apiserver.handlers import READS, AllowAll, Handlers
+from actors.apiserver.flights import Flight, OnError
+from actors.apiserver.handlers import READS, Handlers
 from actors.apiserver.lifecycle.compactor import Compactor
 from actors.apiserver.lifecycle.goaway import Goaway
 from actors.apiserver.lifecycle.graceful_termination import Ending
@@ -45,12 +51,13 @@ from actors.apiserver.lifecycle.stepwise import Stepwise
 from actors.apiserver.lifecycle.storage_connection import Reach
 from actors.apiserver.lifecycle.storage_without_leader import CacheLife
 from actors.apiserver.options import ApiServerOptions
-from actors.apiserver.ports import Authorizer, StorageProcess, writer_of
+from actors.apiserver.ports import AuditSink, Authorizer, StorageProcess, writer_of
 from actors.apiserver.rules import Machinery
 from sim.api import status
+from sim.api.audit.events import unstored
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Answer, Get, Op, Pause, Range, Unavailable
-from sim.api.types import Reply, Request
+from sim.api.types import Reply, Request, UserInfo
 from sim.api.verbs.call import Call, Identities, Refusal, Registry, Steps
 from sim.kernel import Context, Kernel, State
 from sim.units import MS, SECOND
@@ -61,32 +68,13 @@ PROGRESS_US = 600 * SECOND  # etcd's watch progress notification
 # defaultBackoffWaitBetween).
 AGAIN_US = 25 * MS
 LOST_REFUSED, LOST_RESET = "ConnectionRefused", "ConnectionReset"
-# pkg/server/filters/wrap.go
-OnError = Callable[[Request, Exception], None]
-
-
-class _Flight:
-    """One request in flight.
-
-    until_us: when it is answered with 504; a watch is only if it has not begun by then
-    """
-
-    __slots__ = ("mutating", "outside", "request", "respond", "seated", "steps", "until_us")
-
-    def __init__(self, request: Request, respond: Callable[[Reply], None], outside: OnError | None) -> None:
-        self.request = request
-        self.respond: Callable[[Reply], None] | None = respond
-        self.outside = outside
-        self.mutating = request.verb not in READS
-        self.seated = False  # it has a seat or waits for one
-        self.steps: Stepwise | None = None
-        self.until_us = 0
 
 
 class ApiServer:
     """An `Endpoint`.  `main` is its actor; the object survives the crashes of its incarnations.
 
     log: serves pods/log; the composition root sets it, since it knows the nodes
+    trust: how the transports authenticate clients; the composition root sets its data
     identities: shared by the servers of a cluster; the composition root sets it
     sees: the scheme with the definitions that this replica has observed
     goaway: None if the chance is 0 or no incarnation runs
@@ -95,7 +83,10 @@ class ApiServer:
     flown: number of requests served so far, with those of fast paths
     stopped_us: when the last incarnation stopped, -1 if none has
     ready: True while an incarnation runs and is not terminating
-    bounded: True if a request may have to wait or be refused
+    bounded: True if a request may have to wait or be refused, or is audited
+    audit: None if nothing is audited or no incarnation runs
+    audit_sink: takes the events of the audit; the composition root sets it
+    client_address: the address of the host of a user; the composition root sets it
     """
 
     def __init__(
@@ -114,8 +105,9 @@ class ApiServer:
         self.storage = storage
         self.scheme = scheme
         self.options = options or ApiServerOptions()
-        self.authorizer: Authorizer = authorizer or AllowAll()
+        self.authorizer: Authorizer = authorizer or allow_all(scheme.names)
         self.log: Callable[[Call, Any, str], Reply] | None = None
+        self.trust = Trust()
         self.identities: Identities | None = None
         self.sees = scheme
         self.ctx: Context | None = None
@@ -126,7 +118,7 @@ class ApiServer:
         self.goaway: Goaway | None = None
         self.seats: Seats | None = None
         self.lanes: dict[str, Lane] = {}
-        self._flights: dict[int, _Flight] = {}
+        self._flights: dict[int, Flight] = {}
         self.flown = 0
         self._reading = self._writing = self._watching = 0
         self.stopped_us = -1
@@ -135,6 +127,9 @@ class ApiServer:
         self._frozen = False  # fault: the caches are frozen
         self.ready = False
         self._away: Reply | None = None  # the reply to every new request during termination
+        self.audit: Auditor | None = None
+        self.audit_sink: AuditSink | None = None
+        self.client_address: Callable[[UserInfo], str] = lambda _: self.address
         self.bounded = self._is_bounded()
 
     # --- life -------------------------------------------------------------------------------------
@@ -178,7 +173,7 @@ class ApiServer:
         """The number of open watches."""
         return self._watching + (0 if self.caches is None else self.caches.watched)
 
-    def _has_no_room(self, flight: _Flight) -> bool:
+    def _has_no_room(self, flight: Flight) -> bool:
         """Return True if too many requests are in flight.  The limits of the options exempt watches
         and members of system:masters; the limit of an overload fault exempts no request.
         """
@@ -192,7 +187,7 @@ class ApiServer:
             return False
         return (self._writing if flight.mutating else self._reading) > bound
 
-    def _count(self, flight: _Flight, more: int) -> None:
+    def _count(self, flight: Flight, more: int) -> None:
         if flight.mutating:
             self._writing += more
         elif flight.request.verb == "watch":
@@ -207,7 +202,13 @@ class ApiServer:
         self.reach = Reach(ctx, self.name, self.storage, self._on_reach)
         bits = ctx.stream("objects").getrandbits
         machinery = Machinery(
-            self.scheme, store, self.options.disabled_admission, self.options.tolerations, self.options.gates
+            self.scheme,
+            store,
+            self.options.disabled_admission,
+            self.options.tolerations,
+            self.options.gates,
+            self.options.enabled_admission,
+            self.options.admission,
         )
         self.sees = self.scheme.beside(self.scheme.more)
         registry = Registry(
@@ -221,13 +222,20 @@ class ApiServer:
             self.options.checks_fields,
             self.options.node_ports,
             self.options.gates,
-            self.identities,
+            identities=self.identities,
+            authorizer=self.authorizer,
+            user_rules=self.authorizer.user_rules,
         )
         self.plans = Plans(self, registry, machinery.view) if self.kernel.fast.templates else None
         self.storage.writer = (self.scheme.names.user_apiserver, "create")
-        bootstrap(registry, store, self.address)
+        bootstrap(registry, store, self.address, self.trust.data)
+        bootstrap_roles(registry, store)
         if self.options.event_ttl_us:
             self.storage.expire(self.scheme.prefix("events"), self.options.event_ttl_us)
+        if self.options.audit is not None and self.audit_sink is not None:
+            audit = self.options.audit
+            self.audit = Auditor(ctx, self.sees, audit, self.audit_sink, self.client_address)
+            self.bounded = True
         self.caches = caches = Caches(
             ctx, store, self.options, [each for each in self.scheme.resources if "watch" in each.verbs]
         )
@@ -238,6 +246,8 @@ class ApiServer:
             self.seats = Seats(self, caches, store)
             Dangling(self, store, ctx)
         DefinitionKeeper(self, store, registry, ctx)
+        AuthorityKeeper(self, store, ctx)
+        Rechecks(self, store, ctx)
         life = CacheLife(ctx, caches, self._begin)
         if not self.prompt:
             life.wait_for_list()
@@ -270,6 +280,9 @@ class ApiServer:
         self.ready, self._away = False, None
         flights, self._flights = self._flights, {}
         self._reading = self._writing = self._watching = 0
+        audit, self.audit = self.audit, None
+        if audit is not None:
+            audit.close()
         self.bounded = self._is_bounded()
         if caches is not None:
             caches.cut()
@@ -315,7 +328,7 @@ class ApiServer:
         """Return True if a request may have to wait or be refused."""
         own = self.options
         limits = (self._inflight, own.max_requests_inflight, own.max_mutating_requests_inflight)
-        return self._slow or limits != (None, None, None)
+        return self._slow or limits != (None, None, None) or self.audit is not None
 
     def _list_first(self, ctx: Context, life: CacheLife) -> None:
         """Read from the storage, and again a second after each failure (cacher.go), to fill the
@@ -356,7 +369,7 @@ class ApiServer:
         if ctx is None or (away is not None and away.lost):
             respond(Reply(0, lost=LOST_REFUSED))
             return
-        flight = _Flight(request, respond, outside)
+        flight = Flight(request, respond, outside)
         self.flown = number = self.flown + 1
         self._flights[number] = flight
         if ctx.state is State.RUNNING:
@@ -369,6 +382,8 @@ class ApiServer:
         for number, flight in self._flights.items():
             if flight.respond == respond:
                 del self._flights[number]
+                if self.audit is not None:
+                    self.audit.leave_flight(flight)
                 if flight.until_us:  # its service has begun
                     self._count(flight, -1)
                     self._leave(number, flight)
@@ -392,7 +407,10 @@ class ApiServer:
             return  # its client no longer waits
         flight.until_us = self.kernel.now_us + self.options.request_timeout_us
         self._count(flight, 1)
-        if self._away is not None:
+        if self.audit is not None and not self.audit.begin_flight(flight):
+            uri = "" if flight.record is None else flight.record.uri
+            self._answer(number, Reply(500, body=unstored(uri)), 0)
+        elif self._away is not None:
             self._answer(number, self._away, 0)
         elif self._has_no_room(flight):
             self.refuse(number)
@@ -403,6 +421,12 @@ class ApiServer:
             self.bounded = self._is_bounded()
         else:
             self.start(number)
+
+    def end_audit(self) -> None:
+        """End what is open, and write the events, since the process ends in order."""
+        if self.audit is not None and self.caches is not None:
+            self.caches.cut()
+            self.audit.flush()
 
     def refuse(self, number: int) -> None:
         """Answer a request with 429."""
@@ -444,6 +468,7 @@ class ApiServer:
             return
         request = flight.request
         self._take_cause(request)
+        flight.began_us = self.kernel.now_us
         try:
             call = handlers.call(request)
             if not caches.ready and handlers.needs_cache(call):
@@ -632,10 +657,12 @@ class ApiServer:
         self._count(flight, -1)
         if self.goaway is not None and flight.outside is None:
             reply = self.goaway.mark(reply)
+        if self.audit is not None:
+            reply = self.audit.end_flight(flight, reply)
         flight.respond(reply)
         self._leave(number, flight)
 
-    def _leave(self, number: int, flight: _Flight) -> None:
+    def _leave(self, number: int, flight: Flight) -> None:
         if flight.seated and self.seats is not None:
             self.seats.leave(number)
             self.bounded = self._is_bounded()

@@ -22,10 +22,12 @@ from random import Random
 from typing import Any
 
 from actors.controllers import cloud_node_lifecycle
+from actors.controllers.shared.accounts import Accounts
 from actors.controllers.shared.cloud_instances import Cloud
 from actors.controllers.shared.metrics_api import Metrics, NoMetrics
 from actors.controllers.shared.shell import Env, RootCa
 from actors.controllers.table import LOOPS, Start
+from sim.api.auth.web_tokens import Sign, digest_token
 from sim.api.generated_names import new_uid
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Transport, UserInfo
@@ -47,6 +49,7 @@ def controller_manager_main(
     root_ca: RootCa | None = None,
     metrics: Metrics | None = None,
     cloud: Cloud | None = None,
+    sign_token: Sign = digest_token,
 ) -> Callable[[Context], Awaitable[None]]:
     """The main function of a controller manager process.
 
@@ -55,10 +58,11 @@ def controller_manager_main(
     root_ca: the certificate authority that is published in each namespace
     metrics: source of the metrics for autoscaling; None for a cluster without a metrics server
     cloud: the provider that `--cloud-provider` selects
+    sign_token: signs the claims of a token with the key of service accounts
     """
 
     async def main(ctx: Context) -> None:
-        manager = Manager(ctx, scheme, connect(ctx), options, metrics, cloud)
+        manager = Manager(ctx, scheme, connect(ctx), options, metrics, cloud, sign_token)
         await manager.run(loops, root_ca or RootCa())
 
     return main
@@ -75,6 +79,7 @@ class Manager:
         options: ControllerManagerOptions,
         metrics: Metrics | None = None,
         cloud: Cloud | None = None,
+        sign_token: Sign = digest_token,
     ) -> None:
         self._ctx = ctx
         self._scheme = scheme
@@ -83,13 +88,20 @@ class Manager:
         self._options = options
         self._metrics = NoMetrics(scheme.names) if metrics is None else metrics
         self._cloud = cloud
+        self._sign_token = sign_token
+        self._accounts: Accounts | None = None  # of controllers that use accounts of their own
 
     def client(self, name: str, qps: float, burst: int) -> Client:
         """A client for a controller, with its own token bucket and the user that the options
         select.
         """
-        user = user_of(self._names, name, self._options.use_service_account_credentials)
-        return self._client(name, qps, burst, user)
+        own_account = self._options.use_service_account_credentials
+        if own_account:
+            if self._accounts is None:
+                manager = self._names.component("controller-manager")
+                self._accounts = Accounts(self._ctx, self._root_client(manager))
+            self._accounts.ensure(name)
+        return self._client(name, qps, burst, user_of(self._names, name, own_account))
 
     def _root_client(self, name: str) -> Client:
         """A client with the user of the controller manager itself."""
@@ -148,8 +160,10 @@ class Manager:
             self.client,
             record_with,
             self._metrics,
+            self._root_client,
             root_ca,
             self._cloud,
+            self._sign_token,
         )
         interval_us = options.controller_start_interval_us
         if interval_us:

@@ -3,8 +3,9 @@
 Holds: only active namespaces get the ConfigMap; a changed one is corrected.
 
 Mirrors  kubernetes v1.25 pkg/controller/certificates/rootcacertpublisher/publisher.go.
-Differs  the authority of a cluster is known when it begins to be served, which may be after this
-         process has started: it is published anew then, where upstream reads a file once.
+Differs  the authority of a cluster is known when serving begins, which may be after the start of
+         this
+         process: it is then published again, where upstream reads a file once.
 """
 
 from __future__ import annotations

@@ -5,21 +5,12 @@ Mirrors  kubernetes v1.25 pkg/controller/serviceaccount/serviceaccounts_controll
 
 from __future__ import annotations
 
+from actors.controllers.shared.accounts import account
 from actors.controllers.shared.shell import Env, is_terminating, run_workers
 from sim.api.types import Obj
-from sim.ident import Names
 
 CLIENT = "service-account-controller"
 WORKERS = 1
-
-
-def default_account(namespace: str, names: Names) -> Obj:
-    """The default service account of a namespace."""
-    return {
-        "apiVersion": "v1",
-        "kind": "ServiceAccount",
-        "metadata": {"name": names.default_service_account, "namespace": namespace},
-    }
 
 
 async def start(env: Env) -> None:
@@ -33,7 +24,7 @@ async def start(env: Env) -> None:
         namespace = namespaces.get(key)
         if namespace is None or not is_active(namespace) or accounts.get(f"{key}/{name}") is not None:
             return None
-        reply = await client.create("serviceaccounts", key, default_account(key, env.names))
+        reply = await client.create("serviceaccounts", key, account(key, name))
         if reply.ok or reply.reason == "AlreadyExists" or is_terminating(reply):
             return None
         return reply.message
@@ -41,9 +32,9 @@ async def start(env: Env) -> None:
     def namespace_changed(namespace: Obj) -> None:
         queue.add(namespace["metadata"]["name"])
 
-    def account_deleted(account: Obj) -> None:
-        if account["metadata"]["name"] == name:
-            queue.add(account["metadata"]["namespace"])
+    def account_deleted(deleted: Obj) -> None:
+        if deleted["metadata"]["name"] == name:
+            queue.add(deleted["metadata"]["namespace"])
 
     namespaces.on(add=namespace_changed, update=lambda _, new: namespace_changed(new))
     accounts.on(delete=account_deleted)

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from actors.controllers import (
     cloud_node_lifecycle,
+    clusterrole_aggregation,
     disruption,
     endpoint,
     podgc,
@@ -22,6 +23,7 @@ from actors.controllers import (
     ttl,
     ttlafterfinished,
 )
+from actors.controllers.bootstrap import bootstrapsigner, tokencleaner
 from actors.controllers.cronjob import loop as cronjob
 from actors.controllers.daemonset import loop as daemonset
 from actors.controllers.deployment import loop as deployment
@@ -32,6 +34,7 @@ from actors.controllers.horizontalpodautoscaler import loop as horizontalpodauto
 from actors.controllers.job import loop as job
 from actors.controllers.namespace import loop as namespace
 from actors.controllers.nodelifecycle import loop as nodelifecycle
+from actors.controllers.serviceaccount_tokens import loop as serviceaccount_tokens
 from actors.controllers.shared.shell import Env
 from actors.controllers.statefulset import loop as statefulset
 
@@ -39,7 +42,9 @@ Start = Callable[[Env], Awaitable[None]]
 
 LOOPS: Mapping[str, Start] = MappingProxyType(
     {
+        "bootstrapsigner": bootstrapsigner.start,
         cloud_node_lifecycle.NAME: cloud_node_lifecycle.start,
+        clusterrole_aggregation.NAME: clusterrole_aggregation.start,
         "cronjob": cronjob.start,
         "daemonset": daemonset.start,
         "deployment": deployment.start,
@@ -58,7 +63,9 @@ LOOPS: Mapping[str, Start] = MappingProxyType(
         "resourcequota": resourcequota.start,
         "root-ca-cert-publisher": root_ca_cert_publisher.start,
         "serviceaccount": serviceaccount.start,
+        "serviceaccount-token": serviceaccount_tokens.start,
         "statefulset": statefulset.start,
+        "tokencleaner": tokencleaner.start,
         "ttl": ttl.start,
         "ttl-after-finished": ttlafterfinished.start,
     }

@@ -1,23 +1,23 @@
-"""The storage process: a store behind latency and faults, and who may compact it.
+"""The storage process: a store with latency and faults, and the keys that API servers share.
 
-Turns a store that answers at once into a process that API servers reach with a delay, that can
-pause, be slow, lose its quorum or crash.  While it is healthy (`prompt`), an API server runs a
-request straight through on `store` and puts the reply off by `latency_us`; otherwise it hands every
-operation to `submit`, one after the other, and each takes as long as the fault makes it take.
+Turns a store that answers at once into a process that API servers reach with a delay, and that can
+be paused, slow, without a quorum, or crashed. While it is healthy (`prompt`), an API server runs a
+whole request on `store` and defers the reply by `latency_us`; otherwise it passes each operation to
+`submit`, one after the other, and each takes as long as the fault makes it take.
 
-Holds: an operation handed to `submit` is answered at most once, by its result or by `Unavailable`
-after `REQUEST_TIMEOUT_US`; one that timed out may still be applied later (whether a write landed is
-unknown); while the process stands still or is not there nobody answers, and what came meanwhile is
-done when it goes on or starts; without a quorum what comes waits, and is done if there is one again
-before its time is out; what was committed survives every crash.
+Holds: an operation that is passed to `submit` is answered at most once, by its result or by
+`Unavailable` after `REQUEST_TIMEOUT_US`; one that timed out may still be applied later (the caller
+does not know whether a write took effect); a paused or missing process answers nothing, and carries
+out what has arrived when it resumes or starts; without a quorum operations wait, and are carried
+out if a quorum returns before their timeout; committed writes survive every crash.
 
-Mirrors  etcd 3.5 (request time-out, fsync before acknowledgement; its client waits for a server
-         that is not there; raft/node.go, run: while there is no leader nothing is proposed,
-         v3_server.go, linearizableReadLoop: a read asks again); kubernetes v1.25 apiserver
+Mirrors  etcd 3.5 (request time-out, fsync before acknowledgement; its client waits for a missing
+         server; raft/node.go, run: without a leader nothing is proposed; v3_server.go,
+         linearizableReadLoop: a read retries); kubernetes v1.25 apiserver
          pkg/storage/etcd3/compact.go (a round every 300 s, one winner by compare-and-swap).
 Differs  latency is drawn for a whole request, not per operation, while healthy; the compaction key
-         takes no revision of its own; members and elections are one process here, a lost quorum is
-         a fault that ends with a leader; who waits for a process that stands still waits on
+         takes no revision of its own; members and elections are one process here, and a lost quorum
+         is a fault that ends with a leader; a caller waits for a paused process without limit
          (upstream's connection is found dead after 40 s, and fails the writes).
 """
 
@@ -74,11 +74,11 @@ class CompactionRecord:
 
 
 class MasterLeases:
-    """The keys by which API servers know each other's addresses; each lasts for a time after its
+    """The keys by which API servers find each other's addresses; each expires some time after its
     last renewal.
 
-    holders: by address, the server that has it and when its lease ends or ended (microseconds of
-        virtual time)
+    holders: by address, the server that has it and the end of its lease (microseconds of virtual
+        time)
     """
 
     __slots__ = ("holders",)
@@ -87,18 +87,20 @@ class MasterLeases:
         self.holders: dict[str, tuple[str, int]] = {}
 
     def renew(self, address: str, holder: str, until_us: int) -> None:
+        """Write the key of an address, valid until `until_us`."""
         self.holders[address] = holder, until_us
 
     def remove(self, address: str) -> None:
+        """Delete the key of an address."""
         self.holders.pop(address, None)
 
     def alive(self, now_us: int) -> list[str]:
-        """The addresses whose leases have not ended, sorted."""
+        """The addresses with leases that have not expired, sorted."""
         return sorted(address for address, (_, until_us) in self.holders.items() if now_us < until_us)
 
 
-LEASES = "/leases/"  # in the keys of leases
-PODS = "//pods/"  # the objects that there are most of
+LEASES = "/leases/"  # part of the keys of leases
+PODS = "//pods/"  # key prefix of the most numerous objects
 
 
 class Storage:
@@ -112,29 +114,30 @@ class Storage:
         self.masters = MasterLeases()
         self._extra_us = 0
         self._quorum = True
-        self.led = True  # whether watches know a leader
-        self._turns = 0  # of the quorum, lost or had again
+        self.led = True  # watches have a leader
+        self._turns = 0  # number of times that the quorum was lost or returned
         self._listeners: list[Callable[[bool], None]] = []
         self._ctx: Context | None = None
-        self.writer = ("", "")  # user and verb of the request whose operations are being applied
+        self.writer = ("", "")  # user and verb of the request that is being applied
         self._key = key_of(kernel.seed, f"{name}/latency")
         self._kind = kernel.kind("write", "user", "verb", "key", "rev")
         self._put = kernel.trace.put
         self._trace = kernel.trace
         self.store.note = self._note
         self.store.note_renewal = self._note_renewal
-        # By key of the lease: the cause and the writer of its updates, and their series in the
-        # trace.
+        # By key of the lease: cause and writer of its updates, and their series in the trace.
         self._series: dict[str, tuple[int, tuple[str, str], int]] = {}
         self._expiries: dict[str, Expiry] = {}
         self.beats: Beats | None = None
-        self._early: list[_Pending] = []  # came while no process was there
-        self.inside: dict[_Pending, None] = {}  # came to a process, and have no answer yet
-        self.held: dict[_Pending, int] = {}  # of those, with its cause, who waits for a quorum
+        self._early: list[_Pending] = []  # arrived while no process ran
+        self.inside: dict[_Pending, None] = {}  # arrived at a process, and not answered yet
+        # Of those, the ones that wait for a quorum, with their causes.
+        self.held: dict[_Pending, int] = {}
         if kernel.fast.compact:
             self.store.pack(PODS)
 
     def main(self, ctx: Context) -> None:
+        """Begin an incarnation: carry out what has arrived while no process ran."""
         self._ctx = ctx
         ctx.on_stop(self._lose)
         early, self._early = self._early, []
@@ -142,12 +145,12 @@ class Storage:
             pending.arrive(None)
 
     def _lose(self) -> None:
-        """The process dies with what it had not done."""
+        """The process crashes and loses the operations that it has not carried out."""
         for pending in self.inside:
             self.kernel.call_later(0, pending.fail)
 
     def _note(self, key: str, rev: int, cause: int) -> int:
-        """Record a write; what it leads to from here on is caused by that record."""
+        """Record a write, which becomes the cause of what follows; returns the record."""
         kernel = self.kernel
         kind, writer = self._kind, self.writer
         if LEASES in key and writer[1] == "update" and not kind.listeners:
@@ -160,7 +163,7 @@ class Storage:
         return ident
 
     def _series_of(self, key: str, cause: int) -> int:
-        """The series of records that are updates of one lease by one writer for one cause."""
+        """The series of trace records of one lease's updates by one writer for one cause."""
         known = self._series.get(key)
         if known is None or known[0] != cause or known[1] != self.writer:
             number = self._trace.series(self._kind, cause, (*self.writer, key))
@@ -168,7 +171,7 @@ class Storage:
         return known[2]
 
     def _note_renewal(self, line: Line, rev: int, at_us: int, cause: int) -> int:
-        """As `_note`, of an update of a lease by its lane."""
+        """Like `_note`, for an update of a lease by the fast path."""
         if self._kind.listeners:
             return self._note(line.key, rev, cause)
         if not line.series or line.cause != cause:
@@ -177,16 +180,16 @@ class Storage:
         return ident
 
     def crowd(self, prefix: str) -> None:
-        """Very many beats come to objects of a resource: they may go on in columns."""
+        """Allow columnar renewals for the objects of a resource with very many renewals."""
         if self.beats is None and self.kernel.fast.columns:
-            # numpy takes long to load, and few need it
+            # numpy takes long to load, and few runs need it
             from actors.storage.columns.renewals import Beats
 
             self.beats = Beats(self.kernel, self.store, prefix, lambda: bool(self._kind.listeners))
 
     def expire(self, prefix: str, ttl_us: int) -> None:
-        """Let objects of a resource live so long after their last write; the first call for a
-        prefix counts.
+        """Delete objects of a resource `ttl_us` after their last write; the first call for a prefix
+        decides.
         """
         if prefix not in self._expiries:
             if self.kernel.fast.compact:
@@ -216,7 +219,7 @@ class Storage:
             self._go_on()
 
     def _go_on(self) -> None:
-        """What waited for a quorum is agreed upon, in the order in which it came."""
+        """Carry out what waited for a quorum, in order of arrival."""
         if not self.held:
             return
         kernel, (held, self.held) = self.kernel, (self.held, {})
@@ -227,15 +230,15 @@ class Storage:
 
     @property
     def prompt(self) -> bool:
-        """True while operations may be applied on `store` at once, with `latency_us` put on the
+        """True while operations may be applied to `store` at once, with `latency_us` added to the
         reply.
         """
         ctx = self._ctx
         return ctx is not None and ctx.state is State.RUNNING and self._quorum and not self._extra_us
 
     def set_quorum(self, quorum: bool) -> None:
-        """Lose the quorum, or have it again.  Watches notice later, if it lasts: each turn counts
-        anew.
+        """Lose the quorum or get it back. Watches notice later, if the state lasts: each change
+        starts a new waiting time.
         """
         if quorum != self.quorum:
             self.quorum = quorum
@@ -250,17 +253,17 @@ class Storage:
                 listener(led)
 
     def on_leader(self, listener: Callable[[bool], None]) -> Callable[[], None]:
-        """Call `listener` when watches end for want of a leader, and when they may begin again."""
+        """Call `listener` when watches end for lack of a leader, and when they may begin again."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
     @property
     def write_us(self) -> tuple[int, int]:
-        """Between which bounds a healthy store takes for a write."""
+        """Lower and upper bound of a write's latency while healthy."""
         return WRITE_LOW_US, WRITE_HIGH_US
 
     def latency_us(self, writes: int, lot: int = 0) -> int:
-        """How long a healthy store takes for one request's operations.  lot: the request's
+        """The latency of one request's operations while healthy.  lot: the request's draw
         (`Link.lot`), if it has one.
         """
         part = (lot or keyed(self._key, self.kernel.now_us)) >> 32 & 0xFFFF
@@ -275,26 +278,27 @@ class Storage:
         wanted: Callable[[], bool],
         on_answer: Callable[[Answer], None],
     ) -> None:
-        """Apply one operation of `writer`'s request in whatever state this process is.
+        """Apply one operation of `writer`'s request in any state of this process.
 
-        wanted: whether anybody waits for it; what nobody waits for any more when a process starts
-            is not done
+        wanted: returns True while the caller waits for the answer; an operation without a waiting
+            caller is dropped when a process starts
         """
         pending = _Pending(self, op, writer, wanted, on_answer)
         pending.expect()
         self.kernel.call_later(self.latency_us(1) + self.extra_us, pending.arrive)
 
     def put_off(self, pending: _Pending) -> None:
-        """Until a process starts."""
+        """Keep an operation until a process starts."""
         self._early = [*filter(_Pending.wanted, self._early), pending]
 
     def compact(self, rev: int) -> None:
+        """Compact the store up to a revision, if the storage is healthy."""
         if self.prompt:
             self.store.compact(rev)
 
 
 class _Pending:
-    """One submitted operation on its way to an answer."""
+    """One submitted operation until its answer."""
 
     __slots__ = ("_on_answer", "_op", "_storage", "_wanted", "_writer")
 
@@ -339,7 +343,8 @@ class _Pending:
     def _give_up(self, _: object) -> None:
         ctx = self._storage._ctx
         if ctx is not None and ctx.alive:
-            # says so when it goes on, if it has not done by then what came meanwhile
+            # A paused process times out the operation when it resumes, unless it carries it out
+            # before.
             ctx.run(self.fail)
 
     def fail(self, _: object) -> None:

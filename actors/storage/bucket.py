@@ -1,10 +1,10 @@
 """The objects of one resource, and their history.
 
-Turns keys and changes into what is read of them: keys in order, changes after a revision.
+Turns keys and changes into what reads need: keys in order, changes after a revision.
 
-Holds: a log is sorted by revision; what it holds as a `Run` of renewals is given change by change
-to who does not know runs; the objects of a bucket with a `course` are up to date for the keys that
-were brought up to date since.
+Holds: a log is sorted by revision; a `Run` of renewals in it is expanded change by change for
+readers that do not support runs; in a bucket with a `course`, the items are up to date for the keys
+that were brought up to date since.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from sim.api.store import Change, Item
 from sim.api.watch.columnar_renewals import Course, Run, spread
 
 Subscriber = Callable[[Change], None]
-DEAD_MAX = 1_000  # deleted keys that wait to be taken out, beyond a quarter of those living
+DEAD_MAX = 1_000  # deleted keys that may wait in the key list, beyond a quarter of the live ones
 EVER = 1 << 62  # as a revision: the present
 _REV, _TIME = attrgetter("rev"), attrgetter("at_us")
 
 
 class Log(list[Any]):
-    """Changes, renewals and runs of renewals in the order of revisions."""
+    """Changes, renewals and runs of renewals, in the order of revisions."""
 
     __slots__ = ()
 
     def since(self, rev: int) -> list[Any]:
-        """What lies after a revision, in runs as far as it was kept so."""
+        """The entries after a revision, as runs where they are stored as runs."""
         if not self or self[-1].rev <= rev:
             return []
         found = self[bisect_right(self, rev, key=_REV) :]
@@ -39,7 +39,7 @@ class Log(list[Any]):
         return found
 
     def forget(self, rev: int) -> list[Any]:
-        """Let go of what lies up to a revision."""
+        """Remove the entries up to a revision, and return them."""
         count = bisect_right(self, rev, key=_REV)
         gone = self[:count]
         del self[:count]
@@ -48,7 +48,7 @@ class Log(list[Any]):
         return gone
 
     def reached(self, at_us: int) -> int:
-        """The newest revision that was committed by then; 0 if none of these was."""
+        """The newest revision in the log that was committed by then; 0 if there is none."""
         count = bisect_right(self, at_us, key=_TIME)
         if not count:
             return 0
@@ -62,9 +62,10 @@ class Log(list[Any]):
 class Bucket:
     """The objects of one resource, their keys in order, and their part of the log.
 
-    packer: makes the items, if they are kept in a compact form; course: what is known of those that
-        are renewed by the thousand; leave: called with a key that is written or deleted by others
-        than who renews it; heard: another object when subscribers come or go
+    packer: creates the items, if they are kept in a compact form
+    course: state of columnar renewals, if the resource has them
+    leave: called with a key that is written or deleted outside of columnar renewals
+    `heard`: replaced by a new object when subscribers are added or removed
     """
 
     __slots__ = (
@@ -80,13 +81,15 @@ class Bucket:
         self.course: Course | None = None
         self.leave: Callable[[str], None] | None = None
         self.subscribers: list[tuple[str, Subscriber]] = []
-        self.uninterested: list[Subscriber] = []  # those of them who need not be told of renewals
+        # Subscribers that need no notification of renewals.
+        self.uninterested: list[Subscriber] = []
         self.heard = object()
-        self._keys: list[str] | None = None  # None: to be sorted by the next to ask
+        self._keys: list[str] | None = None  # None: the next reader sorts them
         self._appended = False
-        self._dead: dict[str, None] = {}  # keys still in `_keys` whose objects are gone
+        self._dead: dict[str, None] = {}  # keys in `_keys` with a deleted object
 
     def add_key(self, key: str) -> None:
+        """Add the key of a new object."""
         if key in self._dead:
             del self._dead[key]
         elif (keys := self._keys) is not None:
@@ -94,6 +97,7 @@ class Bucket:
             keys.append(key)
 
     def drop_key(self, key: str) -> None:
+        """Remove the key of a deleted object, in bulk if there are many."""
         if self._keys is None:
             return
         self._dead[key] = None
@@ -109,13 +113,13 @@ class Bucket:
             dead, self._dead = self._dead, {}
             keys = [key for key in keys if key not in dead]
         if self._appended:
-            keys.sort()  # nearly sorted: linear
+            keys.sort()  # nearly sorted: takes linear time
             self._appended = False
         self._keys = keys
         return keys
 
     def bring(self, key: str) -> None:
-        """Bring one object up to date."""
+        """Bring one object up to date with columnar renewals."""
         known = self.items.get(key)
         if self.course is not None and known is not None:
             newest = self.course.newest(key, EVER)
@@ -123,11 +127,12 @@ class Bucket:
                 self.items[key] = newest
 
     def bring_all(self) -> None:
+        """Bring all objects up to date with columnar renewals."""
         for key in () if self.course is None else self.course.rows:
             self.bring(key)
 
     def before(self, rev: int) -> dict[str, Item] | None:
-        """The items as they were at a revision; None if that is the present."""
+        """The items as of a revision; None if they are the present ones."""
         later = self.log.since(rev)
         if not later:
             return None

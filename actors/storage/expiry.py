@@ -1,16 +1,16 @@
-"""Objects that live for a time: events.
+"""Expiry of objects that live for a fixed time: events.
 
 Turns writes below a prefix into deletions a fixed time after the last write of each object, in
 sweeps.
 
-Holds: at most one sweep is pending, none when nothing can expire; an object written again lives its
-time anew.
+Holds: at most one sweep is pending, none if nothing can expire; a write of an object restarts its
+time to live.
 
 Mirrors  etcd leases as kubernetes v1.25 apiserver pkg/storage/etcd3/lease_manager.go uses them (one
-         lease serves the keys of a while, at most 60 s, so an object goes up to that much late);
-         --event-ttl.
-Differs  a while begins at its whole multiples, not with the first key that comes after the last
-         one's end.
+         lease serves the keys of a period of at most 60 s, so an object expires up to that much
+         late); --event-ttl.
+Differs  a period begins at a whole multiple of its length, not with the first key after the end of
+         the last period.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from sim.kernel import Kernel
 from sim.units import SECOND
 
 # lease_manager.go: defaultLeaseReuseDurationSeconds, and the 0.05 of newDefaultLeaseManager; the
-#     lesser counts.
+# smaller value applies.
 SWEEP_MAX_US = 60 * SECOND
-SWEEPS = 20  # in the time that an object lives
+SWEEPS = 20  # number of sweeps within an object's time to live
 
 
 def sweep_us(ttl_us: int) -> int:
-    """How far apart sweeps are, in whole seconds, of which etcd's leases are made."""
+    """Time between sweeps, in whole seconds, because etcd's leases have whole seconds."""
     return max(SECOND, min(SWEEP_MAX_US, ttl_us // SWEEPS // SECOND * SECOND))
 
 
@@ -47,7 +47,7 @@ class ExpiringStorage(Protocol):
 
     @property
     def store(self) -> MemoryStore:
-        """The store whose objects expire."""
+        """The store with the objects that expire."""
         ...
 
     @property
@@ -57,17 +57,17 @@ class ExpiringStorage(Protocol):
 
 
 class Expiry:
-    """Deletes what lies below `prefix`, `ttl_us` after its last write."""
+    """Deletes objects below `prefix`, `ttl_us` after their last write."""
 
     def __init__(self, storage: ExpiringStorage, prefix: str, ttl_us: int) -> None:
         self._storage = storage
         self._prefix = prefix
         self._ttl_us = ttl_us
         self._sweep_us = sweep_us(ttl_us)
-        # What was written, in order, by the instant of the first sweep at the end of its life or
-        # after it.
+        # Written items in order, by the instant of the first sweep at or after the end of their
+        # time to live.
         self._written: deque[tuple[int, deque[Item]]] = deque()
-        self._last: deque[Item] = deque()  # of them, what is written up to `_until_us`
+        self._last: deque[Item] = deque()  # of them, those written until `_until_us`
         self._until_us = -1
         self._pending = False
         storage.store.subscribe(prefix, self._on_change)
@@ -79,7 +79,7 @@ class Expiry:
             self._last.append(change.item)
 
     def _turn(self, at_us: int) -> None:
-        """What is written from now on goes in another sweep."""
+        """Begin a period: items written from now on belong to another sweep."""
         written = self._written
         due_us = -(-(at_us + self._ttl_us) // self._sweep_us) * self._sweep_us
         if not written or written[-1][0] != due_us:

@@ -1,18 +1,18 @@
-"""The default store: everything in this process's memory, answers at once.
+"""The default store: everything in this process's memory, with immediate answers.
 
-Turns operations (`sim.api.store.Op`) into answers, and commits into one log.  Objects live in
-buckets, one per resource; a bucket keeps its keys sorted lazily (a create appends, a range sorts
-what was appended; where much was deleted since, the next range sorts anew) and its own part of the
-log, so that a write costs the same in a cluster of any size and a read of one resource never walks
-another's history.
+Turns operations (`sim.api.store.Op`) into answers, and commits into one log. Objects are in
+buckets, one per resource. A bucket sorts its keys lazily (a create appends, a range sorts what was
+appended; after many deletes the next range sorts all keys) and has its own part of the log, so that
+a write costs the same in a cluster of any size, and a read of one resource never scans another's
+history.
 
 Holds: what `sim.api.store` promises (tests/contract holds every store to it); the log is contiguous
 from `floor + 1` to `revision`; a bucket's log is sorted by revision; subscribers of a resource are
 called in revision order, after the write is visible.
 
 Mirrors  etcd mvcc semantics as kubernetes v1.25 apiserver pkg/storage/etcd3 relies on them.
-Differs  a deleted key is forgotten at once (its last state lives in the log); no leases: event TTL
-         is the API server's business here.
+Differs  a deleted key is removed at once (its last state is in the log); no leases: the API server
+         is responsible for the event TTL here.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from sim.api.store import (
 from sim.api.watch.columnar_renewals import Course, Run, Runs, in_runs, is_renewed, spread
 from sim.api.watch.lease_renewals import Line, Renewal
 
-BEATEN_MAX = 512  # superseded by the like of it, and kept whole for those who read late
+BEATEN_MAX = 512  # superseded heartbeat revisions that are kept complete for late readers
 
 
 class MemoryStore:
@@ -55,29 +55,30 @@ class MemoryStore:
     def __init__(self, now_us: Callable[[], int]) -> None:
         self._now_us = now_us
         self._buckets: dict[str, Bucket] = {}
-        self._heads: dict[str, Bucket] = {}  # by all of a key but the name
-        self._renewed = Bucket("")  # where the last renewal was: nearly all are of leases
+        self._heads: dict[str, Bucket] = {}  # by key up to the name
+        self._renewed = Bucket("")  # bucket of the last renewal: nearly all are of leases
         self._log = Log()
         self._rev = 0
         self._floor = 0
         self._subscribers: list[tuple[str, Subscriber]] = []
-        # told before the next write of an object commits, by key
+        # Deferred work that is notified before the next write of an object commits, by key.
         self.guards: dict[str, Planned] = {}
-        self._beaten: deque[Beaten] = deque()  # superseded, the newest ones
+        self._beaten: deque[Beaten] = deque()  # the latest superseded heartbeat revisions
         self._before_compact: list[Callable[[int], None]] = []
-        # Asked as a write commits, with (key, revision, cause): answers the trace record it is
-        # known by.
+        # Called at each commit with (key, revision, cause); returns the trace record of the write.
         self.note: Callable[[str, int, int], int] | None = None
         self.note_renewal: Callable[[Line, int, int, int], int] | None = (
-            None  # the same of (line, revision, time, cause)
+            None  # the same for renewals, with (line, revision, time, cause)
         )
 
     @property
     def revision(self) -> int:
+        """The revision of the last write."""
         return self._rev
 
     @property
     def floor(self) -> int:
+        """The oldest revision that can be read."""
         return self._floor
 
     # --- writes -----------------------------------------------------------------------------------
@@ -99,7 +100,7 @@ class MemoryStore:
         if expect is not None and expect != (0 if prev is None else prev.rev):
             return Mismatch(key, prev)
         self._rev = rev = self._rev + 1
-        # The object was given away: stamping it in place saves a copy of it and of its metadata.
+        # The caller gave the object away: stamping it in place saves copies of it and its metadata.
         obj["metadata"]["resourceVersion"] = str(rev)
         make = Item if bucket.packer is None else bucket.packer.item
         if bucket.leave is not None:
@@ -116,14 +117,14 @@ class MemoryStore:
         return item
 
     def _announce(self, key: str) -> None:
-        """Tell what waits for the next write of an object that one is about to commit."""
+        """Notify the deferred work that relies on an object that it is about to change."""
         planned = self.guards.pop(key, None)
         if planned is not None:
             planned.plan()
 
     def mould(self, item: Item) -> Any:
-        """By which `cast` writes objects with the names and the shape of this one; None: those are
-        not kept packed.
+        """The pattern by which `cast` writes objects with the names and structure of this one; None
+        if those are not kept in a compact form.
         """
         packer = self._of(item.key).packer
         return None if packer is None else packer.mould(item.obj)
@@ -131,9 +132,10 @@ class MemoryStore:
     def cast(
         self, key: str, mould: Any, flat: list[Any], managed: tuple[Managed, ...] = (), cause: int = 0
     ) -> Item | None:
-        """As `put` under a key that is free, of an object that is not made; None: it has to be put.
+        """Like `put` under an unused key, for an object that is never built; None if it has to be
+        put.
 
-        flat: its values as `Packer.shape` wants them
+        flat: its values in the order of `Packer.shape`
         """
         bucket = self._heads.get(key[: key.rfind("/")]) or self._of(key)
         packer = bucket.packer
@@ -160,9 +162,9 @@ class MemoryStore:
         *,
         serial: bool = False,
     ) -> Renewal | None:
-        """Put the next renewal in the place of `prev`, now.  None: `prev` is not current.
+        """Replace `prev` by its next renewal now; None if `prev` is not current.
 
-        serial: one of very many, to be recorded in the trace as that
+        serial: True records the renewal in a series of the trace, because there are very many
         """
         key = line.key
         if self.guards:
@@ -195,14 +197,14 @@ class MemoryStore:
         ]
 
     def run(self, bucket: Bucket, run: Run) -> None:
-        """Renewals that have happened, one after the other, of the course of a bucket."""
+        """Add a run of renewals of a bucket's course, which have happened one after the other."""
         self._rev = run.rev
         self._log.append(run)
         bucket.log.append(run)
 
     def reach(self, bucket: Bucket, run: Run, hi: int) -> bool:
-        """As `run` of what comes next in a window, if nothing was written since this; False:
-        something was.
+        """Like `run`, extending `run` up to `hi` if nothing has been written after it; otherwise
+        returns False.
         """
         log = bucket.log
         if self._rev != run.rev or not log or log[-1] is not run or self._log[-1] is not run:
@@ -212,25 +214,25 @@ class MemoryStore:
         return True
 
     def follow(self, prefix: str, course: Course, leave: Callable[[str], None]) -> Bucket:
-        """From now on renewals of a resource come as runs too; `leave` hears of keys that others
-        write.
+        """Accept runs of renewals for a resource from now on; `leave` is called with keys that are
+        written otherwise.
         """
         bucket = self._bucket(prefix)
         bucket.course, bucket.leave = course, leave
         for head in [head for head, known in self._heads.items() if known is bucket]:
-            del self._heads[head]  # so that each look at a key passes `_of`
+            del self._heads[head]  # so that each access to a key goes through `_of`
         return bucket
 
     def unheard(self, prefix: str) -> bool:
-        """Whether nobody is told of renewals of a resource as they come."""
+        """True if no subscriber needs a notification of each renewal of a resource."""
         bucket = self._bucket(prefix)
         return not self._subscribers and all(entry[1] in bucket.uninterested for entry in bucket.subscribers)
 
     def beat(
         self, prev: Item, obj: dict[str, Any], managed: tuple[Managed, ...], cause: int = 0
     ) -> Beaten | None:
-        """Put `obj`, of which only times are new, in the place of `prev`.  None: `prev` is not
-        current.
+        """Replace `prev` by `obj`, which differs in heartbeat timestamps only; None if `prev` is
+        not current.
         """
         key = prev.key
         if self.guards:
@@ -255,7 +257,7 @@ class MemoryStore:
         return item
 
     def delete(self, key: str, expect: int | None, cause: int = 0) -> Item | Mismatch:
-        """Remove the object; answers its last state restamped with the deletion's revision."""
+        """Delete the object; returns its last state with the revision of the deletion."""
         if self.guards:
             self._announce(key)
         bucket = self._of(key)
@@ -265,7 +267,7 @@ class MemoryStore:
         return self._drop(bucket, prev, cause)
 
     def expire(self, prefix: str, due: Iterable[Item]) -> None:
-        """Remove those of a resource's objects whose state is still this one, one after the other."""
+        """Delete those items of a resource that are still current, one after the other."""
         bucket, now_us, note = self._bucket(prefix), self._now_us(), self.note
         items = bucket.items
         for prev in due:
@@ -308,11 +310,12 @@ class MemoryStore:
     # --- reads ------------------------------------------------------------------------------------
 
     def get(self, key: str) -> Item | None:
+        """The current item of a key; None if there is none."""
         bucket = self._heads.get(key[: key.rfind("/")]) or self._of(key)
         return bucket.items.get(key)
 
     def _of(self, key: str) -> Bucket:
-        """The bucket of a key, by its resource and namespace: a table of all keys would grow with
+        """The bucket of a key, found by resource and namespace: a table of all keys would grow with
         the store.
         """
         head = key[: key.rfind("/")]
@@ -326,26 +329,27 @@ class MemoryStore:
         return bucket
 
     def bucket(self, prefix: str) -> Bucket:
-        """The bucket of a resource ("/apps/replicasets/"), made on first use, as it is now."""
+        """The up-to-date bucket of a resource ("/apps/replicasets/"), created on first use."""
         bucket = self._bucket(prefix)
         bucket.bring_all()
         return bucket
 
     def _bucket(self, prefix: str) -> Bucket:
-        """As `bucket`, for who does not look at its objects."""
+        """Like `bucket`, for callers that do not read its objects."""
         known = self._buckets.get(prefix)
         if known is None:
             known = self._buckets[prefix] = Bucket(prefix)
         return known
 
     def pack(self, prefix: str, young_max: int = YOUNG_MAX) -> None:
-        """Keep a resource's objects, but the youngest, in a compact form from now on: they are many
-        and hardly read.
+        """Keep all but the youngest objects of a resource in a compact form from now on: they are
+        numerous and rarely read.
         """
         bucket = self._bucket(prefix)
         bucket.packer = bucket.packer or Packer(bucket.items, young_max)
 
     def range(self, op: Range) -> Page | Compacted | FutureRevision:
+        """One page of the objects below a prefix, as of a revision."""
         rev = op.rev or self._rev
         if rev > self._rev:
             return FutureRevision(self._rev)
@@ -368,7 +372,7 @@ class MemoryStore:
         return Page([items[key] for key in keys[first:last]], rev)
 
     def get_at(self, key: str, rev: int) -> Item | None:
-        """The object as of a revision not below the floor (a watch cache that lags reads by this)."""
+        """The object as of a revision not below the floor, as a lagging watch cache reads it."""
         bucket = self._of(key)
         item = bucket.items.get(key)
         if item is not None and item.rev <= rev:
@@ -379,6 +383,7 @@ class MemoryStore:
         return item
 
     def apply(self, op: Op) -> Answer:
+        """Carry out an operation."""
         if isinstance(op, Get):
             return self.get(op.key)
         if isinstance(op, Put):
@@ -386,14 +391,14 @@ class MemoryStore:
         if isinstance(op, Range):
             return self.range(op)
         if isinstance(op, Pause):
-            return None  # who is served at once waits for nobody
+            return None  # this store answers at once, so there is nothing to wait for
         return self.delete(op.key, op.expect, op.cause)
 
     # --- history ----------------------------------------------------------------------------------
 
     def events(self, after: int, prefix: str, limit: int = 0) -> Sequence[Change] | Compacted:
-        """Changes after a revision; `Runs` if there are only runs of renewals, and all are asked
-        for.
+        """Changes of a resource after a revision; `Runs` if there are only runs of renewals and no
+        limit.
         """
         if after < self._floor:
             return Compacted(self._floor)
@@ -413,8 +418,8 @@ class MemoryStore:
         return found[:limit] if limit else found
 
     def stretches(self, after: int, prefix: str) -> Iterable[Sequence[Change]] | Compacted:
-        """All events of a resource after a revision, in parts, of which those that are renewals are
-        not made one by one.
+        """All changes of a resource after a revision, in parts; those of columnar renewals are not
+        expanded.
         """
         if after < self._floor:
             return Compacted(self._floor)
@@ -435,7 +440,7 @@ class MemoryStore:
         return self._log.reached(at_us) or self._floor
 
     def compact(self, rev: int) -> None:
-        """Forget history up to `rev`, which becomes the oldest revision that can be read."""
+        """Drop the history up to `rev`, which becomes the oldest revision that can be read."""
         rev = min(rev, self._rev)
         if rev <= self._floor:
             return
@@ -451,12 +456,12 @@ class MemoryStore:
         self._floor = rev
 
     def before_compact(self, hook: Callable[[int], None]) -> Callable[[], None]:
-        """Call `hook(rev)` before history up to `rev` goes, for lazy readers; returns the cancel."""
+        """Call `hook(rev)` before history up to `rev` is dropped; returns a function that cancels."""
         self._before_compact.append(hook)
         return lambda: self._before_compact.remove(hook)
 
     def subscribe(self, prefix: str, on_change: Subscriber, renewals: bool = True) -> Callable[[], None]:
-        """Call `on_change` as a change commits; renewals: of a resource's renewals too."""
+        """Call `on_change` as a change commits.  renewals: False omits renewals of the resource."""
         entry, bucket = (prefix, on_change), None
         subscribers = self._subscribers
         if prefix.count("/") >= 3:
@@ -478,7 +483,7 @@ class MemoryStore:
         return cancel
 
     def _heard_by_others(self, changed: Bucket | None) -> None:
-        """Who is told of changes of a resource (None: of any) is to be found again."""
+        """Forget the remembered subscribers of a resource (None: of all resources)."""
         for bucket in self._buckets.values() if changed is None else (changed,):
             bucket.heard = object()
 

@@ -19,9 +19,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
-from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from sim.remembered import cached
 from sim.units import SECOND, not_whole, parse_duration_us, parse_whole
 
 YEARS_MAX = 5  # spec.go: a schedule that is not due within five years is never due
@@ -201,7 +201,7 @@ def zone_of(name: str) -> tzinfo:
         raise ScheduleError(f"unknown time zone {name}") from None
 
 
-@lru_cache(maxsize=1024)
+@cached(1024)
 def parse_schedule(text: str) -> Schedule:
     """The schedule of a text; raises ScheduleError if it is invalid."""
     if not text:

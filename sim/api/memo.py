@@ -4,12 +4,15 @@ Objects are immutable and share their subtrees, so a result for one pod of a tem
 of them, without a comparison.
 
 Holds: the memo keeps the values alive, so that no identity is reused while its entry exists; the
-table is emptied when it reaches its bound, which costs time and changes no result.
+table is emptied when it reaches its bound, or with all others (`sim.remembered`), which costs time
+and changes no result.
 """
 
 from __future__ import annotations
 
 from typing import Any, Generic, TypeVar
+
+from sim import remembered
 
 T = TypeVar("T")
 
@@ -20,10 +23,15 @@ ENTRIES_MAX = 4096
 class IdentityMemo(Generic[T]):
     """Maps tuples of objects, taken by identity, to results that are never None."""
 
-    __slots__ = ("_entries",)
+    __slots__ = ("__weakref__", "_entries")
 
     def __init__(self) -> None:
         self._entries: dict[tuple[int, ...], tuple[tuple[Any, ...], T]] = {}
+        remembered.register_while_used(self)
+
+    def clear(self) -> None:
+        """Drop all results."""
+        self._entries.clear()
 
     def get(self, *objects: Any) -> T | None:
         """The result remembered for these objects; None if there is none."""

@@ -16,11 +16,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from sim.api.schema.resource import Resource
 from sim.api.types import Obj
+from sim.remembered import cached
 from sim.units import parse_whole
 
 IN, NOT_IN, EXISTS, DOES_NOT_EXIST = "In", "NotIn", "Exists", "DoesNotExist"
@@ -113,7 +113,7 @@ def from_selector(obj: Mapping[str, Any] | None) -> LabelSelector:
     )
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def _equalities(labels: tuple[tuple[str, str], ...]) -> LabelSelector:
     return LabelSelector(tuple(Requirement(key, IN, (value,)) for key, value in labels))
 
@@ -173,7 +173,7 @@ _VALUE_RULE = (
 )
 
 
-@lru_cache(maxsize=1024)
+@cached(1024)
 def parse_labels(text: str) -> LabelSelector:
     """A selector as in a URL; SelectorError in upstream's words."""
     parser = _Parser(text)
@@ -418,7 +418,7 @@ class FieldSelector:
 _PLAIN_TERM = re.compile(r"([A-Za-z.]+)=([A-Za-z0-9.-]*)")
 
 
-@lru_cache(maxsize=1024)
+@cached(1024)
 def parse_fields(resource: Resource, text: str) -> FieldSelector:
     """A field selector of a resource; raises SelectorError with upstream's message."""
     own = _FIELDS.get((resource.short_group, resource.kind))
@@ -433,6 +433,15 @@ def parse_fields(resource: Resource, text: str) -> FieldSelector:
             )
         requirements.append(FieldRequirement(field, value, equal, get))
     return FieldSelector(tuple(requirements))
+
+
+def name_in_selector(text: str) -> str:
+    """The only metadata.name that a field selector allows; "" if it allows any or is malformed."""
+    try:
+        name = next((v for field, equal, v in _terms(text) if equal and field == "metadata.name"), "")
+    except SelectorError:
+        return ""
+    return "" if name in (".", "..") or "/" in name or "%" in name else name
 
 
 def _terms(text: str) -> Iterable[tuple[str, bool, str]]:

@@ -153,6 +153,17 @@ def forbidden(
     return status(403, "Forbidden", named, details)
 
 
+def forbidden_resource(group: str, plural: str, name: str, why: str) -> Body:
+    """As `forbidden`, for a resource that may not exist."""
+    qualified = f"{plural}.{group}" if group else plural
+    named = f"{qualified} {go_quote(name)}" if name else qualified
+    details: Body = {"name": name} if name else {}
+    if group:
+        details["group"] = group
+    details["kind"] = plural
+    return status(403, "Forbidden", f"{named} is forbidden: {why}", details)
+
+
 def forbidden_path(message: str) -> Body:
     """403 for a URL that is not a resource, or for an unknown one."""
     return status(403, "Forbidden", f"forbidden: {message}", {})

@@ -28,9 +28,11 @@ NO_TIME = -1
 
 
 class Planned(Protocol):
-    """Something that is under way and goes on step by step when it is told to."""
+    """Deferred work under way that can continue step by step."""
 
-    def plan(self) -> None: ...
+    def plan(self) -> None:
+        """Continue step by step, because a state changes."""
+        ...
 
 
 class Managed(msgspec.Struct, frozen=True, gc=False):

@@ -48,6 +48,7 @@ class Request(msgspec.Struct, kw_only=True):
     cause: trace record that led to this request (0: none); carried into what the request changes
     purpose, lot: what its draw is for, and the 64 random bits of that (`Link.lot`; 0: the transport
         draws them)
+    annotations: receives what the server and its plugins note for the audit; None: it is not audited
     """
 
     verb: str
@@ -65,6 +66,13 @@ class Request(msgspec.Struct, kw_only=True):
     cause: int = 0
     purpose: int = 0
     lot: int = 0
+    annotations: dict[str, str] | None = None
+
+    def annotate(self, annotations: Mapping[str, str]) -> None:
+        """Note annotations of the audit event, if there is one; each keeps its first value."""
+        if self.annotations is not None:
+            for key, value in annotations.items():
+                self.annotations.setdefault(key, value)
 
 
 # HTTP codes that callers compare replies with. They are plain numbers because each access to
@@ -81,6 +89,7 @@ class Reply(msgspec.Struct):
     items, revision, more, remaining: a list (`items` in key order, `more` the continue token)
     body: any other JSON body: a Status, a Scale, log text (str), ...
     watch: the open watch, for a watch request with code 200
+    annotations: of the audit event, for the transport that audits the request
     """
 
     code: int
@@ -94,6 +103,7 @@ class Reply(msgspec.Struct):
     warnings: tuple[str, ...] = ()
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     lost: str = ""  # "", "ConnectionRefused", "ConnectionReset", "Timeout"
+    annotations: Mapping[str, str] = EMPTY
 
     @property
     def ok(self) -> bool:
@@ -161,6 +171,13 @@ class Watch(Protocol):
 
     def stop(self) -> None:
         """Ends the watch, because its owner needs no more events."""
+
+
+class ServedWatch(Watch, Protocol):
+    """An open watch as the server that serves it uses it."""
+
+    def observe_end(self, on_end: Callable[[], object]) -> None:
+        """Calls `on_end` once when the watch ends, for whatever reason."""
 
 
 class Endpoint(Protocol):

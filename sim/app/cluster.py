@@ -15,9 +15,9 @@ Holds: actors are added in a fixed order, so the same plan and seed give the sam
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from itertools import count as numbers
 from itertools import islice
 from operator import index as whole
@@ -28,6 +28,8 @@ from typing import Any, Self, SupportsIndex
 import trio
 
 from actors.apiserver import ApiServer
+from actors.apiserver.authorization import make_authorization
+from actors.apiserver.builtin.client_authorities import CLIENT_CA
 from actors.apiserver.outside_time import ask
 from actors.controllers.manager import controller_manager_main
 from actors.controllers.shared.shell import RootCa
@@ -41,12 +43,14 @@ from actors.scheduler.plugins import SchedulerPlugin
 from actors.scheduler.plugins.registry import check_added
 from actors.storage import Storage
 from actors.users import Admin, ApplyAll
+from sim.api.audit.settings import LogSettings
 from sim.api.crd.served import Latest
 from sim.api.objects import is_ready
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Change
-from sim.api.types import BAD_REQUEST, Reply, Request, UserInfo
+from sim.api.types import BAD_REQUEST, Obj, Reply, Request, UserInfo
 from sim.api.verbs.call import Identities
+from sim.app.audit.outputs import AuditOutputs
 from sim.app.cloud import Instances
 from sim.app.established import Established
 from sim.app.garbage import no_collection, young_collections
@@ -54,6 +58,8 @@ from sim.app.large_pages import OF_THIS_PROCESS
 from sim.app.metrics import MetricsServer, StatedMetrics
 from sim.app.options import check_options, machine_capacity, node_agent_options
 from sim.app.pod_logs import pod_log
+from sim.app.steps import Steps
+from sim.check import split_key
 from sim.client import DEFAULT_QPS, Channel, Client
 from sim.client.election.elector import holder_of
 from sim.errors import InputError, suggestion
@@ -64,7 +70,7 @@ from sim.faults.shared.processes import process_started
 from sim.ident import NAMES
 from sim.kernel import DEFAULT_EPOCH_US, NEVER_US, Actor, Context, Kernel, Operation, Supervisor, Trace
 from sim.kernel import Rule as NetworkRule
-from sim.kernel.fast import FastPaths
+from sim.kernel.fast import PLAIN, FastPaths
 from sim.report import pod_state
 from sim.report.changes import Chronicle
 from sim.scenario.plan.compile import NODES_MAX
@@ -92,6 +98,8 @@ class Cluster:
     replay: operations from outside to repeat
     fast: the fast paths to take (`FastPaths`); without them the run is the same, and slower
     scheduler_plugins: rules of your own for the choice of nodes (see `actors.scheduler.plugins`)
+    audited: False drops the events of the audit that the options ask for
+    replaces_log: True replaces a file that is in the place of the audit log
     """
 
     supervisor: Supervisor
@@ -111,6 +119,8 @@ class Cluster:
         replay: list[Operation] | None = None,
         fast: bool | FastPaths = True,
         scheduler_plugins: Sequence[SchedulerPlugin] = (),
+        audited: bool = True,
+        replaces_log: bool = False,
     ) -> None:
         seed = _seed(seed)
         self.scheduler_plugins = check_added(scheduler_plugins)
@@ -119,6 +129,10 @@ class Cluster:
         self.plan = plan
         self.names = NAMES[plan.naming]
         self.options = check_options(plan)
+        self.audit: AuditOutputs | None = None
+        self.audit_settings = self.options.api_server.audit
+        self._audited = audited
+        self._replaces_log = replaces_log
         self.scheme = Scheme(self.names, self.options.off)
         for obj in established:
             self._check_object(obj)
@@ -129,7 +143,9 @@ class Cluster:
                 trace = self._own_trace = Trace(Path(trace), header)
             except OSError as error:
                 raise InputError(f"cannot be written: {error.strerror}", str(trace)) from None
-        self.kernel = Kernel(seed, trace=trace, epoch_us=epoch_us, replay=replay, fast=FastPaths.of(fast))
+        # A request that takes a fast path does not reach the audit.
+        paths = FastPaths.of(fast) if self.audit_settings is None else PLAIN
+        self.kernel = Kernel(seed, trace=trace, epoch_us=epoch_us, replay=replay, fast=paths)
         self.kernel.after_slice = OF_THIS_PROCESS.look
         if plan.latency_us is not None:
             low, high = plan.latency_us
@@ -139,6 +155,13 @@ class Cluster:
         self.scheme.more = definitions
         self.storage.store.subscribe(self.scheme.prefix("customresourcedefinitions"), definitions.see)
         Chronicle(self.kernel, self.scheme, self.storage.store.subscribe)
+        self.authorization = make_authorization(
+            self.scheme,
+            self.storage.store,
+            self.options.api_server.authorization_modes,
+            self.options.api_server.policies,
+            self.kernel.standing.moved,
+        )
         self.api_servers: dict[str, ApiServer] = {}
         self.nodes: dict[str, Node] = {}
         self.faults = Ledger(self, ASPECTS)
@@ -158,6 +181,9 @@ class Cluster:
     # --- life -------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
+        if self.audit_settings is not None:
+            log = self.audit_settings.log if self._audited else LogSettings()
+            self.audit = AuditOutputs(log, force=self._replaces_log)
         self._life = self._live()
         await self._life.__aenter__()
         return self
@@ -187,8 +213,22 @@ class Cluster:
                 yield
             finally:
                 self._alive = False
+                self._close_audit()
                 self.kernel.stop()
                 nursery.cancel_scope.cancel()
+
+    def _close_audit(self) -> None:
+        """Write the events that wait, and close the log."""
+        for server in self.api_servers.values():
+            if server.audit is not None:
+                server.audit.flush()
+        if self.audit is not None:
+            self.audit.close()
+
+    def _address_of(self, server: ApiServer, user: UserInfo) -> str:
+        """The address of a client: that of its node, or of the host of the control plane."""
+        node = self.nodes.get(user.name.removeprefix(self.names.user_node_prefix))
+        return server.address if node is None else node.machine.spec.address
 
     def _start(self) -> None:
         supervisor, plan = self.supervisor, self.plan
@@ -200,10 +240,18 @@ class Cluster:
             name = f"apiserver-{index}"
             address = f"172.16.250.{index + 1}"  # no node has this address: see node_spec
             server = ApiServer(
-                name, self.kernel, self.storage, self.scheme, self.options.api_server, address=address
+                name,
+                self.kernel,
+                self.storage,
+                self.scheme,
+                self.options.api_server,
+                self.authorization,
+                address,
             )
             server.log = partial(pod_log, self.nodes, self.options.nodes)
             server.identities = self.identities
+            server.audit_sink = self.audit
+            server.client_address = partial(self._address_of, server)
             self.api_servers[name] = server
             supervisor.add(name, server.main)
         supervisor.add("admin", self.admin.main)
@@ -243,8 +291,13 @@ class Cluster:
             self.kernel.call_at(self.kernel.stream(f"boot/{name}").randrange(self.plan.boot_us), boot)
 
     def _root_ca_given(self, pem: str, done: Callable[[None], None]) -> None:
-        """Take the certificate authority under which the cluster is served from now on."""
+        """Take the certificate authority under which the cluster is served from now on.
+
+        It signs the certificates of clients too.
+        """
         self.root_ca.pem = pem
+        for server in self.api_servers.values():
+            server.trust.data = {CLIENT_CA: pem}
         done(None)
 
     def _account_key_given(self, pem: str, done: Callable[[None], None]) -> None:
@@ -254,6 +307,10 @@ class Cluster:
 
         self.identities.sign = read_signing_key(pem.encode()).token
         done(None)
+
+    def _sign_token(self, claims: Obj) -> str:
+        """Sign a token with the present key, which may come after the controller manager started."""
+        return self.identities.sign(claims)
 
     def manager_main(self) -> Callable[[Context], Any]:
         """The main function of a controller manager."""
@@ -269,6 +326,7 @@ class Cluster:
             root_ca=self.root_ca,
             metrics=metrics,
             cloud=Instances(self.faults, self.nodes),
+            sign_token=self._sign_token,
         )
 
     def _scheduler_main(self) -> Callable[[Context], Any]:
@@ -489,7 +547,28 @@ class Cluster:
         running = sum(pod_state(item) == "running" for item in pods.values())
         return {"nodes": len(nodes), "ready": ready, "pods": len(pods), "running": running}
 
+    def existing(self) -> Sequence[tuple[str, str, str]]:
+        """Plural, namespace and name of every stored object, as the checks of steps take them."""
+        found = []
+        for resource in self.scheme.resources:
+            for key in self.storage.store.bucket(resource.prefix).items:
+                plural, namespace, name = split_key(key)
+                found.append((plural, namespace or self.names.default_namespace, name))
+        return found
+
+    def present(self, resources: Sequence[str]) -> Iterator[Change]:
+        """The stored objects of some resources as changes that made them, for a late observer."""
+        for resource in self.scheme.resources:
+            if resource.plural in resources:
+                for item in list(self.storage.store.bucket(resource.prefix).items.values()):
+                    yield Change(item.rev, item, None, False, self.kernel.now_us)
+
     # --- faults -----------------------------------------------------------------------------------
+
+    @cached_property
+    def do(self) -> Steps:
+        """Every fault and action of scenarios as a method: `do.partition(between=[...])`."""
+        return Steps(self)
 
     def fail_node(self, name: str, how: str) -> None:
         """Make a node fail in one of `sim.faults.fail.WAYS`: power-loss, shutdown, hang, …"""

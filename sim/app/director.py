@@ -12,20 +12,36 @@ Holds: the draws of a step (time, choice, targets, duration) come from a stream 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from sim.app.cluster import Cluster
+from sim.api.store import Change
 from sim.check import Observer, Trigger, World
+from sim.faults.shared.cluster import Target
 from sim.faults.shared.kinds import Undo
 from sim.faults.shared.ledger import Ledger
-from sim.scenario.plan.plan import PlannedAction, PlannedStep, Span
+from sim.ident import Names
+from sim.scenario.plan.plan import ClusterPlan, PlannedAction, PlannedStep, Span
 
 T = TypeVar("T")
 Hook = Callable[[str, str, int], None]
+
+
+class Directed(Target, Protocol):
+    """What the director uses of a cluster."""
+
+    plan: ClusterPlan
+    names: Names
+    faults: Ledger
+
+    def observe(
+        self, see: Callable[[Change], None], resources: Sequence[str] | None = None
+    ) -> Callable[[], None]:
+        """Call `see` at every commit; the result ends it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +61,7 @@ class Director:
     zones: the zone of each node, for conditions about a zone; default the nodes of the plan
     """
 
-    def __init__(self, cluster: Cluster, on_step: Hook, zones: Mapping[str, str] | None = None) -> None:
+    def __init__(self, cluster: Directed, on_step: Hook, zones: Mapping[str, str] | None = None) -> None:
         self.cluster = cluster
         self.kernel = cluster.kernel
         self._on_step = on_step
@@ -58,13 +74,16 @@ class Director:
         self._end = self.kernel.kind("step-end", "name", "step")
 
     def schedule(self, steps: tuple[PlannedStep, ...]) -> None:
-        """Schedule the first occurrence of each step, and observe the conditions of the others."""
+        """Schedule the first occurrence of each step, and observe the conditions of the others.
+
+        Steps may be added to a run that goes on, if they have no conditions.
+        """
         courses = [_Course(self, step) for step in steps]
         triggers = [course.trigger for course in courses if course.trigger is not None]
         if triggers:
             self._observer = Observer(World(self.cluster.names, self._zones), triggers)
             self.cluster.observe(self._observer.see)
-        self._followers = [course for course in courses if course.follows]
+        self._followers += [course for course in courses if course.follows]
         cause, self.kernel.cause = self.kernel.cause, 0
         for course in courses:
             course.start()

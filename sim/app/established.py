@@ -30,6 +30,7 @@ from actors.controllers import manager, resourcequota, serviceaccount, ttl
 from actors.controllers.established import Child, children_of
 from actors.controllers.nodelifecycle import loop as nodelifecycle
 from actors.controllers.nodelifecycle.decide import NO_SCHEDULE, taints_patch, without_taints
+from actors.controllers.shared.accounts import account as new_account
 from actors.node import established as node_side
 from actors.node import requests as node_api
 from actors.node.node import Node
@@ -165,7 +166,7 @@ class Established:
             cause=self._kernel.cause, **more,
         )  # fmt: skip
         served = self._server.serve(request)
-        return ask(self._server, request) if served is None else served[0]
+        return ask(self._server, request, audited=False) if served is None else served[0]
 
     def _controller(self, client: str, verb: str, resource: str, **more: Any) -> Reply:
         own_account = self._cluster.options.controller_manager.use_service_account_credentials
@@ -226,7 +227,7 @@ class Established:
         """Give the scheduler the labels of a namespace, and create the default service account."""
         name, names = namespace["metadata"]["name"], self._names
         self._view.set_namespace(name, namespace["metadata"].get("labels") or {})
-        account = serviceaccount.default_account(name, names)
+        account = new_account(name, names.default_service_account)
         self._controller(serviceaccount.CLIENT, "create", "serviceaccounts", namespace=name, body=account)
 
     def _count(self, quota: Obj) -> None:

@@ -1,7 +1,6 @@
-"""Signals that ask a command to end: each is answered as Ctrl-C is, and the exit status says which
-it was.
+"""Signals that end a command: each is handled like Ctrl-C, and the exit status shows which it was.
 
-Holds: a signal that whoever started the program has it ignore (nohup, a shell's background) is
+Holds: a signal that is ignored at the start of the program (nohup, a shell's background job) stays
 ignored.
 """
 
@@ -13,34 +12,34 @@ from contextlib import contextmanager
 from threading import current_thread, main_thread
 from types import FrameType
 
-# A service manager's stop, and a terminal that goes away; not every system has the second.
+# The stop of a service manager and the end of a terminal; some systems lack the second.
 ENDS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
-SIGNALLED = 128  # added to a signal's number: the exit status of what ends by it
+SIGNALLED = 128  # added to a signal's number: exit status of a program that the signal ended
 
 
 class Ended(KeyboardInterrupt):
-    """An interrupt that came as another signal than Ctrl-C's.  number: of the signal"""
+    """An interrupt by a signal other than Ctrl-C's.  number: of the signal"""
 
     def __init__(self, number: int) -> None:
         self.number = number
 
 
 def exit_status(error: BaseException) -> int:
-    """Of a command that an interrupt ended."""
+    """The exit status of a command that an interrupt ended."""
     return SIGNALLED + (error.number if isinstance(error, Ended) else signal.SIGINT)
 
 
 def heard() -> tuple[signal.Signals, ...]:
-    """The signals that ask for the end and are not ignored."""
+    """The signals that end a command and are not ignored."""
     return tuple(number for number in ENDS if signal.getsignal(number) not in (signal.SIG_IGN, None))
 
 
 @contextmanager
 def ends_as_interrupts(by_trio: bool = False) -> Iterator[None]:
-    """What asks for the end meanwhile is answered as an interrupt is, and raised as `Ended`.
+    """Handle the signals within the block as interrupts, and raise `Ended` for them.
 
-    by_trio: by what Trio has installed, which is nothing where interrupts are ignored: there it
-        ends the process
+    by_trio: use the handler that Trio has installed; without one, because interrupts are ignored,
+        a signal ends the process
     """
     deaf = by_trio and signal.getsignal(signal.SIGINT) is not signal.default_int_handler
     if deaf or current_thread() is not main_thread():
@@ -52,7 +51,8 @@ def ends_as_interrupts(by_trio: bool = False) -> Iterator[None]:
         came.append(number)
         interrupt = signal.getsignal(signal.SIGINT)
         if callable(interrupt):
-            interrupt(signal.SIGINT, frame)  # who holds Ctrl-C back for a moment holds this back
+            # Code that blocks Ctrl-C for a moment blocks this signal too.
+            interrupt(signal.SIGINT, frame)
         else:
             raise Ended(number)
 

@@ -1,23 +1,32 @@
-"""A cluster plan's flags as typed options of each daemon, or one clear error with its place."""
+"""The flags of a cluster plan as typed options of each daemon, or one error with its place."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from actors.apiserver import ApiServerOptions
 from actors.apiserver.options import UNCACHED
 from actors.controllers import cloud_node_lifecycle
 from actors.controllers.table import LOOPS
 from actors.node.heartbeat.node_status import reserved_nano
-from sim.api.admission.chain import Defaults, plugin_names
+from sim.api.admission.chain import check_plugins
+from sim.api.admission.configuration import Configuration, read_configuration
+from sim.api.admission.plugins.default_tolerations import Defaults
+from sim.api.admission.plugins.node_restriction import agent_may_set
+from sim.api.auth.abac import Policy, PolicyError, read_policies
 from sim.api.auth.account_tokens import TokenRules
 from sim.api.kinds.common.metadata import labels
 from sim.api.kinds.common.taints import taint_errors
 from sim.api.schema.runtime_config import turned_off
 from sim.api.schema.scheme import Scheme
+from sim.app.audit.settings import read_settings
 from sim.errors import InputError, suggestion
+from sim.files import read_bounded
 from sim.ident import NAMES, Names
 from sim.options.api_server import ApiServerFlags, parse_api_server
+from sim.options.audit import POLICY
 from sim.options.authentication import AuthenticationFlags
 from sim.options.cloud import CLOUD
 from sim.options.controller_manager import ControllerManagerOptions, parse_controller_manager
@@ -27,13 +36,15 @@ from sim.options.scheduler import SchedulerOptions, parse_scheduler
 from sim.scenario.plan.plan import ClusterPlan, NodePlan
 from sim.units import NANO, SECOND, format_quantity_nano, quantity_nano, quantity_style
 
+POLICY_FILE_MAX = 4 << 20  # bytes
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
     """Options of every daemon of a cluster.
 
     nodes: by node name
-    off: group, version and plural of what is not served
+    off: group, version and plural of resources that are not served
     tokens: how tokens of service accounts are issued
     authentication: how clients from outside are authenticated
     """
@@ -48,13 +59,13 @@ class ClusterOptions:
 
 
 def check_options(plan: ClusterPlan) -> ClusterOptions:
-    """Type and check all flags.  Raises InputError."""
+    """Parse and check all flags.  Raises InputError."""
     names = NAMES[plan.naming]
     server, manager, scheduler = plan.api_server, plan.controller_manager, plan.scheduler
     of_group: dict[int, NodeAgentOptions] = {}
     nodes = {}
     for node in plan.nodes:
-        # nodes of one group share their flags mapping: parse it once
+        # Nodes of one group share one mapping of flags, which is parsed once.
         options = of_group.get(id(node.flags))
         if options is None:
             options = of_group[id(node.flags)] = node_agent_options(node, names)
@@ -69,10 +80,10 @@ def check_options(plan: ClusterPlan) -> ClusterOptions:
         manager.flags, names=names, place=manager.place, places=manager.places
     )
     _check_controllers(controllers, manager.places.get("controllers", manager.place))
+    audit = read_settings(flags, names, server.places.get(POLICY, server.place))
+    api_server = api_server_options(flags, server.place, server.replicas, server.places, names)
     return ClusterOptions(
-        api_server_options(
-            flags, server.places.get("disable-admission-plugins", server.place), server.replicas
-        ),
+        api_server if audit is None else replace(api_server, audit=audit),
         controllers,
         parse_scheduler(scheduler.flags, names=names, place=scheduler.place, places=scheduler.places),
         nodes,
@@ -96,7 +107,7 @@ def token_rules(flags: AuthenticationFlags, names: Names) -> TokenRules:
 def _check_cache_sizes(
     flags: ApiServerFlags, names: Names, off: frozenset[tuple[str, str, str]], place: str
 ) -> None:
-    """Each is of a resource that there is, and changes whether that has a watch cache."""
+    """Check that each names an existing resource, and change whether that has a watch cache."""
     sizes = flags.watch_cache_sizes
     known = {each.group_resource: each.rule for each in Scheme(names, off).resources} if sizes else {}
     for name, size in sizes.items():
@@ -111,8 +122,8 @@ def _check_cache_sizes(
 
 
 def idle_options(plan: ClusterPlan) -> list[str]:
-    """What is taken though it changes nothing, as upstream: told, since whoever sets it expects
-    something.
+    """Flags that are accepted without effect, as upstream accepts them; users are informed of
+    them.
     """
     manager = plan.controller_manager
     return [
@@ -124,8 +135,8 @@ def idle_options(plan: ClusterPlan) -> list[str]:
 
 
 def _check_controllers(options: ControllerManagerOptions, place: str) -> None:
-    """One that is asked for by name has to be here; `*` means those that are, and what is not may
-    be switched off.
+    """A controller that is named must exist here; `*` means all existing ones, and a missing one
+    may be switched off.
     """
     for entry in options.controllers:
         if entry != "*" and not entry.startswith("-") and entry not in LOOPS:
@@ -135,13 +146,13 @@ def _check_controllers(options: ControllerManagerOptions, place: str) -> None:
 
 
 def node_agent_options(node: NodePlan, names: Names) -> NodeAgentOptions:
-    """What a node's agent goes by.  Raises InputError also for labels that it may not give itself.
+    """The options of a node's agent.  Raises InputError also for labels that an agent must not set.
 
     Mirrors cmd/kubelet/app/options/options.go: ValidateKubeletFlags (v1.25).
     """
     options = parse_node_agent(node.flags, names=names, place=node.place, places=node.places)
     place = node.places.get("node-labels", node.place)
-    foreign = [key for key in options.node_labels if not _may_label(key, names)]
+    foreign = [key for key in options.node_labels if not agent_may_set(key, names)]
     if foreign:
         kept = f"allowed are those of {names.node_agent}.{names.domain} and node.{names.domain}, and well-known ones"
         raise InputError(
@@ -156,12 +167,12 @@ def node_agent_options(node: NodePlan, names: Names) -> NodeAgentOptions:
 
 
 def machine_capacity(node: NodePlan) -> dict[str, str]:
-    """What the machine of a plan has; its disk, where the plan is silent."""
+    """The resources of a plan's machine; the default disk, if the plan names none."""
     return {"ephemeral-storage": "100Gi", **node.capacity}
 
 
 def _check_taints(node: NodePlan, options: NodeAgentOptions) -> None:
-    """What the API would refuse at registration, for ever: the node would never be seen."""
+    """Reject taints that the API would refuse at registration for ever: the node would not appear."""
     field = "register-with-taints"
     problems = taint_errors([*node.taints, *options.register_with_taints], field)
     if problems:
@@ -169,7 +180,7 @@ def _check_taints(node: NodePlan, options: NodeAgentOptions) -> None:
 
 
 def _check_allocatable(node: NodePlan, options: NodeAgentOptions, names: Names) -> None:
-    """More than the machine has cannot be set aside: an agent told so ends as it starts.
+    """Reject reservations above the machine's capacity: an agent with them exits at its start.
 
     Mirrors pkg/kubelet/cm/node_container_manager_linux.go: validateNodeAllocatable (v1.25).
     """
@@ -194,38 +205,44 @@ def _check_allocatable(node: NodePlan, options: NodeAgentOptions, names: Names) 
             )
 
 
-def _may_label(key: str, names: Names) -> bool:
-    """Whether an agent may put the label on its node: any but the product's own, and some of those."""
-    prefix = key.partition("/")[0] if "/" in key else ""
-
-    def within(domain: str) -> bool:
-        return prefix == domain or prefix.endswith(f".{domain}")
-
-    if not (within(names.domain) or within(names.group_domain)):
-        return True
-    return (
-        key in _own_labels(names)
-        or within(f"{names.node_agent}.{names.domain}")
-        or within(f"node.{names.domain}")
-    )
+def _policies(flags: ApiServerFlags, names: Names) -> tuple[Policy, ...]:
+    """The policies of the mode ABAC.  Raises InputError for a file that cannot be read."""
+    path = flags.authorization_policy_file
+    if not path:
+        return ()
+    try:
+        text = read_bounded(Path(path), POLICY_FILE_MAX).decode()
+        return tuple(read_policies(names, text))
+    except UnicodeDecodeError as error:
+        raise InputError(str(error), path) from None
+    except PolicyError as error:
+        raise InputError(str(error), f"{path}:{error.line}") from None
 
 
-def _own_labels(names: Names) -> tuple[str, ...]:
-    return (
-        names.label_hostname, names.label_os, names.label_arch, names.label_zone, names.label_region,
-        names.label_instance_type, names.label_beta_os, names.label_beta_arch, names.label_beta_instance_type,
-        names.label_beta_zone, names.label_beta_region,
-    )  # fmt: skip
+def api_server_options(
+    flags: ApiServerFlags,
+    place: str,
+    replicas: int = 1,
+    places: Mapping[str, str] | None = None,
+    names: Names = NAMES["orch"],
+) -> ApiServerOptions:
+    """The options of a replica.  Raises InputError for admission plugins that there are not.
 
+    place, places: of all flags and of each, for errors
+    """
 
-def api_server_options(flags: ApiServerFlags, place: str, replicas: int = 1) -> ApiServerOptions:
-    """What a replica goes by.  Raises InputError for an admission plugin that there is not."""
-    known = plugin_names()
-    for plugin in flags.disabled_admission:
-        if plugin not in known:
-            raise InputError(
-                f"there is no admission plugin {plugin!r} here", place, f"known are: {', '.join(known)}"
-            )
+    def place_of(option: str) -> str:
+        known = places or {}
+        return known.get(option) or known.get(f"--{option}") or place
+
+    configuration = Configuration()
+    if flags.admission_configuration:
+        try:
+            configuration = read_configuration(flags.admission_configuration, names)
+        except ValueError as error:
+            option = "admission-control-config-file"
+            raise InputError(f"option {option}: {error}", place_of(option)) from None
+    check_plugins(flags.enabled_admission, flags.disabled_admission, configuration, place_of)
 
     def limit(number: int) -> int | None:
         return None if flags.fair or not number else number
@@ -239,6 +256,8 @@ def api_server_options(flags: ApiServerFlags, place: str, replicas: int = 1) -> 
         service_cidr=flags.service_cidr,
         node_ports=flags.node_ports,
         disabled_admission=flags.disabled_admission,
+        enabled_admission=flags.enabled_admission,
+        admission=configuration,
         event_ttl_us=flags.event_ttl_us // SECOND * SECOND,
         request_timeout_us=flags.request_timeout_us,
         min_watch_us=flags.min_request_timeout_s * SECOND,
@@ -252,5 +271,7 @@ def api_server_options(flags: ApiServerFlags, place: str, replicas: int = 1) -> 
         uncached=frozenset(name for name, size in flags.watch_cache_sizes.items() if not size),
         goaway_chance=flags.goaway_chance,
         sends_retry_after=flags.shutdown_send_retry_after,
+        authorization_modes=flags.authorization_modes,
+        policies=_policies(flags, names),
         tolerations=Defaults(flags.not_ready_toleration_s, flags.unreachable_toleration_s),
     )

@@ -1,10 +1,10 @@
-"""Logs of pods, from the node agents that run them, and how much of them.
+"""Logs of pods, from the node agents that run them, with limits on their length.
 
-Turns a request for a container's log into text or upstream's refusal.
+Turns a request for a container's log into its text or upstream's error.
 
 Mirrors  kubernetes v1.25 pkg/registry/core/pod/rest/log.go; apiserver
          pkg/registry/generic/rest/response_checker.go.
-Differs  `follow` ends with what there is.
+Differs  `follow` ends at the end of the present log.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def pod_log(
     item: Item,
     container: str,
 ) -> Reply:
-    """The log of one container of a pod that has a node.  `agents`: what the nodes' agents go by."""
+    """The log of one container of a scheduled pod.  `agents`: options of the nodes' agents"""
     pod, options = item.obj, call.options
     metadata, spec = pod["metadata"], pod["spec"]
     node = nodes.get(spec["nodeName"])
-    if node is None:  # Quirk: the missing node is told as a missing pod
+    if node is None:  # Quirk: the missing node is reported as a missing pod
         return Reply(404, body=status.not_found(call.resource, spec["nodeName"]))
     agent, told = node.machine.agent, agents[node.name]
     if agent is None or not told.enable_server:
@@ -51,7 +51,7 @@ def pod_log(
 
 
 def _refused(name: str, body: Obj) -> Reply:
-    """Quirk: what the node says is not passed on, and a verb is missing."""
+    """Quirk: the node's message is not passed on, and the sentence lacks a verb."""
     message = f"{body['message']} ( pods/log {name})"
     return Reply(
         body["code"], body={**body, "message": message, "details": {"name": name, "kind": "pods/log"}}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import trio
 
+from sim.app.audit.outputs import refuse_webhook
 from sim.app.cluster import Cluster, no_collection
 from sim.app.director import Director
 from sim.app.possible import Possible, zones_of
@@ -19,6 +21,8 @@ from sim.ident import NAMES
 from sim.kernel import DEFAULT_EPOCH_US, Operation, Trace
 from sim.kernel.fast import FastPaths
 from sim.report import BUCKET_US, Timeline
+from sim.report.page import fragment, table
+from sim.report.svg import draw
 from sim.scenario.plan.plan import Plan
 from sim.units import SECOND
 from sim.version import __version__
@@ -93,6 +97,14 @@ class Result:
             "refused": list(self.refused),
         } | ({} if self.as_served is None else {"as_served": self.as_served})
 
+    def _repr_html_(self) -> str:
+        """The verdicts and the picture, for a notebook."""
+        rows = [
+            ("holds" if one.ok else "FAILED", one.name, one.measured, one.wanted) for one in self.verdicts
+        ]
+        verdicts = table(("", "expectation", "measured", "wanted"), rows)
+        return fragment(f"{verdicts}{draw(self.timeline, self.virtual_us)}")
+
 
 def expectations_of(plan: Plan, alone: bool = True) -> list[Expectation]:
     """The expectations of a plan, parsed.  Raises InputError with a place.
@@ -138,7 +150,7 @@ def header_of(plan: Plan, seed: int) -> dict[str, Any]:
     return header
 
 
-def _sample(cluster: Cluster, timeline: Timeline) -> None:
+def sample(cluster: Cluster, timeline: Timeline) -> None:
     """Sample the number of API requests for the timeline at the end of each of its buckets."""
 
     def tick(_: object) -> None:
@@ -159,6 +171,8 @@ async def run_plan(
     prepare: Callable[[Cluster], object] | None = None,
     outside: Outside | None = None,
     fast: bool | FastPaths = True,
+    audited: bool = True,
+    replaces_log: bool = False,
 ) -> Result:
     """Run a plan as fast as possible.
 
@@ -167,15 +181,30 @@ async def run_plan(
     prepare: called with the cluster before virtual time passes
     outside: operations of a served cluster to replay, to the end of the plan
     fast: the fast paths to take; the result is the same with all, some or none of them
+    audited: False drops the events of the audit that the options ask for; so does `outside`
+    replaces_log: True replaces a file that is in the place of the audit log
     """
     seed = plan.seed if seed is None else seed
     expectations = expectations_of(plan, alone=outside is None and prepare is None)
+    if audited and outside is None:
+        refuse_webhook(plan.cluster.api_server)
     trace = Trace(trace_file, header_of(plan, seed))
     names = NAMES[plan.cluster.naming]
     try:
         with no_collection():
             checker = Checker(World(names, zones_of(plan)), expectations)
-            return await _run(plan, seed, trace, checker, watch, picture, prepare, outside, fast)
+            make = partial(
+                Cluster,
+                plan.cluster,
+                seed=seed,
+                trace=trace,
+                epoch_us=outside.epoch_us if outside is not None else DEFAULT_EPOCH_US,
+                replay=None if outside is None else outside.operations,
+                fast=fast,
+                audited=audited and outside is None,
+                replaces_log=replaces_log,
+            )
+            return await _run(plan, seed, make, trace, checker, watch, picture, prepare, outside)
     finally:
         trace.close()
 
@@ -183,13 +212,13 @@ async def run_plan(
 async def _run(
     plan: Plan,
     seed: int,
+    make: Callable[[], Cluster],
     trace: Trace,
     checker: Checker,
     watch: Callable[[Cluster], Any] | None,
     picture: bool,
     prepare: Callable[[Cluster], object] | None,
     outside: Outside | None,
-    fast: bool | FastPaths,
 ) -> Result:
     """The run itself, in a frame of its own, so that no frame holds the cluster afterwards.
 
@@ -197,20 +226,15 @@ async def _run(
     `outcome.perform`, which makes many runs in one process, requests collections.
     """
     started = perf_counter()
-    epoch_us, operations, served_sha256 = outside or (DEFAULT_EPOCH_US, None, "")
+    served_sha256 = "" if outside is None else outside.trace_sha256
     timeline = Timeline(NAMES[plan.cluster.naming])
-    async with (
-        Cluster(
-            plan.cluster, seed=seed, trace=trace, epoch_us=epoch_us, replay=operations, fast=fast
-        ) as cluster,
-        trio.open_nursery() as beside,
-    ):
+    async with make() as cluster, trio.open_nursery() as beside:
         cluster.kernel.slice_s = SLICE_S
         cluster.observe(checker.see, checker.resources)
         if picture:
             cluster.observe(timeline.see, timeline.resources)
         if outside is None:  # a served cluster has no samples
-            _sample(cluster, timeline)  # without a picture too: the samples are events of the run
+            sample(cluster, timeline)  # without a picture too: the samples are events of the run
 
         def on_step(name: str, kind: str, at_us: int) -> None:
             checker.step(name, kind, at_us)

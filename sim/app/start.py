@@ -1,5 +1,5 @@
-"""Entry point of the console script: `sim.app.cli.main`, whose import can be interrupted like the
-command itself.
+"""Entry point of the console script: it imports `sim.app.cli.main` such that an interrupt of the
+import is handled like one of the command.
 
 It imports nothing else, because an interrupt before `main` is called could only end in a traceback.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import sys
 
-INTERRUPTED = 130  # as of a program that ends by SIGINT
+INTERRUPTED = 130  # exit status of a program that SIGINT ended
 
 
 def main() -> int:
-    """Run the command; the exit status."""
+    """Run the command; returns the exit status."""
     try:
         from sim.app.cli.main import main as command
 

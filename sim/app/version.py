@@ -1,4 +1,4 @@
-"""What /version says: the release whose behaviour is simulated, and which program simulates it.
+"""The body of /version: the simulated release, and the program that simulates it.
 
 Mirrors  apimachinery v1.25 pkg/version/types.go, component-base version/base.go (fields and their
          forms).
@@ -17,7 +17,7 @@ from sim.app.study.outcome import program_digest, program_files
 from sim.units import SECOND, format_time
 
 MAJOR, MINOR = "1", "25"
-GIT_VERSION = "v1.25.16+orrery"  # the last patch of the line
+GIT_VERSION = "v1.25.16+orrery"  # the last patch of the release
 COMMIT_LETTERS = 40
 ARCHITECTURES = {"x86_64": "amd64", "AMD64": "amd64", "aarch64": "arm64"}  # Go's names
 

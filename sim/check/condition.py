@@ -9,14 +9,15 @@
                Running, Pending, ...   the phase                       Running
                ready, terminating, bound, cordoned                     as kubectl shows them
                a.b.c=VALUE             a field; also != >= <=, which   status.readyReplicas=3
-                                       compare quantities              status.allocatable.memory>=16Gi
+                                       compare quantities status.allocatable.memory>=16Gi
                held                    a lease with a holder
                not PREDICATE
 
-Without a word of how many it speaks of all; where something must never be (`unsaid`), of any.
+Without a quantifier a condition is about all objects; where something must never hold (`unsaid`),
+about any.
 
-Turns such text into a `Condition`: how many objects, which ones, and what must be true of each.
-Bad text is a ValueError that says what is not understood.
+Turns such text into a `Condition`: the quantifier, the selected objects, and the predicate for
+each. Invalid text is a ValueError that quotes what is not understood.
 """
 
 from __future__ import annotations
@@ -41,15 +42,19 @@ _QUANTIFIER = re.compile(r"^(all|each|every|any|some|no|(?:at least|at most|exac
 _QUANTIFIERS = "all, each, any, no, at least 2, at most 2, exactly 2"
 _VERB = re.compile(r"\s+(?:(?:have|has|are|is)\s+(?P<what>.+)|(?P<exist>exists?))$")
 _FILTER = re.compile(r"\s+(in zone|in namespace|named|on node|labelled|owned by)\s+(\S+)")
-# Resources whose objects stand for a node or speak of one, besides those that are bound to one (see
-# `World.node_of`).
+# Resources with objects that belong to a node by their names, besides those that are bound to one
+# (see `World.node_of`).
 _OF_NODES = ("nodes", "leases", "events")
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """text as written; `holds(selected, true)` decides from the two counts; where: what `select`
-    was made from.
+    """A condition, parsed.
+
+    text: the condition as written holds(selected, true): decides from the number of selected
+    objects and of those that fulfil the
+        predicate
+    where: the selection from which `select` was built
     """
 
     text: str
@@ -62,9 +67,11 @@ class Condition:
 
     @property
     def each(self) -> bool:
+        """True if each object is measured by itself."""
         return self.quantifier == "each"
 
     def holds(self, selected: int, true: int) -> bool:
+        """True if the condition holds for these numbers of objects."""
         quantifier, number = self.quantifier, self.number
         if quantifier in ("all", "each"):
             return selected > 0 and true == selected
@@ -80,8 +87,9 @@ class Condition:
 
 
 def parse_condition(text: str, names: Names, unsaid: str = "all") -> Condition:
-    """Read a condition; unsaid: of how many it is to be true where it does not say so.  ValueError:
-    what is not understood.
+    """Parse a condition; raises ValueError with what is not understood.
+
+    unsaid: the quantifier of a condition without one
     """
     rest = " ".join(text.split())
     quantifier, number = unsaid, 0
@@ -129,7 +137,7 @@ def _plurals(names: Names) -> tuple[str, ...]:
 
 
 def check_resource(plural: str, names: Names) -> None:
-    """ValueError if there is no such resource."""
+    """Raise ValueError if there is no such resource."""
     plurals = _plurals(names)
     if plural not in plurals:
         near = suggestion(plural, plurals)
@@ -137,8 +145,8 @@ def check_resource(plural: str, names: Names) -> None:
 
 
 def check_where(resource: str, where: Mapping[str, Any], names: Names) -> None:
-    """ValueError if objects of a resource are not told apart by what is given, so that none would
-    ever be meant.
+    """Raise ValueError if a selection key does not apply to objects of the resource, so that it
+    would never select any.
     """
     if resource == "events":
         for key in ("owner", "label"):
@@ -157,7 +165,7 @@ def check_where(resource: str, where: Mapping[str, Any], names: Names) -> None:
 
 
 def quantified(text: str) -> bool:
-    """Whether a condition says of how many it is to be true."""
+    """True if a condition has a quantifier."""
     return _QUANTIFIER.match(text.strip()) is not None
 
 
@@ -183,10 +191,10 @@ def in_words(where: Mapping[str, Any]) -> str:
 
 
 def selector(where: Mapping[str, Any], names: Names) -> Select:
-    """Which objects: every given key must agree; values are a text, a comma list or a list of
-    globs.
+    """The predicate of a selection: every key must match; a value is a text, a comma list or a list
+    of globs.
 
-    What the other set of identifiers calls otherwise may be called so.
+    Names of the other set of identifiers are accepted too.
     """
     checks: list[Select] = []
     ours = _ours(names)
@@ -209,14 +217,14 @@ def selector(where: Mapping[str, Any], names: Names) -> Select:
 
 @lru_cache(maxsize=8)
 def _ours(names: Names) -> Mapping[str, str]:
-    """What the other set of identifiers calls otherwise, and what it is here."""
+    """Maps names of the other set of identifiers to those of this one."""
     here = vars(names)
     either = [pair for other in NAMES.values() for pair in vars(other).items()]
     return {theirs: here[key] for key, theirs in either if isinstance(theirs, str) and theirs != here[key]}
 
 
 def texts_of(value: Any) -> list[str]:
-    """The texts of a filter, any of which may fit.  ValueError if it holds none."""
+    """The alternatives of a filter, of which any may match.  ValueError if there are none."""
     if value is None or isinstance(value, dict):
         raise ValueError(f"{value!r} selects nothing; give a text or a list of texts")
     return (
@@ -227,8 +235,8 @@ def texts_of(value: Any) -> list[str]:
 
 
 def misplaced(resource: str, where: Mapping[str, Any], zones: Mapping[str, str]) -> str:
-    """What is wrong with a selection whose node or zone does not exist; "" if nothing.  zones: by
-    the name of the node.
+    """Why a selection cannot match, if its node or zone does not exist; "" if it can.  zones: by
+    node name.
     """
     known = {
         "zone": tuple(dict.fromkeys(zones.values())),
@@ -257,7 +265,7 @@ def _matches(value: str, wanted: Sequence[str]) -> bool:
 
 
 def _by_name(wanted: Sequence[str], _: Mapping[str, str]) -> Select:
-    """Objects by their name; events also by the name of what they are about."""
+    """Objects by their name; events also by the name of the object that they concern."""
 
     def check(world: World, resource: str, obj: Obj) -> bool:
         if _matches(obj["metadata"]["name"], wanted):

@@ -4,10 +4,10 @@ measured.
 An expectation watches commits as they happen and gives a `Verdict` at the end.  Times are measured
 from the step named by `after` (its first occurrence), or from the start of the run.
 
-A condition that holds already when the window opens is measured as 0 s, and the words of the
+If a condition holds already when the window opens, the measured time is 0 s, and the words of the
 verdict say so ("held already at 2m00s", in virtual time): nothing in the window made it hold.
 
-Holds: a verdict depends on the committed objects and their times only.  A condition is tested after
+Holds: a verdict depends only on the committed objects and their times. A condition is tested after
 every commit that could change it, at a cost proportional to that one object (`Tally`), not to the
 cluster.
 """
@@ -33,12 +33,14 @@ from sim.units import format_instant, parse_duration_us
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """measured and wanted in words; measured_s: the times or counts behind them.
+    """The judgement of one expectation.
 
-    kind: of the expectation, its key in the file; missing: how many times should have been measured
-        and were not;
-    witness: the revision of the commit that decided it, 0 if none did; after: what times are
-        measured from.
+    measured, wanted: in words
+    measured_s: the times or counts behind `measured`
+    kind: the expectation's key in the file
+    missing: number of times that should have been measured and were not
+    witness: revision of the commit that decided it, 0 if there is none
+    after: the start of the window
     """
 
     name: str
@@ -53,7 +55,7 @@ class Verdict:
 
 
 class Spec(Protocol):
-    """An expectation as the scenario's schema gives it (see sim.scenario.read.schema.Expectation)."""
+    """An expectation in the form of the scenario's schema (sim.scenario.read.schema.Expectation)."""
 
     name: str
     when: Any
@@ -73,7 +75,7 @@ class Spec(Protocol):
 
 
 def build(spec: Spec, names: Names) -> Expectation:
-    """The expectation a scenario entry describes.  Raises ValueError with what is wrong."""
+    """The expectation that a scenario entry describes.  Raises ValueError with the error."""
     given = [key for key in _KINDS if getattr(spec, key) is not UNSET]
     if len(given) != 1:
         raise ValueError(f"give exactly one of {', '.join(_KINDS)}")
@@ -89,8 +91,9 @@ def build(spec: Spec, names: Names) -> Expectation:
 
 
 class Expectation(ABC):
-    """One expectation during a run.  The window runs from the step `after` to `until`; `over` is
-    for many runs.
+    """One expectation during a run.
+
+    The window runs from the step `after` to `until`; `over` judges many runs.
     """
 
     matter: Condition | Matter
@@ -117,35 +120,38 @@ class Expectation(ABC):
             self.end_us = at_us
 
     def in_window(self, at_us: int) -> bool:
+        """True if a time lies in the window."""
         from_us, end_us = self.from_us, self.end_us
         return from_us is not None and at_us >= from_us and (end_us is None or at_us <= end_us)
 
     def since_us(self, at_us: int) -> int:
+        """The time since the start of the window."""
         return at_us - (self.from_us or 0)
 
     def unopened(self, wanted: str) -> Verdict | None:
-        """The verdict if the window never began: what is said of it is not known to be true."""
+        """The failed verdict of a window that never began; None if it did."""
         if self.from_us is not None:
             return None
         by_when = f" before {self.until}" if self.end_us is not None else ""
         return Verdict(self.name, False, f"{self.after} never came{by_when}", wanted)
 
     def open(self, at_us: int) -> None:
-        """The window begins, on what holds already."""
+        """The window begins: take what holds already."""
         return
 
     def matters(self) -> Sequence[Condition | Matter]:
+        """The conditions and matters that the expectation is about."""
         return (self.matter,)
 
     def resources(self) -> frozenset[str]:
-        """The resources whose commits concern this expectation."""
+        """The resources with commits that concern this expectation."""
         return frozenset(resource for matter in self.matters() for resource in seen_by(matter))
 
     def see(self, world: World, resource: str, change: Change) -> None:
-        """A commit; the world has taken it in already.
+        """Take a commit; the world has been updated with it already.
 
-        A window that is given by a time opens on what held before the first commit in it.  One from the start of the
-        run opens with the first commit, for there is nothing before it; where that comes too late, on nothing.
+        A window that starts at a time opens with the state before the first commit in it. One from
+        the start of the run opens with the first commit; if that comes too late, it opens empty.
         """
         if not self.opened and self.from_us is not None and change.at_us >= self.from_us:
             self.opened = True
@@ -155,23 +161,23 @@ class Expectation(ABC):
 
     @abstractmethod
     def take(self, world: World, resource: str, change: Change) -> None:
-        """A commit; the window has opened, if it is time."""
+        """Take a commit, after the window has opened if it was due."""
 
     def verdict(self, end_us: int) -> Verdict:
-        """What became of it in a run that ended then."""
+        """The verdict on a run that ended at `end_us`."""
         if not self.opened and self.from_us is not None:
             self.opened = True
             self.open(self.from_us)
         return self.judge(end_us)
 
     @abstractmethod
-    def judge(self, end_us: int) -> Verdict: ...
+    def judge(self, end_us: int) -> Verdict:
+        """The verdict, apart from the start of the window."""
+        ...
 
 
 def is_step(wanted: str, name: str, kind: str) -> bool:
-    """Whether a step is meant by its name, its kind, or the name of the step whose third occurrence
-    "NAME/3" is.
-    """
+    """True if `wanted` is the step's name, its kind, or NAME for the occurrence "NAME/3"."""
     return bool(wanted) and wanted in (name, kind, name.rpartition("/")[0])
 
 
@@ -183,7 +189,7 @@ def _duration(text: str) -> int | None:
 
 
 def _span(key: str, text: str) -> int:
-    """A time from the start of the window.  ValueError if it is none."""
+    """A time from the start of the window.  Raises ValueError if it is not one."""
     found = _duration(text)
     if found is None or found < 0:
         raise ValueError(f"{key!r}: {text!r} is no time after the start of the window, write it as 90s or 5m")
@@ -195,7 +201,7 @@ def _shown(us: int) -> str:
 
 
 def _held_already(at_us: int) -> str:
-    """The words for a condition that held when the window opened, at a virtual time."""
+    """The words for a condition that held at the opening of the window."""
     return f"held already at {format_instant(at_us)}"
 
 
@@ -207,7 +213,7 @@ class Within(Expectation):
         if spec.within is UNSET and spec.over is UNSET:
             raise ValueError("'when' goes with 'within: [from, to]' or 'over: {...}'")
         matter = parse_matter(spec.when, names)
-        self.within_us: tuple[int, int] | None = None  # measured only, judged over many runs
+        self.within_us: tuple[int, int] | None = None  # measured only, and judged over many runs
         if spec.within is not UNSET:
             low_us, high_us = (_span("within", text) for text in spec.within)
             if high_us < low_us:
@@ -218,18 +224,21 @@ class Within(Expectation):
         self.each = isinstance(matter, Condition) and matter.each
         self.first_us: int | None = None
         self.times: dict[str, int] = {}
-        self.held_at_open = 0  # objects, or conditions, that held when the window opened
+        # Number of objects (or 1 for a condition) that held when the window opened.
+        self.held_at_open = 0
 
     def open(self, at_us: int) -> None:
+        """Take the objects, or the condition, that hold already."""
         if self.each and self.tally is not None:
             self.times = {key: at_us for key, true in self.tally.state.items() if true}
         self._look(at_us)
         self.held_at_open = len(self.times) if self.each else int(self.first_us is not None)
 
     def take(self, world: World, resource: str, change: Change) -> None:
+        """Note the first time of the condition or of each object."""
         if self.first_us is not None and not self.each:
             return
-        # Whatever comes to be after the window was not asked to be anything in it.
+        # What happens after the window is not part of the expectation.
         if self.end_us is not None and change.at_us > self.end_us:
             return
         if self.tally is not None:
@@ -241,7 +250,7 @@ class Within(Expectation):
                 self.first_us, self.witness = change.at_us, change.item.rev
 
     def _look(self, at_us: int, keys: Iterable[str] = (), rev: int = 0) -> None:
-        """keys: of those of which something is new"""
+        """Note what holds now.  keys: objects with a change"""
         if self.tally is None:
             return
         for key in keys if self.each else ():
@@ -252,6 +261,7 @@ class Within(Expectation):
             self.witness = self.witness if self.each else rev
 
     def judge(self, end_us: int) -> Verdict:
+        """The verdict on the measured times."""
         if self.each and self.tally is not None:
             times = [self.since_us(at) for at in self.times.values()]
             missing = self.tally.selected - len([key for key in self.tally.state if key in self.times])
@@ -267,8 +277,8 @@ class Within(Expectation):
         return Verdict(self.name, self._inside(took), text, self._wanted(), (took / 1e6,))
 
     def _each_measured(self, times: Sequence[int], missing: int) -> str:
-        """The times of all objects in words, how many objects held when the window opened, and how
-        many never did.
+        """The times of all objects in words, how many objects held when the window opened, and for
+        how many the condition never held.
         """
         if not times:
             return "never"
@@ -285,8 +295,8 @@ class Within(Expectation):
 
     @property
     def _judges(self) -> bool:
-        """Whether a run may fail: by when it happened, or, where a share of the runs is wanted, if
-        it did not.
+        """True if a run may fail: by the measured time or, if a share of the runs is judged, by a
+        condition that never held.
         """
         return self.within_us is not None or (self.over is not None and self.over.shares)
 
@@ -302,8 +312,7 @@ class Within(Expectation):
 class Never(Expectation):
     """A condition or matter does not occur in the window.
 
-    "never: nodes have Ready=Unknown" is broken by one node: who writes it does not mean that all
-    must be so at one time.
+    One node breaks "never: nodes have Ready=Unknown", because the default quantifier is "any" here.
     """
 
     def __init__(self, spec: Spec, names: Names) -> None:
@@ -312,15 +321,17 @@ class Never(Expectation):
         self.tally = Tally(self.matter) if isinstance(self.matter, Condition) else None
         self.first: tuple[int, str] | None = None
         self.times = 0
-        self.held = False  # a condition that goes on is one time
+        self.held = False  # a condition that continues to hold counts once
         self.held_at_open = False
 
     def open(self, at_us: int) -> None:
+        """A condition that holds already counts."""
         if self.tally is not None and self.tally.holds:
             self.held = self.held_at_open = True
             self._note(at_us)
 
     def take(self, world: World, resource: str, change: Change) -> None:
+        """Count the times at which the condition or matter occurs."""
         if self.tally is not None:
             if self.tally.see(world, resource, change) and self.in_window(change.at_us):
                 before, self.held = self.held, self.tally.holds
@@ -336,6 +347,7 @@ class Never(Expectation):
             self.first, self.witness = (at_us, key), rev
 
     def judge(self, end_us: int) -> Verdict:
+        """The verdict: it fails if the condition or matter occurred."""
         if self.first is None:
             return self.unopened("never") or Verdict(self.name, True, "never", "never")
         at_us, key = self.since_us(self.first[0]), self.first[1]
@@ -360,16 +372,19 @@ class Always(Expectation):
         self.broken_at_open = False
 
     def open(self, at_us: int) -> None:
+        """Fail if the condition does not hold when the window opens."""
         if not self.tally.holds:
             self.broken_us, self.broken_at_open = at_us, True
 
     def take(self, world: World, resource: str, change: Change) -> None:
+        """Note the first time at which the condition does not hold."""
         if not self.tally.see(world, resource, change):
             return
         if self.broken_us is None and self.in_window(change.at_us) and not self.tally.holds:
             self.broken_us, self.witness = change.at_us, change.item.rev
 
     def judge(self, end_us: int) -> Verdict:
+        """The verdict: it fails if the condition ceased to hold."""
         if unopened := self.unopened("always"):
             return unopened
         broken_us = self.broken_us
@@ -383,7 +398,7 @@ class Always(Expectation):
 
 
 class Eventually(Expectation):
-    """A condition comes to hold (and may cease to), or a matter happens, by a time."""
+    """A condition holds at some time (and may cease to), or a matter happens, up to a time."""
 
     def __init__(self, spec: Spec, names: Names) -> None:
         super().__init__(spec)
@@ -394,10 +409,12 @@ class Eventually(Expectation):
         self.held_at_open = False
 
     def open(self, at_us: int) -> None:
+        """A condition that holds already counts."""
         if self.tally is not None and self.tally.holds:
             self.first_us, self.held_at_open = at_us, True
 
     def take(self, world: World, resource: str, change: Change) -> None:
+        """Note the first time of the condition or matter."""
         if self.first_us is not None:
             return
         if self.tally is not None and not self.tally.see(world, resource, change):
@@ -411,6 +428,7 @@ class Eventually(Expectation):
         return isinstance(self.matter, Matter) and self.matter.happened(world, resource, change)
 
     def judge(self, end_us: int) -> Verdict:
+        """The verdict on the first time."""
         wanted = f"by {_shown(self.by_us)}" if self.by_us is not None else "by the end"
         if self.first_us is None:
             return Verdict(self.name, False, "never", wanted, missing=1)
@@ -451,6 +469,7 @@ class Count(Expectation):
         self.number = 0
 
     def take(self, world: World, resource: str, change: Change) -> None:
+        """Count the matter, or the objects for which the condition holds."""
         if self.tally is not None:
             self.tally.see(world, resource, change)
             if self.end_us is None or change.at_us <= self.end_us:
@@ -459,6 +478,7 @@ class Count(Expectation):
             self.number += self.matter.happened(world, resource, change)
 
     def judge(self, end_us: int) -> Verdict:
+        """The verdict on the number."""
         number = self.number
         tests = {
             "exactly": lambda b: number == b,
@@ -472,7 +492,7 @@ class Count(Expectation):
 
 
 class Order(Expectation):
-    """Each of a list of conditions or matters occurs, none before the one ahead of it."""
+    """Each of a list of conditions or matters occurs, and none before its predecessor."""
 
     def __init__(self, spec: Spec, names: Names) -> None:
         super().__init__(spec)
@@ -485,14 +505,17 @@ class Order(Expectation):
         self.held_at_open = [False] * len(self.parts)
 
     def matters(self) -> Sequence[Condition | Matter]:
+        """The conditions and matters of the list."""
         return self.parts
 
     def open(self, at_us: int) -> None:
+        """Conditions that hold already count."""
         for index, tally in enumerate(self.tallies):
             if tally is not None and tally.holds:
                 self.first_us[index], self.held_at_open[index] = at_us, True
 
     def take(self, world: World, resource: str, change: Change) -> None:
+        """Note the first time of each condition or matter."""
         for index, (part, tally) in enumerate(zip(self.parts, self.tallies, strict=True)):
             looked = part.resource == resource if tally is None else tally.see(world, resource, change)
             if not looked:
@@ -506,12 +529,13 @@ class Order(Expectation):
                     self.first_us[index], self.witness = change.at_us, change.item.rev
 
     def judge(self, end_us: int) -> Verdict:
+        """The verdict on the order of the first times."""
         times = [at for at in self.first_us if at is not None]
         ok = len(times) == len(self.parts) and times == sorted(times)
         text = ", ".join(self._part_measured(index) for index in range(len(self.parts)))
         known = takewhile(
             lambda at: at is not None, self.first_us
-        )  # by their place, so up to the first that is not
+        )  # in order, so only up to the first missing one
         values = tuple(self.since_us(at) / 1e6 for at in known if at is not None)
         return Verdict(self.name, ok, text, "in this order", values)
 
@@ -522,7 +546,7 @@ class Order(Expectation):
         return _held_already(at_us) if self.held_at_open[index] else _shown(self.since_us(at_us))
 
 
-# What is read by one kind only: attribute -> (key in the file, kind).
+# Attributes that apply to one kind of expectation only: attribute -> (key in the file, kind).
 _GOES_WITH = {
     "within": ("within", "when"),
     "by": ("by", "eventually"),

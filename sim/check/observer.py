@@ -1,7 +1,6 @@
-"""Whoever looks at a run from outside: commits and steps go to all that watch, and at the end come
-the verdicts.
+"""Observers of a run: they receive commits and steps, and return verdicts at the end.
 
-Holds: nothing of a run depends on who watches it.
+Holds: nothing in a run depends on its observers.
 """
 
 from __future__ import annotations
@@ -17,19 +16,27 @@ from sim.check.tally import Matter, Tally, seen_by
 from sim.check.world import World
 from sim.errors import suggestion
 
-LIKENESS = 0.88  # of reasons: NodeReady is no misspelt NodeNotReady
+LIKENESS = 0.88  # of the letters of two reasons: NodeReady is not a misspelt NodeNotReady
 
 
 class Watcher(Protocol):
-    """Whatever looks at commits and steps."""
+    """Receives commits and steps."""
 
-    def resources(self) -> frozenset[str]: ...
-    def see(self, world: World, resource: str, change: Change) -> None: ...
-    def step(self, name: str, kind: str, at_us: int, world: World) -> None: ...
+    def resources(self) -> frozenset[str]:
+        """The resources of which it receives commits."""
+        ...
+
+    def see(self, world: World, resource: str, change: Change) -> None:
+        """Take a commit; the world has been updated with it already."""
+        ...
+
+    def step(self, name: str, kind: str, at_us: int, world: World) -> None:
+        """A step of the timeline takes place, or ends ("end of NAME")."""
+        ...
 
 
 class Observer:
-    """Watchers of a run over one world; subscribe `see` to the `resources` of the store."""
+    """Passes commits and steps to watchers; subscribe `see` to the `resources` of the store."""
 
     def __init__(self, world: World, watchers: Sequence[Watcher]) -> None:
         self.world = world
@@ -43,11 +50,17 @@ class Observer:
 
     @property
     def resources(self) -> list[str]:
-        """Whose commits matter: to the watchers, and to the world."""
+        """The resources of which the watchers and the world need commits."""
         return sorted({*self.world.resources, *self._by_resource})
 
+    def learn(self, change: Change) -> None:
+        """Take in an object that was there before, which no watcher is to see happen."""
+        resource = change.item.key.split("/", 3)[2]
+        if resource in self.world.resources:
+            self.world.see(resource, change)
+
     def see(self, change: Change) -> None:
-        """Take a commit in."""
+        """Take a commit."""
         resource = change.item.key.split("/", 3)[2]
         if resource in self.world.resources:
             self.world.see(resource, change)
@@ -61,8 +74,8 @@ class Observer:
 
 
 class Reasons:
-    """The reasons of all events of a run that expects something of events: a misspelt one never
-    comes.
+    """Collects the reasons of all events, if an expectation is about events, to report misspelt
+    reasons.
     """
 
     def __init__(self, expectations: Sequence[Expectation]) -> None:
@@ -73,17 +86,19 @@ class Reasons:
         self._seen: dict[str, None] = {}
 
     def resources(self) -> frozenset[str]:
+        """Events, if an expectation is about them."""
         return frozenset({"events"} if any(self._wanted) else ())
 
     def see(self, world: World, resource: str, change: Change) -> None:
+        """Collect the reason of an event."""
         self._seen[str(change.item.obj.get("reason", ""))] = None
 
     def step(self, name: str, kind: str, at_us: int, world: World) -> None:
-        """Nothing depends on it."""
+        """Has no effect."""
 
     def doubts(self) -> list[str]:
-        """Of each expectation what is odd about the events it speaks of: none came, but some that
-        are called nearly so.
+        """For each expectation, "" or a sentence: no event had its reason, but some had a similar
+        one.
         """
         return ["; ".join(filter(None, map(self._doubt, wanted))) for wanted in self._wanted]
 
@@ -98,8 +113,8 @@ class Reasons:
 
 
 class _Selection:
-    """What an expectation selects, and whether there ever was any of it: of what is to be created
-    on a node, as it was created.
+    """A selection of an expectation, and whether any object matched it; a pod that is created on a
+    node has to match when it is created.
     """
 
     def __init__(self, matter: Condition | Matter) -> None:
@@ -121,9 +136,7 @@ class _Selection:
 
 
 class Selections:
-    """Whether there was ever anything of what expectations select: of a label that is misspelt
-    nothing can be said.
-    """
+    """Reports selections that matched nothing in the run, for example because of a misspelt label."""
 
     def __init__(self, expectations: Sequence[Expectation]) -> None:
         self._wanted = [
@@ -136,21 +149,23 @@ class Selections:
                 self._unmet.setdefault(resource, []).append(selection)
 
     def resources(self) -> frozenset[str]:
+        """The resources of selections that matched nothing so far."""
         return frozenset(self._unmet)
 
     def see(self, world: World, resource: str, change: Change) -> None:
+        """Check selections that matched nothing so far."""
         unmet = self._unmet[resource]
         if unmet:
             for selection in unmet:
-                if not selection.met:  # by what another resource showed
+                if not selection.met:  # another resource may have met it
                     selection.see(world, resource, change)
             unmet[:] = [selection for selection in unmet if not selection.met]
 
     def step(self, name: str, kind: str, at_us: int, world: World) -> None:
-        """Nothing depends on it."""
+        """Has no effect."""
 
     def doubts(self) -> list[str]:
-        """Of each expectation that of which there was none."""
+        """For each expectation, "" or a sentence with the selection that matched nothing."""
         return [
             "; ".join(dict.fromkeys(self._doubt(one) for one in wanted if not one.met))
             for wanted in self._wanted
@@ -163,7 +178,7 @@ class Selections:
 
 
 class Checker(Observer):
-    """All expectations of a run."""
+    """Judges all expectations of a run."""
 
     def __init__(self, world: World, expectations: list[Expectation]) -> None:
         self._doubters = Reasons(expectations), Selections(expectations)
@@ -171,6 +186,7 @@ class Checker(Observer):
         self.expectations = expectations
 
     def verdicts(self, end_us: int) -> list[Verdict]:
+        """The verdicts on a run that ended at `end_us`, with hints on suspicious selections."""
         doubts = zip(*(doubter.doubts() for doubter in self._doubters), strict=True)
         return [
             self._verdict(one, "; ".join(filter(None, doubt)), end_us)

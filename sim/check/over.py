@@ -1,19 +1,19 @@
 """Bounds on a distribution: `over: {p99: [0s, 44.2s], mean: [36s, 39s], seeds: 1000}` judged over
 the runs of many seeds.
 
-    min max mean p50 p99.9 ...   of all values measured, in all runs       [FROM, TO], or "<= TO", or ">= FROM"
-    share                        of the runs in which the expectation itself holds (0.95 or 95%); a `when` that has no `within`
-                                 holds where it happened
-    like                         all values measured, beside samples from elsewhere: a two-sample Kolmogorov-Smirnov test
-                                 must not tell them apart at `level` (1 %)
-    seeds                        at least so many runs are needed; with fewer nothing is judged, nor is `like` with so few values that
-                                 no others could be told from them
+    min max mean p50 p99.9 ...   of all values measured in all runs: [FROM, TO], or "<= TO", or
+                                 ">= FROM"
+    share                        of the runs in which the expectation itself holds (0.95 or 95%); a
+                                 `when` without `within` holds where the condition occurred
+    like                         samples from elsewhere: a two-sample Kolmogorov-Smirnov test must
+    not distinguish the measured values from them at `level` (1 %) seeds minimal number of runs;
+    with fewer nothing is judged, and neither is `like` with too few values for any difference to be
+    significant
 
-Turns such a mapping into `Bounds`, and values in groups, one a run, into what was measured and
-whether it is wanted.
+Turns such a mapping into `Bounds`, and values in groups, one for each run, into a judgement.
 
-Holds: what never happened counts as later than everything (a quantile may fall on it; a mean or
-maximum is never).
+Holds: a value that never occurred counts as later than all others (a quantile may fall on it; a
+mean or maximum is never).
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from sim.units import parse_duration_us
 _QUANTILE = re.compile(r"^p(\d{1,2}(?:\.\d+)?)$")
 _ONE_SIDED = re.compile(r"^(<=|>=)\s*(.+)$")
 _EPSILON = 1e-9
-LEVEL = 0.01  # of a test that compares with samples from elsewhere
+LEVEL = 0.01  # default level of significance of the test
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One number of a distribution, and where it must lie.  `timed`: seconds, shown as such."""
+    """One number of a distribution and its bounds.  `timed`: in seconds, and shown so."""
 
     what: str
     low: float
@@ -44,15 +44,18 @@ class Bound:
 
     @property
     def wanted(self) -> str:
+        """The bounds in words."""
         low, high = self._shown(self.low), self._shown(self.high)
         if self.low == -inf:
             return f"{self.what} <= {high}"
         return f"{self.what} >= {low}" if self.high == inf else f"{self.what} {low} to {high}"
 
     def measured(self, value: float) -> str:
+        """A measured value in words."""
         return f"{self.what} {'never' if finite(value) is None else self._shown(value)}"
 
     def holds(self, value: float) -> bool:
+        """True if a value is within the bounds."""
         return self.low - _EPSILON <= value <= self.high + _EPSILON and value != inf
 
     def _shown(self, value: float) -> str:
@@ -63,8 +66,8 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """Samples that were measured elsewhere.  level: of the test, the chance that it tells apart
-    what is alike.
+    """Samples that were measured elsewhere.  level: significance, the probability that the test
+    distinguishes samples of one distribution.
     """
 
     name: str
@@ -73,14 +76,15 @@ class Like:
 
     @property
     def wanted(self) -> str:
+        """The test in words."""
         return f"as {self.name} (p >= {self.level:g})"
 
     def judge(self, ordered: Sequence[float], missing: int) -> tuple[bool | None, str]:
-        """Whether such values may be of the same distribution, and the test in words; None where
-        they are too few for any to be told apart.
+        """Whether the values may have the same distribution (None if there are too few values for
+        any difference to be significant), and the test in words.
         """
         here = [*ordered, *[inf] * missing]
-        # all of one below all of the other: the least likely of all, in two ways
+        # The least likely case: all values of one sample below all of the other, in two orders.
         if here and 2 / comb(len(here) + len(self.values), len(here)) >= self.level:
             return None, f"{len(here)} values beside {len(self.values)} are too few"
         gap, p = ks_test(here, self.values) if here else (1.0, 0.0)
@@ -89,7 +93,7 @@ class Like:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """All bounds of one expectation.  `seeds`: how many runs it takes to judge them."""
+    """All bounds of one expectation.  `seeds`: minimal number of runs."""
 
     bounds: tuple[Bound, ...]
     seeds: int
@@ -97,19 +101,20 @@ class Bounds:
 
     @property
     def wanted(self) -> str:
+        """The bounds in words."""
         bounds: tuple[Bound | Like, ...] = self.bounds if self.like is None else (*self.bounds, self.like)
         text = ", ".join(bound.wanted for bound in bounds)
         return f"{text} over {self.seeds} seeds" if self.seeds > 1 else f"{text} over seeds"
 
     @property
     def shares(self) -> bool:
-        """Whether single runs may fail, because a share of them is judged."""
+        """True if single runs may fail, because a share of the runs is judged."""
         return any(bound.what == "share" for bound in self.bounds)
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """ok is None where there were too few runs, or values."""
+    """ok: None if there were too few runs or values."""
 
     ok: bool | None
     measured: str
@@ -117,8 +122,9 @@ class Judgement:
 
 
 def parse_over(given: Mapping[str, Any], timed: bool, measures: bool = True) -> Bounds:
-    """Read the mapping.  ValueError with what is wrong; `measures`: the expectation measures
-    anything but its holding.
+    """Parse the mapping; raises ValueError with the error.
+
+    measures: True if the expectation measures more than whether it holds
     """
     seeds = given.get("seeds", 1)
     if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:
@@ -134,7 +140,7 @@ def parse_over(given: Mapping[str, Any], timed: bool, measures: bool = True) -> 
 
 
 def _like(given: Mapping[str, Any]) -> Like:
-    """What `sim.scenario.read.samples` has read."""
+    """The samples that `sim.scenario.read.samples` has read."""
     name = " ".join(str(given[key]) for key in ("file", "column") if key in given)
     level = _number("level", given.get("level", LEVEL), timed=False)
     if not 0 < level < 1:
@@ -187,7 +193,7 @@ def _number(what: str, text: Any, timed: bool) -> float:
 
 
 def judge(bounds: Bounds, groups: Sequence[Sequence[float]], missing: int, held: int) -> Judgement:
-    """Judge values in groups, one a run; in `held` of the runs the expectation itself held."""
+    """Judge values in groups, one for each run.  held: number of runs in which the expectation held"""
     runs = len(groups)
     if runs < bounds.seeds:
         return Judgement(None, f"{runs} seed{'s are' if runs > 1 else ' is'} too few", bounds.wanted)

@@ -1,9 +1,9 @@
-"""What may be true of one object, in words: `parse_predicates("status.replicas>=3", "deployments",
+"""Predicates about one object in words: `parse_predicates("status.replicas>=3", "deployments",
 names)` is a test of objects.
 
-Turns a predicate (see `sim.check.condition`) into a function of an object.  What no object of the
-resource can be or have, and what no field of its type can hold, is a ValueError: it would never
-come true, and nobody would know why.
+Turns a predicate (see `sim.check.condition`) into a function of an object. A state or field that no
+object of the resource can have, or a value that the field's type excludes, is a ValueError, because
+the predicate could never be true, and the run would not show why.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from sim.units import NANO, quantity_nano
 
 Test = Callable[[Obj], bool]
 
-# Phases that objects have here, core/v1 types.go; a node's is never set (it is deprecated).
+# Phases that objects have here, core/v1 types.go; a node's phase is deprecated and never set.
 PHASES: Mapping[str, tuple[str, ...]] = {
     "pods": ("Pending", "Running", "Succeeded", "Failed", "Unknown"),
     "namespaces": ("Active", "Terminating"),
     "persistentvolumeclaims": ("Pending", "Bound", "Lost"),
 }
-# Conditions that objects have here: any other may be given by whoever makes custom ones, unless it
-# looks misspelt.
+# Conditions that objects have here. Custom controllers may set others, so others are accepted
+# unless they look misspelt.
 CONDITIONS: Mapping[str, tuple[str, ...]] = {
     "nodes": ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"),
     "pods": ("Ready", "Initialized", "ContainersReady", "PodScheduled", "DisruptionTarget"),
@@ -48,19 +48,19 @@ STATUSES = ("True", "False", "Unknown")
 _FIELD = re.compile(
     r"^(?P<path>[A-Za-z][\w/\-]*(?:\.[\w/\-]+|\[\d+\])*)\s*(?P<op>=|!=|>=|<=)\s*(?P<value>.+)$"
 )
-# A condition whatever it is called: readiness gates have names with a domain, or such as other
-# kinds' conditions have.
+# A condition of any name: readiness gates have names with a domain, or names like the conditions of
+# other kinds.
 _NAMED_CONDITION = re.compile(r"^condition (?P<kind>[^\s=!<>]+)\s*(?P<op>=|!=|>=|<=)\s*(?P<value>\S+)$")
 _OTHER_COMPARISON = re.compile(r"^[\w.\[\]/-]+\s*(==|[<>](?!=))")
 _PART = re.compile(r"[^.\[\]]+")
-# The type of a map's value (a label, an annotation) that is a string, and may be a number as well.
+# type of a map's value (a label, an annotation): a string that may also look like a number
 TEXT = "text"
 _ORDERED = ("integer", "number", "quantity", "int-or-string")
 
 
 def parse_predicates(text: str, resource: str, names: Names) -> Test:
-    """All that has to be true of an object of a resource: "ready and not terminating".  ValueError
-    with what is wrong.
+    """The conjunction of predicates about objects of a resource: "ready and not terminating".
+    Raises ValueError with the error.
     """
     tests = [parse_predicate(part, resource, names) for part in re.split(r"\s+and\s+", text)]
     if len(tests) == 1:
@@ -69,7 +69,7 @@ def parse_predicates(text: str, resource: str, names: Names) -> Test:
 
 
 def parse_predicate(text: str, resource: str, names: Names) -> Test:
-    """One thing that may be true of an object of a resource."""
+    """The test of one predicate about objects of a resource."""
     if text.startswith("not "):
         inner = parse_predicate(text[4:].lstrip(), resource, names)
         return lambda obj: not inner(obj)
@@ -111,17 +111,18 @@ def _remedy(text: str) -> str:
     return near or "write e.g. Ready=Unknown, taint unreachable:NoExecute, Running or status.replicas=3"
 
 
-# --- what objects of a resource can have ----------------------------------------------------------
+# --- fields that objects of a resource can have
+# ----------------------------------------------------
 
 
 @lru_cache(maxsize=64)
 def schemas(plural: str, names: Names) -> tuple[SchemaNode, ...]:
-    """The forms of a resource's objects, one a group and version."""
+    """The schemas of a resource's objects, one for each group and version."""
     return tuple(resource.schema for resource in Scheme(names).resources if resource.plural == plural)
 
 
 def has_part(resource: str, path: str, names: Names) -> bool:
-    """Whether objects of a resource can have such a part."""
+    """True if objects of a resource can have this field."""
     for schema in schemas(resource, names):
         at: SchemaNode | None = schema
         for part in path.split("."):
@@ -132,15 +133,15 @@ def has_part(resource: str, path: str, names: Names) -> bool:
 
 
 def _check_part(resource: str, path: str, text: str, names: Names) -> None:
-    """ValueError if objects of a resource have no such part, by which alone the predicate could be
-    true of them.
+    """Raise ValueError if objects of a resource have no field of which the predicate could be
+    true.
     """
     if not has_part(resource, path, names):
         raise ValueError(f"{text!r} is true of no {resource}: they have no {path}")
 
 
 def _check_phase(resource: str, phase: str) -> None:
-    """ValueError if objects of a resource are never in a phase."""
+    """Raise ValueError if objects of a resource never have this phase."""
     phases = PHASES.get(resource, ())
     if phase in phases:
         return
@@ -154,7 +155,7 @@ def _check_phase(resource: str, phase: str) -> None:
 
 
 def _check_condition(resource: str, kind: str, text: str, names: Names) -> None:
-    """ValueError if a condition is one of others' only, or looks misspelt."""
+    """Raise ValueError if a condition belongs to other resources only, or looks misspelt."""
     ours, known = (
         CONDITIONS.get(resource, ()),
         dict.fromkeys(one for kinds in CONDITIONS.values() for one in kinds),
@@ -174,7 +175,7 @@ def _check_condition(resource: str, kind: str, text: str, names: Names) -> None:
 
 
 def _check_meant(resource: str, path: str, text: str, names: Names) -> None:
-    """ValueError with what to write if this is no field, but may be a condition with a domain."""
+    """Raise ValueError with a remedy if this is not a field but may be a condition with a domain."""
     try:
         _type_at(resource, names, path)
     except ValueError as error:
@@ -208,8 +209,8 @@ def _taint(text: str, names: Names) -> Test:
 
 
 def _taint_key(key: str, names: Names) -> str:
-    """The key of a taint that is named shortly, or by either set of identifiers; any other is
-    somebody's own.
+    """The key of a taint given by a short name or by a name of either set of identifiers; other
+    keys are returned unchanged.
     """
     short: dict[str, str] = {}
     whole: dict[str, str] = {}
@@ -227,9 +228,7 @@ def _taint_key(key: str, names: Names) -> str:
 
 
 def _field(resource: str, names: Names, path: str, op: str, value: str) -> Test:
-    """Compare a field by what its type says.  Of one that is absent a number is 0, and a boolean
-    false.
-    """
+    """Compare a field by its type; a missing number is 0, and a missing boolean is false."""
     kind = _type_at(resource, names, path)
     parts = _PART.findall(path)
     if op in (">=", "<="):
@@ -267,7 +266,7 @@ def _limit(value: str, which: str) -> int:
 
 
 def _at(obj: Obj, parts: Sequence[str]) -> Any:
-    """The value at a path, None where there is none."""
+    """The value at a path; None if it is missing."""
     at: Any = obj
     for part in parts:
         if isinstance(at, dict):
@@ -280,7 +279,7 @@ def _at(obj: Obj, parts: Sequence[str]) -> Any:
 
 
 def _nano(value: Any) -> int | None:
-    """A number or quantity in nano units, an absent one as 0; None if it is none."""
+    """A number or quantity in nano units, 0 for a missing one; None if it is neither."""
     if value is None or isinstance(value, int):
         return (value or 0) * NANO
     try:
@@ -290,7 +289,7 @@ def _nano(value: Any) -> int | None:
 
 
 def _type_at(resource: str, names: Names, path: str) -> str:
-    """The type of the value at a path into objects of a resource; "" where it may be any."""
+    """The type of the value at a path into objects of a resource; "" if it may be any type."""
     problems = []
     for schema in schemas(resource, names):
         try:
@@ -327,7 +326,7 @@ def _type_in(schema: SchemaNode, path: str) -> str:
     return TEXT if free and at.type == "string" else at.type
 
 
-# Of each state the part of an object that says it.
+# The field that decides each state.
 _STATED_BY = {
     "ready": "status.conditions",
     "terminating": "metadata.deletionTimestamp",

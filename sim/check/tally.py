@@ -1,11 +1,11 @@
-"""What a condition counts, and what happens to objects: both seen commit by commit.
+"""Tallies: how many objects fulfil a condition, and whether a matter happened, commit by commit.
 
-Turns commits into numbers of objects that a condition selects and is true of (`Tally`), and into
-whether a matter has happened (`Matter`); `parse_matter` reads either from a scenario's text or
+Turns commits into the numbers of objects that a condition selects and is true of (`Tally`), and
+into whether a matter has happened (`Matter`); `parse_matter` reads either from a scenario's text or
 mapping.
 
-Holds: a commit costs what its one object does, but for one of a node that goes to another zone:
-that is of all that is there.
+Holds: a commit costs as much as its one object, except for a node that changes its zone: that costs
+as much as all objects of its resource.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sim.ident import Names
 class Tally:
     """Counts, object by object, how many a condition selects and for how many it is true.
 
-    What is in a zone by its node goes where that goes, all at once.
+    Objects that belong to a zone by their node change the zone together with the node.
     """
 
     __slots__ = ("_by_zone", "_placed", "condition", "selected", "state", "true")
@@ -36,11 +36,11 @@ class Tally:
         self.selected = 0
         self.true = 0
         self._by_zone = len(seen_by(condition)) > 1
-        # what belongs to a node, where it matters in which zone that is
+        # Objects that belong to a node, if the condition depends on the zone of the node.
         self._placed: dict[str, Item] = {}
 
     def see(self, world: World, resource: str, change: Change) -> bool:
-        """Take a commit in; whether any object was looked at that the condition is about."""
+        """Take a commit; returns True if the condition was evaluated for any object."""
         item, there = change.item, not change.deleted
         if resource == self.condition.resource:
             if self._by_zone:
@@ -76,6 +76,7 @@ class Tally:
 
     @property
     def holds(self) -> bool:
+        """True if the condition holds now."""
         return self.condition.holds(self.selected, self.true)
 
 
@@ -93,6 +94,7 @@ class Matter:
     where: Mapping[str, Any]
 
     def happened(self, world: World, resource: str, change: Change) -> bool:
+        """True if a commit is the matter and matches its selection."""
         if resource != self.resource or not self._is(change):
             return False
         return self.select(world, resource, change.item.obj)
@@ -112,14 +114,14 @@ class Matter:
 
 
 def seen_by(matter: Condition | Matter) -> tuple[str, ...]:
-    """The resources whose commits make a difference to a condition, or are a matter."""
+    """The resources with commits that can change a condition or be a matter."""
     if isinstance(matter, Condition) and "zone" in matter.where and matter.resource != "nodes":
         return matter.resource, "nodes"
     return (matter.resource,)
 
 
 def parse_matter(given: Any, names: Names, unsaid: str = "all") -> Condition | Matter:
-    """A condition text or a matter mapping; unsaid: as of `parse_condition`."""
+    """A condition text or a matter mapping.  unsaid: as in `parse_condition`"""
     if isinstance(given, str):
         return parse_condition(given, names, unsaid)
     kinds = [(key, getattr(given, key)) for key in ("created", "deleted", "removed", "changed", "event")]

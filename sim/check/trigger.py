@@ -1,10 +1,10 @@
-"""Conditions that make something happen: the `when` of a timeline's steps.
+"""Triggers: conditions that start steps, the `when` of a timeline's steps.
 
-Turns commits and steps into one call of `fire` each time a condition comes to hold (or a matter
+Turns commits and steps into one call of `fire` each time a condition begins to hold (or a matter
 happens) while the trigger is open.
 
-Holds: `fire` is called from within a commit and must only plan what follows; a condition that holds
-when the trigger opens fires at once; it fires again only after it has ceased to hold.
+Holds: `fire` is called within a commit and must only plan what follows; a condition that holds when
+the trigger opens fires at once; it fires again only after it has ceased to hold.
 """
 
 from __future__ import annotations
@@ -32,20 +32,24 @@ class Trigger:
         self._held = False
 
     def close(self) -> None:
+        """Stop firing for good."""
         self._open = False
         self._after = ""
 
     def resources(self) -> frozenset[str]:
+        """The resources of which it needs commits."""
         return frozenset(seen_by(self.matter))
 
     def step(self, name: str, kind: str, at_us: int, world: World) -> None:
-        # a step goes by the name of another; what it is called may be the kind of a third
+        """Open at the step `after`."""
+        # `after` names a step; another step may have that name as its kind.
         if self._after and is_step(self._after, name, kind=""):
             self._open, self._after = True, ""
             self._held = False
             self._look()
 
     def see(self, world: World, resource: str, change: Change) -> None:
+        """Take a commit, and fire if the condition begins to hold or the matter happens."""
         if self.tally is not None:
             if self.tally.see(world, resource, change):
                 self._look()

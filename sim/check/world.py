@@ -1,8 +1,9 @@
-"""What an omniscient observer knows of the cluster: where an object belongs, and to whom.
+"""The observer's view of the cluster: the node, zone and owners of each object.
 
-Turns changes of nodes into their zones, and those of ReplicaSets and Jobs into whose pods theirs
-are; answers which node and zone an object belongs to, and what its owners are called.  It stands
-outside the simulation: it sees a commit at the instant it happens and influences nothing.
+Turns changes of nodes into their zones, and changes of ReplicaSets and Jobs into the owners of
+their pods; returns the node and the zone of an object and the names of its owners. It is outside of
+the
+simulation: it sees a commit at the instant it happens and influences nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from sim.api.store import Change
 from sim.api.types import Obj
 from sim.ident import Names
 
-# What stands between a Deployment or a CronJob, which people speak of, and its pods.
+# Objects between a Deployment or a CronJob, which users name, and its pods.
 BETWEEN = ("jobs", "replicasets")
 
 
@@ -26,30 +27,31 @@ def split_key(key: str) -> tuple[str, str, str]:
 
 
 class World:
-    """The zone of every node that there is or was.  zones: those of machines, whose agents tell
-    events before they register.
+    """The zone of every node that exists or existed.
+
+    zones: zones of machines; their agents record events before they register
     """
 
     def __init__(self, names: Names, zones: Mapping[str, str] | None = None) -> None:
         self.names = names
-        # Whose commits `see` learns from; see `follow_pods`.
+        # The resources of which `see` needs commits; see `follow_pods`.
         self.resources: tuple[str, ...] = ("nodes", *BETWEEN)
         self.zone_of_node = dict(zones or {})
         self._node_of_pod: dict[str, str] = {}
-        # by the uid of a ReplicaSet or Job that has some
+        # By uid of a ReplicaSet or Job that has owners.
         self._owners_of: dict[str, Sequence[Obj]] = {}
-        self.moved = ""  # the node that the last commit of one has put into another zone
+        self.moved = ""  # the node that changed its zone in the last commit of a node
 
     def follow_pods(self) -> None:
-        """Remember where pods are, for those who ask where an event about one belongs: most runs
-        have nobody who does.
+        """Remember the nodes of pods, for expectations about the place of events on pods; most runs
+        have none.
         """
         if "pods" not in self.resources:
             self.resources += ("pods",)
 
     def see(self, resource: str, change: Change) -> None:
-        """Take a commit in; a ReplicaSet that is gone still tells whose its last pods are, and a
-        pod where it was.
+        """Take a commit. The owners of a deleted ReplicaSet and the node of a deleted pod remain
+        known for their last pods and events.
         """
         meta = change.item.obj["metadata"]
         if resource == "pods":
@@ -69,17 +71,17 @@ class World:
                 self._owners_of.pop(meta["uid"], None)
 
     def owners(self, obj: Obj) -> Iterator[str]:
-        """The names of an object's owners, and of those whose ReplicaSet or Job such an owner is."""
+        """The names of an object's owners and, for a ReplicaSet or Job, of its owners."""
         for owner in obj["metadata"].get("ownerReferences") or ():
             yield owner["name"]
             for further in self._owners_of.get(owner["uid"], ()):
                 yield further["name"]
 
     def node_of(self, resource: str, obj: Obj) -> str:
-        """The node an object is, is bound to, or speaks for; "" if none.
+        """The node that an object is, is bound to, or represents; "" if there is none.
 
-        An event's is the node that it is about, or that the pod is on that it is about, else the
-        one whose agent tells it.
+        An event belongs to the node that it concerns, or to the node of the pod that it concerns,
+        or else to the node of the agent that recorded it.
         """
         if resource == "nodes":
             return str(obj["metadata"]["name"])
@@ -95,4 +97,5 @@ class World:
         return str((obj.get("spec") or {}).get("nodeName", ""))
 
     def zone_of(self, resource: str, obj: Obj) -> str:
+        """The zone of an object's node; "" if there is none."""
         return self.zone_of_node.get(self.node_of(resource, obj), "")

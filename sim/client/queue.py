@@ -1,11 +1,12 @@
-"""A work queue: each key is there once, is worked on by one worker at a time, and comes back if it
-was added meanwhile.
+"""Work queue: each key is queued once and processed by one worker at a time; a key that is added
+during its processing is queued again.
 
-Holds: a key added while it waits is not added again; one added while it is worked on is queued when
-`done`; keys come out in the order added; of several delayed adds of a key the earliest time counts.
+Holds: a key that waits is not added a second time; a key that is added while it is processed is
+queued at `done`; keys come out in the order in which they were added; of several delayed adds of a
+key the earliest time counts.
 
 Mirrors  client-go v1.25 util/workqueue/{queue,delaying_queue,rate_limiting_queue}.go.
-Differs  never shuts down on its own: it ends with its actor.  Bound: as many entries as there are
+Differs  never shuts down on its own: it ends with its actor. Bound: as many entries as there are
          keys.
 """
 
@@ -22,11 +23,12 @@ Key = Any  # hashable: mostly "namespace/name"
 
 
 def never(_: Key) -> bool:
+    """The default of `WorkQueue.returns`: False for every key."""
     return False
 
 
 class WorkQueue:
-    """Keys for the workers of one control loop."""
+    """The queue of keys of one control loop."""
 
     def __init__(self, ctx: Context, name: str, limiter: Limiter | None = None) -> None:
         self.name = name
@@ -36,24 +38,24 @@ class WorkQueue:
         self._processing: set[Key] = set()
         self._delayed: dict[Key, Timer] = {}
         self._waiters: deque[Any] = deque()
-        # of each key that waits, or will when the work on it is done
+        # The cause of each key that waits, or will wait after its processing.
         self._causes: dict[Key, int] = {}
-        self._untouched = True  # nobody works on keys yet
-        # Whether whoever took a key now would find nothing to do but put it back with a delay.
+        self._untouched = True  # no worker has taken a key yet
+        # True if a worker that took the key now would only put it back with a delay.
         self.returns: Callable[[Key], bool] = never
 
     def __len__(self) -> int:
         return len(self._queue)
 
     def add(self, key: Key, *, anew: bool = False) -> None:
-        """Queue a key, unless it waits already; if it is worked on, queue it afterwards.
+        """Queue a key unless it waits already; if it is being processed, queue it afterwards.
 
-        anew: for another reason than that for which it may wait, which is none any more
+        `anew`: True replaces the cause of a waiting key, because the earlier reason no longer holds
         """
         cause, known = self._ctx.kernel.cause, self._causes.get(key)
         if known is not None:
-            # What a process finds as it starts came in no order: it deals with a key because of
-            # what befell it last.
+            # Objects found at the start of a process have no order: the latest write is the cause
+            # of the key.
             if anew or (self._untouched and known < cause):
                 self._causes[key] = cause
             return
@@ -63,17 +65,17 @@ class WorkQueue:
 
     @property
     def cause(self) -> int:
-        """Of what happens now."""
+        """The cause of what happens now."""
         return self._ctx.kernel.cause
 
     def gone(self, uid: str) -> int:
-        """The write by which the owner of this uid lost an object last, or one of this key in the
-        store went (0: none is known).
+        """The last write by which the owner of this uid lost an object, or the write that deleted
+        the object with this key in the store (0: none is known).
         """
         return self._ctx.kernel.standing.gone(uid)
 
     def blame(self, key: Key, cause: int) -> None:
-        """This befell a key too, before the process knew the key."""
+        """Record a later cause of a waiting key, from before the process first received the key."""
         if self._untouched and self._causes.get(key, cause) < cause:
             self._causes[key] = cause
 
@@ -98,21 +100,22 @@ class WorkQueue:
     def _ripe(self, key: Key) -> None:
         del self._delayed[key]
         idle = self._waiters and key not in self._causes and key not in self._processing
-        if idle and self.returns(key):  # no worker need be woken for it
+        if idle and self.returns(key):  # no worker needs to be woken for it
             self.add_rate_limited(key)
             self.forget(key)
         else:
             self.add(key)
 
     def add_rate_limited(self, key: Key) -> None:
-        """Queue a key that failed when its limiter allows."""
+        """Queue a failed key after the delay that its limiter sets."""
         self.add_after_us(key, self._limiter.when_us(key, self._ctx.now_us()))
 
     def forget(self, key: Key) -> None:
-        """The key succeeded (or is given up): its next failure counts as the first."""
+        """Reset the failures of a key after a success, or when the loop drops the key."""
         self._limiter.forget(key)
 
     def retries(self, key: Key) -> int:
+        """The number of failures of a key since `forget`."""
         return self._limiter.retries(key)
 
     async def get(self) -> Key:
@@ -130,7 +133,7 @@ class WorkQueue:
         return key
 
     def done(self, key: Key) -> None:
-        """The worker has finished with a key, whatever came of it."""
+        """End the processing of a key, successful or not."""
         self._processing.discard(key)
         if key in self._causes:
             self._push(key)

@@ -1,26 +1,24 @@
-"""Actors: named processes that start, crash, restart with their memory lost, pause, slow down and
-    drift.
+"""Actors: named processes that start, crash, restart without memory, pause, slow down and drift.
 
-An actor is `main(ctx)`, run anew for each incarnation with a fresh `Context`; whatever it keeps
-lives in that call.  `main` may be async (a task that waits) or a plain function that only sets up
-callbacks and returns (thousands of node agents); either way the incarnation lives until it exits or
-is crashed.
+An actor is `main(ctx)`, which runs again for each incarnation with a fresh `Context`; its memory
+lives in that call. `main` may be async (a task that waits) or a plain function that only sets up
+callbacks and returns (thousands of node agents); in both cases the incarnation lives until it exits
+or crashes.
 
-All waiting, timing and randomness of an actor goes through its `Context`, which is where faults are
-put in:
+All waiting, timing and randomness of an actor goes through its `Context`, where faults act:
 - crash: tasks are cancelled, callbacks dropped, `on_stop` hooks run (they cut connections, nothing
   more);
-- terminate (SIGTERM): the process ends by itself, after its farewell if it has one, and goes on
-  until then; who starts it meanwhile has it started anew when it has ended;
-- pause (SIGSTOP, a long stall): tasks and callbacks due meanwhile are held and run, in order, on
+- terminate (SIGTERM): the process runs its farewell, if it has one, and ends by itself; a start
+  during that time takes effect after its end;
+- pause (SIGSTOP, a long stall): tasks and callbacks that become due are held, and run, in order, on
   resume;
-- slow: each piece of work is put off by a fixed extra delay, in order; what is left of it when that
-  ends is done at once;
-- clock: offset and drift change what the actor reads as time, drift also how long its sleeps really
-  last: those that begin under it; one that has begun keeps its end.
+- slow: each piece of work is deferred by a fixed extra delay, in order; work that is still deferred
+  when the fault ends runs at once;
+- clock: offset and drift change what the actor reads as time, and drift also changes how long the
+  sleeps last that begin under it; a sleep that has begun keeps its end.
 
-Holds: nothing of a dead incarnation runs after the crash; two incarnations share no memory and no
-random stream; a paused actor runs nothing.
+Holds: nothing of a crashed incarnation runs after the crash; two incarnations share no memory and
+no random stream; a paused actor runs nothing.
 """
 
 from __future__ import annotations
@@ -44,12 +42,14 @@ from sim.kernel.trace.records import Kind, Values
 from sim.units import format_duration
 
 Main = Callable[["Context"], Awaitable[None] | None]
-MENDS = ("start", "resume")  # what ends every fault of a process
+MENDS = ("start", "resume")  # kinds of record that end every fault of a process
 PROCESS = "process"
-HINDER = ("slow", "terminate")  # what lets a process go on, for now
+HINDER = ("slow", "terminate")  # kinds of record after which a process still runs
 
 
 class State(Enum):
+    """Whether and how an incarnation runs."""
+
     RUNNING = "running"
     PAUSED = "paused"
     SLOW = "slow"
@@ -57,29 +57,31 @@ class State(Enum):
 
 
 class ActorExit(Exception):
-    """Raised by `Context.exit`: the process ends by itself with this reason."""
+    """Raised by `Context.exit`: the process ends by itself for this reason."""
 
 
 class Clock:
-    """An actor's clock: offset in microseconds, drift in parts per million, from one instant on."""
+    """An actor's clock: an offset in microseconds and a drift in parts per million."""
 
     __slots__ = ("_past", "_standing", "base_us", "drift_ppm", "local_us", "offset_us")
 
     def __init__(self, standing: Standing) -> None:
         self._standing = standing
-        self.offset_us = 0  # wall clock only
+        self.offset_us = 0  # of the wall clock only
         self.drift_ppm = 0
         self.base_us = 0
         self.local_us = 0
         self._past: tuple[
             tuple[int, int, int, int], ...
-        ] = ()  # how it went before: since, local, offset, drift
+        ] = ()  # earlier settings: since, local time, offset, drift
 
     def read_us(self, now_us: int) -> int:
+        """The monotonic time of this clock at an instant of virtual time."""
         elapsed = now_us - self.base_us
         return self.local_us + elapsed + elapsed * self.drift_ppm // 1_000_000
 
     def set(self, now_us: int, *, offset_us: int | None = None, drift_ppm: int | None = None) -> None:
+        """Set offset or drift from this instant on."""
         self._standing.moved()
         self._past += ((self.base_us, self.local_us, self.offset_us, self.drift_ppm),)
         self.local_us, self.base_us = self.read_us(now_us), now_us
@@ -89,8 +91,8 @@ class Clock:
             self.drift_ppm = drift_ppm
 
     def said_us(self, at_us: int) -> int:
-        """What the wall clock said at that time, since the start of the run: what was noted then
-        stands, however it is set.
+        """The wall clock's reading at `at_us`, relative to the start of the run, under the settings
+        of that time.
         """
         since_us, local_us, offset_us, drift_ppm = self.base_us, self.local_us, self.offset_us, self.drift_ppm
         for before in reversed(self._past):
@@ -101,7 +103,7 @@ class Clock:
         return local_us + elapsed + elapsed * drift_ppm // 1_000_000 + offset_us
 
     def real_us(self, local_duration_us: int) -> int:
-        """How long a local duration lasts in virtual time."""
+        """How long a duration of this clock lasts in virtual time."""
         if not self.drift_ppm:
             return local_duration_us
         return -(-local_duration_us * 1_000_000 // (1_000_000 + self.drift_ppm))
@@ -118,17 +120,17 @@ class Context:
         self.clock = actor.clock
         self._actor = actor
         self._nursery = nursery
-        self._held: list[Callable[[], None]] = []  # while it is paused
-        self._late: dict[int, Callable[[], None]] = {}  # while it is slow, by number
+        self._held: list[Callable[[], None]] = []  # held while paused
+        self._late: dict[int, Callable[[], None]] = {}  # deferred while slow, by number
         self._put_offs = 0
         self._free_us = 0
         self._paused_us = 0
-        self.runs_freely = True  # it is neither paused nor slow
+        self.runs_freely = True  # neither paused nor slow
         self._hindrance_hooks: tuple[Callable[[], None], ...] = ()
         self._stop_hooks: list[Callable[[], None]] = []
         self._resume_hook: Callable[[int], None] | None = None
         self._farewell: Callable[[], None] | None = None
-        self.ending = False  # it has been asked to
+        self.ending = False  # SIGTERM has been received
 
     # --- time -------------------------------------------------------------------------------------
 
@@ -147,14 +149,16 @@ class Context:
         return kernel.epoch_us + now_us + clock.offset_us
 
     def said_us(self, at_us: int) -> int:
-        """What this actor's wall clock said at that time."""
+        """The reading of this actor's wall clock at that time."""
         return self.kernel.epoch_us + self.clock.said_us(at_us)
 
     @property
     def alive(self) -> bool:
+        """True until the incarnation ends."""
         return self.state is not State.DEAD
 
     async def sleep_us(self, duration_us: int) -> None:
+        """Wait for a duration by this actor's clock."""
         kernel = self.kernel
         kernel.call_later(self.clock.real_us(duration_us), self._wake, kernel.ticket())
         await kernel.park("sleep")
@@ -163,29 +167,29 @@ class Context:
         self.kernel.wake(ticket)
 
     def call_later_us(self, delay_us: int, fn: Callable[[Any], None], arg: Any = None) -> None:
-        """Call `fn(arg)` after a delay by this actor's clock, if this incarnation still lives then."""
+        """Call `fn(arg)` after a delay by this actor's clock, if this incarnation still lives."""
         kernel, clock = self.kernel, self.clock
         if clock.drift_ppm:
             delay_us = clock.real_us(delay_us)
         kernel.call_at(kernel.now_us + delay_us, self._run, (fn, arg))
 
     def timer_us(self, delay_us: int, fn: Callable[[Any], None], arg: Any = None) -> Timer:
-        """As `call_later_us`, with a handle to cancel it."""
+        """Like `call_later_us`, with a handle to cancel it."""
         return self.kernel.timer_at(self.kernel.now_us + self.clock.real_us(delay_us), self._run, (fn, arg))
 
     def call_at_us(self, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> None:
-        """Call `fn(arg)` at an instant of the kernel's time: what is due then is not timed by this
-        actor's clock.
+        """Call `fn(arg)` at an instant of virtual time, for work that is not timed by this actor's
+        clock.
         """
         self.kernel.call_at(at_us, self._run, (fn, arg))
 
     def timer_at_us(self, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> Timer:
-        """As `call_at_us`, with a handle to cancel it."""
+        """Like `call_at_us`, with a handle to cancel it."""
         return self.kernel.timer_at(at_us, self._run, (fn, arg))
 
     def run(self, fn: Callable[[Any], None], arg: Any = None) -> None:
-        """Run a piece of this actor's work that arrives now (a message, a reply): held, delayed or
-        dropped.
+        """Run a piece of this actor's work that arrives now (a message, a reply); it is held while
+        paused, deferred while slow and dropped after the end.
         """
         self._run((fn, arg))
 
@@ -210,14 +214,14 @@ class Context:
             work[0](work[1])
 
     def _put_off(self, go: Callable[[], None]) -> None:
-        """For as long as it and all before it take."""
+        """Defer a piece of work by the delays of all earlier ones and its own."""
         self._free_us = max(self._free_us, self.kernel.now_us) + self._actor.extra_us
         self._put_offs += 1
         self._late[self._put_offs] = go
         self.kernel.call_at(self._free_us, self._turn, self._put_offs)
 
     def _turn(self, number: int) -> None:
-        """That piece of work has its turn, unless its process has caught up, or is paused, since."""
+        """Run a deferred piece of work, unless it has run already or the process is paused."""
         go = self._late.pop(number, None)
         if go is not None:
             go()
@@ -236,7 +240,7 @@ class Context:
             self._actor.exited(str(exit_))
 
     def holds(self, task: KernelTask, value: Any) -> bool:
-        """Asked by the kernel before it releases a task: True if it must wait (paused, slow)."""
+        """True if the kernel must not release a task now (paused, slow); it is released later."""
         if self.state is State.RUNNING or self.state is State.DEAD:
             return False
         ticket = task, task.gen
@@ -269,33 +273,38 @@ class Context:
         return results
 
     async def forever(self) -> None:
+        """Wait until the incarnation ends."""
         await self.kernel.park("the end")
 
     def future(self, why: str = "") -> Future:
+        """A new future of this actor; `why` describes it in deadlock reports."""
         return Future(self, why)
 
     def mailbox(self, name: str, capacity: int) -> Mailbox:
+        """A new bounded mailbox of this actor."""
         return Mailbox(self, name, capacity)
 
     # --- randomness, trace, ending ----------------------------------------------------------------
 
     def stream(self, label: str) -> Random:
-        """A random stream of this incarnation's own; call once per label and keep it."""
+        """A random stream of this incarnation; call once per label and keep the stream."""
         return self.kernel.stream(f"{self.name}#{self.incarnation}/{label}")
 
     def sparing_stream(self, label: str) -> Sparing:
-        """As `stream`, for who is one of thousands and draws rarely."""
+        """Like `stream`, but smaller, for thousands of actors that draw rarely."""
         return Sparing(self.kernel.seed, f"{self.name}#{self.incarnation}/{label}")
 
     def record(self, kind: Kind, values: Values) -> int:
+        """Add a trace record now; returns its id."""
         return self.kernel.record(kind, values)
 
     def decided(self, what: str, target: str, why: Mapping[str, Any], cause: int = 0) -> int:
-        """Record a decision of this actor's about an object ("pods/default/web-1") and what it
-        rests on.
+        """Record a decision of this actor about an object ("pods/default/web-1") and its reasons;
+        returns the record's id.
 
-        `cause`: what led to it, if that is not what runs now (see `silence`).  What is done from
-            here on is caused by the decision.  Returns its record id.
+        cause: the record that led to the decision, if that is not the present cause (see `silence`)
+
+        The decision is the cause of what follows.
         """
         kernel = self.kernel
         kind = self._actor.decision
@@ -304,23 +313,23 @@ class Context:
         return made
 
     def silence(self, host: str, since_us: int) -> int:
-        """What to blame for not having heard of `host` since this time of the own clock (0: nothing
-        known).
+        """The record of the fault that explains why no message from `host` has arrived since this
+        time of the actor's clock (0: none is known).
         """
         kernel = self.kernel
         unheard_us = self.now_us() - since_us
         return kernel.standing.silence(host, self.name, kernel.now_us - unheard_us)
 
     def relief(self, since_us: int) -> int:
-        """What ended that had kept others from hearing this process since this time of its clock
-        (0: nothing known).
+        """The record of the end of the fault that kept messages of this process from arriving since
+        this time of its clock (0: none is known).
         """
         kernel = self.kernel
         return kernel.standing.relief(self.name, kernel.now_us - (self.now_us() - since_us))
 
     def on_resume(self, hook: Callable[[int], None]) -> None:
-        """Call `hook` when this process goes on after a pause, with the kernel's time at which it
-        stopped: before what was held meanwhile.  For who computes when loops would have come round.
+        """Call `hook` when this process resumes after a pause, before the held work runs, with the
+        virtual time of the pause's start; for actors that compute when periodic work is due.
         """
         self._resume_hook = hook
 
@@ -328,13 +337,13 @@ class Context:
         """Call `hook` just before this process is paused or slowed down, and just after it runs
         freely again.
 
-        A fast path that spares the process pieces of work falls back then: each piece takes a slow
-        process time.
+        A fast path that saves pieces of work of the process falls back then, because each piece
+        costs a slow process time.
         """
         self._hindrance_hooks = (*self._hindrance_hooks, hook)
 
     def hindered(self, freely: bool) -> None:
-        """The process is paused or slowed down next (False), or runs `freely` from now on (True)."""
+        """Call the hooks: the process is paused or slowed down next (False) or runs freely (True)."""
         self.runs_freely = freely
         for hook in self._hindrance_hooks:
             hook()
@@ -344,7 +353,7 @@ class Context:
         self._stop_hooks.append(hook)
 
     def on_terminate(self, farewell: Callable[[], None]) -> None:
-        """Run `farewell` when this process is asked to end (SIGTERM); it is to end by itself soon
+        """Run `farewell` when this process receives SIGTERM; the process must end by itself soon
         after.
         """
         self._farewell = farewell
@@ -357,7 +366,7 @@ class Context:
 
 
 class Actor:
-    """A supervised process.  Made by `Supervisor.add`."""
+    """A supervised process, created by `Supervisor.add`."""
 
     def __init__(self, supervisor: Supervisor, name: str, main: Main, restart_us: int | None) -> None:
         self.name = name
@@ -366,22 +375,23 @@ class Actor:
         self.incarnations = 0
         self.context: Context | None = None
         self.decision = supervisor.decision
-        # delay before a process that exited by itself is started again
+        # Delay before a process that exited by itself is restarted.
         self.restart_us = restart_us
-        self.barred = False  # a fault keeps it from starting
-        self.to_boot = False  # its machine is not there yet, and starts it when it is
-        self._again = False  # it was started while it was ending
+        self.barred = False  # a fault prevents its start
+        self.to_boot = False  # its machine is not present yet and will start it
+        self._again = False  # a start was requested while it was ending
         self._main = main
         self._supervisor = supervisor
         self._scope: trio.CancelScope | None = None
 
     @property
     def running(self) -> bool:
+        """True while an incarnation lives."""
         return self.context is not None
 
     def start(self) -> None:
-        """Start an incarnation now, or when the one that is ending has ended (no effect when one
-        runs, or must not).
+        """Start an incarnation now, or after the end of the one that is ending; no effect if one
+        runs or a fault prevents the start.
         """
         if self.barred or self.to_boot:
             return
@@ -404,13 +414,11 @@ class Actor:
         await result
 
     def crash(self, reason: str = "killed") -> None:
-        """End the incarnation at once: nothing it planned happens any more (no effect when none
-        runs).
-        """
+        """End the incarnation at once: its planned work is dropped (no effect if none runs)."""
         self._end("crash", reason)
 
     def terminate(self) -> None:
-        """Ask the incarnation to end: at once, or after its farewell (no effect when none runs)."""
+        """Send SIGTERM: it ends at once or after its farewell (no effect if none runs)."""
         context = self.context
         if context is None or context.ending:
             return
@@ -423,8 +431,8 @@ class Actor:
             context.run(lambda _: farewell())
 
     def exited(self, reason: str) -> None:
-        """The process ended by itself; it is started again after `restart_us`, if set, or if that
-        was asked for meanwhile.
+        """The process ended by itself; it is restarted after `restart_us`, if set, or if a start
+        was requested while it was ending.
         """
         self._end("exit", reason)
 
@@ -448,7 +456,7 @@ class Actor:
                 supervisor.kernel.call_later(self.restart_us or 0, lambda _: self.start())
 
     def pause(self) -> None:
-        """Stop running anything, keep everything (a SIGSTOP, a long stall)."""
+        """Stop running anything and keep everything (a SIGSTOP, a long stall)."""
         context = self.context
         if context is not None:
             with self._supervisor.noted("pause", self.name, ""):
@@ -456,13 +464,14 @@ class Actor:
                     context._paused_us = self._supervisor.kernel.now_us
                 context.hindered(freely=False)
                 context.state = State.PAUSED
-                context._held += context._late.values()  # it came before all that comes now
+                # These arrived before all that is held from now on.
+                context._held += context._late.values()
                 context._late.clear()
                 self._supervisor.kernel.network.stir(self.name)
 
     def resume(self, extra_us: int = 0) -> None:
-        """Go on after `pause` or `slow`; what was held runs now, in order.  extra_us: it is slow
-        from now on.
+        """End `pause` or `slow`; held work runs now, in order.  extra_us: delay of a `slow` that
+        follows.
         """
         context = self.context
         if context is not None and context.state is not State.DEAD:
@@ -481,7 +490,7 @@ class Actor:
                     go()
 
     def slow(self, extra_us: int) -> None:
-        """From now on each piece of work takes this much longer."""
+        """From now on each piece of work takes `extra_us` longer."""
         if self.context is not None:
             with self._supervisor.noted("slow", self.name, f"by {format_duration(extra_us)}"):
                 self.context.hindered(freely=False)
@@ -490,9 +499,10 @@ class Actor:
 
 
 class Supervisor:
-    """Owns every actor of a run.  `nursery` is the Trio nursery their tasks live in.
+    """Owns every actor of a run.
 
-    on_start: told of each actor whose process has just started, whoever started it
+    nursery: the Trio nursery of their tasks
+    on_start: called with each actor that has just started
     """
 
     def __init__(self, kernel: Kernel, nursery: trio.Nursery) -> None:
@@ -504,7 +514,7 @@ class Supervisor:
         self.decision = kernel.kind("decision", "actor", "what", "target", "why")
 
     def add(self, name: str, main: Main, *, restart_us: int | None = None, start: bool = True) -> Actor:
-        """Register an actor under a unique name, and start it unless told otherwise."""
+        """Register an actor under a unique name; start=False leaves it stopped."""
         assert name not in self.actors, f"two actors named {name}"
         actor = self.actors[name] = Actor(self, name, main, restart_us)
         if start:
@@ -512,6 +522,7 @@ class Supervisor:
         return actor
 
     def remove(self, name: str) -> None:
+        """Crash an actor and forget it."""
         self.actors.pop(name).crash("removed")
 
     def __getitem__(self, name: str) -> Actor:
@@ -519,12 +530,13 @@ class Supervisor:
 
     @contextmanager
     def noted(self, what: str, name: str, reason: str, of_process: bool = True) -> Iterator[None]:
-        """Record what befalls an actor; what is done within is caused by it, what comes after is
-        not.
+        """Record a fault or its end at an actor; the record is the cause of what happens within the
+        `with` block, and not of what follows.
 
-        A process that ends or is held up is silent until it starts or goes on again
-        (`Kernel.standing`).
-        of_process: False if it goes on as before, whatever else this does to it
+        A process that ends or is hindered counts as silent (`Kernel.standing`) until it starts or
+        resumes.
+
+        of_process: False if the process itself continues as before
         """
         kernel = self.kernel
         before = kernel.cause

@@ -3,12 +3,12 @@
 Turns bytes into a block (a mark, the length, checksums of both and of the content, the content) and
 a file's bytes, in pieces of any size, back into the contents.
 
-Holds: a content that is given was written so; each changed bit is found (`DamageError`), with its
-place.  A file that ends within a block is not damaged: whatever wrote it was killed, or still
-writes (`Blocks.left`).
+Holds: a content that is returned was written so; each changed bit is detected (`DamageError`), with
+its offset. A file that ends within a block is not damaged: its writer was killed, or still writes
+(`Blocks.left`).
 
-The header has a checksum of its own because a changed length would otherwise look like a block that
-is not all there. The mark's first byte begins no MessagePack value and no text, so that a file of
+The header has a checksum of its own, because a changed length would otherwise look like an
+incomplete block. The mark's first byte begins no MessagePack value and no text, so that a file of
 another kind is recognized at once.
 """
 
@@ -25,7 +25,7 @@ HEADER_BYTES = _FIELDS.size + _CHECK.size
 
 
 class DamageError(ValueError):
-    """The bytes from this offset of the file on are no block that was written."""
+    """The bytes from this offset of the file on are not a block that was written."""
 
     def __init__(self, at: int) -> None:
         super().__init__(f"no block at byte {at}")
@@ -33,14 +33,15 @@ class DamageError(ValueError):
 
 
 def block(content: bytes) -> bytes:
+    """The content as one block of a file."""
     fields = _FIELDS.pack(MARK, len(content), crc32(content))
     return b"".join((fields, _CHECK.pack(crc32(fields)), content))
 
 
 class Blocks:
-    """Takes a file's bytes in pieces and gives the contents of the blocks that they complete.
+    """Takes a file's bytes in pieces and returns the contents of completed blocks.
 
-    at: offset in the file of the first block that is not complete yet
+    at: offset in the file of the first incomplete block
     """
 
     def __init__(self) -> None:
@@ -49,11 +50,11 @@ class Blocks:
 
     @property
     def left(self) -> int:
-        """How many bytes there are of a block that is not complete."""
+        """Number of bytes received of an incomplete block."""
         return len(self._buffer)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Raises DamageError."""
+        """The contents of the blocks that `data` completes.  Raises DamageError."""
         buffer = self._buffer
         buffer += data
         taken = 0

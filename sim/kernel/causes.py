@@ -1,18 +1,17 @@
-"""Faults that stand: what to blame for silence, and what ended it; and what is gone, or was made
-so, for who comes later.
+"""Active faults and other causes that no message carries.
 
-A process that is dead, stopped or cut off sends nothing, so no message leads from the fault to what
-others decide when they miss it.  The supervisor and the network note here when a fault of a host
-begins and ends, with the trace records it began and ended by; whoever decides from silence asks
-which of them was in force meanwhile (`silence`) and makes its decision caused by that record; who
-is heard again, by the end of what hindered it (`relief`). Nor does an object that is gone tell of
-itself: who lists what is there and finds too little asks what went last (`gone`). And one that was
-written since does not tell what made it as it is: who saw that notes it for its successor (`made`).
+A process that is crashed, paused or cut off sends nothing, so no message connects the fault with
+the decisions of others that miss its messages. The supervisor and the network record here when a
+fault of a host begins and ends, with the trace records of both. An actor that decides because of
+missing messages finds the fault that was active during that time (`silence`) and uses its record as
+the cause of the decision; a process with messages that arrive again finds the end of what hindered
+it (`relief`). A deleted object sends no message either: an actor that lists too few objects finds
+the last deletion (`gone`). An object that was written again no longer shows which write gave it its
+present state: an actor that observed that write records it for its successor (`made`).
 
-Holds: answers depend on what was noted, in order, and on nothing else; of each host at most KEPT
-faults are
-remembered: those that stand rather than those that are over, the latest; of what is gone, and of
-    what was made, the latest GONE_MAX.
+Holds: results depend only on what was recorded, in its order. At most KEPT faults of each host are
+remembered, active ones rather than ended ones, then later ones rather than earlier ones; of deleted
+objects and of states at most the latest GONE_MAX.
 """
 
 from __future__ import annotations
@@ -22,16 +21,22 @@ from typing import Protocol
 
 import msgspec
 
-KEPT = 8  # more at a time than anybody can tell apart
-GONE_MAX = 16_384  # more than go, lose something or have schedules while one leader follows another
-# a segment's last wait is below 60 s, all of them together below twice that (`sim.kernel.network`)
+KEPT = 8  # more simultaneous faults of a host than explanations can distinguish
+GONE_MAX = 16_384  # more objects than are deleted or scheduled between two leaders
+# The last retransmission pause of a segment is below 60 s, and all pauses together are below twice
+# that (`sim.kernel.network`).
 LINGER_US = 120_000_000
 
 
 class Fault(msgspec.Struct):
-    """`what` names it among those of a host; mute: nothing gets through; lasting: what it did may
-    outlast it; whole: nobody at all hears the host; `ended_us` None: it stands; over: the record of
-    its end.
+    """A fault of a host.
+
+    what: name of the fault, unique among the active faults of the host
+    mute: True if no message gets through
+    lasting: True if its effect may outlast it
+    record, began_us: trace record and time of its begin
+    ended_us, over: time and trace record of its end; None and 0 while it is active
+    whole: True if no other host receives messages of the host
     """
 
     what: str
@@ -45,38 +50,38 @@ class Fault(msgspec.Struct):
 
 
 class PutOff(Protocol):
-    """Something due that makes no difference while nothing moves."""
+    """Deferred work, which has no effect before a state changes."""
 
-    def plan(self) -> None: ...
+    def plan(self) -> None:
+        """A state changes: schedule the work as ordinary events."""
+        ...
 
 
 class Standing:
     """The faults of a run, by host.  `now_us` and `cause` read the kernel's.
 
-    moves: counts each change of state of a process, a link, a clock, a connection or the storage;
-        while it stays the same none has happened.
-    put_off: who is to be told when something moves
+    moves: number of state changes of processes, links, clocks, connections and the storage so far;
+        an unchanged value means that there was none
+    put_off: deferred work, to be planned at the next state change
     """
 
     def __init__(self, now_us: Callable[[], int], cause: Callable[[], int]) -> None:
         self._now_us = now_us
         self._cause = cause
         self._faults: dict[str, list[Fault]] = {}
-        # by the uid of its controller, or its own key, the latest last
+        # By uid of the controller, or by the object's own key; the latest last.
         self._gone: dict[str, int] = {}
-        # by what its maker's successor knows it by, the latest last
+        # By a key that the successor of the recording actor uses too; the latest last.
         self._made: dict[str, int] = {}
         self.moves = 0
         self.put_off: dict[PutOff, None] = {}
-        # Hosts that stand between everybody (storage, API servers): a cut from one of them is the
-        # other side's fault, a fault of their own silences all.
+        # Hosts between all others (storage, API servers): a cut from one of them is recorded as a
+        # fault of the other side, and a fault of their own silences all hosts.
         self.shared: dict[str, None] = {}
-        self.doors: dict[str, None] = {}  # those of them to whom all others speak
+        self.doors: dict[str, None] = {}  # those shared hosts to which all others send messages
 
     def moved(self) -> None:
-        """Something changes its state: what was put off because nothing did is to be planned after
-        all.
-        """
+        """A state changes: plan the deferred work that relied on the absence of changes."""
         self.moves += 1
         put_off, self.put_off = self.put_off, {}
         for each in put_off:
@@ -90,10 +95,10 @@ class Standing:
         lasting: bool = False,
         whole: Callable[[str], bool] = lambda _: False,
     ) -> int:
-        """A fault of these hosts begins, by the record that is the cause now, which is returned.
-        `hosts` in a fixed order.
+        """A fault of these hosts begins; its record is the present cause, which is returned.
 
-        whole: whether nobody at all hears one of them
+        hosts: in a fixed order
+        whole: returns True for a host with messages that reach no other host
         """
         self.moved()
         named = list(hosts)
@@ -110,6 +115,7 @@ class Standing:
         faults.append(fault)
 
     def end(self, what: str, hosts: Iterable[str]) -> None:
+        """The active faults of this name at these hosts end now."""
         self.moved()
         for host in hosts:
             for fault in self._faults.get(host, ()):
@@ -117,8 +123,8 @@ class Standing:
                     fault.ended_us, fault.over = self._now_us(), self._cause()
 
     def pass_on(self, what: str, host: str, record: int) -> None:
-        """The one that began last of what stands of this name ends, and goes on by another record
-        (no effect if none does).
+        """End the latest active fault of this name and begin it again with another record (no
+        effect if none is active).
         """
         for fault in reversed(self._faults.get(host, ())):
             if fault.what == what and fault.ended_us is None:
@@ -130,34 +136,37 @@ class Standing:
                 return
 
     def went(self, what: str, record: int) -> None:
-        """An object is gone by the write of this record: one that the owner of this uid controls,
-        or the one of this key in the store if nobody does; or one of those whose keys begin so.
+        """An object was deleted by the write of this record.
+
+        what: uid of its controller; without a controller, its key in the store or a prefix of it
         """
         _note(self._gone, what, record)
 
     def gone(self, what: str) -> int:
-        """The record of the write by which that went, or its owner lost an object last; 0 if none
-        is known.
+        """The record of the last write that deleted this object or one that this uid owned; 0 if
+        none is known.
         """
         return self._gone.get(what, 0)
 
     def make(self, what: str, record: int) -> None:
-        """This is as it is by that record, whatever is written of it later."""
+        """This object got its present state by that record; later writes do not change that."""
         _note(self._made, what, record)
 
     def made(self, what: str) -> int:
-        """The record by which this is as it is; 0 if none is known."""
+        """The record that gave this object its present state; 0 if none is known."""
         return self._made.get(what, 0)
 
     def silence(self, host: str, observer: str, since_us: int) -> int:
-        """The record of the fault that kept `observer` from hearing `host` since then; 0 if none is
-        known.
+        """The record of the fault that kept messages of `host` from `observer` since then; 0 if
+        none is known.
 
-        Those that let nothing through come before those that only hinder.  Of either the host's own come first, then
-        those of what stands between, then the observer's (a stalled process finds everybody silent); of several one
-        that stands still rather than one that is over, and the one that began last.  When there was none, what was done to
-        the host's clock, or to the observer's, is to blame: one that was set back is behind what it said before.  And at last
-        what hindered it last, if that ended within LINGER_US: a segment that was lost again and again is sent anew late.
+        Faults that let nothing through take precedence over those that only hinder. Of either kind,
+        the host's own come first, then those of the shared hosts, then the observer's (a stalled
+        process receives nothing from any host). Of several, an active one precedes an ended one,
+        then the one that began last decides. If there was none, the cause is the last change of the
+        host's or the observer's clock, because a clock that was set back repeats earlier times. The
+        last resort is the fault that hindered the host last, if it ended within LINGER_US, because
+        a segment that was lost several times is retransmitted late.
         """
         for found in self._since(since_us, (host,), tuple(self.shared), (observer,)):
             whole = [fault for fault in found if fault.whole and fault.ended_us is None]
@@ -177,9 +186,9 @@ class Standing:
         return max(hindered, key=_end).record if hindered else 0
 
     def relief(self, host: str, since_us: int) -> int:
-        """The record of the end of what kept others from hearing `host` since then, in the same
-        order; 0 if none is known, or what would be blamed still stands: then it is heard for
-        another reason.
+        """The record of the end of what kept messages of `host` from others since then, in the same
+        order of precedence; 0 if none is known, or if the first fault is still active, so that the
+        messages arrive for another reason.
         """
         for found in self._since(since_us, (host,), tuple(self.shared)):
             if found:
@@ -188,8 +197,8 @@ class Standing:
         return 0
 
     def _since(self, since_us: int, *groups: tuple[str, ...]) -> Iterator[list[Fault]]:
-        """The faults of each group of hosts that were there at some time since then: first those
-        that are mute.
+        """The faults of each group of hosts that were active at some time since then; those that
+        let nothing through come first.
         """
         for mute in (True, False):
             for hosts in groups:
@@ -214,7 +223,7 @@ def _end(fault: Fault) -> tuple[int, int]:
 
 
 def _note(known: dict[str, int], what: str, record: int) -> None:
-    """As the latest; the earliest goes if there are too many."""
+    """Record as the latest entry; drop the earliest one if there are too many."""
     known.pop(what, None)
     known[what] = record
     if len(known) > GONE_MAX:

@@ -8,7 +8,7 @@ Holds: a run has the same trace, and so the same SHA-256, under every `FastPaths
 four rules:
 - a random draw is keyed by what it is for (`sim.kernel.dice.keyed`): a request's delays by its link
   and the instant at which it is sent, a watch's by its link and the instant at which events leave
-  the server.  No draw depends on how many were made before by whom;
+  the server.  No draw depends on the number or the purpose of earlier draws;
 - calls due at one instant are ordered by the instant at which the ordinary path plans them
   (`Kernel.call_at`), not by the number of calls planned so far;
 - a fast path that skips steps falls back, at the instant at which anything moves
@@ -34,7 +34,7 @@ class FastPaths:
     calls: a read, a status patch or an event takes no request (`sim.client.fast.coalesced_calls`)
     read_writes: a read and the write that follows are one kernel event
         (`sim.client.fast.read_modify_write`)
-    lazy: watch events are taken when somebody reads, where no handler needs them at once
+    lazy: watch events are taken when the informer is read, where no handler needs them at once
         (`sim.client.cache.informer`)
     compact: stored objects at rest are kept in a packed form (`actors.storage.compact.items`)
     """

@@ -10,8 +10,8 @@ number):
 - work from outside (servers, a terminal, a notebook), handed in at the gate, applied between two
   events and journalled with its position, so that a run with live clients can be replayed.
 
-Time is an integer number of microseconds and stands still while a task that was spawned has not
-really started.  Only public Trio API is used.
+Time is an integer number of microseconds and does not advance before each spawned task has really
+started. Only public Trio API is used.
 
 Holds: same seed and same journal, same order of work.  Nothing here reads the wall clock except to
 keep pace.
@@ -44,17 +44,17 @@ from sim.kernel.trace.records import Kind, Trace, Values
 
 NEVER_US = 1 << 62
 SPAN_BITS = 20  # a span of time is about a second
-LOOK = 15  # after each unit of work whose number has these bits the clock is looked at
+LOOK = 15  # the real clock is read after each unit of work with these low bits in its number
 # Virtual time zero is this instant unless a run says otherwise: 2026-01-01T00:00:00Z.
 DEFAULT_EPOCH_US = 1_767_225_600_000_000
 
 
 def _nothing(until_us: int, order: int) -> None:
-    """No work in bulk is there."""
+    """Stands for the bulk work while there is none."""
 
 
-# A callback: when, in which order, what, with what, caused by what.  None: `beat` of what stands in
-# the next place.
+# A callback: time, order, function, argument, cause. If the function is None, `beat` of the
+# argument is called.
 Call = tuple[int, int, Callable[[Any], None] | None, Any, int]
 
 
@@ -83,25 +83,26 @@ class Kernel:
         self.gate = Gate(self, replay or [])
         self.tasks: dict[int, KernelTask] = {}
         self.current: KernelTask | None = None
-        # what is due before `_near_us`; empty only if nothing at all is planned
+        # Calls that are due before `_near_us`; empty only if nothing at all is planned.
         self._heap: list[Call] = []
         self._near_us = 0
-        self._later: dict[int, list[Call]] = {}  # what is due later, by span of time, in any order
+        self._later: dict[int, list[Call]] = {}  # calls due later, by span of time, in any order
         self._spans: list[int] = []  # a heap of its keys
         self._ready: deque[Entry] = deque()
         self._late: list[Entry] = []  # started or cancelled by Trio, in any order
-        self._held: dict[int, KernelTask] = {}  # those whose turn their owners put off
+        # Ready tasks that their owners hold (paused or slow).
+        self._held: dict[int, KernelTask] = {}
         self._carrier: KernelTask | None = None  # the parked task that does the driver's work
         self._carrier_gen = 0
         self._seq = 0  # the order of the call planned last: see `order_of`
-        self.order = 0  # of the call that runs now, or ran last, among those of its instant
-        self._as_of = 0  # the number of the last call of `call_as_of`
-        # Work that is done in one piece with all that comes before the next call: when the first of
-        # it is due and in which order, and what does all of it up to a time and an order (it counts
-        # `steps`, and sets the next time).
+        self.order = 0  # order of the call that runs now, or ran last, within its instant
+        self._as_of = 0  # number of the last call of `call_as_of`
+        # Bulk work: everything before the next call is done in one piece. `bulk_us` and
+        # `bulk_order` say when its first part is due; `bulk` does all parts up to a time and an
+        # order, counts `steps`, and sets the next time.
         self.bulk_us, self.bulk_order = NEVER_US, 0
         self.bulk: Callable[[int, int], None] = _nothing
-        self._instant_step = 0  # units of work done when time came to now
+        self._instant_step = 0  # units of work done before time reached this instant
         self._slice_limit_us = self._slice_quota = self._slice_done = 0
         self._slice_ends, self._slice_over = 0.0, True
         self._starting = 0
@@ -126,15 +127,15 @@ class Kernel:
         if at_us < self._near_us:
             heappush(self._heap, (at_us, seq, fn, arg, self.cause))
             return
-        later = self._later.get(at_us >> SPAN_BITS)  # as `_put_off`, mostly
+        later = self._later.get(at_us >> SPAN_BITS)  # the usual case of `_put_off`
         if later is not None:
             later.append((at_us, seq, fn, arg, self.cause))
         else:
             self._put_off((at_us, seq, fn, arg, self.cause))
 
     def _put_off(self, call: Call) -> None:
-        """Keep out of the heap until its span comes what is due later: beats and ends of watches,
-        by the thousand.
+        """Keep calls of later spans out of the heap until their span begins: there are thousands of
+        renewals and ends of watches.
         """
         span = call[0] >> SPAN_BITS
         later = self._later.get(span)
@@ -147,9 +148,7 @@ class Kernel:
             self._open_span()
 
     def _open_span(self) -> None:
-        """Everything due before has been called: the next span that has something, if there is one,
-        is the near one now.
-        """
+        """Move the calls of the next span to the heap, after all calls before it have run."""
         if self._spans:
             span = heappop(self._spans)
             self._near_us = (span + 1) << SPAN_BITS
@@ -157,10 +156,11 @@ class Kernel:
             heapify(self._heap)
 
     def call_later(self, delay_us: int, fn: Callable[[Any], None], arg: Any = None) -> None:
+        """Call `fn(arg)` after a delay in virtual time."""
         self.call_at(self.now_us + delay_us, fn, arg)
 
     def call_as_of(self, planned_us: int, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> None:
-        """As `call_at`, in the order of a call that was planned at an earlier or later instant than
+        """Like `call_at`, in the order of a call that was planned at `planned_us`, before or after
         now.
         """
         self._as_of = number = (self._as_of + 1) % LATER
@@ -172,7 +172,7 @@ class Kernel:
         return seq
 
     def call_in(self, order: int, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> None:
-        """As `call_at`, of a call that was given its order before (`next_order`)."""
+        """Like `call_at`, in an order that was taken before (`next_order`)."""
         call = max(at_us, self.now_us), order, fn, arg, self.cause
         if at_us < self._near_us:
             heappush(self._heap, call)
@@ -180,9 +180,9 @@ class Kernel:
             self._put_off(call)
 
     def beat_at(self, at_us: int, beat: Beat) -> None:
-        """As `call_at`, of `beat.beat`, in the order that the beat has."""
+        """Like `call_at` for `beat.beat`, in the order that `beat.order` gives."""
         seq = beat.order
-        # as `_put_off`, mostly; no span that has begun is there
+        # The usual case of `_put_off`: a span that has begun is not there.
         later = self._later.get(at_us >> SPAN_BITS)
         if later is not None:
             later.append((at_us, seq, None, beat, 0))
@@ -192,20 +192,21 @@ class Kernel:
             self._put_off((at_us, seq, None, beat, 0))
 
     def _due_us(self) -> int:
-        """When the next callback or beat is due."""
+        """When the next callback or bulk work is due."""
         return min(self._heap[0][0], self.bulk_us) if self._heap else self.bulk_us
 
     def timer_at(self, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> Timer:
-        """As `call_at`, with a handle to take it back."""
+        """Like `call_at`, with a handle to cancel it."""
         timer = Timer(at_us, fn, arg)
         self.call_at(at_us, fire, timer)
         return timer
 
     def stream(self, name: str) -> Random:
-        """A random generator of its own for `name`."""
+        """A random generator keyed by the seed and `name`."""
         return stream(self.seed, name)
 
     def kind(self, name: str, *fields: str) -> Kind:
+        """Declare a kind of trace record."""
         return self.trace.kind(name, *fields)
 
     def record(self, kind: Kind, values: Values) -> int:
@@ -213,7 +214,7 @@ class Kernel:
         return self.trace.add(kind, self.now_us, self.cause, values)
 
     def wake(self, ticket: Ticket, value: Any = None) -> None:
-        """Make the parked task ready, once; a ticket of an earlier parking is stale and ignored."""
+        """Make the parked task ready, once; a ticket of an earlier parking has no effect."""
         task, gen = ticket
         if task.gen == gen:
             task.gen += 1
@@ -221,12 +222,13 @@ class Kernel:
             self._ready.append((task, value))
 
     def ticket(self) -> Ticket:
+        """A ticket by which the current task can be woken from its next parking."""
         task = self.current
         assert task is not None, "only a kernel task can wait in the kernel"
         return task, task.gen
 
     async def park(self, why: str = "") -> Any:
-        """Give way until `wake` is called with this task's ticket; returns the value given there."""
+        """Wait until `wake` is called with this task's ticket; returns the value given there."""
         task = self.current
         assert task is not None, "only a kernel task can wait in the kernel"
         gen = task.gen
@@ -236,11 +238,11 @@ class Kernel:
             entry = self._carry_on(task, gen)
             if entry is not None:
                 if entry[1] is CANCELLED:
-                    await trio.lowlevel.checkpoint()  # Trio says so
+                    await trio.lowlevel.checkpoint()  # Trio cancels the task here
                 return entry[1]
 
         def abort(raise_cancel: Callable[[], Any]) -> Abort:
-            if self._driver is None:  # no kernel any more to deliver it
+            if self._driver is None:  # no kernel is left to deliver it
                 return Abort.SUCCEEDED
             if task.gen == gen:
                 task.gen += 1
@@ -259,11 +261,11 @@ class Kernel:
         return value
 
     def _carry_on(self, task: KernelTask, gen: int) -> Entry | None:
-        """Do the driver's work in the task that parks, up to the next task's turn.
+        """Do the driver's work in the parking task, up to the next task's turn.
 
-        Answers that turn if it is the caller's own: then Trio's loop is not gone through at all;
-        otherwise it is, once.  Trio does not know that the caller waits, so a cancellation
-        meanwhile is noted by `cancel`.
+        Returns that turn if it is the caller's own, without a pass of Trio's loop; otherwise one
+        pass follows. Trio does not know that the caller waits, so `cancel` records a cancellation
+        during this time.
         """
         self._carrier, self._carrier_gen = task, gen
         if task.scope.cancel_called:
@@ -282,7 +284,7 @@ class Kernel:
         return None
 
     def cancel(self, task: KernelTask) -> None:
-        """Cancel a task (not the running one): it is released once more, in its turn, with the
+        """Cancel a task other than the running one: it is released once more, in its turn, with the
         cancellation.
         """
         task.scope.cancel()
@@ -296,7 +298,9 @@ class Kernel:
             self._late.append((carrier, CANCELLED))
 
     def _hold_no_more(self, task: KernelTask) -> None:
-        """A cancelled task whose turn was put off has it now: nobody else would give it to it."""
+        """Give a cancelled task its turn although its owner holds it: its owner will not release
+        it.
+        """
         if self._held.pop(task.ident, None) is not None:
             task.gen += 1
             self._late.append((task, CANCELLED))
@@ -314,7 +318,7 @@ class Kernel:
 
         def abort(_: object) -> Abort:
             if self._driver is None:
-                # Trio wakes it: a driver that begins only now has nobody to release
+                # Trio wakes it: a driver that starts now has no task to release
                 task.trio_task = None
                 return Abort.SUCCEEDED
             self._hold_no_more(task)
@@ -323,13 +327,13 @@ class Kernel:
         async def body() -> None:
             task.trio_task = current_task()
             self._starting -= 1
-            # Trio starts children in any order: sorted by ident later
+            # Trio starts children in any order; they are sorted by ident later.
             self._late.append((task, None))
             self.kick()
             try:
                 await wait_task_rescheduled(abort)
                 if self._driver is None or task.scope.cancel_called:
-                    return  # the kernel, or its process, ended before it started
+                    return  # the kernel or the process ended before the task started
                 with task.scope:
                     await fn(*args)
             finally:
@@ -345,7 +349,7 @@ class Kernel:
     # --- control, from any Trio task outside ------------------------------------------------------
 
     def kick(self) -> None:
-        """Tell the driver that there may be something to do."""
+        """Wake the driver, because there may be work."""
         if self._wakeup is not None:
             self._wakeup.set()
 
@@ -357,17 +361,19 @@ class Kernel:
 
     @property
     def rate(self) -> float:
+        """Virtual seconds per real second."""
         return self._rate
 
     def _rebase(self) -> None:
         self._base_us, self._base_real = self.now_us, perf_counter()
 
     def step(self, count: int = 1) -> None:
-        """Run that many units of work whatever the rate and the goal: meant for a paused kernel."""
+        """Run `count` units of work, regardless of rate and goal: for a paused kernel."""
         self._todo += count
         self.kick()
 
     def stop(self) -> None:
+        """End `run`."""
         self._stopped = True
         self.kick()
 
@@ -377,6 +383,14 @@ class Kernel:
             self._rebase()
         self._until_us = until_us
         self.kick()
+
+    def halt(self) -> None:
+        """Let the run end with the present instant, from a callback or from outside.
+
+        What is due at this instant is still done, so that the end does not depend on real time.
+        """
+        self.set_goal(self.now_us)
+        self._slice_limit_us, self._slice_over, self._slice_ends = self.now_us, True, 0.0
 
     async def run_until(self, at_us: int) -> None:
         """Run everything due up to and including `at_us`, at the set pace; returns when it is done."""
@@ -388,7 +402,7 @@ class Kernel:
         await reached.wait()
 
     def outside_now_us(self) -> int:
-        """The virtual time that a person outside sees: between events it moves with the pace."""
+        """The virtual time to show to a person: between events it advances with the rate."""
         if self._rate in (0, math.inf):
             return self.now_us
         paced = self._base_us + int(self._rate * (perf_counter() - self._base_real) * 1_000_000)
@@ -410,7 +424,7 @@ class Kernel:
         try:
             while not self._stopped:
                 await self._turn()
-        finally:  # tasks still parked stay so until their nursery is cancelled
+        finally:  # parked tasks stay so until their nursery is cancelled
             self._driver = None
             for task, out in [*self._ready, *self._late, *((task, None) for task in self._held.values())]:
                 if task.trio_task is not None:
@@ -422,7 +436,7 @@ class Kernel:
                 goal.set()
 
     def _limit_us(self) -> int:
-        # a goal in the past: the present instant is finished all the same
+        # With a goal in the past, the present instant is still finished.
         if self._until_us < self.now_us:
             self._until_us = self.now_us
         if self._rate == math.inf:
@@ -431,7 +445,7 @@ class Kernel:
         return min(self._until_us, paced) if self._rate else -1
 
     async def _turn(self) -> None:
-        """One slice of work, then let the rest of the program run, or wait for something to do."""
+        """Do one slice of work, then let the rest of the program run, or wait for work."""
         limit_us = self._limit_us()
         quota = self._todo or (1 << 60)
         if self._todo:
@@ -444,7 +458,7 @@ class Kernel:
             return
         limit_us = self._limit_us()  # the goal or the rate may have been set while tasks ran
         busy = self._starting or self._ready or self._late or self.gate.waiting
-        # it ended just before a journalled operation
+        # The slice ended just before a journalled operation.
         busy = busy or self.gate.replaying_at(self.steps)
         if busy or self._due_us() <= min(limit_us, NEVER_US - 1):
             await self._yield()
@@ -458,9 +472,7 @@ class Kernel:
         self._wakeup = None
 
     def _reach(self, limit_us: int) -> None:
-        """Nothing more is due up to the limit: time stands there, and whoever waited for it goes
-        on.
-        """
+        """Nothing more is due up to the limit: set the time to it and wake what waited for it."""
         if limit_us >= self._until_us and not self.gate.replaying_at(self.steps):
             if self._until_us < NEVER_US:
                 self.move_to(max(self.now_us, self._until_us))
@@ -472,16 +484,17 @@ class Kernel:
         due_us = min(self._due_us(), self._until_us)
         if self._rate in (0, math.inf) or due_us >= NEVER_US:
             return math.inf
-        if due_us <= self.now_us:  # the goal is reached; or the gate moved time on to something due
+        if due_us <= self.now_us:  # the goal is reached, or the gate advanced time to a due call
             return 0.0 if self._due_us() == due_us else math.inf
-        # 1 ms quantum: a paced kernel need not wake more often than a person or a socket can see
+        # A paced kernel need not wake more often than a person or a socket can notice: 1 ms.
         return max(0.001, self._base_real + (due_us - self._base_us) / 1e6 / self._rate - perf_counter())
 
     async def _yield(self) -> None:
-        """Let servers run until all of them are blocked, or their share of the time is up.
+        """Let servers run until all of them are blocked, or their share of the time is used up.
 
-        A plain checkpoint is one pass of Trio's loop and one HTTP request takes about seven.  What a pass finds ready
-        shows in the next one: two calm ones are waited for.  (To import `trio.testing`, which can too, costs 90 ms.)
+        A checkpoint is one pass of Trio's loop, and one HTTP request takes about seven passes. What
+        becomes ready in a pass shows in the next one, so this waits for two passes without work.
+        (`trio.testing` has such a function too, but its import takes 90 ms.)
         """
         end, calm = perf_counter() + self.slice_s, 0
         trio.lowlevel.add_instrument(self._passes)
@@ -494,7 +507,7 @@ class Kernel:
 
     async def _slice(self, limit_us: int, quota: int) -> int:
         """Run up to `quota` units of work due up to the limit, for about one time slice; returns
-        how many.
+        their number.
         """
         self._slice_limit_us, self._slice_ends = limit_us, perf_counter() + self.slice_s
         self._slice_quota, self._slice_done, self._slice_over = quota, 0, False
@@ -509,7 +522,7 @@ class Kernel:
         return self._slice_done
 
     def _work(self) -> Entry | None:
-        """Run callbacks up to the next task's turn, which is answered; None at the end of the
+        """Run callbacks up to the next task's turn, which is returned; None at the end of the
         slice.
         """
         heap, ready, late, gate = self._heap, self._ready, self._late, self.gate
@@ -568,8 +581,8 @@ class Kernel:
         return entry
 
     def _go_on_in_bulk(self, limit_us: int) -> bool:
-        """Do what is due in bulk before the next call, which it may move forward; False if nothing
-        is.
+        """Do the bulk work that is due before the next call, which it may move forward; False if
+        there is none.
         """
         until_us, order = self._heap[0][:2] if self._heap else (NEVER_US, 0)
         if until_us > limit_us:
@@ -583,14 +596,14 @@ class Kernel:
         return True
 
     def move_to(self, at_us: int) -> None:
-        """Time moves to an instant; what is planned from here on has the order of that."""
+        """Advance time to an instant; what is planned from here on has the order of that instant."""
         self.now_us = at_us
         if self._seq < at_us << ORDER_BITS:
             self._seq = at_us << ORDER_BITS
 
     def _release(self, entry: Entry) -> None:
-        """Let a task go on; it, or whoever follows it, gives way to the driver at the end of the
-        slice.
+        """Let a task run; at the end of the slice it, or the task after it, returns control to the
+        driver.
         """
         task, value = entry
         self.current = task
@@ -599,7 +612,7 @@ class Kernel:
         reschedule(task.trio_task, value if isinstance(value, outcome.Error) else outcome.Value(value))
 
     def cancel_owned(self, owner: Any) -> None:
-        """End all tasks of an owner, in order of start; the one that runs ends by itself
+        """Cancel all tasks of an owner, in order of start; the running one ends by itself
         (`Context.exit` raises).
         """
         for task in list(self.tasks.values()):
@@ -607,15 +620,15 @@ class Kernel:
                 self.cancel(task)
 
     def resume_task(self, ticket: Ticket, value: Any) -> None:
-        """Put back a wake-up that the task's owner had held (see `Context.holds`), unless it was
-        cancelled since.
+        """Put back a wake-up that the task's owner has held (see `Context.holds`), unless the task
+        was cancelled in the meantime.
         """
         task, gen = ticket
         if task.gen == gen and self._held.pop(task.ident, None) is not None:
             self._ready.append((task, value))
 
     def check_deadlock(self) -> None:
-        """Raise DeadlockError when tasks wait and nothing at all is left that could wake them."""
+        """Raise DeadlockError if tasks wait and nothing is left that could wake them."""
         if self.tasks and not (
             self._heap or self._ready or self._late or self._starting or self.gate.waiting
         ):

@@ -1,15 +1,14 @@
 """The network between actors: latency, loss, duplication and partitions per direction of each pair.
 
-A `Link` is one direction between two named hosts.  Rules (a partition, a slow path) name two groups
-of hosts and apply to links as they are made and as rules come and go; the last rule that speaks of
-a property wins, a cut by any rule cuts.  Latencies are uniform in [low, high) microseconds.  One
-draw of 64 bits (a lot) serves a whole
-request: it is keyed by the link that the request takes and the instant at which it is sent, and
-    gives the delay of the request, that of its reply and the storage's latency.  Messages that are
-    sent over a link at one instant travel together.
+A `Link` is one direction between two named hosts. Rules (a partition, a slow path) name two groups
+of hosts and apply to links as links are created and rules come and go; of the rules that set a
+property the last one wins, and any rule can cut. Latencies are uniform in [low, high) microseconds.
+One draw of 64 bits (a lot) serves a whole request: it is keyed by the link of the request and the
+instant of its sending, and gives the delay of the request, that of its reply and the storage's
+latency. Messages that are sent over a link at one instant travel together.
 
-Holds: a link's draws depend on the seed, its two names and the instant, nothing else; removing a
-rule restores what the link was without it.
+Holds: a link's draws depend only on the seed, its two names and the instant; removing a rule
+restores the link's properties without it.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ RETRANSMIT_US = 200_000
 
 
 class Purpose(IntEnum):
-    """What a request is for, as far as its draw depends on it."""
+    """Purpose of a request, as far as its draw depends on it."""
 
     ANY = 0
     ELECTION = 1
@@ -43,8 +42,8 @@ class Purpose(IntEnum):
 
 @dataclass(slots=True)
 class Rule:
-    """What holds from the hosts of `sources` to those of `targets` (None: any host) while it is in
-    force.
+    """What applies from the hosts of `sources` to those of `targets` (None: any host) while the
+    rule is in force.
     """
 
     name: str
@@ -56,22 +55,23 @@ class Rule:
     loss: float | None = None
     duplication: float | None = None
     both_ways: bool = True
-    record: int = 0  # of the trace, by which it came into force
+    record: int = 0  # trace record of the change that put it into force
 
     def covers(self, source: str, target: str) -> bool:
+        """True if the rule applies to this direction."""
         forward = self._in(self.sources, source) and self._in(self.targets, target)
         return forward or (
             self.both_ways and self._in(self.sources, target) and self._in(self.targets, source)
         )
 
     def silences(self, host: str, doors: Collection[str]) -> bool:
-        """Whether no word of a host arrives at any of these."""
+        """True if no message of a host arrives at any of `doors`."""
         apart = self.cut and host not in doors
         return apart and bool(doors) and all(self.covers(host, door) for door in doors)
 
     @property
     def named(self) -> list[str]:
-        """The hosts that it speaks of."""
+        """The hosts that the rule names."""
         return sorted((self.sources or frozenset()) | (self.targets or frozenset()))
 
     @staticmethod
@@ -83,11 +83,11 @@ class Rule:
 class Link:
     """One direction between two hosts.
 
-    `listeners` are called before its delays change, before and after it is cut or healed, and when
-    the source's process stands still or goes on, or is an API server that dies.
-    own: a line of theirs beside the network, of which only rules speak that name both
-    duplication: the share of requests that arrive twice; duplicated_by: the record of the rule that
-        says so
+    listeners: called before its delays change, before and after it is cut or healed, and when the
+        source's process is paused, resumes or is an API server that crashes
+    own: True for a separate line, to which only rules apply that name both hosts
+    duplication: share of requests that arrive twice
+    duplicated_by: trace record of the rule that sets it
     """
 
     source: str
@@ -108,26 +108,26 @@ class Link:
 
     @property
     def clear(self) -> bool:
-        """Whether it is up and carries everything as fast as by default."""
+        """True if it is up and carries everything as fast as by default."""
         return self.up and not self.loss and (self.low_us, self.high_us) == (DEFAULT_LOW_US, DEFAULT_HIGH_US)
 
     @property
     def steady(self) -> bool:
-        """True if what is sent is neither lost nor doubled."""
+        """True if messages are neither lost nor duplicated."""
         return not self.loss and not self.duplication
 
     def lot(self, at_us: int, purpose: int = 0) -> int:
-        """The 64 random bits of what is sent at an instant: `delay_us` takes the lowest 16, that of
-        its reply the next 16, the storage's latency the 16 after these, and `duplicates` the
-        uppermost.
+        """The 64 random bits of what is sent at an instant. `delay_us` uses the lowest 16, that of
+        the reply the next 16, the storage's latency the 16 after these, and `duplicates` the
+        highest.
 
-        purpose: keeps calls that may be coalesced apart from others that are sent at the same
-            instant (`Purpose`)
+        purpose: separates coalesced calls from other calls that are sent at the same instant
+            (`Purpose`)
         """
         return mix((self.key + at_us * GAMMA + (purpose << 56)) & MASK)
 
     def delay_us(self, lot: int) -> int:
-        """The delay of one segment of an established connection: loss shows as retransmission."""
+        """The delay of one segment of an established connection; loss appears as retransmission."""
         low = self.low_us
         delay = low + ((lot & 0xFFFF) * (self.high_us - low) >> 16)
         if self.loss:
@@ -138,12 +138,12 @@ class Link:
         return delay
 
     def duplicates(self, lot: int) -> bool:
-        """Whether a request arrives twice."""
+        """True if the request arrives twice."""
         return (lot >> 48 & 0xFFFF) < self.duplication * (1 << 16)
 
 
 class Network:
-    """All links of a run, made on first use.  Rules in force are faults of the hosts they name
+    """All links of a run, created on first use. Active rules are faults of the hosts that they name
     (`standing`).
     """
 
@@ -152,10 +152,10 @@ class Network:
         self._standing = standing
         self._links: dict[tuple[str, str], Link] = {}
         self._rules: dict[str, Rule] = {}
-        self.settled: list[Callable[[], None]] = []  # called when rules have come or gone
+        self.settled: list[Callable[[], None]] = []  # called when rules have been added or removed
 
     def link(self, source: str, target: str, own: bool = False) -> Link:
-        """The one link from source to target; hold on to it, it stays the same object."""
+        """The one link from source to target, the same object on every call."""
         known = self._links.get((source, target))
         if known is None:
             known = self._links[source, target] = Link(source, target, own=own, seed=self._seed)
@@ -163,15 +163,15 @@ class Network:
         return known
 
     def stir(self, host: str) -> None:
-        """A process stands still, goes on or dies: who listens to what it sends may want to know."""
+        """Notify the listeners of a host's links: its process is paused, resumes or crashes."""
         for (source, _), link in list(self._links.items()):
             if source == host:
                 for listener in link.listeners:
                     listener()
 
     def impose(self, rule: Rule) -> None:
-        """Put a rule into force; in place of one of the same name it is the same fault, of more
-        hosts or of fewer.
+        """Put a rule into force. Replacing a rule of the same name continues the same fault, at
+        more or fewer hosts.
         """
         before = self._rules.get(rule.name)
         held = [] if before is None else before.named
@@ -185,7 +185,7 @@ class Network:
         self._settle_all()
 
     def lift(self, name: str) -> None:
-        """Take a rule away; unknown names are a bug of the caller."""
+        """Remove a rule; an unknown name is a bug of the caller."""
         rule = self._rules.pop(name)
         self._standing.end(name, rule.named)
         self._settle_all()

@@ -7,7 +7,9 @@ refused.
 
 Mirrors  kubernetes v1.25 cmd/kube-apiserver/app/options, apiserver pkg/server/options: defaults of
          v1.25.
-Differs  with priority and fairness the two limits count as their sum, in seats, and only while
+Differs  authorization-mode is Node,RBAC by default, as kubeadm sets it; upstream's default is
+         AlwaysAllow. The mode Webhook is refused.
+         With priority and fairness the two limits count as their sum, in seats, and only while
          requests take time (a slow storage, an overload): otherwise a request is over at the
          instant it comes.
 """
@@ -21,10 +23,12 @@ from ipaddress import IPv4Network
 
 from sim.errors import InputError
 from sim.ident import NAMES, Names
+from sim.options.audit import AuditFlags, check_audit
 from sim.options.authentication import AuthenticationFlags
 from sim.options.base import (
     at_least,
     boolean,
+    document,
     duration,
     long_integer,
     more_than,
@@ -42,19 +46,22 @@ from sim.units import MS
 
 # Known upstream, and without effect in this program (the frequent ones: others are called unknown).
 _WITHOUT_EFFECT = """
-    admission-control-config-file advertise-address allow-privileged apiserver-count
-    audit-log-maxage audit-log-maxbackup audit-log-maxsize audit-log-path audit-policy-file
-    authorization-mode bind-address cert-dir default-watch-cache-size delete-collection-workers
-    enable-admission-plugins enable-aggregator-routing encryption-provider-config etcd-cafile
-    etcd-certfile etcd-keyfile etcd-prefix etcd-servers external-hostname help
-    http2-max-streams-per-connection livez-grace-period logging-format max-connection-bytes-per-sec
-    profiling proxy-client-cert-file proxy-client-key-file secure-port
-    show-hidden-metrics-for-version storage-backend storage-media-type
-    strict-transport-security-directives tls-cert-file tls-cipher-suites tls-min-version
-    tls-private-key-file tls-sni-cert-key v version vmodule {short}let-client-certificate
-    {short}let-client-key {short}let-preferred-address-types
+    advertise-address allow-privileged apiserver-count audit-webhook-batch-initial-backoff
+    bind-address cert-dir default-watch-cache-size delete-collection-workers
+    enable-aggregator-routing encryption-provider-config etcd-cafile etcd-certfile etcd-keyfile
+    etcd-prefix etcd-servers external-hostname help http2-max-streams-per-connection
+    livez-grace-period logging-format max-connection-bytes-per-sec profiling
+    proxy-client-cert-file proxy-client-key-file secure-port show-hidden-metrics-for-version
+    storage-backend storage-media-type strict-transport-security-directives tls-cert-file
+    tls-cipher-suites tls-min-version tls-private-key-file tls-sni-cert-key v version vmodule
+    {short}let-client-certificate {short}let-client-key {short}let-preferred-address-types
+    authorization-webhook-cache-authorized-ttl authorization-webhook-cache-unauthorized-ttl
+    authorization-webhook-config-file authorization-webhook-version
 """
 WITHOUT_EFFECT = tuple(_WITHOUT_EFFECT.split())
+MODES = ("AlwaysAllow", "AlwaysDeny", "ABAC", "RBAC", "Node")
+WEBHOOK = "Webhook"
+AUTHORIZATION_MODE, POLICY_FILE = "authorization-mode", "authorization-policy-file"
 LIMITS = ("max-requests-inflight", "max-mutating-requests-inflight")
 FAIRNESS = "enable-priority-and-fairness"
 
@@ -106,10 +113,34 @@ def _ports(value: object) -> range:
     return range(first, last + 1)
 
 
+def _known_modes(modes: tuple[str, ...]) -> str | None:
+    """Mirrors pkg/kubeapiserver/options/authorization.go (Validate)."""
+    if not modes:
+        return "at least one authorization-mode must be passed"
+    for mode in modes:
+        if mode == WEBHOOK:
+            return f"{WEBHOOK} is not available here: a simulation asks no service outside of it"
+        if mode not in MODES:
+            return f"{mode!r} is not a valid mode; there are {', '.join(MODES)}"
+    if len(set(modes)) != len(modes):
+        return f"{','.join(modes)!r} has mode specified more than once"
+    return None
+
+
 @dataclass(frozen=True, slots=True)
-class ApiServerFlags(AuthenticationFlags):
+class ApiServerFlags(AuthenticationFlags, AuditFlags):
     """The options of every API server replica."""
 
+    authorization_modes: tuple[str, ...] = option(
+        AUTHORIZATION_MODE,
+        strings,
+        "Node,RBAC",
+        "authorizers in order; the first that allows or denies a request decides",
+        check=_known_modes,
+    )
+    authorization_policy_file: str = option(
+        POLICY_FILE, string, "", "file with the policies of the mode ABAC, one a line"
+    )
     priority_and_fairness: bool = option(
         FAIRNESS, boolean, True, "false: requests beyond the limits are refused instead of waiting for a seat"
     )
@@ -175,6 +206,15 @@ class ApiServerFlags(AuthenticationFlags):
     )
     disabled_admission: tuple[str, ...] = option(
         "disable-admission-plugins", strings, "", "plugins that are off"
+    )
+    enabled_admission: tuple[str, ...] = option(
+        "enable-admission-plugins", strings, "", "plugins that are on besides those that are by default"
+    )
+    admission_configuration: Mapping[str, object] = option(
+        "admission-control-config-file",
+        document,
+        {},
+        "a file beside the scenario, or its content: an AdmissionConfiguration with plugins' configurations",
     )
     feature_gates: Mapping[str, str] = feature_gates(
         "APIPriorityAndFairness", "ServerSideFieldValidation", *OF_API_SERVER
@@ -252,6 +292,8 @@ def parse_api_server(
     place.
     """
     flags = parse(ApiServerFlags, given, names=names, place=place, known=WITHOUT_EFFECT, places=places)
+    check_audit(flags, given, names, place, places)
+    _check_policy_file(flags, places or {}, place)
     if flags.watch_cache_sizes and not flags.watch_cache:
         where = (places or {}).get("watch-cache-sizes", place)
         raise InputError("option watch-cache-sizes has no effect while watch-cache is false", where)
@@ -264,3 +306,14 @@ def parse_api_server(
             f"make one more than 0, or set {FAIRNESS}: false",
         )
     return flags
+
+
+def _check_policy_file(flags: ApiServerFlags, places: Mapping[str, str], place: str) -> None:
+    """Mirrors pkg/kubeapiserver/options/authorization.go (Validate)."""
+    wanted = "ABAC" in flags.authorization_modes
+    if wanted and not flags.authorization_policy_file:
+        text = f"{AUTHORIZATION_MODE} ABAC's authorization policy file not passed"
+        raise InputError(text, places.get(AUTHORIZATION_MODE, place), f"set {POLICY_FILE}")
+    if flags.authorization_policy_file and not wanted:
+        text = f"cannot specify {POLICY_FILE} without mode ABAC"
+        raise InputError(text, places.get(POLICY_FILE, place), f"{AUTHORIZATION_MODE}: ABAC,Node,RBAC")

@@ -55,7 +55,7 @@ def _https(value: str) -> str | None:
     return None if not value or urlsplit(value).scheme == "https" else "requires https scheme"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AuthenticationFlags:
     """The options by which clients from outside are authenticated, and tokens issued."""
 

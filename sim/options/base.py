@@ -131,6 +131,13 @@ def mapping(value: object) -> Mapping[str, str]:
     raise ValueError("pairs such as key=value,key=value")
 
 
+def document(value: object) -> Mapping[str, object]:
+    """The content of a file that an option names; a scenario's files are read as it is planned."""
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {str(key): entry for key, entry in value.items()}
+    raise ValueError("the content of the file, as a mapping")
+
+
 def switches(value: object) -> Mapping[str, str]:
     """ "key=value,key" or a mapping; a key alone is true."""
     if isinstance(value, str):

@@ -6,7 +6,9 @@ Holds: every option of the specification is either a field here, with the effect
 in `WITHOUT_EFFECT` and refused.
 
 Mirrors  spec/controller-manager.md and kubernetes v1.25 cmd/kube-controller-manager/app/options.
-Differs  rates are Python floats (64 bit) where upstream keeps 32-bit ones; pods are evicted by
+Differs  use-service-account-credentials is true by default, as kubeadm sets it: upstream's default is
+         false, with which RBAC leaves the controllers without rights.
+         Rates are Python floats (64 bit) where upstream keeps 32-bit ones; pods are evicted by
          taints only, so pod-eviction-timeout is read and, as upstream with its taint manager on,
          changes nothing. A loop has 10,000 workers at most; a period that would make a loop busy is
          refused.
@@ -102,7 +104,10 @@ class ControllerManagerOptions(ElectionFlags):
         "JobReadyPods", "LogarithmicScaleDown", "PodDeletionCost", POD_DISRUPTION, OUT_OF_SERVICE, *OF_FIELDS
     )
     use_service_account_credentials: bool = option(
-        "use-service-account-credentials", boolean, False, "each loop asks as a service account of its own"
+        "use-service-account-credentials",
+        boolean,
+        True,
+        "each loop asks as a service account of its own; false: as the controller manager, which has no role for it",
     )
     api_qps: float = option(
         "{short}-api-qps",
@@ -262,6 +267,9 @@ class ControllerManagerOptions(ElectionFlags):
     concurrent_resource_quota_syncs: int = _syncs(
         "resource-quota", 5, "resourcequota, each of its two queues"
     )
+    concurrent_service_account_token_syncs: int = _syncs(
+        "serviceaccount-token", 5, "serviceaccount-token, each of its two queues"
+    )
     # Upstream requires workers for this controller only (statefulsetcontroller.go: Validate).
     concurrent_statefulset_syncs: int = option(
         "concurrent-statefulset-syncs", integer, 5, "workers of statefulset", check=within(1, WORKERS_MAX)
@@ -304,7 +312,7 @@ _WITHOUT_EFFECT = """
     tls-private-key-file tls-cipher-suites tls-min-version tls-sni-cert-key
     http2-max-streams-per-connection permit-address-sharing permit-port-sharing
     concurrent-ephemeralvolume-syncs concurrent-service-syncs
-    concurrent-serviceaccount-token-syncs {short}-api-content-type
+    {short}-api-content-type
 """
 WITHOUT_EFFECT = tuple(_WITHOUT_EFFECT.split())
 

@@ -2,12 +2,12 @@
 leaders, replicas.
 
 Turns `Change` values of the store into trace records of kind "change" (key, what, before, after),
-each caused by the record of its write; a trace alone then tells what became of an object, without
-the objects.  Notes whose objects are gone (`Standing.went`), and by what a node is as it is: not by
-a report that says nothing new (`Item.cause`).
+each caused by the record of its write. A trace alone then shows the history of an object, without
+the objects. Also records which writes deleted objects (`Standing.went`) and which write gave a node
+its present state: not a status report without news (`Item.cause`).
 
-Holds: a commit that changes nothing of note adds no record (heartbeats never do); what is recorded
-depends on the objects only.
+Holds: a commit without a notable change adds no record (heartbeats never do); what is recorded
+depends only on the objects.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from sim.api.store import Beaten, Change
 from sim.api.types import Obj
 from sim.kernel import Kernel
 
-Facts = tuple[Any, ...]  # by the names beside it; None: not there
-# Of a prefix, a listener, and whether it is told of renewals too.
+Facts = tuple[Any, ...]  # values in the order of their names; None: not set
+# Takes a key prefix, a listener, and whether the listener gets renewals too.
 Store = Callable[[str, Callable[[Change], None], bool], Callable[[], None]]
 
-FACTS_MAX = 16_384  # sets of them kept for those to come
+FACTS_MAX = 16_384  # equal sets of facts kept for sharing
 WORKLOADS = ("deployments", "replicasets", "statefulsets", "replicationcontrollers")
 NOTHING: Obj = {}
 
@@ -38,6 +38,7 @@ WORKLOAD = ("replicas", "deleting")
 
 
 def pod_facts(pod: Obj) -> Facts:
+    """The facts of a pod, in the order of their names."""
     status = pod.get("status") or NOTHING
     waiting, restarts, ready = None, 0, None
     for condition in status.get("conditions") or ():
@@ -56,12 +57,13 @@ def pod_facts(pod: Obj) -> Facts:
         status.get("reason"),
         waiting,
         restarts or None,
-        # Only that it goes: when it is to be gone moves as its grace is cut short.
+        # Only whether it is set: its time moves when the grace period is shortened.
         "deletionTimestamp" in pod["metadata"] or None,
     )
 
 
 def node_facts(node: Obj) -> Facts:
+    """The facts of a node, in the order of their names."""
     spec, status = node["spec"], node.get("status") or NOTHING
     taints = spec.get("taints")
     listed = tuple(sorted(f"{taint['key']}:{taint['effect']}" for taint in taints)) if taints else None
@@ -79,15 +81,17 @@ def node_facts(node: Obj) -> Facts:
 
 
 def lease_facts(lease: Obj) -> Facts:
+    """The holder of a lease."""
     return ((lease.get("spec") or NOTHING).get("holderIdentity"),)
 
 
 def workload_facts(workload: Obj) -> Facts:
+    """The facts of a workload, in the order of their names."""
     return workload["spec"].get("replicas"), workload["metadata"].get("deletionTimestamp")
 
 
 class Chronicle:
-    """Records the changes of note of one store.  `subscribe`: the store's."""
+    """Records the notable changes of one store.  `subscribe`: the store's method"""
 
     def __init__(self, kernel: Kernel, scheme: Scheme, subscribe: Store) -> None:
         self._kernel = kernel
@@ -96,7 +100,7 @@ class Chronicle:
         self._watch(subscribe, scheme.resource("nodes").prefix, NODE, node_facts, reports=True)
         for resource in WORKLOADS:
             self._watch(subscribe, scheme.resource(resource).prefix, WORKLOAD, workload_facts)
-        # Only leaders' leases: those of nodes change by heartbeats.
+        # Only leases of leaders: those of nodes change by heartbeats.
         leases = f"{scheme.resource('leases').prefix}{scheme.names.system_namespace}/"
         self._watch(subscribe, leases, LEASE, lease_facts)
 
@@ -109,13 +113,15 @@ class Chronicle:
         *,
         reports: bool = False,
     ) -> None:
-        """reports: the objects say again and again that they are as they were; each is so by what
-        changed it last.
+        """Record changes of facts below a prefix.
+
+        reports: True if the objects get status reports without news; their state is then caused by
+            the last write with news
         """
         put, kernel, kind = self._kernel.trace.put, self._kernel, self._kind
-        last: dict[str, Facts] = {}  # of the objects that there are
+        last: dict[str, Facts] = {}  # by object
         nothing = (None,) * len(names)
-        alike: dict[Facts, Facts] = {}  # the pods of a node that run have the same ones
+        alike: dict[Facts, Facts] = {}  # running pods of a node have equal facts, which they share
 
         def see(change: Change) -> None:
             if type(change.item) is Beaten and not change.deleted:
@@ -145,7 +151,7 @@ class Chronicle:
 
 
 def _only_reports(before: Obj, after: Obj) -> bool:
-    """Whether nothing but the status is written."""
+    """True if a write changes nothing but the status."""
     had, has = before["metadata"], after["metadata"]
     alike = all(had.get(part) == has.get(part) for part in ("labels", "annotations"))
     return alike and before["spec"] == after["spec"]

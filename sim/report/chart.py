@@ -1,7 +1,7 @@
 """Distributions over a varied setting, as SVG text: per series the median as a line, p10 to p90 as
 a band.
 
-Turns points into a picture.  Values of the setting that are no numbers stand at equal distances.
+Turns points into a picture. Values of the setting that are not numbers are spaced evenly.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1000, 330, 70, 20, 16, 46
 COLOURS = ("#4878a8", "#c07830", "#5a9e5a", "#9a5a9e", "#c4483f", "#8a8a3a", "#3d9a9a", "#7d6a5a")
 BAND = (0.1, 0.9)
 CAPTION = "Dots and lines are medians; bands and bars reach from the 10th percentile to the 90th."
-NEVER_Y = 8  # above all that happened
-LETTER = 6.5  # width of one, of a label
+NEVER_Y = 8  # y position above all values, for those that never occurred
+LETTER = 6.5  # width of a letter of a label
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A value of the setting: where it stands, how it is written, and what was measured there
-    (sorted).  missing: how often it never happened, which quantiles count as later than everything.
+    """A value of the setting.
+
+    x, label: its position and text; values: the measurements, sorted
+    missing: how often the measured event never occurred, which counts as later than all values
     """
 
     x: float
@@ -33,19 +35,20 @@ class Place:
     missing: int = 0
 
     def quantile(self, share: float) -> float:
+        """A quantile of the measurements."""
         return quantile(self.values, share, self.missing)
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One series; the label names the values of all other settings."""
+    """One series; the label contains the values of all other settings."""
 
     label: str
     places: Sequence[Place]
 
 
 def draw_chart(lines: Sequence[Line], x_label: str, unit: str) -> str:
-    """One chart of all series; without a unit they are counts."""
+    """One chart of all series; without a unit the values are counts."""
     every = [place for line in lines for place in line.places]
     left, right = min(place.x for place in every), max(place.x for place in every)
     happened = [place.values for place in every if place.values]
@@ -80,7 +83,7 @@ def draw_chart(lines: Sequence[Line], x_label: str, unit: str) -> str:
     )
     for index, line in enumerate(lines):
         colour = COLOURS[index % len(COLOURS)]
-        # Where two lie on each other, the gaps of one show the other.
+        # Where two lines coincide, the gaps of one show the other.
         dashes = f' stroke-dasharray="{4 + 2 * index} 5"' if index else ""
         parts.append(_line(line, (colour, dashes), [(at_x(p.x), p) for p in line.places], at_y, unit))
     parts.append("</svg>")
@@ -88,7 +91,7 @@ def draw_chart(lines: Sequence[Line], x_label: str, unit: str) -> str:
 
 
 def _labels(places: Sequence[tuple[float, str]]) -> list[str]:
-    """What stands below the values of the setting; one that would run into its neighbour is left
+    """The texts below the values of the setting; a text that would overlap its neighbour is left
     out.
     """
     parts, taken = [], float("-inf")

@@ -1,7 +1,7 @@
 """A distribution as a picture: a histogram as SVG text or as one line of blocks, and two
 distributions side by side.
 
-Turns samples into text.  Colours follow the page's variables where it has them.
+Turns samples into text. Colours follow the variables of the page, if it defines them.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ CAPTION_OF_NUMBERS = (
 )
 BLOCKS = " ▁▂▃▄▅▆▇█"
 BINS, LEFT, RIGHT, TOP, BASE = 44, 46, 40, 40, 164
-LABEL_ROW, LETTER = 12, 6.0  # of the quantiles' labels: height of a row, width of a letter
-LETTER_WIDE = 7.5  # of names
+LABEL_ROW, LETTER = 12, 6.0  # labels of quantiles: height of a row, width of a letter
+LETTER_WIDE = 7.5  # width of a letter of a name
 GREEN, BLUE, AMBER, RED = "#3d9a6a", "#4878a8", "#c07830", "#c4483f"
 
 
 def blocks(values: Sequence[float], width: int, unit: str = "s") -> str:
-    """A histogram in one line of a terminal; whatever has a value at all is seen.  Without a unit
-    the values are counts.
+    """A histogram in one line of a terminal; each bin with a value is visible. Without a unit the
+    values are counts.
     """
     counts = histogram(values, width, whole=not unit).counts
     top = max(counts)
@@ -41,11 +41,13 @@ class Scale:
     width: int
 
     def x(self, value: float) -> float:
+        """The horizontal position of a value."""
         inside = min(max(value, self.low), self.high)
         share = (inside - self.low) / ((self.high - self.low) or 1)
         return round(LEFT + (self.width - LEFT - RIGHT) * share, 1)
 
     def axis(self, unit: str) -> str:
+        """The axis with labelled ticks, as SVG text."""
         line = f'<line x1="{LEFT}" y1="{BASE}" x2="{self.width - RIGHT}" y2="{BASE}" stroke="#98a2ae"/>'
         marks = "".join(
             f'<line x1="{self.x(at)}" y1="{BASE}" x2="{self.x(at)}" y2="{BASE + 5}" stroke="#98a2ae"/>'
@@ -62,15 +64,16 @@ def draw_histogram(
     unit: str,
     width: int = 1000,
 ) -> str:
-    """Bars by how many values they stand for, red where outside what is wanted (shaded); lines at
-    the quantiles; how often there was no value.
+    """Bars for the numbers of values, red outside of the wanted interval, which is shaded; lines at
+    the quantiles; the number of missing values.
 
-    Without a unit the values are counts, and a bar stands half a count to either side of those that
-    it is of.
+    Without a unit the values are counts, and a bar extends half a count to either side of its
+    counts.
     """
     found = _bins(values, BINS, unit)
     low, high = found.start, found.end
-    if wanted is not None and high > low:  # shown as far as it is near
+    # Of the wanted interval, the part near the values is shown.
+    if wanted is not None and high > low:
         span = high - low
         low, high = max(low - span, min(low, wanted[0])), min(high + span, max(high, wanted[1]))
     scale = Scale(low, high, width)
@@ -101,8 +104,8 @@ def _bins(
 
 
 def _quantiles(shown: Sequence[tuple[float, float]], scale: Scale, unit: str) -> list[str]:
-    """A line and a label each; the labels stand in rows, none beyond the picture's edge or over the
-    vertical axis.
+    """A line and a label for each quantile; the labels are in rows, none beyond the picture's edge
+    or over the vertical axis.
     """
     parts = []
     for number, (share, value) in enumerate(shown):
@@ -117,7 +120,7 @@ def _quantiles(shown: Sequence[tuple[float, float]], scale: Scale, unit: str) ->
 
 
 def _counts(top: int, width: int) -> str:
-    """The vertical axis: how many values the bars stand for."""
+    """The vertical axis: the numbers of values that the bars represent."""
     title = f'<text x="{LEFT - 6}" y="{TOP - 8}" class="small" text-anchor="end">values</text>'
     return title + "".join(
         f'<line x1="{LEFT}" y1="{y}" x2="{width - RIGHT}" y2="{y}" stroke="#98a2ae" opacity="0.25"/>'
@@ -162,7 +165,7 @@ def _range(low: float, high: float, unit: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A quantity measured in two worlds; `note` is told below its name."""
+    """A quantity measured in two systems; `note` is shown below its name."""
 
     name: str
     real: Sequence[float]
@@ -171,17 +174,17 @@ class Pair:
 
 
 ROW, HEAD, LABEL, NAMES = 124, 34, 14, 250
-# on its own paper; a page's style, which goes before attributes, has others
+# The picture brings its own background; the style of a page, which precedes attributes, may differ.
 INK, SOFT = "#1c2430", "#6b7684"
 
 
 def draw_pairs(
     pairs: Sequence[Pair], there: str = "recorded on a real control plane", unit: str = "s", width: int = 900
 ) -> str:
-    """A row a quantity: shares in equal bins, the first world's (`there`) above the line, the
-    other's below it.
+    """One row for each quantity: shares in equal bins, the first system's (`there`) above the line,
+    the other's below it.
 
-    It stands alone: what is seen does not depend on a page around it.
+    The picture is self-contained: it looks the same in any page.
     """
     height = HEAD + ROW * len(pairs)
     other = LABEL + max(230, 37 + LETTER_WIDE * len(there))
@@ -202,7 +205,7 @@ def _text(x: float, y: float, text: str, size: float, colour: str = INK, anchor:
 
 
 def _cut(text: str) -> str:
-    """As much of a name as stands left of its picture."""
+    """As much of a name as fits to the left of its picture."""
     room = int((NAMES - LABEL) / LETTER_WIDE)
     return text if len(text) <= room else text[: room - 1].rstrip() + "…"
 

@@ -1,7 +1,7 @@
 """The one-file HTML report: verdicts, each with the chain of causes that led to it, and the
 timeline picture.
 
-Opens without a network.
+The file can be opened without a network.
 """
 
 from __future__ import annotations
@@ -17,16 +17,32 @@ from sim.report.timeline import Timeline
 
 
 class Verdict(Protocol):
+    """The judgement of an expectation, as a report shows it."""
+
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Name of the expectation."""
+        ...
+
     @property
-    def ok(self) -> bool: ...
+    def ok(self) -> bool:
+        """True if the expectation holds."""
+        ...
+
     @property
-    def measured(self) -> str: ...
+    def measured(self) -> str:
+        """What was measured, in words."""
+        ...
+
     @property
-    def wanted(self) -> str: ...
+    def wanted(self) -> str:
+        """What was wanted, in words."""
+        ...
+
     @property
-    def after(self) -> str: ...
+    def after(self) -> str:
+        """The start of the window, in words."""
+        ...
 
 
 def render(

@@ -1,5 +1,5 @@
-"""The frame of every HTML report: one file, light or dark as its reader has it, no network and no
-script.
+"""The frame of every HTML report: one file, light or dark by the reader's preference, without
+network and scripts.
 """
 
 from __future__ import annotations
@@ -37,6 +37,14 @@ def page(title: str, description: str, facts: Mapping[str, str], body: str) -> s
     )
 
 
+def fragment(body: str) -> str:
+    """A part of another page, such as a notebook: the styles apply to this part only."""
+    style = _STYLE.replace(":root", "&").replace(
+        "\nbody{", "\n&{max-width:none!important;margin:0!important;"
+    )
+    return f'<div class="orrery"><style>.orrery{{{style}}}</style>{body}</div>'
+
+
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: int = 0) -> str:
     """A table; the last `numbers` columns are numbers.  A cell "holds", "FAILED" or "not judged"
     shows its colour.
@@ -56,7 +64,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: int = 
 
 
 def wide(body: str) -> str:
-    """What is wider than a small screen is moved within it, not the page."""
+    """Scrolls content that is wider than a small screen by itself, instead of the page."""
     return f'<div class="wide">{body}</div>'
 
 

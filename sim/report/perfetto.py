@@ -1,13 +1,13 @@
-"""A trace as a Perfetto (Chrome) trace: actors as tracks, what stands as slices, causes as flows,
-counters.
+"""A trace as a Perfetto (Chrome) trace: actors are tracks, lasting states slices, causes flows.
 
 Turns records into the events of the Trace Event Format: one process each for the scenario, the
-control plane and the nodes, one track an actor; steps, outages and stalls are slices that last,
-everything else a slice of one microsecond with its text; an arrow leads from each cause to what it
-led to on another track; counters say how many pods are in each phase and how many nodes are ready.
+control plane and the nodes, and one track for each actor. Steps, outages and stalls are slices with
+their durations; everything else is a slice of one microsecond with its text. An arrow leads from
+each cause to its effects on other tracks; counters show how many pods are in each phase and how
+many nodes are ready.
 
-Holds: slices of one track lie apart or within each other, the longer one first, as the format wants
-it: what overlaps lies on tracks of its own ("scenario 2", "apiserver-0 2").
+Holds: slices of one track are disjoint or nested, the longer one first, as the format requires;
+overlapping ones are on tracks of their own ("scenario 2", "apiserver-0 2").
 
 Mirrors  the Trace Event Format (phases X, s, f, C, M) as https://ui.perfetto.dev reads it.
 Differs  heartbeats (writes of leases) have no arrows: there are more of them than of everything
@@ -28,7 +28,8 @@ Event = dict[str, Any]
 SCENARIO, CONTROL_PLANE, NODES = 1, 2, 3
 GROUPS = {SCENARIO: "scenario", CONTROL_PLANE: "control plane", NODES: "nodes"}
 MENDS = ("start", "resume")
-LIFE = ("crash", "exit", "terminate", "pause", "slow", *MENDS)  # of a process: one after the other
+# States of a process that exclude each other.
+LIFE = ("crash", "exit", "terminate", "pause", "slow", *MENDS)
 LEASES = "/leases/"
 
 
@@ -38,13 +39,14 @@ class _Tracks:
     def __init__(self, nodes: Mapping[str, None]) -> None:
         self._nodes = nodes
         self._known: dict[str, tuple[int, int]] = {}
-        self._lanes: dict[int, str] = {}  # the track of a record that is not on its actor's first
-        self._of: dict[str, str] = {}  # whose track it is, of those
-        self._free_us: dict[str, list[int]] = {}  # when each track of an actor's is free
+        # The track of a record that is not on its actor's first track.
+        self._lanes: dict[int, str] = {}
+        self._of: dict[str, str] = {}  # the actor of each such track
+        self._free_us: dict[str, list[int]] = {}  # when each track of an actor is free
         self.made: list[Event] = []
 
     def lay(self, record: Record, duration_us: int) -> None:
-        """Give what lasts the first of its actor's tracks that is free."""
+        """Put a lasting record on the first free track of its actor."""
         actor = who(record)
         free_us = self._free_us.setdefault(actor, [0])
         lane = next((n for n, free in enumerate(free_us) if free <= record.at_us), len(free_us))
@@ -54,7 +56,7 @@ class _Tracks:
             self._of[track] = actor
 
     def beside(self, ended: Record, begun: Record) -> None:
-        """An end belongs where the beginning is."""
+        """Put the record of an end on the track of the beginning."""
         if begun.ident in self._lanes:
             self._lanes[ended.ident] = self._lanes[begun.ident]
 
@@ -106,7 +108,7 @@ def _slice(record: Record, tracks: _Tracks, text: str, duration_us: int) -> Even
 
 
 def _lasting(book: Book, tracks: _Tracks, end_us: int) -> Iterator[Event]:
-    """Steps and what befalls processes, each before what lies within it."""
+    """Steps and states of processes, each before the slices within it."""
     found = sorted(_durations(book, end_us), key=lambda one: (one[0].at_us, -one[1]))
     begun: dict[tuple[str, str], Record] = {}
     for record, duration_us in found:
@@ -122,7 +124,7 @@ def _lasting(book: Book, tracks: _Tracks, end_us: int) -> Iterator[Event]:
 
 
 def _of(record: Record) -> tuple[str, str]:
-    """Whose it is and what of it: of these only one lasts at a time."""
+    """The actor of a record and what kind of state it begins: of each, one lasts at a time."""
     values = record.values
     if record.kind != "actor":
         return "scenario", values["name"]
@@ -135,8 +137,8 @@ def _mends(record: Record) -> bool:
 
 
 def _durations(book: Book, end_us: int) -> Iterator[tuple[Record, int]]:
-    """How long steps last up to their end, and what befalls a process until it is mended, or
-    something else takes its place (who stands still dies); all else a moment.
+    """The duration of steps, up to their ends, and of states of processes, up to a start or resume
+    or the next state (a paused process may crash); all else lasts a moment.
     """
     steps: dict[tuple[str, str], Record] = {}
     troubles: dict[tuple[str, str], Record] = {}

@@ -1,8 +1,8 @@
-"""Traces as stories: which end of an object is meant, and the chain of causes that led to it, in
+"""Traces as stories: which end of an object a question is about, and the chain of its causes in
 words.
 
-Turns the records of a trace into `Line`s: when, after how long, who, what.  A decision made from
-silence names the last renewal that its actor had seen.
+Turns the records of a trace into `Line`s: time, time since the previous line, actor, event. A
+decision because of missing messages names the last renewal that its actor had observed.
 
 Holds: a chain ends at a record without cause (a step of the scenario, the start of a process, a
 request from outside); causes point backwards, so every chain ends; the same trace gives the same
@@ -22,7 +22,7 @@ from sim.kernel import Record
 from sim.units import BINARY_SI, SECOND, format_duration, format_quantity, format_quantity_milli
 
 Values = Mapping[str, Any]
-NAMED_MAX = 3  # of a list of names, before "and n more"
+NAMED_MAX = 3  # names shown of a list, before "and n more"
 NODE_USER = "system:node:"
 NODE_PREFIX = "//nodes//"
 LONG_US = SECOND  # a link that took this long may have waited for something
@@ -33,8 +33,10 @@ DELETED, CREATED, REMOVED = "deleted", "created", "removed"
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One link of a chain.  `delta_us`: since the link before, None for the first; aside: no link,
-    but of note.
+    """One line of a story.
+
+    delta_us: time since the previous link, None for the first
+    aside: True if the line is not a link of the chain, but related to it
     """
 
     ident: int
@@ -48,14 +50,14 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Book:
-    """All records of a trace.  Looked up by position; what a write changed is kept with the write."""
+    """All records of a trace, by position; the changes of a write are kept with the write."""
 
     def __init__(self, records: Iterable[Record]) -> None:
         self.records = list(records)
         self._changes: dict[int, list[Values]] = {}
         self._by_revision: dict[int, Record] | None = None
         self.nodes: dict[str, None] = {}
-        self._unplaced: dict[str, list[Record]] = {}  # tries to find a node that failed, by pod
+        self._unplaced: dict[str, list[Record]] = {}  # failed attempts to schedule a pod, by pod
         for record in self.records:
             if record.kind == "change":
                 self._changes.setdefault(record.cause, []).append(record.values)
@@ -65,19 +67,21 @@ class Book:
                 self.nodes[record.values["key"].removeprefix(NODE_PREFIX)] = None
 
     def get(self, ident: int) -> Record | None:
+        """The record with this id; None if there is none."""
         return self.records[ident - 1] if 0 < ident <= len(self.records) else None
 
     def changes(self, record: Record) -> Sequence[Values]:
+        """The notable changes that a write made."""
         return self._changes.get(record.ident, ())
 
     def write_of(self, revision: int) -> Record | None:
-        """The write that made this revision."""
+        """The write that created this revision."""
         if self._by_revision is None:
             self._by_revision = {r.values["rev"]: r for r in self.records if r.kind == "write"}
         return self._by_revision.get(revision)
 
     def chain(self, record: Record) -> list[Record]:
-        """A record and its causes, the first cause first; changes are told with their writes."""
+        """A record and its causes, the first cause first; changes are part of their writes."""
         found = []
         at: Record | None = record
         while at is not None:
@@ -87,6 +91,7 @@ class Book:
         return found[::-1]
 
     def line(self, record: Record, before: Record | None) -> Line:
+        """The line of a record, with the time since the record before it."""
         text = tell(record, self.changes(record))
         if record.kind == "decision" and (revision := record.values["why"].get("lease")):
             heard = self.write_of(int(revision))
@@ -96,8 +101,8 @@ class Book:
         return Line(record.ident, record.at_us, delta_us, who(record), text, record.kind, record.values)
 
     def story(self, record: Record) -> list[Line]:
-        """The chain as lines; where a link was long in coming, with what befell the control plane
-        meanwhile.
+        """The chain as lines; where a link took long, with the faults of the control plane during
+        that time.
         """
         lines: list[Line] = []
         before: Record | None = None
@@ -124,14 +129,14 @@ class Book:
         return [self._aside(record) for record in found[-MEANWHILE_MAX:]]
 
     def _blamed(self, link: Record, told: Sequence[Line]) -> list[Line]:
-        """The fault that a decision names, if it is not told yet."""
+        """The fault that a decision names, unless the lines contain it already."""
         fault = self.get(int(link.values["why"].get("fault", 0))) if link.kind == "decision" else None
         known = any(line.ident == fault.ident for line in told) if fault is not None else True
         return [] if fault is None or known else [self._aside(fault)]
 
     def _tried(self, link: Record, before: Record | None) -> list[Line]:
-        """When a pod found no node before it found this one, if its chain comes from what made room
-        for it.
+        """When a pod could not be scheduled before it was, if its chain comes from the event that
+        made room for it.
         """
         if link.kind != "schedule" or (before is not None and before.kind == "schedule"):
             return []
@@ -147,19 +152,19 @@ class Book:
 
 
 def about(book: Book, key: str) -> list[Record]:
-    """What happened to the object of this key: its writes and changes, in order."""
+    """The writes and changes of the object with this key, in order."""
     return [r for r in book.records if r.kind in ("write", "change") and r.values["key"] == key]
 
 
-# What of an object's changes is its end, if it is not deleted, the most telling first.
+# The fact with the change that counts as the end of an object that is not deleted, by precedence.
 ENDS: Sequence[str] = ("holder", "ready", "pressures", "phase", "replicas", "node")
-# Facts that tell something although nothing was before.
+# Facts with a notable first value.
 BEGINNINGS = ("node", "pressures")
 
 
 def _deletions(changes: Sequence[Record]) -> list[Record]:
-    """How each of the objects that had a name, one after the other, came to its end: by the mark,
-    or where there was none by its removal.
+    """The end of each successive object of a name: its deletion mark, or its removal if there was
+    no mark.
     """
     found, marked = list[Record](), False
     for record in changes:
@@ -172,10 +177,10 @@ def _deletions(changes: Sequence[Record]) -> list[Record]:
 
 
 def notable(records: Sequence[Record]) -> Record:
-    """The end that a person means who asks about an object: its deletion, else its last change of
+    """The end that a question about an object is about: its deletion, or else its last change of
     state.
 
-    What it began as is none, where something came after.
+    Its first state counts only if no other followed.
     """
     changes = [r for r in records if r.kind == "change"]
     if deletions := _deletions(changes):
@@ -193,8 +198,8 @@ def chosen(records: Sequence[Record], what: str) -> Record | None:
     """The last record of this kind: created, deleted, removed, a changed fact ("ready") or its
     value ("ready=False").
 
-    A pressure may be asked for as the condition that it is ("DiskPressure=True"), a taint that came
-    by any part of it ("unreachable:NoExecute"), a fact by its value alone ("Running").
+    A pressure may be named by its condition ("DiskPressure=True"), an added taint by any part of it
+    ("unreachable:NoExecute"), and a fact by its value alone ("Running").
     """
     if what == CREATED:
         found = [r for r in records if r.kind == "write" and r.values["verb"] == "create"]
@@ -215,7 +220,7 @@ def chosen(records: Sequence[Record], what: str) -> Record | None:
 
 
 def _turned(record: Record, pressure: str, value: str) -> bool:
-    """Whether a change of pressures is one of this one, to this value ("": either)."""
+    """True if a change of pressures is one of this condition to this value ("": any)."""
     before, after = (
         pressure.lower() in (str(each).lower() for each in record.values[when] or ())
         for when in ("before", "after")
@@ -224,13 +229,13 @@ def _turned(record: Record, pressure: str, value: str) -> bool:
 
 
 def _came(record: Record, part: str) -> bool:
-    """Whether a change of taints brought one that this is a part of."""
+    """True if a change of taints added one with this part."""
     before, after = (record.values[when] or () for when in ("before", "after"))
     return any(part.lower() in taint.lower() for taint in after if taint not in before)
 
 
 def choices(records: Sequence[Record]) -> list[str]:
-    """What `chosen` would find."""
+    """The texts that `chosen` would find."""
     made = [CREATED] if any(r.kind == "write" and r.values["verb"] == "create" for r in records) else []
     gone = [DELETED] if chosen(records, DELETED) else []
     return [*made, *gone, *dict.fromkeys(r.values["what"] for r in records if r.kind == "change")]
@@ -240,7 +245,7 @@ def choices(records: Sequence[Record]) -> list[str]:
 
 
 def clock(us: int) -> str:
-    """Virtual time as people read it: "5m00.000s", "1h02m03.500s"."""
+    """Virtual time for people: "5m00.000s", "1h02m03.500s"."""
     minutes, rest = divmod(us, 60 * SECOND)
     hours, minutes = divmod(minutes, 60)
     seconds, rest = divmod(rest, SECOND)
@@ -249,23 +254,23 @@ def clock(us: int) -> str:
 
 
 def short(us: int) -> str:
-    """A duration, to the millisecond unless it is less than one."""
+    """A duration in milliseconds, or in microseconds if it is shorter than one."""
     return format_duration(us // 1000 * 1000 if us >= 1000 else us)
 
 
 def delta(line: Line) -> str:
-    """The time since the link before, if there is one."""
+    """The time since the previous link; "" if there is none."""
     return "" if line.delta_us is None else f"+{short(line.delta_us)}"
 
 
 def shown(key: str) -> str:
-    """A store's key as people name the object: "//pods/default/web-1" is "pods/default/web-1"."""
+    """A store's key in the form that people use: "//pods/default/web-1" is "pods/default/web-1"."""
     _, _, resource, namespace, name = key.split("/", 4)
     return f"{resource}/{namespace}/{name}" if namespace else f"{resource}/{name}"
 
 
 def who(record: Record) -> str:
-    """Who did it."""
+    """The actor of a record."""
     values = record.values
     match record.kind:
         case "decision":
@@ -287,7 +292,7 @@ def who(record: Record) -> str:
 
 
 def names(found: Any) -> str:
-    """A few names, and how many more; labels as a selector has them."""
+    """Up to NAMED_MAX names, and how many more there are; labels in the form of a selector."""
     if isinstance(found, dict):
         found = [f"{key}={value}" for key, value in found.items()]
     if not isinstance(found, list | tuple):
@@ -297,15 +302,15 @@ def names(found: Any) -> str:
 
 
 def _heard(at_us: int, noticed_us: int) -> str:
-    """When a lease was renewed, and from when on its reader counts the silence: when it saw that."""
-    # it was renewed since, by a clock that is behind: with a time that is no later
+    """When a lease was renewed, and from when on its reader counts the silence."""
+    # Renewed after that, by a clock that is behind: the new time is not later than the old one.
     if at_us > noticed_us:
         return f"; the renewal at {clock(at_us)} has no later time, and does not count"
     return f"; last renewal at {clock(at_us)}, seen at {clock(noticed_us)}"
 
 
 def tell(record: Record, changes: Sequence[Values] = ()) -> str:
-    """What happened, in a sentence."""
+    """The event of a record, in a sentence."""
     words = WORDS.get(record.kind)
     if words is None:
         return ", ".join(f"{name} {_value(value)}" for name, value in record.values.items())
@@ -315,6 +320,7 @@ def tell(record: Record, changes: Sequence[Values] = ()) -> str:
 
 
 def changed(change: Values) -> str:
+    """A notable change, in a sentence."""
     what, before, after = change["what"], change["before"], change["after"]
     if what == REMOVED:
         return "it is gone"
@@ -358,9 +364,9 @@ def _step(values: Values) -> str:
     return f'step "{values["name"]}": {told}{place}'
 
 
-# Of a step's parts: how it is done, on what, how much, how long.
+# Order of the parts of a step: method, object, amount, duration.
 _PLACES = {"how": 0, "what": 0, "milli": 2, "us": 3}
-# Fields that say in words of their own what their values mean; "" says nothing.
+# Words for fields with special values; "" omits the field.
 _SAID: Mapping[tuple[str, Any], str] = {
     ("on", True): "",
     ("on", False): "",
@@ -369,7 +375,7 @@ _SAID: Mapping[tuple[str, Any], str] = {
 
 
 def _part(name: str, value: Any) -> str:
-    """One field of a step's action."""
+    """One field of a step's action, in words."""
     if isinstance(value, int | float | str) and (name, value) in _SAID:
         return _SAID[name, value]
     match name:
@@ -401,7 +407,7 @@ def _part(name: str, value: Any) -> str:
 
 
 def _taint(taint: Mapping[str, str]) -> str:
-    """As kubectl takes it: key=value:effect."""
+    """A taint in the notation of kubectl: key=value:effect."""
     value, effect = taint.get("value", ""), taint.get("effect", "")
     return taint["key"] + (f"={value}" if value else "") + (f":{effect}" if effect else "")
 

@@ -1,6 +1,4 @@
-"""Charts of a timeline as SVG text: lanes over one common time axis, with tooltips, no script
-needed.
-"""
+"""Charts of a timeline as SVG text: rows over one common time axis, with tooltips, without scripts."""
 
 from __future__ import annotations
 
@@ -10,9 +8,9 @@ from html import escape
 
 from sim.report.timeline import BUCKET_US, Series, Timeline
 
-ZONES_NAMED = 8  # as many as stand beside a lane
-LEFT, RIGHT, LANE, GAP = 210, 48, 64, 22  # to the right of a lane stands its largest number
-# of the steps' names: height and number of rows, width of a letter
+ZONES_NAMED = 8  # zones that can be named beside a row
+LEFT, RIGHT, LANE, GAP = 210, 48, 64, 22  # the largest number of a row is shown to its right
+# Names of steps: height and number of rows, width of a letter.
 ROW, ROWS_MAX, LETTER = 15, 8, 5.6
 PALETTE = {
     "ready": "#3d9a6a",
@@ -35,6 +33,7 @@ class Axis:
     width: int
 
     def x(self, at_us: int) -> float:
+        """The horizontal position of a time."""
         return round(LEFT + (self.width - LEFT - RIGHT) * at_us / max(1, self.end_us), 1)
 
 
@@ -83,7 +82,7 @@ def _edges(series: Sequence[Series], end_us: int) -> list[int]:
 
 
 def _stack(series: Mapping[str, Series], order: Sequence[str], axis: Axis) -> str:
-    """Stacked areas in the given order, full height at the largest total."""
+    """Stacked areas in the given order; the largest total takes the full height."""
     present = [(name, series[name]) for name in order if name in series]
     edges = _edges([one for _, one in present], axis.end_us)
     values = {name: _sample(one, edges) for name, one in present}
@@ -105,7 +104,7 @@ def _stack(series: Mapping[str, Series], order: Sequence[str], axis: Axis) -> st
 
 
 def _sample(series: Series, edges: Sequence[int]) -> list[int]:
-    """Values at each edge, in one pass."""
+    """The values at each edge, in one pass."""
     values, index, value = [], 0, 0
     for edge in edges:
         while index < len(series.points) and series.points[index][0] <= edge:
@@ -149,7 +148,7 @@ def _lines(series: Mapping[str, Series], axis: Axis) -> str:
 
 
 def _key(zones: Sequence[str]) -> str:
-    """Below a lane's name, which line is of which zone."""
+    """The legend below the name of a chart row: which line belongs to which zone."""
     names = " ".join(
         f'<tspan style="fill:{HOLDERS[index % len(HOLDERS)]}">{escape(zone or "no zone")}</tspan>'
         for index, zone in enumerate(zones)
@@ -158,7 +157,7 @@ def _key(zones: Sequence[str]) -> str:
 
 
 def _ticks(events: Sequence[tuple[int, str]], axis: Axis) -> str:
-    """One tick per pixel column that has events, as tall as it has many."""
+    """One tick for each pixel column with events; its height shows their number."""
     columns: dict[float, int] = {}
     for at_us, _ in events:
         x = round(axis.x(at_us))
@@ -207,8 +206,10 @@ def _rate(requests: Mapping[int, int], axis: Axis) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A step over the lanes.  row: of its name, from below, so that no two names touch (-1: not
-    written); until: where its fault ends; left: where its name begins.
+    """A step over the chart rows.
+
+    row: of its name, from below, so that no two names overlap (-1: not shown)
+    until: end of its fault; left: where its name begins
     """
 
     name: str
@@ -220,9 +221,9 @@ class Mark:
 
 
 def _placed(timeline: Timeline, axis: Axis) -> list[Mark]:
-    """Where each step stands.  One of several occurrences says what it does."""
+    """The position of each step. A mark of several occurrences shows their actions."""
     marks = []
-    free = [0.0] * ROWS_MAX  # of each row: from where on
+    free = [0.0] * ROWS_MAX  # start of the free space in each row
     for at_us, step, kind in timeline.steps:
         name = f"{step} {kind}" if "/" in step else step
         x = until = axis.x(at_us)
@@ -240,8 +241,8 @@ def _placed(timeline: Timeline, axis: Axis) -> list[Mark]:
 
 
 def _steps(marks: Sequence[Mark], top: int, bottom: int) -> str:
-    """A line down through the lanes for each step, and along its fault as long as it lasts."""
-    lines, names = [], []  # names are written over the lines of others
+    """A vertical line through all rows for each step, and a horizontal one for its fault."""
+    lines, names = [], []  # names are drawn over the lines of other steps
     for mark in marks:
         y = top - 10 - ROW * max(0, mark.row)
         title = f"<title>{escape(mark.title)}</title>"
@@ -256,7 +257,7 @@ def _steps(marks: Sequence[Mark], top: int, bottom: int) -> str:
 
 
 def _scale(axis: Axis, height: int) -> str:
-    """A labelled tick at round times, about ten of them."""
+    """Labelled ticks at round times, about ten of them."""
     rounds = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
     span_s = axis.end_us / 1e6
     every_s = next((n for n in rounds if span_s / n <= 12), rounds[-1])

@@ -1,7 +1,7 @@
-"""What a run looked like: counts over time, taken from the commits as they happen.
+"""The timeline of a run: counts over time, collected from the commits as they happen.
 
 Turns store changes into step series (time, value) by zone, phase and leader, small enough to draw.
-It stands outside the simulation like the checker: it sees commits and influences nothing.
+It is outside of the simulation like the checker: it sees commits and influences nothing.
 """
 
 from __future__ import annotations
@@ -14,29 +14,33 @@ from sim.api.store import Change, Item
 from sim.api.types import Obj
 from sim.ident import Names
 
-BUCKET_US = 10_000_000  # of the request rate
+BUCKET_US = 10_000_000  # for the request rate
 
 
 @dataclass(slots=True)
 class Series:
-    """A step function: each value holds from its time on.  Equal times keep the last value."""
+    """A step function: each value holds from its time on. Of equal times the last value counts."""
 
     points: list[tuple[int, int]] = field(default_factory=list)
 
     def put(self, at_us: int, value: int) -> None:
+        """Set the value from a time on."""
         if self.points and self.points[-1][0] == at_us:
             self.points[-1] = (at_us, value)
         elif not self.points or self.points[-1][1] != value:
             self.points.append((at_us, value))
 
     def add(self, at_us: int, change: int) -> None:
+        """Change the last value from a time on."""
         self.put(at_us, self.last + change)
 
     @property
     def last(self) -> int:
+        """The present value."""
         return self.points[-1][1] if self.points else 0
 
     def at(self, at_us: int) -> int:
+        """The value at a time."""
         value = 0
         for when, number in self.points:
             if when > at_us:
@@ -47,7 +51,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Reign:
-    """One holder of a leader lease, from its first renewal that shows it."""
+    """One holder of a leader lease, from the first renewal that names it."""
 
     lease: str
     holder: str
@@ -57,13 +61,15 @@ class Reign:
 class Timeline:
     """Collects the series of a run.
 
-    nodes: zone → state ("ready", "not ready", "unknown") → series; taints: zone → NoExecute-tainted
-        nodes
+    nodes: zone → state ("ready", "not ready", "unknown") → series
+    taints: zone → series of the number of nodes with a NoExecute taint
     pods: state (see `pod_state`: "pending", "running", "terminating", "failed", "succeeded") →
         series
-    evictions: (time, zone) of every pod marked deleted; reigns: leaders in turn
-    resources: whose commits to show it
-    steps: (time, name, kind); ends: when the fault of a step ended, by its name
+    evictions: (time, zone) of every pod marked deleted
+    reigns: leaders in turn
+    resources: resources of which `see` needs commits
+    steps: (time, name, kind)
+    ends: end of the fault of each step, by name
     requests: number of API requests per bucket
     """
 
@@ -81,7 +87,7 @@ class Timeline:
         self._zone: dict[str, str] = {}
         self._node_state: dict[str, tuple[str, str, bool]] = {}
         self._pod_state: dict[str, str] = {}
-        # Of leases only the leaders': those of nodes change by heartbeats.
+        # Only leases of leaders: those of nodes change by heartbeats.
         self.resources = ("pods", "nodes", f"leases/{names.system_namespace}")
         self._leaders = (names.lease_controller_manager, names.lease_scheduler)
         self._holders: dict[str, str] = {}
@@ -94,12 +100,12 @@ class Timeline:
             self.steps.append((at_us, name, kind))
 
     def sample(self, at_us: int, requests: int) -> None:
-        """At the end of each bucket: how many requests the API servers have taken so far."""
+        """At the end of each bucket: the number of API requests so far."""
         self.requests[at_us // BUCKET_US - 1] = requests - self._counted
         self._counted = requests
 
     def see(self, change: Change) -> None:
-        """Take a commit in."""
+        """Take a commit."""
         resource = change.item.key.split("/", 3)[2]
         if resource == "pods":
             self._see_pod(change)
@@ -157,7 +163,7 @@ def _ready(node: Obj) -> str:
 
 
 def pod_state(item: Item) -> str:
-    """The state by which every display counts a pod: its phase, or "terminating" once it is marked
+    """The state by which every display counts a pod: its phase, or "terminating" after it is marked
     for deletion.
 
     So a running pod has the phase Running and no deletion timestamp, as in the STATUS column of
@@ -169,7 +175,7 @@ def pod_state(item: Item) -> str:
 
 
 def sparkline(series: Mapping[str, Series], wanted: str, end_us: int, width: int) -> str:
-    """How large a share of all is in state `wanted`, as blocks over time (for a terminal)."""
+    """The share of all objects in the state `wanted` over time, as blocks for a terminal."""
     blocks = " ▁▂▃▄▅▆▇█"
     cells = []
     for column in range(width):

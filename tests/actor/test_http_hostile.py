@@ -4,6 +4,7 @@ defect.
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import threading
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from actors.apiserver.handlers import Handlers
+from sim import remembered
 from sim.api import status
 from sim.api.kinds.common.resources import pages
 from sim.wire.http import app, rendering
@@ -137,3 +139,15 @@ async def test_defect_of_the_server_is_one_log_line_and_upstreams_500(
         assert record.exc_info is None
         monkeypatch.undo()
         assert (await client.get(MAPS)).status_code == 200
+
+
+async def test_server_keeps_no_refused_bodies_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remembered, "WEIGHT_MAX", 1_000)
+    async with served() as (_, client):
+        for turn in range(12):
+            names = [f"a/{turn}-{n}" for n in range(500)]
+            body = json.dumps({"metadata": {"name": "x", "finalizers": names}})
+            assert (await client.post(MAPS, content=body, headers=JSON)).status_code == (409 if turn else 201)
+        gc.collect()
+        held = sum(type(found) is list and len(found) == 500 for found in gc.get_objects())
+        assert held <= 3  # the stored one, and that of the last request

@@ -1,6 +1,9 @@
-"""Objects that an API server creates when they are missing.
+"""Objects that an API server creates when it starts and they are missing.
 
-These are namespaces, its Service with endpoints, priority classes and flow control objects.
+These are namespaces, its Service with endpoints, priority classes, flow control objects and the
+ConfigMap with the authorities of clients; `bootstrap_roles` adds the roles and bindings.
+
+Holds: the objects have the form and the field owners that requests would give them.
 
 Mirrors  kubernetes v1.25 pkg/controlplane/controller.go (bootstrap-controller),
          pkg/registry/scheduling/rest/storage_scheduling.go.
@@ -9,39 +12,64 @@ Differs  The objects exist before the first request is served, not within the fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from hashlib import sha256
 from ipaddress import IPv4Network
+from types import MappingProxyType
+from typing import NamedTuple
 
-from actors.apiserver.builtin.bootstrap_flows import levels, schemas
+from actors.apiserver.builtin import bootstrap_flows as flows
+from actors.apiserver.builtin.client_authorities import config_map
 from actors.apiserver.builtin.endpoint_keeper import API_PORT, ENDPOINTS, SLICES, kept_endpoints, slice_of
+from actors.apiserver.fairness import LEVELS, SCHEMAS
 from actors.apiserver.ports import LocalStore
 from sim.api.generated_names import new_uid
 from sim.api.kinds.strategies import for_create
+from sim.api.objects import with_metadata
+from sim.api.ownership import managed as ownership
+from sim.api.ownership.differences import field_set
+from sim.api.ownership.managed import APPLY
+from sim.api.schema.resource import Resource
+from sim.api.store import Managed
 from sim.api.types import Obj
 from sim.api.verbs.call import Registry
-from sim.units import format_time
+from sim.ident import Names
+from sim.units import SECOND, format_time
 
 # pkg/apis/scheduling/types.go: SystemCriticalPriority and one thousand above it.
 CLUSTER_CRITICAL, NODE_CRITICAL = 2_000_000_000, 2_000_001_000
-# Kinds that were added after many runs had been recorded; their uids take no draw.
-LATER = ("FlowSchema", "PriorityLevelConfiguration", "Endpoints", "EndpointSlice")
+# The kinds whose uids are drawn. All others were added after many runs had been recorded; their
+# uids are derived from key and revision, so that no random draw of a run shifts.
+DRAWN = ("Namespace", "PriorityClass", "Service")
+NO_TRUST: Mapping[str, str] = MappingProxyType({})
 
 
-def wanted(registry: Registry, server_address: str) -> Iterator[tuple[str, str, Obj]]:
-    """Yield (resource, namespace, object) in the order of creation.
+class Wanted(NamedTuple):
+    """An object to be created.
+
+    manager: the field manager; "" for the server's own
+    allocated: fields of the spec that the server fills in, so that they have no owner
+    status: applied after the creation by the manager of flow control's status
+    """
+
+    plural: str
+    obj: Obj
+    manager: str = ""
+    allocated: Obj | None = None
+    status: Obj | None = None
+
+
+def wanted(
+    names: Names, service_cidr: str, server_address: str, trust: Mapping[str, str], now_us: int
+) -> Iterator[Wanted]:
+    """Yield the objects in the order of creation.
 
     server_address: the address of the server that creates them
+    trust: how the server authenticates clients
     """
-    names = registry.names
-    for namespace in (
-        names.system_namespace,
-        names.public_namespace,
-        names.lease_namespace,
-        names.default_namespace,
-    ):
-        yield "namespaces", "", {"metadata": {"name": namespace}}
+    for namespace in namespaces(names):
+        yield Wanted("namespaces", namespace)
     for name, value, text in (
         (
             names.priority_class_node_critical,
@@ -54,57 +82,96 @@ def wanted(registry: Registry, server_address: str) -> Iterator[tuple[str, str, 
             "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
         ),
     ):
-        yield (
-            "priorityclasses",
-            "",
-            {
-                "metadata": {"name": name},
-                "value": value,
-                "description": text,
-                "preemptionPolicy": "PreemptLowerPriority",
-            },
-        )
-    address = str(IPv4Network(registry.service_cidr)[1])
+        made = {"metadata": {"name": name}, "value": value, "description": text}
+        yield Wanted("priorityclasses", {**made, "preemptionPolicy": "PreemptLowerPriority"})
+    yield own_service(names, service_cidr)
+    for level in flows.levels(names):
+        yield Wanted(LEVELS, level, flows.PRODUCER)
+    for schema in flows.schemas(names):
+        status = {"conditions": [flows.dangling(flows.level_of(schema), True, now_us)]}
+        yield Wanted(SCHEMAS, schema, flows.PRODUCER, status=status)
+    endpoints = kept_endpoints(None, [server_address], names)
+    yield Wanted(ENDPOINTS, endpoints)
+    yield Wanted(SLICES, slice_of(endpoints, names))
+    yield Wanted("configmaps", config_map(None, trust, names, now_us))
+
+
+def namespaces(names: Names) -> list[Obj]:
+    """Return the namespaces that exist in every cluster."""
+    found = (names.system_namespace, names.public_namespace, names.lease_namespace, names.default_namespace)
+    return [{"metadata": {"name": name}} for name in found]
+
+
+def own_service(names: Names, service_cidr: str) -> Wanted:
+    """Return the Service of the API servers."""
+    address = str(IPv4Network(service_cidr)[1])
     spec = {
         "type": "ClusterIP",
         "clusterIP": address,
-        "clusterIPs": [address],
-        "ipFamilies": ["IPv4"],
         "ipFamilyPolicy": "SingleStack",
         "internalTrafficPolicy": "Cluster",
         "sessionAffinity": "None",
         "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": API_PORT}],
     }
-    labels = {"component": "apiserver", "provider": names.product}
-    service = {"metadata": {"name": names.apiserver_service, "labels": labels}, "spec": spec}
-    yield "services", names.default_namespace, service
-    for level in levels(names):
-        yield "prioritylevelconfigurations", "", level
-    for schema in schemas(names, registry.wall_us()):
-        yield "flowschemas", "", schema
-    endpoints = kept_endpoints(None, [server_address], names)
-    yield ENDPOINTS, names.default_namespace, endpoints
-    yield SLICES, names.default_namespace, slice_of(endpoints, names)
+    metadata = {
+        "name": names.apiserver_service,
+        "namespace": names.default_namespace,
+        "labels": {"component": "apiserver", "provider": names.product},
+    }
+    allocated = {"clusterIPs": [address], "ipFamilies": ["IPv4"]}
+    return Wanted("services", {"metadata": metadata, "spec": spec}, allocated=allocated)
 
 
-def _bits_of(key: str, count: int) -> int:
-    """Return the bits of a uid, derived from the key so that no random draw of a run shifts."""
-    return int.from_bytes(sha256(key.encode()).digest()) >> (256 - count)
+def derived_uid(key: str, revision: int) -> str:
+    """Return the uid of an object that is created under a storage key at a revision."""
+    return new_uid(partial(_bits_of, f"{key} {revision}"))
 
 
-def bootstrap(registry: Registry, store: LocalStore, server_address: str) -> None:
+def _bits_of(text: str, count: int) -> int:
+    return int.from_bytes(sha256(text.encode()).digest()) >> (256 - count)
+
+
+def prepared(resource: Resource, registry: Registry, obj: Obj) -> Obj:
+    """Return a new object as the steps before its admission leave it."""
+    whole = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
+    whole = registry.rules.defaults(resource, whole, "")
+    return resource.behavior.strategy.fill_named(whole, registry.names)
+
+
+def bootstrap(
+    registry: Registry, store: LocalStore, server_address: str, trust: Mapping[str, str] = NO_TRUST
+) -> None:
     """Create the objects that are missing."""
-    for plural, namespace, obj in wanted(registry, server_address):
-        resource = registry.scheme.resource(plural)
-        key = registry.scheme.key(resource, namespace, obj["metadata"]["name"])
-        if store.get(key) is not None:
-            continue
-        metadata = {
-            **obj["metadata"],
-            **({"namespace": namespace} if namespace else {}),
-            "uid": new_uid(partial(_bits_of, key) if resource.kind in LATER else registry.bits),
-            "creationTimestamp": format_time(registry.wall_us()),
-        }
-        whole = {"apiVersion": resource.api_version, "kind": resource.kind, **obj, "metadata": metadata}
-        made = for_create(resource, whole, registry.names)
-        store.put(key, {**made, "status": obj["status"]} if "status" in obj else made, 0)
+    names, now_us = registry.names, registry.wall_us()
+    for each in wanted(names, registry.service_cidr, server_address, trust, now_us):
+        resource = registry.scheme.resource(each.plural)
+        metadata = each.obj["metadata"]
+        key = registry.scheme.key(resource, metadata.get("namespace", ""), metadata["name"])
+        if store.get(key) is None:
+            obj, owners = _created(registry, resource, each, key, store.revision)
+            store.put(key, obj, 0, owners)
+
+
+def _created(
+    registry: Registry, resource: Resource, each: Wanted, key: str, revision: int
+) -> tuple[Obj, tuple[Managed, ...]]:
+    """Return the object to store, and its field owners.
+
+    revision: of the store before the creation
+    """
+    now_us = registry.wall_us()
+    obj = prepared(resource, registry, each.obj)
+    manager = each.manager or registry.names.component("apiserver")
+    writer = ownership.Writer(manager, resource.api_version, now_us // SECOND)
+    reset = ownership.reset_fields(resource.rule, "", resource.behavior.strategy.status)
+    owners = ownership.on_create(resource.schema, obj, writer, reset)
+    uid = new_uid(registry.bits) if resource.kind in DRAWN else derived_uid(key, revision)
+    obj = with_metadata(obj, uid=uid, creationTimestamp=format_time(now_us))
+    if each.allocated is not None:
+        obj = {**obj, "spec": {**obj["spec"], **each.allocated}}
+    obj = for_create(resource, obj, registry.names)
+    if each.status is not None:
+        fields = field_set(resource.schema, {"status": each.status})
+        applied = Managed(flows.CONSUMER, APPLY, resource.api_version, writer.time_s, fields, "status")
+        obj, owners = {**obj, "status": each.status}, (applied, *owners)
+    return obj, owners

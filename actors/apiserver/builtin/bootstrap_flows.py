@@ -3,17 +3,22 @@
 Turns a naming set into the objects, in the order upstream makes them.
 
 Mirrors  kubernetes v1.25 apiserver pkg/apis/flowcontrol/bootstrap/default.go (as a real control
-         plane shows them).
-Differs  - The objects are created with their status; `flow_status` keeps it later. - An object that
-         is changed or deleted is not restored (upstream checks each minute).
+         plane shows them), kubernetes pkg/registry/flowcontrol/ensurer/strategy.go.
+Differs  The objects are created with their status; `flow_status` keeps it later.
 """
 
 from __future__ import annotations
+
+from collections.abc import Container
 
 from sim.api.types import Obj
 from sim.ident import Names
 from sim.units import format_time
 
+# pkg/registry/flowcontrol/ensurer/strategy.go and apf_controller.go: the field managers.
+PRODUCER = "api-priority-and-fairness-config-producer-v1"
+CONSUMER = "api-priority-and-fairness-config-consumer-v1"
+MANDATORY = ("exempt", "catch-all")  # of either kind; all others are suggested
 EVERY = ["*"]
 # name: (shares, queues, hand size, queue length).  The level catch-all has no queue.
 _LEVELS: dict[str, tuple[int, int, int, int]] = {
@@ -54,7 +59,12 @@ def _metadata(names: Names, name: str) -> Obj:
     return {"name": name, "annotations": {names.annotation_flow_autoupdate: "true"}}
 
 
-def schemas(names: Names, now_us: int = 0) -> list[Obj]:
+def level_of(schema: Obj) -> str:
+    """Return the name of the priority level that a FlowSchema names."""
+    return str(schema["spec"]["priorityLevelConfiguration"]["name"])
+
+
+def schemas(names: Names) -> list[Obj]:
     """Return the FlowSchemas."""
     anybody = [_group(names.group_unauthenticated), _group(names.group_authenticated)]
     manager, scheduler = _user(names.user_controller_manager), _user(names.user_scheduler)
@@ -80,11 +90,7 @@ def schemas(names: Names, now_us: int = 0) -> list[Obj]:
             **({"distinguisherMethod": {"type": by}} if by else {}),
             "rules": [{"subjects": subjects, **rules}],
         }
-        return {
-            "metadata": _metadata(names, name),
-            "spec": spec,
-            "status": {"conditions": [dangling(level, True, now_us)]},
-        }
+        return {"metadata": _metadata(names, name), "spec": spec}
 
     user, namespace = "ByUser", "ByNamespace"
     return [
@@ -147,3 +153,40 @@ def dangling(level: str, exists: bool, now_us: int) -> Obj:
         "reason": "Found" if exists else "NotFound",
         "message": f'This FlowSchema references the PriorityLevelConfiguration object named "{level}" {end}',
     }
+
+
+# --- maintenance ----------------------------------------------------------------------------------
+
+
+def ensured(found: Obj, expected: Obj, names: Names) -> Obj | None:
+    """Return the stored object as upstream's ensurer corrects it, None if it is right.
+
+    A mandatory object always gets the expected spec; a suggested one unless its annotation says
+    otherwise or, without a valid annotation, its spec was changed since its creation.
+    """
+    metadata = found["metadata"]
+    annotations = metadata.get("annotations") or {}
+    stated = as_bool(annotations.get(names.annotation_flow_autoupdate, ""))
+    updates = stated if stated is not None else metadata.get("generation") == 1
+    updates = updates or metadata["name"] in MANDATORY
+    made = found
+    if updates and found["spec"] != expected["spec"]:
+        made = {**made, "spec": expected["spec"]}
+    if stated is not updates:
+        annotations = {**annotations, names.annotation_flow_autoupdate: "true" if updates else "false"}
+        made = {**made, "metadata": {**metadata, "annotations": annotations}}
+    return None if made is found else made
+
+
+def is_unwanted(found: Obj, wanted_names: Container[str], names: Names) -> bool:
+    """Return True if an object is kept by servers, but not by this version."""
+    metadata = found["metadata"]
+    stated = (metadata.get("annotations") or {}).get(names.annotation_flow_autoupdate, "")
+    return metadata["name"] not in wanted_names and as_bool(stated) is True
+
+
+def as_bool(text: str) -> bool | None:
+    """Return the value of a text as Go's strconv.ParseBool reads it, None if it is none."""
+    if text in ("1", "t", "T", "true", "TRUE", "True"):
+        return True
+    return False if text in ("0", "f", "F", "false", "FALSE", "False") else None

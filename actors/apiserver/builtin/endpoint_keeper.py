@@ -19,8 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from actors.apiserver.builtin.own_requests import write
 from actors.apiserver.ports import ConnectedServer, LocalStore
-from sim.api.types import Obj, Reply, Request, UserInfo
+from sim.api.types import Obj, Reply
 from sim.ident import Names
 from sim.kernel import Context
 from sim.units import SECOND
@@ -97,8 +98,6 @@ class EndpointKeeper:
         self._store = store
         self._ctx = ctx
         self._masters = server.storage.masters
-        names = server.scheme.names
-        self._user = UserInfo(names.user_apiserver, (names.group_masters, names.group_authenticated))
         self._stays = True
         self._done: Callable[[], None] | None = None  # called at the end of the last round
         self._round()
@@ -212,16 +211,4 @@ class EndpointKeeper:
             self._finish()
 
     def _write(self, plural: str, obj: Obj, verb: str, respond: Callable[[Reply], None]) -> None:
-        resource, metadata = self._server.scheme.resource(plural), obj["metadata"]
-        request = Request(
-            verb=verb,
-            resource=resource.plural,
-            group=resource.group,
-            version=resource.version,
-            namespace=metadata["namespace"],
-            name="" if verb == "create" else metadata["name"],
-            body=None if verb == "delete" else obj,
-            user=self._user,
-            manager=self._server.scheme.names.component("apiserver"),
-        )
-        self._server.handle(request, respond)
+        write(self._server, verb, plural, obj, respond)

@@ -16,15 +16,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.apiserver.builtin.bootstrap_flows import dangling
+from actors.apiserver.builtin.bootstrap_flows import CONSUMER, dangling, level_of
+from actors.apiserver.builtin.own_requests import own_user
 from actors.apiserver.fairness import LEVELS, SCHEMAS
 from actors.apiserver.ports import LocalStore, RequestServer
 from sim.api.store import Page, Range
-from sim.api.types import Obj, Request, UserInfo
+from sim.api.types import Obj, Request
 from sim.kernel import Context
-
-# apf_controller.go: ConfigConsumerAsFieldManager
-MANAGER = "api-priority-and-fairness-config-consumer-v1"
 
 
 class Dangling:
@@ -47,7 +45,7 @@ class Dangling:
         self._planned = False
         levels = {level["metadata"]["name"] for level in self._all(LEVELS)}
         for schema in self._all(SCHEMAS):
-            level = schema["spec"]["priorityLevelConfiguration"]["name"]
+            level = level_of(schema)
             wanted = dangling(level, level in levels, self._ctx.wall_us())
             found = (schema.get("status") or {}).get("conditions") or ()
             if not any(one["type"] == "Dangling" and one["status"] == wanted["status"] for one in found):
@@ -76,7 +74,7 @@ class Dangling:
             name=name,
             body=body,
             content_type=names.media_apply_patch,
-            options={"fieldManager": MANAGER, "force": "true"},
-            user=UserInfo(names.user_apiserver, (names.group_masters, names.group_authenticated)),
+            options={"fieldManager": CONSUMER, "force": "true"},
+            user=own_user(names),
         )
         server.handle(request, lambda _: None)

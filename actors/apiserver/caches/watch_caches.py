@@ -211,6 +211,7 @@ class FailedWatch:
 
     def __init__(self, status: Obj, cause: int = 0) -> None:
         self._events = [WatchEvent("ERROR", None, 0, status, cause)]
+        self._on_end: Callable[[], object] | None = None
 
     def attach(self, notify: Callable[[], None]) -> None:
         """Notify the listener at once: the error is available."""
@@ -219,6 +220,7 @@ class FailedWatch:
     def take(self, limit: int = 1000) -> list[WatchEvent]:
         """Return the error event, if it has not been taken."""
         events, self._events = self._events, []
+        self._end()
         return events
 
     @property
@@ -229,6 +231,16 @@ class FailedWatch:
     def stop(self) -> None:
         """End the watch without its error."""
         self._events = []
+        self._end()
+
+    def observe_end(self, on_end: Callable[[], object]) -> None:
+        """Call `on_end` once when the watch ends."""
+        self._on_end = on_end
+
+    def _end(self) -> None:
+        on_end, self._on_end = self._on_end, None
+        if on_end is not None:
+            on_end()
 
 
 class _Wait:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from actors.apiserver.fast import node_heartbeats as beats
 from actors.apiserver.fast.base import Way
 from actors.apiserver.fast.coalesced_pod_calls import EventWay, PodWay
@@ -34,7 +36,7 @@ def offer_short_way(
     if ctx is None or ctx.state is not State.RUNNING or not server.prompt:
         return None
     resource = server.scheme.find(request.group, request.version, request.resource)
-    if resource is None:
+    if resource is None or not _allowed(server, request, resource.rule):
         return None
     if not resource.group and resource.rule in ("pods", "events"):
         return PodWay(server, request) if resource.rule == "pods" else EventWay(server, request)
@@ -43,6 +45,24 @@ def offer_short_way(
     if resource.rule != "nodes" or not request.name or not server.options.has_cache(resource):
         return None
     return NodeWay(server, request)
+
+
+def _allowed(server: FastPathServer, asked: Request, rule: str) -> bool:
+    """True if the client may send all requests that a fast path for its resource replaces.
+
+    A change of rights is a move (`Standing.moves`), so a client offered a path need not be judged
+    again.
+    """
+    authorizer, user = server.authorizer, asked.user
+    needed = {
+        "pods": (("get", ""), ("patch", "status")),
+        "events": (("create", ""),),
+        "leases": (("get", ""), ("update", "")),
+        "nodes": (("get", ""), ("patch", "status")),
+    }.get(rule, ())
+    if rule in ("pods", "events"):  # objects of any name
+        return all(authorizer.covers(user, verb, asked.group, asked.resource, sub) for verb, sub in needed)
+    return all(authorizer.refusal(replace(asked, verb=verb, subresource=sub)) is None for verb, sub in needed)
 
 
 class LeaseWay(Way):

@@ -133,7 +133,7 @@ class Lane:
         ctx, request = server.ctx, self._request
         if ctx is None or ctx.state is not State.RUNNING or server.busy or not server.prompt:
             return None
-        if server.authorizer.refuse(request.user, request) is not None:
+        if server.authorizer.refusal(request) is not None:
             return None
         self.ahead_us = None if ctx.clock.drift_ppm else ctx.wall_us() - self._kernel.now_us
         done = self.renew(value, serial=True)
@@ -158,7 +158,7 @@ class Lane:
             return False
         if request.user != mine.user or request.manager != mine.manager or ctx.clock.drift_ppm:
             return False
-        if server.authorizer.refuse(request.user, request) is not None:
+        if server.authorizer.refusal(request) is not None:
             return False
         if self.line is None and self._line_of(item) is None:
             return False

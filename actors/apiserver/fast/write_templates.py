@@ -167,7 +167,7 @@ class Plans:
         user = request.user
         if not user.name.startswith("system:"):  # the words of anybody else are looked at
             return None
-        if self._authorizer.refuse(user, request) is not None:
+        if self._authorizer.refusal(request) is not None:
             return None
         reply = way(request)
         if reply is not None:

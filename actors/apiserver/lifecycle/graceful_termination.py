@@ -83,4 +83,5 @@ class Ending:
         if server.watched and now_us < self._until_us:
             self._ctx.call_later_us(min(SHUTDOWN_US, self._until_us - now_us), self._check_end)
         else:
+            server.end_audit()
             self._ctx.exit("terminated")

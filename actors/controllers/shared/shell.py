@@ -22,6 +22,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from sim.api.auth.web_tokens import Sign, digest_token
 from sim.api.objects import controller_of
 from sim.api.types import Obj, Reply
 from sim.units import MINUTE, MS
@@ -56,6 +57,7 @@ class RootCa:
 
     @property
     def pem(self) -> str:
+        """The certificate authority as PEM text; "" before it is known."""
         return self._pem
 
     @pem.setter
@@ -77,8 +79,10 @@ class Env:
     connect: makes a client from (client name, QPS, burst)
     record_with: makes an event recorder from (client, component)
     metrics: source of the metrics for autoscaling
+    root_client: makes a client with the user of the controller manager itself, from its name
     root_ca: the cluster's certificate authority
     cloud: the cloud provider, None if there is none
+    sign_token: signs the claims of a token with the key of service accounts
     """
 
     ctx: Context
@@ -89,8 +93,10 @@ class Env:
     connect: Callable[[str, float, int], Client]
     record_with: Callable[[Client, str], EventRecorder]
     metrics: Metrics
+    root_client: Callable[[str], Client]
     root_ca: RootCa = field(default_factory=RootCa)
     cloud: Cloud | None = None
+    sign_token: Sign = digest_token
 
     def client(self, name: str, qps: float | None = None, burst: int | None = None) -> Client:
         """A new client; each client has a token bucket of its own, as upstream."""

@@ -1,15 +1,16 @@
-"""Heartbeats by the thousand, in columns: renewals of leases while nothing disturbs them.
+"""Columnar renewals: thousands of lease renewals in arrays, while nothing disturbs them.
 
-Turns what each of them depends on (`Beater.state`) into a window at a time: who beats within the
-next second, when, what is written and when they beat next, each computed for all at once; as time
-goes on, what has happened becomes runs of revisions and of trace records.
+Turns the state on which each renewal depends (`Beater.state`) into one window at a time: which
+leases are renewed within the next second, when, what is written and when their next renewals are,
+each computed for all leases at once. As time advances, past renewals become runs of revisions and
+of trace records.
 
-Holds: the same instants, revisions, records and objects as if each had beaten alone
-(tests/property/test_beats.py compares the traces); as soon as anything changes its state
-(`Standing.moved`), a server has bounds, or single renewals or records are listened to, all of them
-are renewed alone again from that instant on, and one whose object others touch is.
+Holds: the same instants, revisions, records and objects as with single renewals
+(tests/property/test_beats.py compares the traces). If a state changes (`Standing.moved`), a server
+limits requests, or a listener needs single renewals or records, all leases are renewed singly from
+that instant on; if another client writes one lease, this one is.
 
-Mirrors  nothing upstream: thousands of kubelets renew their leases, each alone.
+Mirrors  nothing upstream: thousands of kubelets renew their leases, each by itself.
 """
 
 from __future__ import annotations
@@ -28,25 +29,26 @@ from sim.kernel.kernel import NEVER_US, Kernel
 from sim.kernel.order import LATER, ORDER_BITS
 from sim.units import SECOND
 
-SPAN_US = SECOND  # of a window; nobody beats twice in one
+SPAN_US = SECOND  # length of a window; no lease is renewed twice in one
 GROWTH = 1024
-BOUND_MAX = 1 << 31  # its product with 32 bits fits
+BOUND_MAX = 1 << 31  # its product with a number of 32 bits fits
 COLUMNS = (
     "ahead", "at", "back_low", "back_span", "bound", "end", "lot", "offset", "out_low", "out_span", "period", "sent", "series", "state",
     "store_low", "store_span", "written",
 )  # fmt: skip
 
-WORDS = ("lot", "state")  # of 64 bits without a sign
+WORDS = ("lot", "state")  # columns of unsigned 64-bit numbers
 Columns = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
 
 class Beats:
-    """Who has joined, and the window that time is in.
+    """The leases with columnar renewals, and the present window.
 
-    columns: by row; at: when the next renewal is written (NEVER_US: alone), sent: when it is sent;
-        written, end: when the last was written and answered; state, lot: of the next one's draw
-    _next: of the window's places the columns after their beats; `_done` of these have happened,
-        `_kept` of them stand in the columns already
+    columns: arrays with one row per lease. `at`: when the next renewal is written (NEVER_US: it is
+        a single one); `sent`: when it is sent; `written`, `end`: when the last one was written and
+        answered; `state`, `lot`: of the next draw
+    _next: for the places of the window, the columns after their renewals; `_done` of these have
+        happened, and `_kept` of them have been copied to `columns`
     """
 
     def __init__(self, kernel: Kernel, store: MemoryStore, prefix: str, watched: Callable[[], bool]) -> None:
@@ -54,27 +56,30 @@ class Beats:
         self._watched = watched
         self.columns: Columns = {}
         self._who: list[tuple[Beater, Carrier] | None] = []
-        self._lines: list[Line | None] = []  # by row; a window has it as it was
-        self._lent = False  # to a window
+        self._lines: list[Line | None] = []  # by row; a window keeps the list of its start
+        self._lent = False  # True if a window uses the list
         self.members = 0
         self._course = Course(np.empty(0, np.int64))
         self._bucket = store.follow(prefix, self._course, self.leave)
         self._heard: object = None
         self._moves = -1
-        self._carriers: list[Carrier] = []  # one to each server
+        self._carriers: list[Carrier] = []  # one for each server
         self._window: Window | None = None
         self._times: list[int] = []
         self._pairs: Any = None
         self._next: Columns = {}
-        self._sent: Any = None  # by place: when it is sent, and when the one before was answered
+        self._sent: Any = None  # by place: when it is sent, and when the previous one was answered
         self._ended: Any = None
         self._done = self._kept = self._serial = 0
         self._end_us = 0
         kernel.bulk = self._go_on
 
-    # --- who takes part ---------------------------------------------------------------------------
+    # --- members ----------------------------------------------------------------------------------
 
     def join(self, beater: Beater, carrier: Carrier, next_us: int) -> bool:
+        """Take over the renewals of a lease, the next one at `next_us`; False if that is
+        impossible.
+        """
         line, ahead_us = carrier.line, carrier.ahead_us
         kernel, moves = self._kernel, self._kernel.standing.moves
         if line is None or ahead_us is None or not line.series or kernel.gate.replay:
@@ -107,7 +112,7 @@ class Beats:
         return True
 
     def _begin(self, at_us: int) -> None:
-        """No window is open; the next one begins then."""
+        """Start the next window at `at_us`, when no window is open."""
         self._window, self._times, self._done, self._kept = None, [], 0, 0
         self._end_us = self._kernel.bulk_us = at_us
         self._kernel.bulk_order = 0
@@ -128,6 +133,7 @@ class Beats:
         return row
 
     def leave(self, key: str) -> None:
+        """Renew a lease singly from now on, because another client writes it."""
         row = self._course.rows.get(key)
         if row is not None and self._who[row] is not None:
             self._keep()
@@ -140,7 +146,7 @@ class Beats:
                 self._kernel.bulk_us = NEVER_US
 
     def _drop(self, window: Window, place: int) -> None:
-        """What was to happen there does not."""
+        """Cancel the renewal at a place of the window."""
         for name in ("rows", "at", "value", "time_s"):
             setattr(window, name, np.delete(getattr(window, name), place))
         del self._times[place]
@@ -149,7 +155,7 @@ class Beats:
         self._next = {name: np.delete(column, place) for name, column in self._next.items()}
 
     def _part(self, row: int) -> Beater:
-        """One is renewed alone from now on."""
+        """Renew a lease singly from now on."""
         known, line = self._who[row], self._lines[row]
         assert known is not None and line is not None
         beater, carrier = known
@@ -166,9 +172,9 @@ class Beats:
         return beater
 
     def _disturbed(self) -> bool:
-        """Whether something is not as it was when they joined."""
+        """True if the conditions under which the leases joined no longer hold."""
         if self._heard is not self._bucket.heard and self._store.unheard(self._prefix):
-            self._heard = self._bucket.heard  # others came or went
+            self._heard = self._bucket.heard  # subscribers were added or removed
         if (
             self._moves != self._kernel.standing.moves
             or self._heard is not self._bucket.heard
@@ -178,7 +184,7 @@ class Beats:
         return any(carrier.bounded for carrier in self._carriers)
 
     def plan(self) -> None:
-        """Something moves."""
+        """A state changes: renew all leases singly from now on."""
         for beater in self._part_all():
             beater.plan()
 
@@ -192,10 +198,10 @@ class Beats:
         self._kernel.bulk_us = NEVER_US
         return parted
 
-    # --- as time goes on --------------------------------------------------------------------------
+    # --- as time advances -------------------------------------------------------------------------
 
     def _go_on(self, until_us: int, order: int) -> None:
-        """Everything happens that is due before a time, or at that time in an earlier order."""
+        """Carry out what is due before a time, or at that time in an earlier order."""
         if self._disturbed():
             self._part_all()
             return
@@ -219,7 +225,7 @@ class Beats:
             self._open(max(self._end_us, int(self.columns["at"].min())))
 
     def _order(self, place: int) -> int:
-        """The order of a place of the window among the calls of its instant, as that of
+        """The order of a place of the window among the calls of its instant, equal to that of
         `Heartbeat`.
         """
         sent_us, pause_us = int(self._sent[place]), int(self._sent[place] - self._ended[place])
@@ -246,7 +252,7 @@ class Beats:
                 self._who[row][1].carried(1)
 
     def _keep(self) -> None:
-        """What has happened stands in the columns."""
+        """Copy what has happened to the columns."""
         window, kept, done = self._window, self._kept, self._done
         if window is not None and kept < done:
             rows = window.rows[kept:done]
@@ -256,12 +262,12 @@ class Beats:
             self._kept = done
 
     def _open(self, begin_us: int) -> None:
-        """The window from `begin_us` on."""
+        """Open the window from `begin_us` on."""
         columns, end_us = self.columns, begin_us + SPAN_US
         rows = (columns["at"] < end_us).nonzero()[0]
         times = columns["at"][rows]
         places = times.argsort(kind="stable")
-        if (np.diff(times[places]) == 0).any():  # rarely two arrive in one microsecond
+        if (np.diff(times[places]) == 0).any():  # rarely, two arrive in one microsecond
             places = np.lexsort((columns["end"][rows], columns["sent"][rows], times))
         rows = rows[places]
         mine = {name: column[rows] for name, column in columns.items() if name != "written"}
@@ -278,7 +284,7 @@ class Beats:
 
 
 def following(mine: Columns) -> Columns:
-    """Columns after one more beat: `Heartbeat.beat` for many."""
+    """The columns after one more renewal: `Heartbeat.beat` for many leases."""
     last, state = mine["lot"], mine["state"] + np.uint64(GAMMA)
     lot = mix(state)
     store = (last >> np.uint64(32) & np.uint64(0xFFFF)).astype(np.int64)

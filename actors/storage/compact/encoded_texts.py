@@ -1,11 +1,11 @@
-"""Texts of a fixed form as numbers and bytes: times, addresses, revisions, uids, ids of containers.
+"""Texts of a fixed form as numbers and bytes: times, addresses, revisions, uids, container ids.
 
-Turns a column of texts (one field of many objects; of a time it may be None) into what `struct`
-takes, and each of those back.  Very many objects keep such: a uid is 96 bytes as a text and 16 as
-bytes, a time 80 and 4.
+Turns a column of texts (one field of many objects; a time may be None) into values that `struct`
+packs, and each of those back into text. Very many objects have such fields: a uid takes 96 bytes as
+text and 16 as bytes, a time 80 and 4.
 
-Holds: a text comes back as it was, or its column is refused (`ValueError`, `TypeError`): something
-is in another spelling, or of another form.  A column is taken as a whole, for a loop over its texts
+Holds: a text is restored exactly, or its column is refused (`ValueError`, `TypeError`) because of a
+text in another spelling or form. A column is converted as a whole, because a loop over its texts
 would take most of the time.
 """
 
@@ -18,20 +18,20 @@ from typing import Any
 from sim.units import SECOND, format_micro_time, format_time, parse_time
 
 MEMO_MAX = 4_096
-WORD = 1 << 32  # numbers are below it
+WORD = 1 << 32  # limit of numbers
 NO_SECOND = WORD - 1
 NO_INSTANT = (1 << 64) - 1
 SECOND_CHARS = len("2026-01-02T03:04:05")
 UID_CHARS, UID_BYTES = 36, 16
 DASHES = (8, 13, 18, 23)
-CONTAINER = "containerd://"  # the runtime whose ids have the form below
+CONTAINER = "containerd://"  # the container runtime with ids of the form below
 CONTAINER_CHARS, CONTAINER_BYTES = len(CONTAINER) + 64, 32
 Column = Sequence[Any]
 
 
 class _Numbers(dict[str, int]):
-    """Numbers of texts that many objects share: times, and addresses (a pod's stands in two places,
-    a host's in all its pods).
+    """Numbers of texts that many objects share: times, and addresses (a pod's address is in two
+    fields, a host's in all its pods).
     """
 
     def __init__(self, read: Callable[[str], int]) -> None:
@@ -49,7 +49,7 @@ class _Numbers(dict[str, int]):
 
 
 def _second(text: str) -> int:
-    """Since 1970."""
+    """Seconds since 1970."""
     at_us = parse_time(text)
     second = at_us // SECOND
     if not 0 <= second < NO_SECOND or format_time(at_us) != text:
@@ -69,15 +69,18 @@ _seconds, _addresses = _Numbers(_second), _Numbers(_address)
 
 
 def seconds(texts: Column) -> Sequence[int]:
+    """Times in whole seconds, as seconds since 1970; `NO_SECOND` for None."""
     return [NO_SECOND if text is None else _seconds[text] for text in texts]
 
 
 @lru_cache(maxsize=MEMO_MAX)
 def time_text(second: int) -> str | None:
+    """The time text of a number of seconds."""
     return None if second == NO_SECOND else format_time(second * SECOND)
 
 
 def instants(texts: Column) -> Sequence[int]:
+    """Times with microseconds, as microseconds since 1970; `NO_INSTANT` for None."""
     found = [NO_INSTANT if text is None else _instant(text) for text in texts]
     if [*map(instant_text, found)] != [*texts] or min(found) < 0:
         raise ValueError(texts)
@@ -89,19 +92,23 @@ def _instant(text: str) -> int:
 
 
 def instant_text(at_us: int) -> str | None:
+    """The time text of a number of microseconds."""
     return None if at_us == NO_INSTANT else format_micro_time(at_us)
 
 
 def addresses(texts: Column) -> Sequence[int]:
+    """IPv4 addresses as numbers of 32 bits."""
     return [*map(_addresses.__getitem__, texts)]
 
 
 @lru_cache(maxsize=MEMO_MAX)
 def address_text(address: int) -> str:
+    """The text of an IPv4 address."""
     return f"{address >> 24}.{address >> 16 & 255}.{address >> 8 & 255}.{address & 255}"
 
 
 def numbers(texts: Column) -> Sequence[int]:
+    """Decimal numbers without leading zeros, such as revisions."""
     found = [*map(int, texts)]
     if [*map(str, found)] != [*texts]:
         raise ValueError(texts)
@@ -109,6 +116,7 @@ def numbers(texts: Column) -> Sequence[int]:
 
 
 def uids(texts: Column) -> Sequence[bytes]:
+    """Uids as 16 bytes each."""
     joined = _joined(texts, UID_CHARS)
     dashes = "-" * len(texts)
     if any(joined[at::UID_CHARS] != dashes for at in DASHES):
@@ -117,16 +125,19 @@ def uids(texts: Column) -> Sequence[bytes]:
 
 
 def uid_text(uid: bytes) -> str:
+    """The text of a uid."""
     digits = uid.hex()
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def containers(texts: Column) -> Sequence[bytes]:
+    """Container ids as 32 bytes each."""
     joined = _joined(texts, CONTAINER_CHARS)
     return _bytes(joined.replace(CONTAINER, ""), CONTAINER_BYTES, len(texts))
 
 
 def container_text(ident: bytes) -> str:
+    """The text of a container id."""
     return CONTAINER + ident.hex()
 
 
@@ -137,7 +148,7 @@ def _joined(texts: Column, size: int) -> str:
 
 
 def _bytes(digits: str, size: int, count: int) -> Sequence[bytes]:
-    """Of so many digits for each, all small."""
+    """The bytes of hexadecimal digits in lower case, `size` for each of `count` texts."""
     found = bytes.fromhex(digits)
     if len(found) != size * count or found.hex() != digits:
         raise ValueError(digits)

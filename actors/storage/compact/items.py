@@ -1,17 +1,16 @@
-"""The compact form of stored objects that are many, alike and hardly read once they are at rest:
-pods and events.
+"""Compact items: stored objects that are numerous, similar and rarely read once they are at rest.
 
-Turns an object into a shape, shared by all objects that differ only in the values of some fields,
-and those values; and back into an equal object when somebody reads it.  Of an object's own values
-those of a fixed form (times, addresses, uids, ids of containers: `terse`) become bytes; the rest,
-in which the object's name stands for itself, is mostly what others have too.
+This applies to pods and events. An object turns into a shape, shared by all objects that differ
+only in the values of some fields, and those values; a read turns them back into an equal object. Of
+an object's own values, those of a fixed form (times, addresses, uids, container ids:
+`encoded_texts`) become bytes; the rest, in which the object's name is replaced by a marker, is
+mostly equal for many objects.
 
-Holds: what is built equals what was packed, with its members in the same order; subtrees shared
-with other objects stay shared; an object that does not fit is kept as it is; what was written last
-is not packed yet, so that those whom a write concerns at once read the object that was written
-(nobody reads an event at once: the API server gives its values, and no object is made,
-`Packer.cast`).  What another revision took the place of is soon forgotten: it is not packed, but
-only taken apart (`PastItem`).
+Holds: the built object equals the packed one, with its members in the same order; subtrees shared
+with other objects stay shared; an object that does not fit stays unpacked; the latest writes are
+not packed yet, so that their first readers get the object that was written (an event is not read at
+once: the API server passes its values, and no object is created, `Packer.cast`). A revision that
+another one replaced is soon forgotten: it is not packed, but only taken apart (`PastItem`).
 """
 
 from __future__ import annotations
@@ -41,31 +40,34 @@ from actors.storage.compact.shapes import (
 from sim.api.store import Item, Managed
 from sim.api.types import Obj
 
-# items that wait to be packed; as many again are older than all of them, and wait too
+# Number of items that wait to be packed; a second generation of as many older ones waits too.
 YOUNG_MAX = 256
-SHAPES_MAX = 4_096  # shapes and kin kept for those to come; objects hold on to theirs
-TABLES_MAX = 64  # of shapes and rests, by the types of their values
-RESTS_MAX = 16_384  # of what differs from node to node
+# Shapes and shared tuples remembered for later objects; objects keep references to their own.
+SHAPES_MAX = 4_096
+TABLES_MAX = 64  # tables of shapes and rests, by the types of their values
+RESTS_MAX = 16_384  # limit for values that differ from node to node
 
 
 def _rows(columns: Sequence[Iterable[Any]], count: int) -> list[Values]:
-    """Of each of so many objects its values."""
+    """The values of each of `count` objects, from columns of their values."""
     return [*zip(*columns, strict=True)] if columns else [()] * count
 
 
 def _types(columns: Sequence[Column]) -> Values | None:
-    """The type of each column's values; they tell apart what is equal.  None: one has several."""
+    """The type of each column's values, which separates equal values of different types; None if a
+    column has several types.
+    """
     types = [{*map(type, column)} for column in columns]
     return tuple(chain.from_iterable(types)) if all(len(each) == 1 for each in types) else None
 
 
-Mould = tuple[Cut, Cut]  # with forms, and without for what has not the form
+Mould = tuple[Cut, Cut]  # with texts encoded, and without for texts of another form
 Cast = tuple[Shape, Mould, list[Any]]
 NO_SHAPES: dict[Values, Any] = {}
 
 
 def _table(tables: Table, types: Values, more: int, size_max: int) -> dict[Values, Any]:
-    """The one for these types, with room for so many more."""
+    """The table for these types, with room for `more` entries."""
     if types not in tables and len(tables) >= TABLES_MAX:
         tables.clear()
     table = tables.setdefault(types, {})
@@ -75,10 +77,10 @@ def _table(tables: Table, types: Values, more: int, size_max: int) -> dict[Value
 
 
 class Packer:
-    """Makes and packs the items of one resource: a new one stays as it is while somebody is likely
-    to look at it.
+    """Creates and packs the items of one resource; a new item stays unpacked while reads of it are
+    likely.
 
-    current: the resource's items; what is not among them any more is not packed
+    current: the resource's items; an item that is not among them any more is not packed
     """
 
     __slots__ = ("_akin", "_current", "_layouts", "_moulds", "_older", "_rests", "_young", "_young_max")
@@ -87,7 +89,7 @@ class Packer:
         self._current = current
         self._moulds: dict[Values, Mould] = {}  # by names in their order
         self._akin: dict[tuple[int, ...], Values] = {}
-        self._layouts: dict[tuple[str | None, ...], Layout] = {}  # of revisions of the past
+        self._layouts: dict[tuple[str | None, ...], Layout] = {}  # of superseded revisions
         self._rests: Table = {}
         self._young: list[YoungItem] = []
         self._older: list[YoungItem] = []
@@ -96,13 +98,14 @@ class Packer:
     def item(
         self, key: str, obj: Obj, rev: int, created: int, managed: tuple[Managed, ...] = ()
     ) -> YoungItem:
+        """A new item, which is packed later."""
         item = YoungItem(key, obj, rev, created, managed)
         self._add(item)
         return item
 
     def mould(self, obj: Obj) -> Mould | None:
-        """By which `cast` makes what has the names and the shape of this object; None: it does not
-        fit.
+        """The pattern by which `cast` creates objects with the names and structure of this one;
+        None if it does not fit.
         """
         flat: list[Any] = []
         mould = self._mould(obj, flat)
@@ -112,16 +115,16 @@ class Packer:
 
     @staticmethod
     def shape(mould: Mould, flat: list[Any]) -> Shape | None:
-        """Of an object that has not been made.  None: there was none like it.
+        """The shape of an object that has not been built; None if there was no similar object.
 
-        flat: its values, as `_split` collects them; those of name and revision may be anything
+        flat: its values in the order of `_split`; name and revision may be anything
         """
         alike = mould[0].pick(flat)
         known: Shape | None = mould[0].shapes.get(tuple(map(type, alike)), NO_SHAPES).get(alike)
         return known
 
     def cast(self, key: str, state: Cast, rev: int, managed: tuple[Managed, ...]) -> CastItem:
-        """What has not been made and is not likely to be, as it is created."""
+        """A newly created item with an object that has not been built and probably never is."""
         item = CastItem.__new__(CastItem)
         item.key, item.rev, item.created, item.managed = key, rev, rev, managed
         item.cause, item.raw, item.state = 0, None, state
@@ -162,8 +165,8 @@ class Packer:
             item.become_past(tuple(values))
 
     def pack(self, items: Iterable[YoungItem]) -> None:
-        """All but those that carry another name or revision than they are stored under, or hold
-        what fits nowhere.
+        """Pack all items except those that have another name or revision than their key and
+        revision, and those that do not fit.
         """
         groups: dict[int, tuple[Mould, list[YoungItem], list[list[Any]]]] = {}
         for item in items:
@@ -188,7 +191,7 @@ class Packer:
                     self._pack(mould, [one], [flat])
 
     def _mould(self, obj: Obj, flat: list[Any]) -> Mould | None:
-        """How objects with its names are cut; its values are added to `flat`."""
+        """How objects with the names of `obj` are cut; adds its values to `flat`."""
         layout: list[Any] = [*obj]
         if not split(obj, SPLIT, layout, flat):
             return None
@@ -201,22 +204,22 @@ class Packer:
         return mould
 
     def _pack(self, cuts: Sequence[Cut], items: list[YoungItem], flats: list[list[Any]]) -> bool:
-        """Pack items with the same names in the same order, by the first that fits all, or none of
-        them.
+        """Pack items with the same names in the same order by the first cut that fits all of them;
+        False if none does.
         """
         columns = [*zip(*flats, strict=True)]
         for cut in cuts:
             try:
                 data = cut.data(items, columns)
             except (ValueError, TypeError, KeyError, struct.error):
-                # something has another form, a mapping where text is cut (from Python 3.12 on a key
-                # is looked up)
+                # A value has another form, or is a mapping where a text is cut (which raises
+                # KeyError from Python 3.12 on).
                 continue
             places: Sequence[int] = [0] * len(items)
             if cut.terse and {*map(type, items)} == {CastItem}:
                 shapes: list[Shape] | None = [item._data[0] for item in items]
-                # They come together and are gone together, an hour later: one piece of memory takes
-                # 44 bytes less of each.
+                # These items are created together and expire together: one shared piece of memory
+                # saves 44 bytes for each.
                 data, places = [b"".join(data)] * len(items), range(len(items))
             else:
                 shapes = self._shapes(cut, items, columns)
@@ -244,15 +247,15 @@ class Packer:
         return [*map(known.__getitem__, rows)]
 
     def _kin(self, columns: Sequence[Column], count: int) -> list[Values]:
-        """The same values as one tuple for all objects that have them."""
+        """The values of each object, with one tuple for all objects with the same values."""
         if len(self._akin) + count > SHAPES_MAX:
             self._akin.clear()
         ids = _rows([map(id, column) for column in columns], count)
         return [*map(self._akin.setdefault, ids, _rows(columns, count))]
 
     def _shared(self, cut: Cut, items: list[YoungItem], columns: Sequence[Column]) -> list[Values] | None:
-        """The same of the rest, by what they are, in which its name stands for itself.  None: they
-        do not go together.
+        """The remaining values, with one tuple for equal values; the object's name in them is
+        replaced by a marker. None if the items cannot be packed together.
         """
         chosen: list[Column] = [columns[at] for at in cut.rest]
         stems = [stem_of(item.key) for item in items] if cut.layout.naming else ()
@@ -275,22 +278,20 @@ class Packer:
 
 
 class YoungItem(Item):
-    """A revision that is packed when nobody is likely to read it any more: then it becomes a
-    `PackedItem`.
-    """
+    """A revision that becomes a `PackedItem` when reads of it are unlikely."""
 
     __slots__ = ("_data",)
 
     _data: Any
 
     def become(self, shape: Shape, akin: Values, rest: Values, block: bytes, at: int) -> None:
-        """Somebody else: packed."""
+        """Turn into a packed item, in place."""
         packed: Any = self
         packed.__class__ = PackedItem
         packed._shape, packed._akin, packed._rest, packed._data, packed._at = shape, akin, rest, block, at
 
     def become_past(self, values: Values) -> None:
-        """Somebody else: of the past."""
+        """Turn into a superseded item, in place."""
         del self.obj
         past: Any = self
         past.__class__ = PastItem
@@ -298,8 +299,8 @@ class YoungItem(Item):
 
 
 class Layout(NamedTuple):
-    """members: of an object, and where one is a map of it; revision: which of its values, after the
-    layout, that is.
+    """members: names of an object's members and, for maps, of their members; revision: index of the
+    resourceVersion among its values, which follow the layout.
     """
 
     members: tuple[tuple[str, tuple[str, ...] | None], ...]
@@ -307,6 +308,7 @@ class Layout(NamedTuple):
 
 
 def layout_of(obj: Obj) -> Layout:
+    """The layout of an object."""
     members = tuple([(name, tuple(part) if type(part) is dict else None) for name, part in obj.items()])
     at = 1
     for name, names in members:
@@ -317,14 +319,13 @@ def layout_of(obj: Obj) -> Layout:
 
 
 class PastItem(YoungItem):
-    """A revision in whose place another is.  Its object is built, of the same members, each time
-    that somebody reads it.
-    """
+    """A superseded revision; its object is built from the same members at each read."""
 
     __slots__ = ()
 
     @property
     def obj(self) -> Obj:  # type: ignore[override]
+        """The object, built at each read."""
         values = iter(self._data)
         layout: Layout = next(values)
         obj: Obj = {
@@ -336,7 +337,7 @@ class PastItem(YoungItem):
 
 
 class CastItem(YoungItem):
-    """A young one whose object was never made: `state` holds its values."""
+    """A young item with an object that was never built: `state` holds its values."""
 
     __slots__ = ()
 
@@ -344,25 +345,26 @@ class CastItem(YoungItem):
 
     @property
     def obj(self) -> Obj:  # type: ignore[override]
+        """The object, built at each read."""
         shape, _, flat = self.state
         obj: Obj = shape.lay_out(self.key.rpartition("/")[2], self.rev, flat)
         return obj
 
 
 class Recent:
-    """What was built last: who reads an object mostly reads it several times."""
+    """The object built last, because an object is usually read several times in a row."""
 
     item: ClassVar[PackedItem | None] = None
     obj: ClassVar[Obj] = {}
 
 
 class PackedItem(YoungItem):
-    """A revision whose object is built each time that somebody reads it.  (Of young items no
-    reading costs more.)
+    """A revision with an object that is built at each read, at no extra cost to young items.
 
-    It has the members of a young one, for it was one: what its bytes tell makes room for the rest
-    of its state.
-    _data: its bytes, or those of several one after the other, in which they are at place `_at`
+    It was a young item and has the same slots, which hold other values: `_data` encodes the numbers
+    that they held before.
+    _data: the encoded values, or those of several items one after the other, of which this one's
+        are at index `_at`
     """
 
     __slots__ = ()
@@ -373,26 +375,29 @@ class PackedItem(YoungItem):
     _at: Any = vars(Item)["rev"]
 
     def _own(self) -> bytes:
-        """Its bytes alone."""
+        """The encoded values of this item alone."""
         size: int = self._shape.size
         own: bytes = self._data[self._at * size : (self._at + 1) * size]
         return own
 
     def _number(self, at: int) -> int:
-        """One of the numbers that its bytes begin with."""
+        """One of the numbers at the start of the encoded values."""
         start = self._at * self._shape.size + at
         return int.from_bytes(self._data[start : start + 4], "little")
 
     @property
     def rev(self) -> int:  # type: ignore[override]
+        """Revision of the write that made it."""
         return self._number(0)
 
     @property
     def created(self) -> int:  # type: ignore[override]
+        """Revision of the object's creation."""
         return self._number(4)
 
     @property
     def cause(self) -> int:
+        """Trace record of the write that made it."""
         return self._number(8)
 
     @cause.setter
@@ -402,6 +407,7 @@ class PackedItem(YoungItem):
 
     @property
     def obj(self) -> Obj:  # type: ignore[override]
+        """The object, built at each read."""
         recent = Recent
         if recent.item is not self:
             name, rev = self.key.rpartition("/")[2], self.rev
@@ -410,6 +416,7 @@ class PackedItem(YoungItem):
         return recent.obj
 
     def peek(self, section: str, field: str) -> Any:
+        """One field of a section of the object, read without building it."""
         kind, at = self._shape.field(section, field)
         if kind == IS_OWN:
             return self._rest[at]
@@ -421,6 +428,7 @@ class PackedItem(YoungItem):
         return at if kind == IS_ALIKE else super().peek(section, field)
 
     def restamped(self, rev: int) -> PackedItem:
+        """The same state with another revision: the last state, as of its deletion."""
         item, own = PackedItem.__new__(PackedItem), self._own()
         item.key, item.managed, item.raw = self.key, self.managed, None
         item._shape, item._akin, item._rest = self._shape, self._akin, self._rest

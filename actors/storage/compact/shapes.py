@@ -1,10 +1,9 @@
-"""What alike objects share, and where the rest of each stands: the cut of an object into a shape
-and values.
+"""Shapes: what similar objects share, and where their other values belong.
 
-Turns an object into a flat list of the values of its maps (`split`), by the names and order of
-which a `Cut` knows what of them is the same in very many objects (the shape), what is akin, what
-has a form of its own (`terse`) and what is left; and a shape with these back into an equal object,
-its members in the same order.
+Turns an object into a flat list of the values of its maps (`split`); a `Cut`, chosen by the names
+and their order, decides which of them are the same in very many objects (the shape), which are the
+same for objects of one origin (akin), which have an encoded form (`encoded_texts`) and which are
+left; and turns a shape with these values back into an equal object, its members in the same order.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Tree = Mapping[str, "Tree"]
 Values = tuple[Any, ...]
 Column = terse.Column
 
-# What is taken apart: maps, and lists of nothing but maps.
+# What is taken apart: maps, and lists that contain only maps.
 LEAF: Tree = {}
 SPLIT: Tree = {
     "metadata": LEAF,
@@ -34,13 +33,13 @@ SPLIT: Tree = {
         "containerStatuses": {"state": {"running": LEAF}, "lastState": LEAF},
     },
 }
-# Below these names the same few values stand in very many objects: they are part of the shape.
+# Below these names very many objects have the same few values, which are part of the shape.
 ALIKE = frozenset((
     "action", "apiVersion", "dnsPolicy", "enableServiceLinks", "fieldPath", "kind", "lastProbeTime", "phase",
     "preemptionPolicy", "priority", "qosClass", "ready", "reason", "reportingComponent", "reportingInstance",
     "restartCount", "restartPolicy", "schedulerName", "started", "status", "terminationGracePeriodSeconds", "type",
 ))  # fmt: skip
-# These are the same objects in all that has one origin.
+# These are the same Python objects in all objects of one origin.
 AKIN = frozenset((
     "containers", "generateName", "image", "imageID", "initContainers", "labels", "namespace", "ownerReferences",
     "securityContext", "serviceAccount", "serviceAccountName", "source", "tolerations", "volumes",
@@ -48,8 +47,8 @@ AKIN = frozenset((
 
 
 class Form(NamedTuple):
-    """A form that texts have: in which fields, what `struct` makes of one, how it gets there and
-    comes back.
+    """An encoded form of texts: the fields that have it, the `struct` format, and the functions
+    that encode and decode it.
     """
 
     fields: frozenset[str]
@@ -70,24 +69,22 @@ FORMS = (
     Form(frozenset(("uid",)), "16s", terse.uids, terse.uid_text),
     Form(frozenset(("containerID",)), "32s", terse.containers, terse.container_text),
 )  # fmt: skip
-NAMING = frozenset(("message", "name"))  # texts that tell the name of who they are about
-SELF = "\0"  # stands for it
-# Revision, that of the creation, cause: a day of 5,000 nodes makes some 40 million of each.
+NAMING = frozenset(("message", "name"))  # texts that contain the name of the object concerned
+SELF = "\0"  # replaces that name
+# Revision, revision of the creation, cause: a day of 5,000 nodes makes some 40 million of each.
 HEAD, HEAD_LENGTH = "<3I", 3
 PLAIN = frozenset((str, int, float, bool, type(None)))
-# What stands in a place of an object: a value that is part of the shape, its kin's, its own; a
-# part; what follows; or its own in one of the forms: this and the form's number.
+# Origin of a value at a place of an object: the shape, the shared tuple, its own values; a part; a
+# derived value; or an encoded form (this number plus the form's number).
 IS_ALIKE, IS_AKIN, IS_OWN, IS_PART, IS_DERIVED, IS_FORMED = range(6)
 Table = dict[Values, dict[Values, Any]]  # by types, then by values
-Field = tuple[int, Any]  # which of these, and its place among the values, or itself, or its reader
-# What takes the bytes apart, which of the pieces it is, and what makes a text of that.
+Field = tuple[int, Any]  # an origin, and the value, or its index, or its reader
+# A function that unpacks the bytes, the index of the piece, and the function that decodes it.
 Reader = tuple[Callable[[bytes], Values], int, Callable[[Any], Any]]
 
 
 class Part:
-    """One map or list of a shape: where it belongs, what is in it, and which of it comes from
-    where.
-    """
+    """One map or list of a shape: its place in the outer part, and the origin of each value in it."""
 
     __slots__ = ("akin", "own", "parent", "place", "proto")
 
@@ -100,12 +97,11 @@ class Part:
 
 
 class Layout:
-    """How an object's own values stand one after the other: first those that its bytes hold, then
-    the rest.
+    """The order of an object's own values: first those that its bytes encode, then the rest.
 
-    akin, own: where they stand among the values of all maps, one after the other
-    spans: of each form, in what the bytes hold, and how a text is made again
-    naming: places of the rest in which its name may stand
+    akin, own: their places among the values of all maps, one after the other
+    spans: for each form, its range in the unpacked bytes, and its decoding function
+    naming: indexes of the rest that may contain the object's name
     """
 
     __slots__ = ("akin", "formed", "naming", "own", "spans", "struct")
@@ -127,6 +123,7 @@ class Layout:
         self.naming = [at for at, place in enumerate(rest) if place in NAMING]
 
     def read(self, name: str, rest: Values, data: bytes) -> list[Any]:
+        """The object's own values, decoded."""
         values = self.struct.unpack(data)
         own: list[Any] = []
         for start, end, give in self.spans:
@@ -139,7 +136,7 @@ class Layout:
         return own
 
     def reader(self, at: int) -> Reader:
-        """By which one of the values that the bytes hold is read alone."""
+        """A reader of one of the encoded values by itself."""
         at += HEAD_LENGTH
         give = next(give for start, end, give in self.spans if start <= at < end)
         return self.struct.unpack, at, give
@@ -150,28 +147,26 @@ def _places_of(kinds: list[tuple[int, Any]], wanted: int) -> list[int]:
 
 
 def stem_of(key: str) -> str:
-    """What texts call the object of this key, or name: events are named after who they are about,
-    and a number.
+    """The name by which texts refer to the object with this key or name: the name of an event is
+    the name of its object and a number.
     """
     name = key[key.rfind("/") + 1 :]
     return name[: name.rfind(".")] if "." in name else name
 
 
 class Shape:
-    """What alike objects share: the parts they are made of, outer ones first, and the values that
-    are equal.
-    """
+    """What similar objects share: their parts, outer ones first, and the equal values."""
 
     __slots__ = ("_fields", "_layout", "parts", "size")
 
     def __init__(self, parts: list[Part], layout: Layout) -> None:
         self.parts = parts
-        self.size = layout.struct.size  # of an object's bytes
+        self.size = layout.struct.size  # number of bytes of an object's encoded values
         self._layout = layout
         self._fields: dict[tuple[str, str], Field] = {}
 
     def field(self, section: str, field: str) -> Field:
-        """Where one field of a section of the object comes from."""
+        """The origin of one field of a section of the object."""
         known = self._fields.get((section, field))
         if known is None:
             known = self._fields[section, field] = self._find(section, field)
@@ -197,10 +192,11 @@ class Shape:
         return IS_DERIVED, None
 
     def build(self, name: str, rev: int, akin: Values, rest: Values, data: bytes) -> Obj:
+        """The object with this name, revision and values."""
         return self._made(name, rev, akin, self._layout.read(name, rest, data))
 
     def lay_out(self, name: str, rev: int, flat: list[Any]) -> Obj:
-        """The object of which these are the values."""
+        """The object with these values, in the order of `split`."""
         layout = self._layout
         return self._made(name, rev, [flat[at] for at in layout.akin], [flat[at] for at in layout.own])
 
@@ -222,11 +218,12 @@ class Shape:
 
 
 class Cut:
-    """What of objects with the same names in the same order goes into the shape, and what does not.
+    """Which values of objects with the same names in the same order belong to the shape, and which
+    do not.
 
-    where: numbers of the parts; alike, rest: places among the values of all maps, one after the
-        other
-    formed: the same for what becomes bytes, with its form
+    where: numbers of the parts
+    alike, rest: places among the values of all maps, one after the other
+    formed: the same for encoded values, with their forms
     """
 
     __slots__ = ("alike", "formed", "layout", "pick", "rest", "shapes", "terse", "where")
@@ -249,7 +246,7 @@ class Cut:
         self.shapes: Table = {}
 
     def data(self, items: Sequence[Item], columns: Sequence[Column]) -> list[bytes]:
-        """The bytes of each; ValueError and the like if something has another form."""
+        """The encoded values of each object; raises ValueError and others if a value does not fit."""
         head = (
             [item.rev for item in items],
             [item.created for item in items],
@@ -266,10 +263,10 @@ def _picker(places: list[int]) -> Callable[[list[Any]], Values]:
 
 
 def split(part: Any, tree: Tree, layout: list[Any], flat: list[Any]) -> bool:
-    """Collect the values of a map, and of what is taken apart of it, in order.
+    """Collect the values of a map and of the parts below it, in order; False if a list that would
+    be taken apart contains anything but maps.
 
-    `layout`, with the names of the map, is the same for the same structure.
-    False: a list that is to be taken apart holds something else than maps.
+    layout: collects the names, so that it is equal for equal structures
     """
     flat += part.values()
     for name, below in tree.items():
@@ -295,8 +292,8 @@ def split(part: Any, tree: Tree, layout: list[Any], flat: list[Any]) -> bool:
 
 
 def _number(part: Any, tree: Tree, number: int, where: dict[tuple[int, Any], int]) -> None:
-    """Number what `_split` takes apart, in its order, by the number of the outer part and the place
-    in it.
+    """Number the parts in the order of `split`, by the number of the outer part and the place in
+    it.
     """
     for name, below in tree.items():
         inner = part.get(name)
@@ -321,7 +318,7 @@ def _parts(obj: Obj, where: Mapping[tuple[int, Any], int]) -> list[Any]:
 def _places(
     parts: list[Any], where: Mapping[tuple[int, Any], int], terse: bool
 ) -> Iterator[tuple[int, Any, int]]:
-    """Of each value: number of its part, place therein, and what becomes of it."""
+    """For each value, the number of its part, its place in it, and its origin."""
     for number, part in enumerate(parts):
         for place in range(len(part)) if type(part) is list else part:
             if (number, place) in where:
@@ -337,6 +334,7 @@ def _places(
 
 
 def shape_of(obj: Obj, cut: Cut) -> Shape:
+    """The shape of an object that is cut in this way."""
     parts = _parts(obj, cut.where)
     made = [Part(part.copy()) for part in parts]
     for (outer, place), number in cut.where.items():

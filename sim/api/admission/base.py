@@ -11,8 +11,11 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from sim.api import status
+from sim.api.auth.attributes import OpinionGiver
 from sim.api.schema.resource import Resource
-from sim.api.types import Obj
+from sim.api.types import Obj, UserInfo
+from sim.ident import Names
 
 
 class View(Protocol):
@@ -24,11 +27,25 @@ class View(Protocol):
     def list(self, resource: str, namespace: str = "") -> Sequence[Obj]:
         """All objects, or those of a namespace."""
 
+    def by_kind(self, api_version: str, kind: str) -> Resource | None:
+        """The resource of a kind; None if it is not served."""
+
+    def mark_volatile(self) -> None:
+        """Says that the decision on this request depends on more than its form and the objects that
+        were read, for example on its user or on the time, so that it must not be used again.
+        """
+
 
 class Attributes(msgspec.Struct, frozen=True, kw_only=True):
     """The request that is admitted.
 
-    operation: create, update or delete; `old` is None on create
+    operation: create, update or delete
+    name: of the object; "" if it is created with a generateName
+    old: the stored object; None on create
+    user: the user that sends the request
+    dry_run: True if nothing will be stored
+    now_us: the present time, in microseconds
+    authorizer: for plugins that ask for rights of the user; None: all users may do everything
     warnings: warnings that plugins add to the reply
     """
 
@@ -38,6 +55,10 @@ class Attributes(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = ""
     name: str = ""
     old: Obj | None = None
+    user: UserInfo = UserInfo("")
+    dry_run: bool = False
+    now_us: int = 0
+    authorizer: OpinionGiver | None = None
     warnings: list[str] = msgspec.field(default_factory=list)
 
 
@@ -47,11 +68,12 @@ class Denial(msgspec.Struct, frozen=True):
     code: int
     reason: str
     message: str
-    details: Obj
+    details: Obj | None
 
 
-class Plugin(Protocol):
-    """One plugin of the chain."""
+@runtime_checkable
+class MutatingPlugin(Protocol):
+    """A plugin that may change the object before it is validated."""
 
     def concerns(self, operation: str, plural: str, subresource: str) -> bool:
         """True if requests of this kind go through `mutate`, which gets no others."""
@@ -64,7 +86,7 @@ class Plugin(Protocol):
 
 @runtime_checkable
 class ValidatingPlugin(Protocol):
-    """A plugin that also checks the object as it will be stored."""
+    """A plugin that checks the object as it will be stored."""
 
     def judges(self, operation: str, plural: str, subresource: str) -> bool:
         """True if requests of this kind go through `validate`, which gets no others."""
@@ -73,6 +95,10 @@ class ValidatingPlugin(Protocol):
     def validate(self, attributes: Attributes, obj: Obj, view: View) -> Denial | None:
         """A refusal, or None."""
         ...
+
+
+# A plugin of the chain: it mutates, validates or does both.
+Plugin = MutatingPlugin | ValidatingPlugin
 
 
 def forbidden(attributes: Attributes, text: str, name: str = "", causes: list[Obj] | None = None) -> Denial:
@@ -86,6 +112,32 @@ def forbidden(attributes: Attributes, text: str, name: str = "", causes: list[Ob
     if causes:
         details["causes"] = causes
     return Denial(403, "Forbidden", f'{resource.group_resource} "{name}" is forbidden: {text}', details)
+
+
+def not_found(plural: str, name: str) -> Denial:
+    """The refusal of a request that needs an object of the core group that does not exist."""
+    return Denial(404, "NotFound", f'{plural} "{name}" not found', {"name": name, "kind": plural})
+
+
+def failed(text: str) -> Denial:
+    """The refusal with a plain error, which upstream answers with 500 and no reason."""
+    return Denial(500, "", text, None)
+
+
+def internal_error(text: str) -> Denial:
+    """The refusal when a plugin cannot decide, as upstream's errors.NewInternalError words it."""
+    body = status.internal_error(text)
+    return Denial(body["code"], body["reason"], body["message"], body["details"])
+
+
+def is_pod(plural: str, subresource: str) -> bool:
+    """True for requests to pods themselves, not to a subresource."""
+    return plural == "pods" and not subresource
+
+
+def is_mirror(names: Names, pod: Obj) -> bool:
+    """True if a node agent made the pod to show a static pod."""
+    return names.annotation_mirror_pod in (pod["metadata"].get("annotations") or ())
 
 
 def name_of(attributes: Attributes, obj: Obj) -> str:

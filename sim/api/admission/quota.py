@@ -11,8 +11,7 @@ Mirrors  kubernetes v1.25
          pkg/quota/v1/evaluator/core/{pods,services,persistent_volume_claims,registry}.go, apiserver
          pkg/quota/v1/{resources.go,generic/evaluator.go},
          plugin/pkg/admission/resourcequota/controller.go.
-Differs  no resource is limited by configuration unless a quota names it (upstream's default, too);
-         pods of claims with an ephemeral volume are counted by their claims alone.
+Differs  pods of claims with an ephemeral volume are counted by their claims alone.
 """
 
 from __future__ import annotations
@@ -20,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+import msgspec
 
 from sim.api.schema.resource import Resource
 from sim.api.types import Obj
@@ -281,11 +282,16 @@ def covers(quota: Obj, resource: Resource, obj: Obj, naming: Names) -> bool:
 
 def in_scopes(spec: Obj, resource: Resource, obj: Obj) -> bool:
     """True if an object lies in all scopes of a quota."""
-    selectors = [{"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or ()]
-    selectors += (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
+    selectors = selectors_of(spec)
     if resource.rule != "pods" or resource.group:
         return not selectors
     return all(_matches(selector, obj) for selector in selectors)
+
+
+def selectors_of(spec: Obj) -> list[Obj]:
+    """The scopes of a quota as requirements."""
+    selectors: list[Obj] = [{"scopeName": s, "operator": "Exists"} for s in spec.get("scopes") or ()]
+    return selectors + ((spec.get("scopeSelector") or {}).get("matchExpressions") or [])
 
 
 def _matches(selector: Obj, pod: Obj) -> bool:
@@ -330,6 +336,50 @@ def _reaches_across(affinity: Obj) -> bool:
         if any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in terms):
             return True
     return False
+
+
+# --- resources that need a quota ------------------------------------------------------------------
+
+
+class LimitedResource(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """What may be used only if a quota covers it (the plugin's configuration).
+
+    api_group, resource: of the objects
+    match_contains: parts of the names of amounts
+    match_scopes: scopes of objects, as in the scopeSelector of a quota
+    """
+
+    resource: str
+    api_group: str = ""
+    match_contains: tuple[str, ...] = ()
+    match_scopes: tuple[Obj, ...] = ()
+
+    def is_for(self, resource: Resource) -> bool:
+        """True if objects of this resource are meant."""
+        return (self.api_group, self.resource) == (resource.group, resource.plural)
+
+
+def uncovered(
+    quotas: Sequence[Obj], wish: PendingWrite, limited: Iterable[LimitedResource], naming: Names
+) -> list[str]:
+    """The amounts that an object may use only if a quota limits them, and none of these does."""
+    parts = [part for each in limited for part in each.match_contains]
+    held = [q for q in quotas if covers(q, wish.resource, wish.obj, naming)]
+    covered = {name: None for quota in held for name in quota["status"]["hard"]}
+    used = usage(wish.resource, wish.obj, naming, wish.wall_us)
+    return sorted(name for name in used if name not in covered and any(part in name for part in parts))
+
+
+def uncovered_scopes(
+    quotas: Sequence[Obj], wish: PendingWrite, limited: Iterable[LimitedResource]
+) -> list[Obj]:
+    """The scopes that a pod may lie in only if a quota is for them, and none of these is."""
+    if wish.resource.rule != "pods" or wish.resource.group:
+        return []
+    selectors = [one for quota in quotas for one in selectors_of(quota.get("spec") or {})]
+    covered = [one.get("scopeName") for one in selectors if _matches(one, wish.obj)]
+    wanted = [scope for each in limited for scope in each.match_scopes if _matches(scope, wish.obj)]
+    return [scope for scope in wanted if scope.get("scopeName") not in covered]
 
 
 # --- charging -------------------------------------------------------------------------------------

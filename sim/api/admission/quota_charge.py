@@ -17,21 +17,40 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 
-from sim.api.admission.quota import Amounts, PendingWrite, charged, texts_of
+from sim.api.admission.quota import (
+    Amounts,
+    LimitedResource,
+    PendingWrite,
+    charged,
+    texts_of,
+    uncovered,
+    uncovered_scopes,
+)
 from sim.api.ownership import managed as ownership
 from sim.api.store import Answer, Get, Item, Op, Put
 from sim.api.types import Obj
-from sim.api.verbs.call import Call, found, written
+from sim.api.verbs.call import Call, found, internal, written
 
 Charge = Generator[Op, Answer, None]
 
 
-def charge(call: Call, quotas: Sequence[str], obj: Obj, old: Obj | None) -> Charge:
-    """Charges the quotas of these names."""
+def charge(
+    call: Call,
+    quotas: Sequence[str],
+    obj: Obj,
+    old: Obj | None,
+    limited: Sequence[LimitedResource] = (),
+) -> Charge:
+    """Charges the quotas of these names.
+
+    limited: what the object may use only if one of the quotas covers it
+    """
     registry, namespace = call.registry, call.request.namespace
     keys = [registry.scheme.key("resourcequotas", namespace, name) for name in quotas]
     pending = PendingWrite(call.resource, obj, old, registry.wall_us())
-    while keys:
+    metadata = obj["metadata"]
+    shown = metadata.get("name") or metadata.get("generateName", "")
+    while keys or limited:
         items: list[Item] = []
         for key in keys:
             item = found((yield Get(key)))
@@ -39,14 +58,32 @@ def charge(call: Call, quotas: Sequence[str], obj: Obj, old: Obj | None) -> Char
                 items.append(item)
         after = charged([item.obj for item in items], pending, registry.names)
         if isinstance(after, str):
-            metadata = obj["metadata"]
-            raise call.forbidden(metadata.get("name") or metadata.get("generateName", ""), after)
+            raise call.forbidden(shown, after)
+        if limited:
+            _check_covered(call, [item.obj for item in items], pending, limited, shown)
+            limited = ()
         if call.dry_run:
             return
         keys = []
         for item, used in zip(items, after, strict=True):
             if used is not None and written((yield _put(call, item, used))) is None:
                 keys.append(item.key)
+
+
+def _check_covered(
+    call: Call, quotas: Sequence[Obj], pending: PendingWrite, limited: Sequence[LimitedResource], shown: str
+) -> None:
+    """Raises if the object uses something that no quota covers."""
+    missing = uncovered(quotas, pending, limited, call.registry.names)
+    if missing:
+        raise call.forbidden(shown, f"insufficient quota to consume: {','.join(missing)}")
+    scopes = uncovered_scopes(quotas, pending, limited)
+    if scopes:
+        texts = (
+            f"{{{each.get('scopeName')} {each.get('operator', '')} [{' '.join(each.get('values') or ())}]}}"
+            for each in scopes
+        )
+        raise internal(f"insufficient quota to match these scopes: [{' '.join(texts)}]")
 
 
 def _put(call: Call, item: Item, used: Amounts) -> Put:

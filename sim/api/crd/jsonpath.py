@@ -15,10 +15,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from typing import Any
 
 from sim.api.types import Json
+from sim.remembered import cached
 
 Step = Callable[[Json], Iterator[Json]]
 PATH_CHARS_MAX = 1024
@@ -40,7 +40,7 @@ def find(path: str, value: Json) -> list[Json]:
     return found
 
 
-@lru_cache(maxsize=1024)
+@cached(1024)
 def compiled(path: str) -> tuple[Step, ...]:
     """The steps of a path; raises ValueError for an invalid path."""
     if len(path) > PATH_CHARS_MAX:

@@ -17,9 +17,9 @@ Differs  the engine is the C++ implementation of RE2, Go's the Go implementation
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import re2
+
+from sim.remembered import cached
 
 # Compiled instructions times bytes of text; the slowest pattern takes some 6 ns for each.
 WORK_MAX = 100_000_000
@@ -79,7 +79,7 @@ class Pattern:
         return self._compiled.search(data) is not None
 
 
-@lru_cache(maxsize=1024)
+@cached(1024)
 def compile_pattern(text: str) -> Pattern:
     """Compile a pattern, or return the one that was compiled before.  Raises BadPattern."""
     return Pattern(text)

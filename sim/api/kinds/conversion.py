@@ -22,7 +22,7 @@ from sim.api.crd.served import CustomResource
 from sim.api.kinds.kind import Form
 from sim.api.schema.resource import Resource
 from sim.api.store import Answer, Item, Mismatch, Page, Put
-from sim.api.types import Obj, Reply, Watch, WatchEvent
+from sim.api.types import Obj, Reply, ServedWatch, WatchEvent
 from sim.api.verbs.call import Refusal, Steps
 from sim.ident import Names
 
@@ -96,7 +96,7 @@ def converted_first(matches: Callable[[Obj], bool], form: Form) -> Callable[[Obj
 class FormWatch:
     """A watch that delivers objects in this form."""
 
-    def __init__(self, watch: Watch, form: Form) -> None:
+    def __init__(self, watch: ServedWatch, form: Form) -> None:
         self._watch = watch
         self._form = form
 
@@ -121,6 +121,10 @@ class FormWatch:
     def ended(self) -> bool:
         """See `Watch.ended`."""
         return self._watch.ended
+
+    def observe_end(self, on_end: Callable[[], object]) -> None:
+        """See `ServedWatch.observe_end`."""
+        self._watch.observe_end(on_end)
 
     def stop(self) -> None:
         """See `Watch.stop`."""

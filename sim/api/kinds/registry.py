@@ -39,6 +39,7 @@ from sim.api.kinds.kind import Kind, Row
 from sim.api.kinds.networking import ingress, ingress_class, network_policy
 from sim.api.kinds.node import runtime_class
 from sim.api.kinds.policy import pod_disruption_budget
+from sim.api.kinds.rbac import bindings, roles
 from sim.api.kinds.scheduling import priority_class
 
 KINDS: tuple[Kind, ...] = (
@@ -76,6 +77,10 @@ KINDS: tuple[Kind, ...] = (
     ingress.KIND,
     network_policy.KIND,
     pod_disruption_budget.KIND,
+    bindings.CLUSTER_ROLE_BINDING,
+    roles.CLUSTER_ROLE,
+    bindings.ROLE_BINDING,
+    roles.ROLE,
     runtime_class.KIND,
     priority_class.KIND,
     lease.KIND,

@@ -21,13 +21,14 @@ Differs  upstream compares Go values, in which structs held by value and fields 
 from __future__ import annotations
 
 import json
-from functools import lru_cache
 from typing import Any
 
+from sim import remembered
 from sim.api.memo import IdentityMemo
 from sim.api.ownership.field_sets import LEAF, NOTHING, SELF, Tree, intern, of_paths, outside
 from sim.api.schema.field_schemas import SchemaNode
 from sim.api.types import Json, Obj
+from sim.remembered import cached
 
 # stripmeta.go: stripSet; never owned.
 _UNOWNED = frozenset(
@@ -156,6 +157,7 @@ def reconciled(node: SchemaNode, fields: Tree) -> Tree:
 _SHAPES_MAX = 4096
 _plain_made: dict[Any, tuple[Tree, Tree]] = {}
 _plain_parts: dict[SchemaNode, tuple[str, ...] | None] = {}
+remembered.register(_plain_made.clear)
 
 
 def _shape_of_plain(node: SchemaNode, obj: Obj) -> Any:
@@ -424,7 +426,7 @@ def _shape_of(node: SchemaNode) -> int:
     return _FLAT if below and scalars and node.values is None else _MAP
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def _leaves(node: SchemaNode, names: tuple[str, ...], whole: bool) -> Tree:
     """The set of these fields of a flat struct, and of the struct itself if `whole` is True."""
     leaves = {f"f:{name}": LEAF for name in names if name in node.properties}
@@ -518,13 +520,13 @@ def path_element(node: SchemaNode, item: Any) -> str:
     return _value_element(item) if isinstance(item, str | int) else "v:" + _json(item)
 
 
-@lru_cache(maxsize=16384)
+@cached(16384)
 def _key_element(names: tuple[str, ...], values: tuple[Any, ...]) -> str:
     fields = {n: v for n, v in sorted(zip(names, values, strict=True)) if v is not None}
     return "k:" + _json(fields)
 
 
-@lru_cache(maxsize=16384, typed=True)
+@cached(16384, typed=True)
 def _value_element(value: str | int) -> str:
     return "v:" + _json(value)
 

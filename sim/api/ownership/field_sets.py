@@ -18,6 +18,8 @@ from collections.abc import Callable
 from itertools import zip_longest
 from typing import Any
 
+from sim import remembered
+
 Tree = dict[str, Any]
 
 LEAF: Tree = {}  # a member without members below it; as a root: the empty set
@@ -27,14 +29,24 @@ SELF = "."
 # A cluster has few sets (one per shape of object and writer); the bounds guard against unusual
 # loads.
 _TREES_MAX = 50_000
-_FIELDS_MAX = 500_000  # of all trees together: one body can have 50,000
+_FIELDS_MAX = 500_000  # of all trees and keys together: one body can have 50,000
 _RESULTS_MAX = 50_000
 
 _trees: dict[tuple[Any, ...], Tree] = {}
 _results: dict[tuple[Any, int, int], tuple[Tree, Tree, Tree | None]] = {}
 
 
-_fields_held = 0
+_fields_held = 0  # names in `_trees`, and in their keys
+
+
+def _clear() -> None:
+    global _fields_held
+    _trees.clear()
+    _results.clear()
+    _fields_held = 0
+
+
+remembered.register(_clear)
 
 
 def intern(fields: Tree) -> Tree:
@@ -52,10 +64,10 @@ def intern(fields: Tree) -> Tree:
     if tree is None:
         _fields_held += len(names)
         if len(_trees) >= _TREES_MAX or _fields_held > _FIELDS_MAX:
-            _trees.clear()
-            _results.clear()
+            _clear()
             _fields_held = len(names)
         tree = _trees[key] = {name: fields[name] for name in names}
+    _fields_held += len(given)
     _trees[given] = tree  # a direct entry for the order that similar objects have
     return tree
 

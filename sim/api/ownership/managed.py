@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from sim import remembered
 from sim.api.ownership.differences import (
     Duplicates,
     bound,
@@ -226,6 +227,7 @@ def _updated(
 # Records shared by similar objects of one second; references to the inputs keep their ids unique.
 _RECORDS_MAX = 8192
 _records: dict[Any, tuple[Any, tuple[Managed, ...]]] = {}
+remembered.register(_records.clear)
 
 
 def _remembered(held: Any, key: Any, make: Callable[[], tuple[Managed, ...]]) -> tuple[Managed, ...]:

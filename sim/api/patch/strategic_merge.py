@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sim import remembered
 from sim.api.patch.json_patches import GENERIC_REFUSAL, PatchError, bad_patch
 from sim.api.schema.field_schemas import SchemaNode
 from sim.api.types import Json, Obj
@@ -291,6 +292,7 @@ def _merge_plain(
 
 _MERGED_MAX = 4096
 _merged: dict[Any, tuple[list[Json], list[Json]]] = {}
+remembered.register(_merged.clear)
 
 
 def _content_key(items: list[Json]) -> Any:

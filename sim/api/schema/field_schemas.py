@@ -53,6 +53,8 @@ _SCALARS = ("string", "boolean", "integer", "number")
 _ZERO_WRITTEN = {
     "core.v1.Event": ("reportingComponent", "reportingInstance"),
     "apps.v1.StatefulSetStatus": ("availableReplicas",),
+    "rbac.v1.ClusterRole": ("rules",),
+    "rbac.v1.Role": ("rules",),
 }
 # Types with values of any form, for ownership and patches.
 OPEN_TYPES = ("any", "schema-or-list", "schema-or-bool", "schema-or-names")
@@ -74,6 +76,7 @@ class SchemaNode:
     typed: True if Go has a type for it, with zeros and pointers; False for custom resources, in
         which every null is reported
     spared: its scalars that Go leaves out when they are zero or ""
+    written: its optional fields that Go writes even when they are zero or empty
     """
 
     __slots__ = (
@@ -92,6 +95,7 @@ class SchemaNode:
         "type",
         "typed",
         "values",
+        "written",
     )
 
     def __init__(self, type: str, name: str = "", format: str = "") -> None:
@@ -110,6 +114,7 @@ class SchemaNode:
         self.patch_merge_key = ""
         self.typed = True
         self.spared: frozenset[str] = frozenset()
+        self.written: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"SchemaNode({self.type}, {self.name or '-'})"
@@ -130,16 +135,23 @@ class _Kinds(msgspec.Struct):
     given: list[dict[str, str]] = msgspec.field(name="x-kubernetes-group-version-kind", default_factory=list)
 
 
-@lru_cache(maxsize=1)
-def definitions() -> dict[str, msgspec.Raw]:
-    """The text of each definition in the dependency.
+def _document() -> Path:
+    """The file of definitions: an installed wheel holds it, a checkout reads it from its package.
 
     The package is located but not imported, which saves 60 ms.
     """
+    own = Path(__file__).with_name("definitions.json")
+    if own.exists():
+        return own
     spec = importlib.util.find_spec("kubernetes_validate")
-    assert spec is not None and spec.origin is not None, "kubernetes-validate is a dependency"
-    path = Path(spec.origin).parent / "kubernetes-json-schema" / RELEASE / "_definitions.json"
-    document = msgspec.json.decode(path.read_bytes(), type=dict[str, msgspec.Raw])
+    assert spec is not None and spec.origin is not None, "requirements.lock has kubernetes-validate"
+    return Path(spec.origin).parent / "kubernetes-json-schema" / RELEASE / "_definitions.json"
+
+
+@lru_cache(maxsize=1)
+def definitions() -> dict[str, msgspec.Raw]:
+    """The text of each definition of the release."""
+    document = msgspec.json.decode(_document().read_bytes(), type=dict[str, msgspec.Raw])
     # The key changed between releases of the package.
     texts = document["$defs"] if "$defs" in document else document["definitions"]
     return msgspec.json.decode(texts, type=dict[str, msgspec.Raw])
@@ -177,15 +189,17 @@ def schema_of(name: str) -> SchemaNode:
         _nodes[name] = node  # before its fields: a definition may contain itself
         if name not in _SPECIAL:
             _fill(node, raw)
+            node.written = _ZERO_WRITTEN.get(short_name(node.name), ())
             node.spared = _spared(node)
     return node
 
 
 def _spared(node: SchemaNode) -> frozenset[str]:
     """The optional scalars that are not pointers in Go."""
-    name = short_name(node.name)
-    plain = [column.field for column in numbers().get(name, {}).values() if not column.pointer]
-    written = (*node.required, *_ZERO_WRITTEN.get(name, ()))
+    plain = [
+        column.field for column in numbers().get(short_name(node.name), {}).values() if not column.pointer
+    ]
+    written = (*node.required, *node.written)
     return frozenset(
         field
         for field in plain

@@ -129,9 +129,8 @@ def _typed(resource: Resource, value: Json, text: str) -> Obj:
 
 def has_sections(node: SchemaNode, obj: Json) -> bool:
     """True if `obj` is an object and each member that is an object by the schema (metadata, spec,
-    status ...) is one, or null.
-
-    The check of bodies from components of the system, whose types are not checked any further.
+        status ...) is one, or null.
+    Used for bodies from system components; other fields of these bodies are not checked.
     """
     if not isinstance(obj, dict):
         return False
@@ -255,10 +254,11 @@ class _Walk:
                 f"{go}.{key}" if go else key,
                 path,
             )
-            # An empty list of managedFields has a meaning: a reset (`managed.given_record`).
             if not made and key in node.spared:
                 continue
-            if made or key in node.required or below.type not in ("array", "map") or path == RECORD:
+            # An empty list of managedFields has a meaning: a reset (`managed.given_record`).
+            kept = key in node.required or key in node.written or path == RECORD
+            if made or kept or below.type not in ("array", "map"):
                 out[key] = made
         return {**out, **missing} if (missing := _missing(node, out)) else out
 

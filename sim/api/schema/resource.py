@@ -45,7 +45,7 @@ class Resource:
     storage_version_hash: "" where nothing is stored (bindings)
     behavior: defaults, strategy, validation and table of its kind
     json_only: True if it is not served in protobuf
-    rule: the plural; custom resources have a value of their own, whatever their plural is
+    rule: the plural; for all custom resources one common value
     custom: True if a definition made it: a `crd.served.CustomResource`
     lifecycle: of a version that is deprecated
     form: makes the conversion to the stored form where the fields of this version differ from it

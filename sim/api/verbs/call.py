@@ -20,7 +20,9 @@ from typing import Any, NoReturn
 import msgspec
 
 from sim.api.auth.account_tokens import TokenRules
+from sim.api.auth.attributes import OpinionGiver
 from sim.api.auth.authenticator import Reviewer
+from sim.api.auth.chain import UserRules
 from sim.api.auth.web_tokens import Sign, digest_token
 from sim.api.kinds.common.errors import UNSUPPORTED, FieldError
 from sim.api.ownership.managed import Writer
@@ -30,7 +32,7 @@ from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
 from sim.api.status import invalid
 from sim.api.store import Answer, Item, Op, Unavailable
-from sim.api.types import Json, Obj, Reply, Request
+from sim.api.types import Json, Obj, Reply, Request, UserInfo
 from sim.ident import Names
 from sim.units import SECOND, format_time, not_unsigned, parse_unsigned
 
@@ -81,6 +83,8 @@ class Rules:
     valid: called with (call, obj, old); raises what validation finds
     check: called with (call, obj, old); runs validating admission
     charge: called with (call, obj, old); charges quotas, or returns None if there are none
+    provide: called with (call); creates the namespace of a create, or returns None if nothing is to
+        be created
     """
 
     defaults: Callable[[Resource, Obj, str], Obj]
@@ -88,6 +92,7 @@ class Rules:
     valid: Callable[[Call, Obj, Obj | None], None]
     check: Callable[[Call, Obj | None, Obj | None], None]
     charge: Callable[[Call, Obj, Obj | None], Generator[Op, Answer, None] | None]
+    provide: Callable[[Call], Generator[Op, Answer, None] | None]
 
 
 class Identities:
@@ -114,7 +119,10 @@ class Registry:
     collects: True if a garbage collector runs, so that a deletion may wait for it
     checks_fields: True if the server honours fieldValidation; otherwise it drops unknown fields
     gates: enabled features that are off by default (`Kind.gated_fields`)
+    authorizer: judges rights for admission, reviews and other checks within a verb; None allows
+        everything
     identities: None for those of a cluster without options (see `issuing`)
+    user_rules: lists what a user may do in a namespace
     """
 
     scheme: Scheme
@@ -127,7 +135,9 @@ class Registry:
     checks_fields: bool = True
     node_ports: range = range(30000, 32768)
     gates: tuple[str, ...] = ()
+    authorizer: OpinionGiver | None = None
     identities: Identities | None = None
+    user_rules: Callable[[UserInfo, str], UserRules] | None = None
 
     @property
     def names(self) -> Names:
@@ -298,6 +308,14 @@ def method_not_allowed() -> Refusal:
 def no_such_resource() -> Refusal:
     """The refusal of a path that no resource has."""
     return Refusal(404, "NotFound", "the server could not find the requested resource", {})
+
+
+def admitted(call: Call, obj: Obj) -> Generator[Op, Answer, Obj]:
+    """The object of a create after mutating admission."""
+    provided = call.registry.rules.provide(call)
+    if provided is not None:
+        yield from provided
+    return call.registry.rules.admit(call, obj, None)
 
 
 def check_size(call: Call, obj: Obj) -> None:

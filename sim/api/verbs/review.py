@@ -1,20 +1,22 @@
 """Access reviews: whether a user may perform an action, and what the caller may do.
 
-The answer is the review with a status.
+The answer is the review with a status, which holds the opinion of the server's authorizer.
 
 Holds: nothing is stored.
 
-Mirrors  kubernetes v1.25 pkg/registry/authorization/*/rest.go, pkg/apis/authorization/validation.
-Differs  answers come from `authorizer`, which knows no roles: they give no reason, and each user
-         that a review names counts as authenticated.
+Mirrors  kubernetes v1.25 pkg/registry/authorization/*/rest.go, pkg/registry/authorization/util,
+         pkg/apis/authorization/validation.
 """
 
 from __future__ import annotations
 
 from sim.api import status
-from sim.api.auth.authorizer import may, rules_of
-from sim.api.kinds.common.errors import FieldError, invalid
+from sim.api.auth.attributes import AccessAttributes, Decision, Opinion
+from sim.api.auth.chain import ALLOWED, UserRules
+from sim.api.auth.rbac.authorizer import aggregate
+from sim.api.kinds.common.errors import FieldError, Shown, invalid
 from sim.api.ownership import managed
+from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj, Reply, UserInfo
 from sim.api.verbs.body import decode
 from sim.api.verbs.call import Call, Refusal, Steps, bad_request, check_namespace
@@ -31,27 +33,60 @@ def review_access(call: Call) -> Steps:
     if errors:
         raise Refusal.of(status.invalid(call.resource.group, "", "", errors))
     yield from ()
-    names = call.registry.names
-    if call.resource.plural == SELF:
-        user = call.request.user
-    else:
-        groups = tuple(spec.get("groups") or ())
-        if spec.get("user") != names.user_anonymous and names.group_authenticated not in groups:
-            groups = (*groups, names.group_authenticated)
-        user = UserInfo(spec.get("user", ""), groups)
-    attributes = spec.get("resourceAttributes")
-    path = None if attributes is not None else spec["nonResourceAttributes"].get("path", "")
-    verb = (attributes or spec.get("nonResourceAttributes") or {}).get("verb", "")
-    return _answered(call, obj, {"allowed": may(names, user, verb, path)})
+    user = call.request.user if call.resource.plural == SELF else _user_of(spec)
+    giver = call.registry.authorizer
+    opinion = ALLOWED if giver is None else giver.authorize(user, _attributes_of(spec))
+    record = managed.on_create(call.resource.schema, obj, call.writer())
+    metadata = {**obj["metadata"], "managedFields": managed.render(record, obj)}
+    return _answered(call, {**obj, "metadata": metadata, "status": _status(opinion)})
 
 
 def review_rules(call: Call) -> Steps:
-    """POST selfsubjectrulesreviews."""
+    """POST selfsubjectrulesreviews.
+
+    Quirk: the answer has neither the metadata nor the spec of the request.
+    """
     obj = _decoded(call)
-    if not (obj.get("spec") or {}).get("namespace"):
+    namespace = (obj.get("spec") or {}).get("namespace")
+    if not namespace:
         raise bad_request("no namespace on request")
     yield from ()
-    return _answered(call, obj, rules_of(call.registry.names, call.request.user))
+    giver = call.registry.user_rules
+    rules = UserRules() if giver is None else giver(call.request.user, namespace)
+    answer: Obj = {
+        "resourceRules": list(rules.resource),
+        "nonResourceRules": list(rules.paths),
+        "incomplete": rules.incomplete,
+        **({"evaluationError": aggregate(rules.errors)} if rules.errors else {}),
+    }
+    shown = {"kind": obj["kind"], "apiVersion": obj["apiVersion"], "metadata": {}, "spec": {}}
+    return _answered(call, {**shown, "status": answer})
+
+
+def _user_of(spec: Obj) -> UserInfo:
+    """The user that a review names, with no other groups than those named."""
+    extra = {key: tuple(values) for key, values in (spec.get("extra") or {}).items()}
+    return UserInfo(spec.get("user", ""), tuple(spec.get("groups") or ()), spec.get("uid", ""), extra)
+
+
+def _attributes_of(spec: Obj) -> AccessAttributes:
+    resource = spec.get("resourceAttributes")
+    if resource is None:
+        path = spec["nonResourceAttributes"]  # `errors_of` has found exactly one
+        return AccessAttributes(path.get("verb", ""), path.get("path", ""))
+    fields = ("group", "version", "resource", "subresource", "namespace", "name")
+    return AccessAttributes(
+        resource.get("verb", ""), **{field: resource[field] for field in fields if field in resource}
+    )
+
+
+def _status(opinion: Opinion) -> Obj:
+    return {
+        "allowed": opinion.decision is Decision.ALLOW,
+        **({"denied": True} if opinion.decision is Decision.DENY else {}),
+        **({"reason": opinion.reason} if opinion.reason else {}),
+        **({"evaluationError": opinion.error} if opinion.error else {}),
+    }
 
 
 def errors_of(plural: str, review: Obj) -> list[FieldError]:
@@ -61,7 +96,7 @@ def errors_of(plural: str, review: Obj) -> list[FieldError]:
     errors = []
     if resource is not None and path is not None:
         text = "cannot be specified in combination with resourceAttributes"
-        errors.append(invalid("spec.nonResourceAttributes", path, text))
+        errors.append(invalid("spec.nonResourceAttributes", _go_path(path), text))
     if resource is None and path is None:
         errors.append(invalid("spec.resourceAttributes", None, _ONE_OF))
     if plural != SELF and not spec.get("user") and not spec.get("groups"):
@@ -79,8 +114,15 @@ def errors_of(plural: str, review: Obj) -> list[FieldError]:
             text = "must match metadata.namespace"
             errors.append(invalid("spec.resourceAttributes.namespace", resource.get("namespace", ""), text))
         if path is not None:
-            errors.append(invalid("spec.nonResourceAttributes", path, "disallowed on this kind of request"))
+            text = "disallowed on this kind of request"
+            errors.append(invalid("spec.nonResourceAttributes", _go_path(path), text))
     return errors
+
+
+def _go_path(path: Obj) -> Shown:
+    """The attributes of a path as Go's %#v shows them."""
+    fields = ", ".join(f"{title}:{go_quote(path.get(title.lower(), ''))}" for title in ("Path", "Verb"))
+    return Shown(f"authorization.NonResourceAttributes{{{fields}}}")
 
 
 def _decoded(call: Call) -> Obj:
@@ -93,7 +135,6 @@ def _decoded(call: Call) -> Obj:
     return {**obj, "metadata": metadata}
 
 
-def _answered(call: Call, obj: Obj, answer: Obj) -> Reply:
-    record = managed.on_create(call.resource.schema, obj, call.writer())
-    shown = {"creationTimestamp": None, **obj["metadata"], "managedFields": managed.render(record, obj)}
-    return Reply(201, body={**obj, "metadata": shown, "status": answer}, warnings=tuple(call.warnings))
+def _answered(call: Call, obj: Obj) -> Reply:
+    metadata = {"creationTimestamp": None, **obj["metadata"]}
+    return Reply(201, body={**obj, "metadata": metadata}, warnings=tuple(call.warnings))

@@ -22,7 +22,11 @@ import json
 from collections.abc import Callable, Generator
 from functools import lru_cache, partial
 
+from msgspec import structs
+
 from sim.api import status
+from sim.api.auth.attributes import Decision
+from sim.api.auth.request_attributes import attributes_of
 from sim.api.crd.served import CustomResource
 from sim.api.generated_names import generated_name, new_uid
 from sim.api.kinds.core.service.addresses import Ranges, ServiceRefusal
@@ -50,11 +54,13 @@ from sim.api.schema.json_text import parse_noting_twice, plain
 from sim.api.schema.resource import Resource
 from sim.api.store import Answer, Delete, Get, Item, Managed, Op, Put
 from sim.api.types import Json, Obj, Reply
+from sim.api.verbs import escalation
 from sim.api.verbs.body import Patched, conform, decode
 from sim.api.verbs.call import (
     Call,
     Refusal,
     Steps,
+    admitted,
     any_of,
     bad_request,
     check_name,
@@ -116,6 +122,23 @@ def _given_metadata(call: Call, obj: Obj) -> Obj:
     return metadata
 
 
+def _check_may_create(call: Call) -> None:
+    """Raises if the user of an update or an apply to an absent object may not create it.
+
+    Quirk: the refusal gives the reason only, which is mostly empty (update.go: withAuthorization).
+    """
+    giver, request = call.registry.authorizer, call.request
+    if giver is None:
+        return
+    asked = structs.replace(attributes_of(request), verb="create")
+    opinion = giver.authorize(request.user, asked)
+    if opinion.decision is Decision.ALLOW:
+        return
+    if opinion.error:
+        raise internal(opinion.error)
+    raise Refusal.of(status.forbidden(call.resource, request.name, opinion.reason))
+
+
 def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
     """The writes of a create, for a decoded object.
 
@@ -129,7 +152,9 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
     if record is None:
         reset = reset_of(resource, call.subresource)
         record = ownership.on_create(resource.schema, obj, call.writer(), reset)
-    obj = without_record(registry.rules.admit(call, obj, None))
+    obj = without_record((yield from admitted(call, obj)))
+    if resource.rule in escalation.GUARDED:
+        yield from escalation.confirm(call, obj, None)
     metadata = {**obj["metadata"], "uid": new_uid(registry.bits), "creationTimestamp": call.now_text}
     base = metadata.get("generateName", "")
     if not metadata.get("name") and base:
@@ -140,6 +165,8 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
     obj = for_create(resource, obj, names, registry.gates)
     registry.rules.valid(call, obj, None)
     call.warnings += warnings_of(resource, obj, None, names, call.from_outside)
+    if request.verb != "create":
+        _check_may_create(call)
     registry.rules.check(call, obj, None)
     charge = registry.rules.charge(call, obj, None)
     if charge is not None:
@@ -166,10 +193,10 @@ _REPEATED = (
 )
 
 
-def _once_owned(call: Call, obj: Obj, admitted: bool = False) -> Obj:
+def _once_owned(call: Call, obj: Obj, again: bool = False) -> Obj:
     """The object without repeated owner references; the reply warns about them (rest.go).
 
-    admitted: True if the object has already passed admission
+    again: True if the object has already passed admission
     """
     owners = (obj.get("metadata") or {}).get("ownerReferences")
     if not owners or len(owners) == 1:
@@ -184,7 +211,7 @@ def _once_owned(call: Call, obj: Obj, admitted: bool = False) -> Obj:
             kept[key] = owner
     if not repeated:
         return obj
-    when = " after mutating admission happens" if admitted else ""
+    when = " after mutating admission happens" if again else ""
     text = _REPEATED.format(when, ", ".join(repeated))
     if text not in call.warnings:
         call.warnings.append(text)
@@ -378,7 +405,11 @@ def _prepared(
     names, old = registry.names, item.obj
     new = without_record(registry.rules.admit(call, wanted, old))
     if wanted is not old:
-        new = _once_owned(call, new, admitted=True)
+        new = _once_owned(call, new, again=True)
+    if resource.rule in escalation.GUARDED:
+        # Quirk: a change of managedFields counts, even if it follows from one of collector fields.
+        if record != item.managed or not escalation.is_collector_change(new, old):
+            yield from escalation.confirm(call, new, old)
     if resource.namespaced and not new["metadata"].get("namespace"):
         new = with_metadata(new, namespace=call.request.namespace)
     new = keep_system_fields(new, old)

@@ -28,6 +28,7 @@ from sim.api.verbs.call import (
     Call,
     Refusal,
     Steps,
+    admitted,
     any_of,
     bad_request,
     check_namespace,
@@ -75,7 +76,7 @@ def bind(call: Call) -> Steps:
         call.request.name = metadata["name"]
     check_namespace(metadata, call.request)
     call.subresource = call.request.subresource = "binding"
-    call.registry.rules.admit(call, body, None)
+    body = yield from admitted(call, body)
     if metadata.get("name") != call.request.name:
         raise bad_request("name in URL does not match name in Binding object")
     target = any_of(body.get("target"))
@@ -84,6 +85,7 @@ def bind(call: Call) -> Steps:
         raise internal(f'target.kind: Unsupported value: "{kind}": supported values: "Node", "<empty>"')
     if not node:
         raise internal("target.name: Required value")
+    call.registry.rules.check(call, body, None)
 
     def assign(item: Item) -> Obj:
         return _assigned(call, item, metadata, node)
@@ -154,7 +156,7 @@ def evict(call: Call) -> Steps:
     """POST pods/NAME/eviction: a deletion that the pod's disruption budget must allow."""
     body = decode(call, body_kind(call))
     check_namespace(any_of(body.get("metadata")), call.request)
-    call.registry.rules.admit(call, body, None)
+    body = yield from admitted(call, body)
     if any_of(body.get("metadata")).get("name") != call.request.name:
         raise bad_request("name in URL does not match name in Eviction object")
     delete_options = any_of(body.get("deleteOptions"))
@@ -164,6 +166,7 @@ def evict(call: Call) -> Steps:
             f"Non-matching dry-run options in request and content: [All] and [{' '.join(dry_run)}]"
         )
     call.dry_run = call.dry_run or bool(dry_run)
+    call.registry.rules.check(call, body, None)
     options = given_options(delete_options)
     check_delete_options(call, options, dry_run)
     tries = 0

@@ -24,7 +24,7 @@ from sim.api.status import invalid_object
 from sim.api.store import Answer, Get, Managed, Op
 from sim.api.types import Obj, Reply
 from sim.api.verbs.body import body_kind, decode
-from sim.api.verbs.call import Call, Refusal, Steps, bad_request, check_namespace, found
+from sim.api.verbs.call import Call, Refusal, Steps, admitted, bad_request, check_namespace, found
 from sim.units import SECOND, format_time
 
 EXPIRATION_S = 3600  # defaults.go: SetDefaults_TokenRequestSpec
@@ -46,7 +46,8 @@ def request_token(call: Call) -> Steps:
     obj = {**body, "metadata": metadata, "spec": spec}
     writer = replace(call.writer(), api_version=kind.api_version, subresource="token")
     record = tuple(_without_reference(entry) for entry in managed.on_create(kind.schema, obj, writer))
-    call.registry.rules.admit(call, obj, None)
+    obj = yield from admitted(call, obj)
+    metadata, spec = obj["metadata"], dict(obj["spec"])
     if metadata.get("name") not in (None, "", name):
         text = "must match the service account name if specified"
         _refuse(call, name, invalid("metadata.name", metadata["name"], text))
@@ -75,6 +76,7 @@ def request_token(call: Call) -> Steps:
     expires = format_time(now_us + wanted_s * SECOND)
     body = {
         **obj,
+        "spec": spec,
         "metadata": {**metadata, **shown, "managedFields": managed.render(record, obj)},
         "status": {"token": issuing.sign(claims), "expirationTimestamp": expires},
     }

@@ -82,6 +82,8 @@ class CacheWatch:
     bookmarks: True if it sends bookmarks
     """
 
+    _on_end: Callable[[], object] | None = None
+
     def __init__(
         self,
         cache: WatchSource,
@@ -356,6 +358,10 @@ class CacheWatch:
             self._close()
         return self._ended
 
+    def observe_end(self, on_end: Callable[[], object]) -> None:
+        """Calls `on_end` once when the watch ends."""
+        self._on_end = on_end
+
     def stop(self) -> None:
         """Ends the watch because the client has closed it."""
         self.notify = self._give = self.look = None
@@ -373,8 +379,8 @@ class CacheWatch:
                 notify()
 
     def _send_left(self) -> None:
-        """The owner takes what was shown and it was not told of, as of when it was shown; then the
-        stream ends.
+        """Deliver unnotified events to the owner, as of the times they were shown; then end the
+        stream.
         """
         if self.relaxed or self.deaf:
             self._deadline_us = NEVER_US
@@ -402,6 +408,9 @@ class CacheWatch:
             self.queue = []
             self._ended = True
             self.cache.close(self)
+            on_end, self._on_end = self._on_end, None
+            if on_end is not None:
+                on_end()
 
     def _timeout(self, _: Any) -> None:
         self.end()

@@ -46,7 +46,7 @@ class Horizon:
         self.progressed = False  # True after the first progress notification
         self.moved: list[Callable[[], None]] = []
         self.before_moved: list[Callable[[], None]] = []
-        self._turned_us = 0  # since when it goes on as now
+        self._turned_us = 0  # since when it advances as now
         self.frozen = False
         self._reached_us = -1
         # The phases so far: start time, commit time reached then, lag (NEVER_US while frozen).

@@ -1,8 +1,8 @@
-"""The `orrery` command: parses, calls the subcommand (see `sim.app.cli.commands`), and tells its
-errors.
+"""The `orrery` command: parses arguments, calls a subcommand (see `sim.app.cli.commands`), and
+reports errors.
 
 Exit status: 0 all expectations hold, 1 one failed, 2 bad input (one line on standard error), 130
-interrupted (143 by SIGTERM, 129 by SIGHUP), 141 whoever read the output went away.
+interrupted (143 by SIGTERM, 129 by SIGHUP), 141 the reader of the output has closed it.
 """
 
 from __future__ import annotations
@@ -11,17 +11,22 @@ import argparse
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from io import TextIOWrapper
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn, cast
+
+import argcomplete
 
 from sim.app.cli.commands import GROUPS
 from sim.app.cli.commands.arguments import EXIT_BAD_INPUT, EXIT_UNHEARD
 from sim.app.interrupts import exit_status
 from sim.app.printed import visible
-from sim.errors import InputError
+from sim.errors import InputError, suggestion
 from sim.version import __version__
+
+if TYPE_CHECKING:
+    from sim.app.cli.commands.arguments import Commands
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,8 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             arguments = _parsed(argv)
             return int(arguments.call(arguments))
         finally:
-            if sys.stdout is not None:  # it was closed before the start
-                sys.stdout.flush()  # here, where a failure can be told
+            if sys.stdout is not None:  # it may be closed at the start
+                sys.stdout.flush()  # here, where a failure can still be reported
     except (InputError, KeyboardInterrupt, OSError, BaseExceptionGroup) as error:
         status = _told(error)
         if status is None:
@@ -42,8 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _say_what_can_be_said() -> None:
-    """A terminal that has not every letter gets a mark in its place, a file's name that is no UTF-8
-    goes out as it came.
+    """Set the error handling of the outputs: a letter that the terminal lacks is replaced, and a
+    file name that is not UTF-8 is written unchanged.
     """
     out = sys.stdout
     if isinstance(out, TextIOWrapper) and out.errors == "strict":
@@ -51,10 +56,13 @@ def _say_what_can_be_said() -> None:
 
 
 def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
-    """The arguments.  argparse takes one that may be left out for left out where options stand
-    before it: `late` is its name, and it is what is left over.
+    """The arguments. argparse regards an optional argument as omitted if options precede it; such
+    an argument is named `late`, and gets the remaining value.
     """
     parser = _parser()
+    argcomplete.autocomplete(parser)
+    assert parser.commands is not None
+    _check_command(sys.argv[1:] if argv is None else argv, list(parser.commands.choices))
     arguments, rest = parser.parse_known_args(argv)
     late = getattr(arguments, "late", None)
     if late is not None and getattr(arguments, late) is None and len(rest) == 1 and rest[0][:1] != "-":
@@ -65,7 +73,7 @@ def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _told(error: BaseException) -> int | None:
-    """Tell in one line what is no bug of ours: the exit status, or None if it is one."""
+    """Report an expected error in one line; returns the exit status, or None for a bug."""
     if isinstance(error, BaseExceptionGroup):
         expected = error.subgroup(lambda one: isinstance(one, InputError | KeyboardInterrupt) or _full(one))
         return None if expected is None else _told(_first(expected))
@@ -88,13 +96,15 @@ def _told(error: BaseException) -> int | None:
 
 
 def _full(error: BaseException) -> bool:
-    """Whether it says that a disk takes no more."""
+    """True if the error means that a disk is full."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def _drop_output() -> None:
-    """What is still unwritten would be tried again, and complained of, as the interpreter ends."""
-    with suppress(OSError, AttributeError):  # standard output is no file, or closed
+    """Drop unwritten output, which the interpreter would try to write again, with an error, at
+    exit.
+    """
+    with suppress(OSError, AttributeError):  # standard output is not a file, or is closed
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -105,24 +115,57 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return error
 
 
+_SECTIONS = {
+    "run and judge": ("run", "sweep", "validate", "list", "init"),
+    "serve the API": ("serve", "replay"),
+    "see why": ("why", "diff", "show"),
+    "look up": ("faults", "conditions", "options", "schema"),
+}
+
+
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
+    """The parser of the command and of its subcommands.
+
+    An error is one line.  The help of the whole command lists the subcommands in sections.
+    """
+
+    commands: Commands | None = None
+
+    def format_help(self) -> str:
+        """The help; of the whole command, with the subcommands in sections."""
+        if self.commands is None:
+            return super().format_help()
+        texts = {action.dest: action.help or "" for action in self.commands._choices_actions}
+        lines = [f"usage: {self.prog} COMMAND [ARGUMENT ...]", "", str(self.description), ""]
+        for section, names in _SECTIONS.items():
+            lines += [f"{section}:", *(f"  {name:10}  {texts[name]}" for name in names), ""]
+        lines += [f"{self.prog} COMMAND --help describes a command; {self.prog} --version shows the version."]
+        return "\n".join([*lines, str(self.epilog), ""])
 
     def error(self, message: str) -> NoReturn:
+        """End with one line that says what is wrong."""
         self.exit(EXIT_BAD_INPUT, f"orrery: {visible(message)} (see {self.prog} --help)\n")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = _Parser(
+def _parser() -> _Parser:
+    parser = _Parser(
         prog="orrery",
         description="A whole container cluster in virtual time: run scenarios, get verdicts with measured times.",
-        epilog="Try: orrery run scenarios/zone-outage.yaml",
+        epilog="Try: orrery run zone-outage",
     )
     parser.add_argument("--version", action="version", version=f"orrery {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = cast("Commands", parser.add_subparsers(dest="command", required=True, metavar="COMMAND"))
     for add in GROUPS:
         add(commands)
+    parser.commands = commands
     return parser
+
+
+def _check_command(argv: Sequence[str], known: Iterable[str]) -> None:
+    """Raise InputError, with the most similar command, if the first argument is none."""
+    first = argv[0] if argv else ""
+    if first and not first.startswith("-") and first not in known:
+        raise InputError("there is no such command", first, suggestion(first, known, "see orrery --help"))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""`orrery diff A B`: the first event in which two runs part, what came before it and why it came in
-each.
+"""`orrery diff A B`: the first event in which two runs differ, the events before it and its causes
+in each run.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from sim.kernel import Record
 from sim.report.story import Book
 from sim.units import SECOND
 
-CONTEXT = 3  # events told before the first difference
+CONTEXT = 3  # events shown before the first difference
 MOVED = "steps stand at other places in the two scenario files, which is no event"
-CAUSES_MAX = 12  # links told of each side's chain
+CAUSES_MAX = 12  # links shown of each run's chain
 
 
 def diff(first: Path, second: Path, *, as_text: bool) -> bool:
-    """Print where two traces part; True if they do not.  Raises InputError."""
+    """Print the first difference of two traces; returns True if there is none.  Raises InputError."""
     heads = header(first), header(second)
     common: list[Record] = []
     parted: tuple[Record | None, Record | None] | None = None
-    notes: list[str] = []  # of files that are not whole, and of what makes no difference
+    notes: list[str] = []  # about incomplete files, and about differences without effect
     moved = False
     pairs: Iterator[tuple[Record | None, Record | None]] = zip_longest(
         up_to_a_cut(first, notes.append), up_to_a_cut(second, notes.append)
     )
-    for a, b in pairs:  # to the ends: whether the files are whole shows there
+    for a, b in pairs:  # to the ends, where incomplete files are detected
         if parted is not None:
             continue
         if a is None or b is None or not (a == b or _elsewhere(a, b)):
@@ -50,8 +50,8 @@ def diff(first: Path, second: Path, *, as_text: bool) -> bool:
 
 
 def _elsewhere(first: Record, second: Record) -> bool:
-    """Whether two records are of one step, which stands at another place in its file: that was
-    edited above it.
+    """True if two records are of one step at different lines of its file, which was edited above
+    the step.
     """
     if first.kind != "step" or second.kind != "step":
         return False
@@ -88,7 +88,7 @@ def _print(
 
 
 def _settings(heads: tuple[Mapping[str, Any], Mapping[str, Any]]) -> list[str]:
-    """What was set (`--set`) for one run and not, or otherwise, for the other."""
+    """The settings (`--set`) of one run that the other lacks or has with another value."""
     first, second = (_set(head.get("settings", ())) for head in heads)
     return [
         f"--set {key}: {first.get(key, 'not set')} and {second.get(key, 'not set')}"
@@ -98,15 +98,13 @@ def _settings(heads: tuple[Mapping[str, Any], Mapping[str, Any]]) -> list[str]:
 
 
 def _set(settings: Sequence[str]) -> dict[str, str]:
-    """The value of each key; of one that was set twice the last holds."""
+    """The value of each key; of several values the last one counts."""
     parts = (setting.partition("=") for setting in settings)
     return {key.removeprefix("spec."): value for key, _, value in parts}
 
 
 def _differences(first: Record | None, second: Record | None) -> list[str]:
-    """In what two records differ, where both tell of the same kind of event: the lines may read
-    alike.
-    """
+    """The differing values of two records of one kind, because their lines may read the same."""
     if first is None or second is None or first.kind != second.kind:
         return []
     told = []

@@ -11,10 +11,11 @@ from sim.report import render
 from sim.report.story import Book, Line
 from sim.scenario.plan.plan import Plan
 
-LINKS_MAX = 60  # of a chain that is shown; the nearest causes
+LINKS_MAX = 60  # number of links shown of a chain: the nearest causes
 
 
 def write_report(file: Path, plan: Plan, result: Result, trace: Path) -> None:
+    """Write the HTML report of a run."""
     facts = {
         "seed": str(result.seed),
         "nodes": str(len(plan.cluster.nodes)),
@@ -33,7 +34,7 @@ def write_report(file: Path, plan: Plan, result: Result, trace: Path) -> None:
 
 
 def _chains(result: Result, book: Book) -> dict[str, list[Line]]:
-    """For each expectation that an event decided: what led to that event."""
+    """The chain of causes for each expectation that an event decided."""
     chains = {}
     for verdict in result.verdicts:
         record = book.write_of(verdict.witness) if verdict.witness else None

@@ -1,4 +1,4 @@
-"""What `orrery run` shows in a terminal: live progress, the verdict table, a small picture."""
+"""Terminal output of `orrery run`: live progress, the verdict table, a small picture."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from sim.scenario.plan.plan import Plan
 from sim.units import format_duration
 
 REFRESH_S = 0.1
-REFUSED_MAX = 5  # lines shown of commands that came to nothing
-PLAIN_WIDTH = 120  # columns of an output that is no terminal
+REFUSED_MAX = 5  # lines shown of rejected commands
+PLAIN_WIDTH = 120  # columns of an output that is not a terminal
 
 
 class _Console(Console):
     def __init__(self, width: int | None = None, stderr: bool = False) -> None:
-        # names of expectations and files are printed as they are: "[zone a]" and ":warning:" are no
-        # markup in them
+        # Names of expectations and files are printed literally: "[zone a]" and ":warning:" are not
+        # markup in them.
         super().__init__(width=width, stderr=stderr, markup=False, emoji=False)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
@@ -37,22 +37,31 @@ class _Console(Console):
             yield Segment(text if control else visible(text), style, control)
 
     def on_broken_pipe(self) -> None:
-        # whose status this program tells by itself; rich would end it as if a run had failed
+        # This program chooses its exit status itself; rich would exit with the status of a failed
+        # run.
         raise BrokenPipeError
 
 
 def terminal() -> Console:
-    """Where results are printed: as wide as the terminal, or wide enough for every table here."""
+    """The console for results: as wide as the terminal, or wide enough for every table here."""
     console = _Console()
     return console if console.is_terminal else _Console(width=max(console.width, PLAIN_WIDTH))
 
 
 def run_shown(
-    plan: Plan, *, trace_file: Path | None, live: bool, outside: Outside | None = None, fast: bool = True
+    plan: Plan,
+    *,
+    trace_file: Path | None,
+    live: bool,
+    outside: Outside | None = None,
+    fast: bool = True,
+    replaces_log: bool = False,
 ) -> Result:
     """Run a plan, with a live display where the terminal can show one."""
     console = _Console(stderr=True)
-    run = partial(run_plan, plan, trace_file=trace_file, outside=outside, fast=fast)
+    run = partial(
+        run_plan, plan, trace_file=trace_file, outside=outside, fast=fast, replaces_log=replaces_log
+    )
     if not (live and console.is_terminal):
         return trio.run(run)
 
@@ -86,7 +95,7 @@ def _progress(plan: Plan, cluster: Cluster, wall_s: float, rate: float) -> Text:
 
 
 def print_result(plan: Plan, result: Result, report: Path | None, trace: Path | None) -> None:
-    """The verdicts, the picture in small, and where the rest is."""
+    """Print the verdicts, the small picture, and the paths of written files."""
     console = terminal()
     title = f"{plan.name}: {plan.description}" if plan.description else plan.name
     console.print(Text(title, "bold"))
@@ -125,7 +134,7 @@ def print_result(plan: Plan, result: Result, report: Path | None, trace: Path | 
 
 
 def _picture(timeline: Timeline, end_us: int, width: int) -> Text:
-    """One row a zone: the share of its nodes that is ready; below it the steps."""
+    """One row for each zone with the share of its nodes that are ready; below it the steps."""
     picture = Text()
     for zone in sorted(timeline.nodes):
         label = f"ready, zone {zone}" if zone else "nodes ready"

@@ -1,5 +1,5 @@
-"""What `orrery why`, `diff` and `show` share: traces read with errors a person understands, objects
-by name, text.
+"""Shared parts of `orrery why`, `diff` and `show`: reading traces with readable errors, naming
+objects, printing lines.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ def records(path: Path) -> Iterator[Record]:
 
 
 def to_stderr(note: str) -> None:
+    """Print a note to standard error."""
     print(visible(note), file=sys.stderr)
 
 
 def up_to_a_cut(path: Path, tell: Callable[[str], object] = to_stderr) -> Iterator[Record]:
-    """The records of a file, or those before the place where it is cut off: then that is told.
+    """The records of a file, up to the cut of an incomplete one, which is reported to `tell`.
     Raises InputError.
     """
     try:
@@ -46,6 +47,7 @@ def up_to_a_cut(path: Path, tell: Callable[[str], object] = to_stderr) -> Iterat
 
 
 def header(path: Path) -> Mapping[str, Any]:
+    """The header of a trace.  Raises InputError."""
     try:
         return read_header(path)
     except (TraceError, OSError) as error:
@@ -53,18 +55,19 @@ def header(path: Path) -> Mapping[str, Any]:
 
 
 def bad(error: TraceError | OSError, path: Path) -> InputError:
+    """The InputError for an error of reading a trace."""
     if isinstance(error, OSError):
         return InputError(error.strerror or str(error), str(path))
     return InputError(str(error))
 
 
 def scheme_of(head: Mapping[str, Any]) -> Scheme:
-    """The kinds by the names that the run used."""
+    """The kinds, by the set of identifiers that the run used."""
     return Scheme(NAMES[head.get("naming", "orch")])
 
 
 def resource_named(scheme: Scheme, name: str) -> Resource:
-    """By plural, singular or short name, as people type it.  Raises InputError."""
+    """The resource with this plural, singular or short name.  Raises InputError."""
     wanted = name.lower()
     for resource in scheme.resources:
         if wanted in (resource.plural, resource.singular, *resource.short_names):
@@ -73,7 +76,7 @@ def resource_named(scheme: Scheme, name: str) -> Resource:
 
 
 def key_named(scheme: Scheme, text: str, namespace: str) -> str:
-    """The store's key of "pod/web-1", or of "pods/default/web-1" as stories name it.  Raises
+    """The store's key for "pod/web-1", or for "pods/default/web-1" as stories name it.  Raises
     InputError.
     """
     kind, slash, name = text.partition("/")
@@ -86,10 +89,12 @@ def key_named(scheme: Scheme, text: str, namespace: str) -> str:
 
 
 def row(line: Line) -> str:
+    """A line of a story as text."""
     return visible(f"{clock(line.at_us):>12}  {delta(line):>11}  {line.actor:<24} {line.text}")
 
 
 def as_json(line: Line) -> dict[str, Any]:
+    """A line of a story for JSON output."""
     return {
         "record": line.ident,
         "at_us": line.at_us,
@@ -103,7 +108,7 @@ def as_json(line: Line) -> dict[str, Any]:
 
 
 def print_lines(lines: Sequence[Line], limit: int = 0) -> None:
-    """A story, its middle left out where it has more lines than the limit (0: none)."""
+    """Print a story; lines in the middle are omitted if there are more than the limit (0: none)."""
     cut = len(lines) - limit if limit else 0
     for index, line in enumerate(lines):
         if cut <= 1 or not 0 <= index - limit // 2 < cut:
@@ -113,8 +118,8 @@ def print_lines(lines: Sequence[Line], limit: int = 0) -> None:
 
 
 def write_perfetto(trace: Path, file: Path) -> None:
-    """Turn a trace, as far as it goes, into a file that https://ui.perfetto.dev opens.  Raises
-    InputError.
+    """Convert a trace, up to its cut if it is incomplete, to a file for https://ui.perfetto.dev.
+    Raises InputError.
     """
     from sim.report.perfetto import events
 

@@ -1,4 +1,4 @@
-"""`orrery show TRACE`: a trace as lines of text or JSON, filtered, also while it is written."""
+"""`orrery show TRACE`: a trace as filtered lines of text or JSON, also while it is being written."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from sim.app.printed import json_line, visible
 from sim.kernel import Decoder, Record, TraceError
 from sim.report.story import Line, shown, tell, who
 
-POLL_S = 0.2  # a file tells nobody that it has grown
+POLL_S = 0.2  # the file has no notification of growth
 CHUNK = 1 << 20
-NAMES_SHOWN = 12  # of those that a filter might have meant
+NAMES_SHOWN = 12  # number of similar names that are suggested
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which records are shown; what is not set lets everything pass.
+    """Selects the records to show; an unset field accepts all.
 
-    actor, objects: glob patterns ("node-a-*", "pods/default/web-*"); grep: searched in the line's
-        text
+    actor, objects: glob patterns ("node-a-*", "pods/default/web-*")
+    grep: searched in the line's text
     """
 
     actor: str = ""
@@ -37,7 +37,7 @@ class Filter:
     grep: re.Pattern[str] | None = None
 
     def early(self, record: Record) -> bool:
-        """What can be told before the words are made."""
+        """The part of the filter that needs no text of the line."""
         return (
             record.at_us >= self.from_us
             and (self.to_us is None or record.at_us <= self.to_us)
@@ -48,7 +48,7 @@ class Filter:
 
 
 def thing(record: Record) -> str:
-    """The object that a record speaks of, as stories name it ("": none)."""
+    """The object of a record, as stories name it ("": none)."""
     values = record.values
     if "key" in values and record.kind in ("write", "change"):
         return shown(values["key"])
@@ -58,12 +58,13 @@ def thing(record: Record) -> str:
 
 
 def is_about(record: Record, objects: str) -> bool:
-    """Whether it speaks of an object like this: what speaks of none is not like "*" either."""
+    """True if a record has an object that matches; a record without an object never does."""
     about = thing(record)
     return bool(about) and fnmatchcase(about, objects)
 
 
 def lines(found: Iterator[Record], wanted: Filter) -> Iterator[Line]:
+    """The lines of the records that pass the filter."""
     for record in found:
         if wanted.early(record):
             text = tell(record)
@@ -72,8 +73,8 @@ def lines(found: Iterator[Record], wanted: Filter) -> Iterator[Line]:
 
 
 def show(trace: Path, wanted: Filter, *, as_text: bool, follow: bool) -> None:
-    """Print what passes the filter; on stderr which part of it no record passes.  Raises
-    InputError.
+    """Print what passes the filter; report on stderr a part of the filter that nothing passes.
+    Raises InputError.
     """
     seen = _Seen(wanted)
     count = _show(lines(seen.noting(_growing(trace) if follow else records(trace)), wanted), as_text, follow)
@@ -83,7 +84,7 @@ def show(trace: Path, wanted: Filter, *, as_text: bool, follow: bool) -> None:
 
 
 class _Seen:
-    """What there is in a trace of what a filter asks for."""
+    """Records which parts of a filter match anything in a trace."""
 
     def __init__(self, wanted: Filter) -> None:
         self._wanted = wanted
@@ -102,7 +103,7 @@ class _Seen:
             yield record
 
     def unknown(self) -> Iterator[str]:
-        """What no record at all is of, in words."""
+        """The parts of the filter that no record matches, in words."""
         wanted = self._wanted
         for kind in wanted.kinds:
             if kind not in self._kinds:
@@ -112,7 +113,7 @@ class _Seen:
         if wanted.objects and not any(fnmatchcase(key, wanted.objects) for key in self._objects):
             name = re.split(r"[*?[]", wanted.objects.rpartition("/")[2])[0]
             alike = [key for key in self._objects if name and key.rpartition("/")[2].startswith(name)]
-            # a command's target has no namespace
+            # The target of a command has no namespace.
             bare = {f"{parts[0]}/{parts[2]}" for key in alike if len(parts := key.split("/")) == 3}
             whole = [key for key in alike if key not in bare]
             near = get_close_matches(wanted.objects, whole or self._objects, n=3, cutoff=0.0)
@@ -125,7 +126,7 @@ def _some(names: Iterable[str]) -> str:
 
 
 def _show(found: Iterator[Line], as_text: bool, follow: bool) -> int:
-    """Print the lines; how many there were."""
+    """Print the lines; returns their number."""
     count = 0
     for line in found:
         count += 1
@@ -137,7 +138,7 @@ def _show(found: Iterator[Line], as_text: bool, follow: bool) -> int:
 
 
 def _growing(trace: Path) -> Iterator[Record]:
-    """The records of a file that is being written, as they come, up to its end mark."""
+    """The records of a file that is being written, up to its end mark."""
     decoder = Decoder(str(trace))
     try:
         with trace.open("rb") as file:

@@ -1,49 +1,83 @@
-"""`orrery why TRACE pod/x`: the chain of causes from the fault, or a person's action, to what
-became of an object.
-"""
+"""`orrery why TRACE pod/x`: the chain of causes from a fault or a user's action to an object's end."""
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import NamedTuple
 
-from sim.app.inspect.traces import as_json, header, key_named, print_lines, scheme_of, up_to_a_cut
+from sim.app.inspect.traces import (
+    as_json,
+    header,
+    key_named,
+    print_lines,
+    scheme_of,
+    to_stderr,
+    up_to_a_cut,
+)
 from sim.app.printed import json_line, visible
 from sim.errors import InputError
 from sim.kernel import Record
-from sim.report.story import DELETED, Book, about, choices, chosen, notable, shown, tell, who
+from sim.report.story import DELETED, Book, Line, about, choices, chosen, notable, shown, tell, who
 
 FAILED = "phase=Failed"
 
-LINES_MAX = 40  # of a chain, unless all are asked for
+LINES_MAX = 40  # of a chain, unless `full`
 
 
 def why(
     trace: Path, target: str, namespace: str, *, what: str = "", event: int = 0, as_text: bool, full: bool
 ) -> None:
     """Print the story.  Raises InputError."""
+    story = find_story(trace, target, namespace, what=what, event=event)
+    if as_text:
+        print(visible(story.title))
+        print_lines(story.lines, 0 if full else LINES_MAX)
+    else:
+        record = story.record
+        head = {"record": record.ident, "at_us": record.at_us, "text": story.subject}
+        print(json_line({**head, "chain": [as_json(line) for line in story.lines]}))
+
+
+class FoundStory(NamedTuple):
+    """What led to a record: the record, what it says, and the chain of causes."""
+
+    record: Record
+    subject: str
+    title: str
+    lines: Sequence[Line]
+
+
+def find_story(
+    trace: Path,
+    target: str,
+    namespace: str = "default",
+    *,
+    what: str = "",
+    event: int = 0,
+    remark: Callable[[str], object] = to_stderr,
+) -> FoundStory:
+    """The story of an object or of a record.  Raises InputError.
+
+    remark: called with what else a user should know: a file without end, several objects that match
+    """
     head = header(trace)
-    book = Book(up_to_a_cut(trace))
+    book = Book(up_to_a_cut(trace, remark))
     if event:
         record = book.get(event)
         if record is None:
             raise InputError(f"there is no record {event}, the last is {len(book.records)}", str(trace))
     else:
-        record = _find(book, trace, key_named(scheme_of(head), target, namespace), what)
-    lines = book.story(record)
-    if as_text:
-        print(visible(_title(book, record, head.get("scenario", ""))))
-        print_lines(lines, 0 if full else LINES_MAX)
-    else:
-        story = {"record": record.ident, "at_us": record.at_us, "text": _subject(book, record)}
-        print(json_line({**story, "chain": [as_json(line) for line in lines]}))
+        record = _find(book, trace, key_named(scheme_of(head), target, namespace), what, remark)
+    title = _title(book, record, head.get("scenario", ""))
+    return FoundStory(record, _subject(book, record), title, book.story(record))
 
 
-def _find(book: Book, trace: Path, key: str, what: str) -> Record:
+def _find(book: Book, trace: Path, key: str, what: str, remark: Callable[[str], object]) -> Record:
     if any(mark in key for mark in "*?["):
-        key = _first_alike(book, trace, key, what)
+        key = _first_alike(book, trace, key, what, remark)
     found = about(book, key)
     if not found:
         raise InputError(f"{shown(key)} is not in it", str(trace), _near(book, key))
@@ -56,9 +90,9 @@ def _find(book: Book, trace: Path, key: str, what: str) -> Record:
     return record
 
 
-def _first_alike(book: Book, trace: Path, pattern: str, what: str) -> str:
-    """Of the objects whose keys match a pattern the first to which what is asked for happened; or
-    the first that was deleted, or failed if none was.
+def _first_alike(book: Book, trace: Path, pattern: str, what: str, remark: Callable[[str], object]) -> str:
+    """The object with a key that matches a pattern to which `what` happened first; by default the
+    first that was deleted, or the first that failed if there is none.
     """
     of_key: dict[str, list[Record]] = {}
     for record in book.records:
@@ -77,12 +111,12 @@ def _first_alike(book: Book, trace: Path, pattern: str, what: str) -> str:
             key = min(ends)[1]
             break
     if len(alike) > 1:
-        print(visible(f"{len(alike)} match {shown(pattern)}; this is {shown(key)}"), file=sys.stderr)
+        remark(f"{len(alike)} match {shown(pattern)}; this is {shown(key)}")
     return key
 
 
 def _near(book: Book, key: str) -> str:
-    """Objects of a like name, in any namespace, as a remedy."""
+    """Objects with a similar name in any namespace, as a remedy."""
     resource = key.split("/")[2]
     known = dict.fromkeys(r.values["key"] for r in book.records if r.kind == "write")
     alike = [other for other in known if other.split("/")[2] == resource]

@@ -33,6 +33,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from sim.api.store import Change
 from sim.api.types import UserInfo
+from sim.app.audit.webhook import Webhook
 from sim.app.cli.commands.arguments import tell
 from sim.app.cluster import Cluster, young_collections
 from sim.app.director import Director
@@ -53,8 +54,8 @@ from sim.errors import InputError
 from sim.kernel import NEVER_US, Operation
 from sim.scenario.plan.plan import Plan
 from sim.wire.descriptors import connections_below, descriptor_limit, raise_descriptor_limit
-from sim.wire.http.access import Access
 from sim.wire.http.app import Application, Front
+from sim.wire.http.audited import HttpAudit
 from sim.wire.http.documents import Documents, checks_of
 from sim.wire.http.gateway import Gateway
 from sim.wire.http.identification import Identification
@@ -112,7 +113,7 @@ async def _main(
     arguments: argparse.Namespace, session: Session, plan: Plan, tokens: dict[str, UserInfo]
 ) -> None:
     epoch_us = _outside_us()
-    cluster = Cluster(plan.cluster, seed=plan.seed, epoch_us=epoch_us)
+    cluster = Cluster(plan.cluster, seed=plan.seed, epoch_us=epoch_us, replaces_log=arguments.force)
     kernel = cluster.kernel
     journal = (
         _Forgotten()
@@ -207,8 +208,11 @@ async def served(
     context = server_context(authority.server(hosts), trusted)
     address = f"{reached_at(host)}:{port}"
     front = make_front(cluster, everyone, address, files, (authority.pem,))
+    webhook = make_webhook(cluster)
     try:
         async with trio.open_nursery() as nursery:
+            if webhook is not None:
+                nursery.start_soon(webhook.run)
             try:
                 port = await nursery.start(
                     serve_http, Application(front), host, port, context, connections_max
@@ -232,6 +236,19 @@ def reached_at(host: str) -> str:
     """
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"[{host}]" if ":" in host else host
+
+
+def make_webhook(cluster: Cluster) -> Webhook | None:
+    """The audit webhook of a cluster that is served; None if the options name none.
+
+    Raises InputError.
+    """
+    settings = cluster.audit_settings
+    if settings is None or not settings.webhook.config or cluster.audit is None:
+        return None
+    webhook = Webhook(settings.webhook, cluster.names)
+    cluster.audit.forward = webhook.put
+    return webhook
 
 
 def make_front(
@@ -276,8 +293,11 @@ def make_front(
     authenticator, remote = make_authenticator(cluster, files, tokens, look, gateway.wall_us, _outside_us)
     cluster.identities.authenticator = authenticator
     certificates = make_certificate_reader(files, authorities)
+    audit = None
+    if cluster.audit is not None and cluster.audit_settings is not None:
+        audit = HttpAudit(names, cluster.audit_settings, cluster.audit, gateway.wall_us)
     identities = Identification(authenticator, certificates, remote.answer)
-    return Front(cluster.scheme, gateway, identities, Access(names), documents, counts)
+    return Front(cluster.scheme, gateway, identities, cluster.authorization, documents, counts, audit)
 
 
 def _outside_us() -> int:

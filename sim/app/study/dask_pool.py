@@ -1,10 +1,10 @@
-"""Many jobs to outcomes on a Dask cluster, whose workers have this program.
+"""Jobs on a Dask cluster with workers that have this program installed.
 
-A job travels as bytes with a text that names the function to call: the scheduler, which need not
-have the program, cannot load it, and a worker that lacks it says so.
+A job is sent as bytes with a text that names the function to call: the scheduler, which may lack
+the program, cannot load it, and a worker that lacks it reports that.
 
-Holds: a worker with another version of the program performs nothing; a cluster that goes away is
-told, and what it had done by then is given first.
+Holds: a worker with another version of the program runs nothing; if the connection to the cluster
+is lost, the finished outcomes are returned first, and then the loss is reported.
 """
 
 from __future__ import annotations
@@ -27,29 +27,27 @@ from sim.errors import InputError
 
 # More than one task for each thread of a Dask cluster, so that none waits for the next to travel.
 AHEAD = 2
-ANSWER_S = 10.0  # that an answer may take
-LOOK_S = 5.0  # after which a cluster that says nothing is looked at
-LOST_S = 60.0  # without any worker, after which none is waited for
+ANSWER_S = 10.0  # limit for a reply
+LOOK_S = 5.0  # time without messages after which the cluster is checked
+LOST_S = 60.0  # time without any worker after which the run gives up
 PERFORM = "__import__('sim.app.study.outcome', fromlist=['']).perform_for(program, job)"
 DIGEST = "__import__('sim.app.study.outcome', fromlist=['']).program_digest()"
 GONE = "the Dask cluster went away"
 SAME = "install the same version of orrery on every worker"
-# What talking to a stranger comes to: no connection, no TLS set up, no package for the scheme,
-# bytes of another protocol.
+# Errors of connecting to something that is not a usable scheduler: no connection, no TLS, no
+# package for the scheme, bytes of another protocol.
 _STRANGE = (OSError, ValueError, TypeError, RuntimeError, ImportError, EOFError, MemoryError, OverflowError)
 
 
 def connect(address: str) -> Any:
-    """A client of the Dask cluster at the address.  Raises InputError if there is none that can be
-    worked with.
-    """
+    """A client of the Dask cluster at the address.  Raises InputError if the cluster is unusable."""
     try:
-        distributed = import_module("distributed")  # an extra: untyped, as far as it is there
+        distributed = import_module("distributed")  # an optional dependency, without types
     except ModuleNotFoundError as error:
         raise InputError(f"--dask needs the package {error.name}", "", "pip install 'orrery[dask]'") from None
     _hush()
     try:
-        # first: a client that never came to be complains again, at length, when it is taken away
+        # Ask first, because a client without a connection logs long errors when it is deleted.
         kind = asyncio.run(asyncio.wait_for(_kind(distributed, address), ANSWER_S))
         if kind != "Scheduler":
             raise InputError(f"is no Dask scheduler, but a {kind}", address)
@@ -69,7 +67,7 @@ def connect(address: str) -> Any:
 
 
 def _hush() -> None:
-    """What the package's loggers tell at length is told in a line here."""
+    """Silence the package's loggers: this module reports the same errors in one line."""
     for name in sorted(logging.root.manager.loggerDict):
         if name.partition(".")[0] == "distributed":
             logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -77,7 +75,7 @@ def _hush() -> None:
 
 @contextmanager
 def _lost(distributed: Any, address: str) -> Iterator[None]:
-    """Calls that find the scheduler gone raise InputError."""
+    """Turn errors of calls to a lost scheduler into InputError."""
     try:
         yield
     except (OSError, distributed.client.ClosedClientError):
@@ -85,7 +83,7 @@ def _lost(distributed: Any, address: str) -> Iterator[None]:
 
 
 async def _kind(distributed: Any, address: str) -> str:
-    """What answers there, by its own word."""
+    """The kind of server at the address, as it reports itself."""
     arguments = distributed.Security().get_connection_args("client")
     comm = await distributed.comm.connect(address, timeout=ANSWER_S, **arguments)
     try:
@@ -96,7 +94,7 @@ async def _kind(distributed: Any, address: str) -> str:
 
 
 def _compare(client: Any, address: str) -> None:
-    """Raises InputError unless every worker that is there has this program."""
+    """Raise InputError unless every present worker has this program."""
     found = client.run(eval, DIGEST, on_error="return")
     if not found:
         raise InputError("the Dask cluster has no workers", address)
@@ -108,12 +106,13 @@ def _compare(client: Any, address: str) -> None:
 
 
 def performed(client: Any, address: str, jobs: Iterable[Job]) -> Iterator[Outcome]:
-    """Outcomes as they end.  Raises InputError when the cluster goes away, or gets a worker that
-    cannot run them.
+    """Outcomes as runs end.  Raises InputError if the cluster is lost or gets a worker that cannot
+    run them.
     """
     left, program = iter(jobs), program_digest()
     ended: SimpleQueue[Any] = SimpleQueue()
-    running: dict[Any, tuple[Any, Job]] = {}  # the futures too: one that nobody holds is cancelled
+    # Keeps the futures too, because a future without a reference is cancelled.
+    running: dict[Any, tuple[Any, Job]] = {}
 
     def submit(job: Job) -> None:
         future = client.submit(eval, PERFORM, {"program": program, "job": pickle.dumps(job)}, pure=False)
@@ -128,7 +127,7 @@ def performed(client: Any, address: str, jobs: Iterable[Job]) -> Iterator[Outcom
             _, job = running.pop(future.key)
             try:
                 found = _outcome(future, job, address)
-            except TimeoutError:  # lost with its worker, after it had ended
+            except TimeoutError:  # lost with its worker, after its end
                 submit(job)
                 continue
             yield found
@@ -137,7 +136,7 @@ def performed(client: Any, address: str, jobs: Iterable[Job]) -> Iterator[Outcom
 
 
 def _next(ended: SimpleQueue[Any], client: Any, address: str) -> Any:
-    """The future that ends next."""
+    """The next future that ends."""
     manned = monotonic()
     while True:
         try:
@@ -151,8 +150,8 @@ def _next(ended: SimpleQueue[Any], client: Any, address: str) -> Any:
 
 
 def _outcome(future: Any, job: Job, address: str) -> Outcome:
-    """Of a future that has ended.  Raises TimeoutError if it is not to be had."""
-    if future.status == "cancelled":  # as all are when the scheduler is lost
+    """The outcome of a future that has ended.  Raises TimeoutError if it cannot be fetched."""
+    if future.status == "cancelled":  # all futures are, when the scheduler is lost
         raise InputError(GONE, address)
     error = future.exception(timeout=LOOK_S)
     if isinstance(error, ImportError | AttributeError):

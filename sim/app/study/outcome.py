@@ -1,10 +1,10 @@
-"""One seed of a plan as a job, and what came of it as a value: what worker processes take and give.
+"""One seed of a plan as a job, and its result as a value, for worker processes.
 
-Turns a plan into a job's bytes and a key that stays the same as long as the plan and the program
-mean the same; and a job into an `Outcome`, also where the run ends with an exception.
+Turns a plan into a job's bytes and a key that stays the same while the plan and the program are
+equivalent; and a job into an `Outcome`, also if the run ends with an exception.
 
-Holds: a seed gives the outcome here that it gives in a run of its own; in one process runs follow
-each other.
+Holds: a seed has the same outcome here as in a run of its own; in one process runs follow each
+other.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from sim.scenario.plan.plan import Plan
 
 Key = NewType("Key", str)
 KEY_LENGTH = 24
-# A cluster keeps memos of identities and the collector's settings by process: threads of a Dask
-# worker take turns.
+# A cluster uses memos of identities and settings of the garbage collector that belong to the
+# process, so threads of a Dask worker run one after the other.
 _turn = Lock()
-# A cluster that ended is garbage with cycles, some 3 MB of a small one, and to free it takes a
-# tenth of its run.
+# A finished cluster is cyclic garbage, some 3 MB for a small one; to free it takes a tenth of the
+# time of its run.
 COLLECT_EVERY = 10
 _performed = count(1)
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """An expectation in one run (see sim.check.Verdict)."""
+    """The result of an expectation in one run (see sim.check.Verdict)."""
 
     name: str
     kind: str
@@ -51,9 +51,9 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one seed came to; with an `error` the run has no end, and nothing else is known.
+    """The result of one seed; with an `error` the run did not end, and the other fields are empty.
 
-    refused: commands of the scenario that came to nothing, and why
+    refused: commands of the scenario that were rejected, and why
     """
 
     key: str
@@ -68,6 +68,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def ok(self) -> bool:
+        """True if the run ended and all expectations hold."""
         return not self.error and all(one.ok for one in self.expectations)
 
 
@@ -81,23 +82,24 @@ class Job:
 
 
 def packed(plan: Plan) -> bytes:
+    """A plan as bytes."""
     return pickle.dumps(plan)
 
 
 def key_of(plan: Plan) -> Key:
-    """The same for the same plan run by the same program, wherever its file lies and whatever its
-    comments say.
+    """A key that is equal for equal plans run by the same program, regardless of the file's path
+    and comments.
     """
     return Key(sha256(f"{program_digest()} {plan_digest(plan)}".encode()).hexdigest()[:KEY_LENGTH])
 
 
 def plan_digest(plan: Plan) -> str:
-    """The same for plans that differ in their seed, or in where they were read from, alone."""
+    """A digest that is equal for plans that differ only in seed or origin."""
     return sha256(msgspec.json.encode(_plain(plan), order="deterministic")).hexdigest()
 
 
 def _plain(value: Any) -> Any:
-    """A plan without the places it was read from."""
+    """A plan without the places of its values in files."""
     if is_dataclass(value):
         return {
             field.name: _plain(getattr(value, field.name))
@@ -109,7 +111,7 @@ def _plain(value: Any) -> Any:
 
 @lru_cache(maxsize=1)
 def program_digest() -> str:
-    """A digest of this program's sources: results of another one are not to be mixed with these."""
+    """A digest of this program's sources: results of different programs must not be mixed."""
     digest = sha256()
     for path in program_files():
         folder = next(each for each in _folders() if path.is_relative_to(each))
@@ -128,8 +130,8 @@ def _folders() -> list[Path]:
 
 
 def perform_among_others(job: Job) -> Outcome:
-    """Run one seed to its end in a process that goes on: what ended clusters leave behind is freed
-    now and then.
+    """Run one seed to its end in a process that continues; the garbage of finished clusters is
+    freed from time to time.
     """
     with _turn:
         found = perform(job)
@@ -139,8 +141,8 @@ def perform_among_others(job: Job) -> Outcome:
 
 
 def perform_for(program: str, job: bytes) -> bytes:
-    """Run a pickled job that was made by a program of that digest: the outcome as JSON, or nothing
-    if this is another one.
+    """Run a pickled job made by a program of that digest: returns the outcome as JSON, or nothing
+    if this is another program.
     """
     if program != program_digest():
         return b""
@@ -158,7 +160,7 @@ def perform(job: Job) -> Outcome:
 
 
 def _run(plan: bytes, seed: int) -> Result:
-    return trio.run(lambda: run_plan(_unpacked(plan), seed=seed, picture=False))
+    return trio.run(lambda: run_plan(_unpacked(plan), seed=seed, picture=False, audited=False))
 
 
 @lru_cache(maxsize=4)
@@ -169,13 +171,14 @@ def _unpacked(plan: bytes) -> Plan:
 
 
 def _told(error: BaseException) -> str:
-    """An exception as one line: of a group, its first."""
+    """An exception as one line; for a group, its first exception."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return f"{type(error).__name__}: {error}".split("\n", 1)[0]
 
 
 def outcome_of(key: Key, result: Result) -> Outcome:
+    """The outcome of a finished run."""
     return Outcome(
         key,
         result.seed,

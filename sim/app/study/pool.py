@@ -1,11 +1,11 @@
-"""Many jobs to outcomes, as they end: in worker processes here, or on a Dask cluster.
+"""Pools: run many jobs in worker processes of this machine or on a Dask cluster.
 
-A worker is a process that performs one job after the other, until what ended clusters have left in
-its memory is worth another process: to end is quicker than to free it.
+A worker is a process that runs one job after the other until the garbage of finished clusters makes
+it worth replacing: to end a process is faster than to free its memory.
 
-Holds: a process that dies costs the seed it ran, whose outcome says so, and is replaced; leaving
-the iterator early ends every worker at once, and so does the end of this process, however it comes;
-at most as many jobs are under way as there are workers.
+Holds: a process that crashes fails only the seed that it ran, with an error in its outcome, and is
+replaced; if the iterator is closed early, or this process ends in any way, every worker ends at
+once; at most as many jobs are under way as there are workers.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ from sim.app.study.outcome import Job, Outcome, perform, perform_among_others
 from sim.errors import InputError
 
 Pool = Callable[[Iterable[Job]], Iterator[Outcome]]
-# Where a process that has imported the program can be forked, one more is had for some 20 ms; a
-# spawned one takes 700.
+# Forking a process that has imported the program takes some 20 ms; spawning a new one takes 700 ms.
 FORKS = "forkserver" in get_all_start_methods()
-WORKER_MIB = 256  # of memory at the peak, after which a forked worker is replaced
+WORKER_MIB = 256  # peak memory after which a forked worker is replaced
 
 
 def cores() -> int:
@@ -40,13 +39,13 @@ def cores() -> int:
 
 
 class Worker:
-    """A process at the other end of a pipe, and the job it has.  most_mib: of memory, after which
-    it is `spent`.
+    """A process at the other end of a pipe, and its job.  most_mib: memory after which the process
+    is `spent`.
     """
 
     def __init__(self, most_mib: int = WORKER_MIB) -> None:
         context: Any = get_context("forkserver" if FORKS else "spawn")
-        context.set_forkserver_preload([__name__])  # what is spawned takes no notice
+        context.set_forkserver_preload([__name__])  # has no effect on spawned processes
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs, most_mib), daemon=True)
         if FORKS:
@@ -59,20 +58,23 @@ class Worker:
                 self.process.start()
         theirs.close()
         self.job: Job | None = None
-        self.spent = False  # it is dead, or worth replacing
+        self.spent = False  # it has crashed, or is worth replacing
 
     def give(self, job: Job) -> None:
+        """Send a job to the process."""
         self.job = job
-        with suppress(BrokenPipeError, ConnectionResetError):  # it died as it waited: `take` tells
+        # A crash of an idle process is reported by `take`.
+        with suppress(BrokenPipeError, ConnectionResetError):
             self.pipe.send(job)
 
     def take(self) -> Outcome:
-        """The outcome that the pipe is ready with."""
+        """Receive the outcome from the pipe, which must be ready."""
         job, self.job = self.job, None
         assert job is not None
         try:
             found, self.spent = self.pipe.recv()
-        except (EOFError, ConnectionResetError):  # a reset: the dead left its job unread
+        # A reset if the crashed process has not read its job.
+        except (EOFError, ConnectionResetError):
             self.process.join()
             self.spent = True
             return Outcome(job.key, job.seed, error=f"its process ended by {_end(self.process.exitcode)}")
@@ -80,6 +82,7 @@ class Worker:
         return found
 
     def end(self) -> None:
+        """Kill the process."""
         self.process.kill()
         self.process.join()
         self.pipe.close()
@@ -87,7 +90,7 @@ class Worker:
 
 @contextmanager
 def _interrupts(handler: Any) -> Iterator[None]:
-    """Interrupts are answered so meanwhile, as far as this thread may say: the main one alone may."""
+    """Handle interrupts by `handler` within the block, if this is the main thread."""
     if current_thread() is not main_thread():
         yield
         return
@@ -99,16 +102,16 @@ def _interrupts(handler: Any) -> Iterator[None]:
 
 
 def _uninterrupted() -> AbstractContextManager[None]:
-    """Processes started here ignore interrupts, which are the parent's to answer, from their first
-    instruction on.
+    """Processes that start within the block ignore interrupts from their first instruction on,
+    because the parent handles them.
     """
     return _interrupts(signal.SIG_IGN)
 
 
 @contextmanager
 def _put_off() -> Iterator[None]:
-    """An interrupt meanwhile comes afterwards: what is forked has its own way with it, and this
-    process is to hear of it.
+    """Defer interrupts to the end of the block: a forked process has its own handling, and this
+    process must not lose an interrupt.
     """
     heard: list[int] = []
     with _interrupts(lambda number, _: heard.append(number)):
@@ -118,9 +121,9 @@ def _put_off() -> Iterator[None]:
 
 
 def _work(pipe: Connection, most_mib: int) -> None:
-    """What a worker process does until its pipe is closed.  What asks all processes of a terminal
-    or a service to end is the parent's to answer, which keeps what is done and then ends its
-    workers.
+    """The main loop of a worker process, until its pipe is closed. It ignores signals that a
+    terminal or service manager sends to all processes: the parent keeps the finished outcomes and
+    then ends its workers.
     """
     for number in (signal.SIGINT, *ENDS):
         signal.signal(number, signal.SIG_IGN)
@@ -133,12 +136,12 @@ def _work(pipe: Connection, most_mib: int) -> None:
                     pipe.send((perform(job), _peak_mib() > most_mib))
                 else:
                     pipe.send((perform_among_others(job), False))
-            except (EOFError, ConnectionError):  # nobody is left to work for
+            except (EOFError, ConnectionError):  # the parent has ended
                 return
 
 
 def _end_with_parent() -> None:
-    """A job may take minutes, which nobody waits for any more."""
+    """End this process when the parent ends, because a job may take minutes."""
     parent = parent_process()
     if parent is not None:
         parent.join()
@@ -146,8 +149,8 @@ def _end_with_parent() -> None:
 
 
 def _peak_mib() -> float:
-    """The most memory that this process has had."""
-    resource = import_module("resource")  # of systems that fork
+    """The peak memory of this process."""
+    resource = import_module("resource")  # exists on systems that can fork
     peak: int = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
 
@@ -157,18 +160,18 @@ def _end(code: int | None) -> str:
 
 
 def _started(most_mib: int, running: int) -> Worker:
-    """One more worker, beside so many.  Raises InputError where the system has no room for it."""
+    """Start a worker in addition to `running` ones.  Raises InputError if the system refuses it."""
     try:
         return Worker(most_mib)
-    except (OSError, EOFError) as error:  # the second: of the process that forks, if it could not
+    except (OSError, EOFError) as error:  # EOFError if the fork server failed to start it
         problem = f"no process more can be started beside {running}"
         why = error.strerror if isinstance(error, OSError) else ""
         raise InputError(f"{problem}: {why}" if why else problem, "--jobs", "give fewer") from None
 
 
 def processes(count: int, most_mib: int = WORKER_MIB) -> Pool:
-    """Run jobs in that many processes of this machine, each replaced once it has had so much
-    memory.
+    """Run jobs in `count` processes of this machine; each is replaced when it has used `most_mib`
+    of memory.
     """
 
     def run(jobs: Iterable[Job]) -> Iterator[Outcome]:
@@ -201,8 +204,8 @@ def processes(count: int, most_mib: int = WORKER_MIB) -> Pool:
 
 
 def dask(address: str) -> Pool:
-    """Run jobs on a Dask cluster whose workers have this program.  Raises InputError if there is
-    none at `address`.
+    """Run jobs on a Dask cluster with workers that have this program.  Raises InputError if there
+    is no such cluster at `address`.
     """
     client = connect(address)
 

@@ -1,8 +1,8 @@
-"""Outcomes kept in a file, a JSON line each, so that a second start does only what is left.
+"""Outcomes kept in a file, one JSON line each, so that a second start runs only the missing seeds.
 
-Holds: a line is written whole before its outcome counts as done; a last line without its end (the
-writer was killed) is cut off; runs that ended with an exception are not kept as done; one process
-at a time writes a file.
+Holds: a line is complete before its outcome counts as done; an incomplete last line (the writer was
+killed) is removed; runs that ended with an exception do not count as done; one process at a time
+writes a file.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from sim.app.study.outcome import Job, Outcome
 from sim.app.study.pool import Pool
 from sim.errors import InputError
 
-# Every line begins so; what else stands at a file's end was not written here, and is not ours to
-# cut off.
+# Every line begins with this. An incomplete last line with another beginning was not written here
+# and is not removed.
 _BEGINS = b'{"key":"'
 
 
 class Results:
-    """What is done, by key and seed.  Without a file: only in memory."""
+    """Finished outcomes by key and seed.  Without a file: only in memory."""
 
     def __init__(self, file: Path | None = None) -> None:
         self.file = file
@@ -53,7 +53,7 @@ class Results:
                 raise InputError("not a line of results", str(file), "give the file of an earlier start")
 
     def told(self, jobs: Iterable[Job]) -> str:
-        """What the file holds for these jobs, and what it holds besides; "" if it holds nothing."""
+        """What the file contains for these jobs, and what else; "" if it contains nothing."""
         wanted = list(jobs)
         found, keys = self.kept(wanted), dict.fromkeys(job.key for job in wanted)
         others = sum(key not in keys for key, _ in self._done)
@@ -65,15 +65,16 @@ class Results:
         return f"{self.file}: {'; '.join(told)}" if told else ""
 
     def kept(self, jobs: Iterable[Job]) -> int:
-        """How many of these jobs are done."""
+        """The number of these jobs that are done."""
         return sum(self.get(job) is not None for job in jobs)
 
     def get(self, job: Job) -> Outcome | None:
+        """The outcome of a job, if it is done."""
         found = self._done.get((job.key, job.seed))
         return None if found is None or found.error else found
 
     def perform(self, jobs: Iterable[Job], pool: Pool) -> Iterator[Outcome]:
-        """Outcomes of all jobs: first those that are done, then the others as they end."""
+        """Outcomes of all jobs: first the finished ones, then the others as they end."""
         left = []
         for job in jobs:
             done = self.get(job)
@@ -93,8 +94,8 @@ class Results:
                 yield found
 
     def _claim(self, lines: FileIO) -> None:
-        """Be the only one who writes it, where the system knows locks; then what a killed writer
-        left is nobody's.
+        """Lock the file for this process, where the system supports locks. An incomplete line in it
+        is then from a killed writer.
         """
         if util.find_spec("fcntl") is not None:
             fcntl = import_module("fcntl")
@@ -104,14 +105,14 @@ class Results:
                 remedy = "wait for it, or give another file"
                 raise InputError("another run is writing it", str(self.file), remedy) from None
             except OSError as error:
-                # of some network file systems
+                # Some network file systems do not support locks.
                 if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):
                     raise
         lines.seek(0)
         lines.truncate(lines.readall().rfind(b"\n") + 1)
 
     def _write(self, lines: FileIO, line: bytes) -> None:
-        """All of a line, or the error that names the file."""
+        """Write a complete line, or raise an error with the name of the file."""
         try:
             while line:
                 line = line[lines.write(line) :]

@@ -23,6 +23,7 @@ CAPTION = (
 
 
 def write_study(file: Path, plan: Plan, study: Study, settings: Sequence[str]) -> None:
+    """Write the HTML page of a study."""
     facts = {
         "seeds": f"{len(study.outcomes)} of {study.wanted_seeds}",
         "everything holds in": f"{study.held}",
@@ -82,7 +83,7 @@ def _numbers(quantities: Sequence[Quantity]) -> str:
 
 
 def junit_of_result(plan: Plan, result: Result) -> str:
-    """A test case an expectation of one run; one that holds shows what was measured as its output."""
+    """One test case for each expectation of a run; a passed one has its measured value as output."""
     shown = [(one, f"measured {one.measured}, wanted {one.wanted}") for one in result.verdicts]
     cases = [(one.name, None if one.ok else text) for one, text in shown]
     held = {one.name: text for one, text in shown if one.ok}
@@ -90,7 +91,9 @@ def junit_of_result(plan: Plan, result: Result) -> str:
 
 
 def junit_of_study(plan: Plan, study: Study, settings: Sequence[str]) -> str:
-    """A test case an expectation, over all seeds; one more where runs ended with an exception."""
+    """One test case for each expectation over all seeds, and one for runs that ended with an
+    exception.
+    """
     cases: list[tuple[str, str | None]] = []
     skipped: dict[str, str] = {}
     for index, finding in enumerate(study.findings):
@@ -111,7 +114,7 @@ def _failure(plan: Plan, study: Study, index: int, settings: Sequence[str]) -> s
     lines = [f"holds in {finding.held} of {finding.runs} seeds"]
     if finding.judged is not None and finding.judged.ok is False:
         told = f"measured {finding.judged.measured}, wanted {finding.judged.wanted}"
-        # the first is what a build server shows
+        # A build server shows the first line.
         lines.insert(0 if finding.held == finding.runs else 1, told)
     failed = [one for one in study.outcomes if not one.error and not one.expectations[index].ok]
     for one in failed[:FAILURES_SHOWN] if finding.strict else ():
@@ -129,8 +132,10 @@ def _junit(
     skipped: Mapping[str, str] = MappingProxyType({}),
     held: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """skipped: cases that nothing was judged of, and why; held: what was measured in cases that
-    hold.
+    """JUnit XML.
+
+    skipped: cases that were not judged, and why
+    held: what was measured in cases that hold
     """
     failed = sum(failure is not None for _, failure in cases)
     counts = {

@@ -1,9 +1,8 @@
-"""Outcomes of many seeds to what they say of a scenario: which expectations hold how often, and
-every distribution.
+"""Summary of a study: how often each expectation holds, and the distribution of each quantity.
 
-Holds: a study is a function of its plan and its outcomes, whatever their order; an expectation
-holds if it holds under every seed and its bounds over the distribution hold, or, where a share of
-the seeds is wanted, by its bounds.
+Holds: a study is a function of its plan and its outcomes in any order; an expectation holds if it
+holds under every seed and its bounds over the distribution hold or, if a share of the seeds is
+judged, if its bounds hold.
 """
 
 from __future__ import annotations
@@ -26,8 +25,10 @@ TIMED = ("when", "eventually", "order")
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """Something measured in every run: its values in groups, one a run, in the order of the seeds.
-    like: samples from elsewhere that it is compared with.
+    """Something measured in every run.
+
+    groups: its values, one group for each run, in the order of the seeds
+    like: samples from elsewhere for comparison
     """
 
     name: str
@@ -39,22 +40,27 @@ class Quantity:
 
     @property
     def values(self) -> list[float]:
+        """All values."""
         return [value for group in self.groups for value in group]
 
     @property
     def sought(self) -> int:
-        """How often it was looked for: values, and times that it never happened."""
+        """How many values were expected: those measured, and those of events that never occurred."""
         return sum(map(len, self.groups)) + self.missing
 
     @property
     def summary(self) -> Summary | None:
+        """The statistics of the values; None if there are none."""
         return summarize(self.groups, self.missing)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An expectation under many seeds.  held: in so many of `runs`; strict: has to hold in all of
-    them; judged: its bounds over the distribution.
+    """An expectation under many seeds.
+
+    held: number of `runs` in which it holds
+    strict: True if it has to hold in all of them
+    judged: the judgement of its bounds over the distribution
     """
 
     name: str
@@ -67,6 +73,7 @@ class Finding:
     quantities: tuple[Quantity, ...]
 
     def to_json(self) -> dict[str, Any]:
+        """The finding for JSON output."""
         found: dict[str, Any] = {
             "name": self.name,
             "ok": self.ok,
@@ -95,7 +102,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """All that is known after the outcomes given."""
+    """The results of the outcomes so far."""
 
     name: str
     wanted_seeds: int
@@ -104,25 +111,28 @@ class Study:
 
     @property
     def errors(self) -> list[Outcome]:
+        """The runs that ended with an exception."""
         return [one for one in self.outcomes if one.error]
 
     @property
     def complete(self) -> bool:
+        """True if all seeds have an outcome."""
         return len(self.outcomes) == self.wanted_seeds
 
     @property
     def ok(self) -> bool:
+        """True if all runs ended and all findings hold."""
         return not self.errors and all(one.ok for one in self.findings)
 
     @property
     def held(self) -> int:
-        """Seeds under which everything holds."""
+        """The number of seeds under which everything holds."""
         return sum(one.ok for one in self.outcomes)
 
     @property
     def refused(self) -> str:
-        """Under how many seeds commands of the scenario came to nothing, and the first of them; ""
-        if under none.
+        """The number of seeds with rejected commands of the scenario, and the first of the
+        commands; "" if there are none.
         """
         found = [one for one in self.outcomes if one.refused]
         if not found:
@@ -131,6 +141,7 @@ class Study:
         return f"in {len(found)} of {len(self.outcomes)} seeds; seed {first.seed}: {first.refused[0]}"
 
     def to_json(self) -> dict[str, Any]:
+        """The study for JSON output."""
         return {
             "ok": self.ok,
             "complete": self.complete,
@@ -155,13 +166,13 @@ class Study:
 
 
 def jobs_of(plan: Plan, first: int, count: int) -> Iterator[Job]:
-    """One job a seed, from `first` on."""
+    """One job for each seed, from `first` on."""
     key, blob = key_of(plan), packed(plan)
     return (Job(key, seed, blob) for seed in range(first, first + count))
 
 
 def study_of(plan: Plan, outcomes: Iterable[Outcome], wanted_seeds: int) -> Study:
-    """Sum outcomes up."""
+    """Summarize outcomes."""
     ordered = tuple(sorted(outcomes, key=lambda one: one.seed))
     ended = [one for one in ordered if not one.error]
     findings = tuple(
@@ -185,7 +196,7 @@ def _finding(expectation: Expectation, runs: Sequence[Measured], count: int) -> 
 
 
 def _quantities(expectation: Expectation, runs: Sequence[Measured]) -> Iterator[Quantity]:
-    """What an expectation measures: its times or counts; of an order, each part's time."""
+    """What an expectation measures: times or counts; for an order, the time of each part."""
     kind, name = expectation.kind, expectation.name
     unit = "s" if kind in TIMED else ""
     if kind == "order":
@@ -202,7 +213,7 @@ def _quantities(expectation: Expectation, runs: Sequence[Measured]) -> Iterator[
 
 
 def failures(study: Study) -> list[tuple[Outcome, str]]:
-    """Every seed under which something failed that no share allows, with what failed."""
+    """Each seed under which an expectation failed that must hold in all runs, with what failed."""
     strict = {one.name for one in study.findings if one.strict}
     found = []
     for one in study.outcomes:

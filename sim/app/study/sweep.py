@@ -1,10 +1,10 @@
 """A parameter study: every combination of varied settings under many seeds.
 
-Turns `key=v1,v2,...` texts into points, each the settings of one study, and their studies into
-rows: one a point and quantity.
+Turns `key=v1,v2,...` texts into points, each with the settings of one study, and their studies into
+rows, one for each point and quantity.
 
-Holds: the points are in the order of the values as given, the last key varying fastest; every point
-is planned and checked before any is run.
+Holds: the points are in the order of the values as given, and the last key varies fastest; every
+point is planned and checked before any is run.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from sim.app.audit.outputs import refuse_many
 from sim.app.options import check_options
 from sim.app.study.outcome import Job, Outcome
 from sim.app.study.summary import Quantity, Study, jobs_of, study_of
@@ -29,19 +30,20 @@ _OPEN, _CLOSE, _QUOTES = "[{(", "]})", "'\""
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A key of `--set`, and the values it takes."""
+    """A key of `--set` and its values."""
 
     key: str
     values: tuple[str, ...]
 
     @property
     def numbers(self) -> tuple[float, ...] | None:
-        """The values as numbers (durations in seconds); None if one is neither."""
+        """The values as numbers (durations in seconds); None if one of them is neither."""
         found = [_number(value) for value in self.values]
         return tuple(one for one in found if one is not None) if None not in found else None
 
     @property
     def label(self) -> str:
+        """The last part of the key."""
         return self.key.rpartition(".")[2]
 
 
@@ -57,7 +59,7 @@ def _number(text: str) -> float | None:
 
 
 def parse_axis(text: str) -> Axis:
-    """Read `key=v1,v2,...`; commas within brackets and quotes belong to a value.  Raises
+    """Parse `key=v1,v2,...`; commas within brackets and quotes belong to a value.  Raises
     InputError.
     """
     key, equals, values = text.partition("=")
@@ -88,7 +90,7 @@ def _split(text: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One combination: a value of each axis, the settings that make it, and its plan."""
+    """One combination: a value for each axis, the resulting settings, and their plan."""
 
     values: tuple[str, ...]
     settings: tuple[str, ...]
@@ -114,7 +116,7 @@ def points_of(file: Path, settings: Sequence[str], axes: Sequence[Axis]) -> list
         all_settings = (*settings, *varied)
         try:
             plan = load(file, all_settings)
-            check_options(plan.cluster)
+            refuse_many(check_options(plan.cluster).api_server.audit)
             study_of(plan, [], 0)
         except InputError as error:
             if error.place.removeprefix("--set ") in varied:
@@ -127,6 +129,7 @@ def points_of(file: Path, settings: Sequence[str], axes: Sequence[Axis]) -> list
 
 
 def jobs_of_points(points: Sequence[Point], first: int | None, seeds: int) -> Iterator[Job]:
+    """The jobs of all points, in order."""
     for point in points:
         yield from jobs_of(point.plan, point.plan.seed if first is None else first, seeds)
 
@@ -141,8 +144,8 @@ class Sweep:
 
     @property
     def quantities(self) -> dict[str, list[Quantity | None]]:
-        """By name, of what was measured anywhere: the quantity at every point, None where no run
-        has ended.
+        """By name, each quantity that was measured at any point: its value at every point, None
+        where no run has ended.
         """
         found: dict[str, list[Quantity | None]] = {}
         for index, study in enumerate(self.studies):
@@ -154,7 +157,7 @@ class Sweep:
 
     @property
     def refused(self) -> list[str]:
-        """Of each point under whose seeds commands came to nothing: where, and what."""
+        """For each point with rejected commands: the point and the commands."""
         return [
             f"at {', '.join(point.values)} {study.refused}"
             for point, study in zip(self.points, self.studies, strict=True)
@@ -162,7 +165,9 @@ class Sweep:
         ]
 
     def rows(self) -> list[dict[str, Any]]:
-        """One a point and quantity, and one a point and expectation that measures none, flat."""
+        """Flat rows, one for each point and quantity, and one for each point and expectation
+        without quantities.
+        """
         rows = []
         for name, at in self.quantities.items():
             for index, one in enumerate(at):
@@ -183,7 +188,7 @@ class Sweep:
         return rows + self._unmeasured_rows()
 
     def _unmeasured_rows(self) -> list[dict[str, Any]]:
-        """Of expectations of which nothing was measured at any point: under how many seeds they
+        """Rows of expectations without any measured quantity: the number of seeds under which they
         hold.
         """
         shown = {
@@ -206,12 +211,12 @@ class Sweep:
 
     @property
     def done(self) -> tuple[int, int]:
-        """How many runs there are, and how many were wanted."""
+        """The number of finished runs, and the number of wanted ones."""
         return sum(len(one.outcomes) for one in self.studies), sum(one.wanted_seeds for one in self.studies)
 
 
 def _held(study: Study, quantity: str) -> int:
-    """Under how many seeds the expectation held that measures the quantity."""
+    """The number of seeds under which the expectation of a quantity held."""
     names = {one.name: finding.held for finding in study.findings for one in finding.quantities}
     return names.get(quantity, 0)
 
@@ -223,7 +228,7 @@ def sweep_of(
     jobs: Sequence[Job],
     seeds: int,
 ) -> Sweep:
-    """Deal outcomes to the points that their jobs belong to: so many jobs each, in order."""
+    """Assign outcomes to the points of their jobs: an equal number of jobs for each, in order."""
     done = {(one.key, one.seed): one for one in outcomes}
     studies = []
     for index, point in enumerate(points):

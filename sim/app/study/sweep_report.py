@@ -1,5 +1,5 @@
-"""A sweep as files and as a table: an HTML page with a chart a quantity, CSV, a table for the
-terminal.
+"""A sweep as files and as a table: an HTML page with a chart for each quantity, CSV, a table for
+the terminal.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ NUMBERS = (*SHOWN, "mean_low", "mean_high", "sd")
 
 
 def write_sweep(file: Path, sweep: Sweep) -> None:
+    """Write the HTML page of a sweep."""
     plan = sweep.points[0].plan
     facts = {axis.key: ", ".join(axis.values) for axis in sweep.axes}
     facts["seeds each"] = str(sweep.studies[0].wanted_seeds)
@@ -57,7 +58,7 @@ def _unit(at: Sequence[Quantity | None]) -> str:
 
 
 def _numbers(row: dict[str, Any]) -> list[str]:
-    """Where so much never happened that a quantile falls on it, the row has none."""
+    """The statistics of a row; a quantile that falls on values that never occurred is empty."""
     never = bool(row.get("missing"))
     shown = []
     for key in SHOWN:
@@ -70,7 +71,7 @@ def _numbers(row: dict[str, Any]) -> list[str]:
 
 
 def _lines(sweep: Sweep, at: Sequence[Quantity | None]) -> list[Line]:
-    """The first axis lies along the chart, each combination of the others is a line."""
+    """The first axis is the chart's horizontal axis; each combination of the others is a line."""
     along = sweep.axes[0]
     numbers = along.numbers or tuple(float(index) for index in range(len(along.values)))
     where = dict(zip(along.values, numbers, strict=True))
@@ -86,6 +87,7 @@ def _lines(sweep: Sweep, at: Sequence[Quantity | None]) -> list[Line]:
 
 
 def write_csv(file: Path, sweep: Sweep) -> None:
+    """Write all rows of a sweep as CSV."""
     columns = [*(axis.key for axis in sweep.axes), "quantity", "seeds", "held", *NUMBERS]
     lines = StringIO(newline="")
     writer = csv.DictWriter(lines, columns, extrasaction="ignore")
@@ -95,7 +97,7 @@ def write_csv(file: Path, sweep: Sweep) -> None:
 
 
 def print_sweep(sweep: Sweep, wall_s: float, report: Path | None) -> None:
-    """One small table a quantity, and one of the expectations that measure none."""
+    """One small table for each quantity, and one for expectations without quantities."""
     console = terminal()
     rows = sweep.rows()
     for name in sweep.quantities:

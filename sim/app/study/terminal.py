@@ -1,5 +1,5 @@
-"""What `orrery run --seeds` shows in a terminal: progress with the time left, verdicts,
-distributions, what failed.
+"""Terminal output of `orrery run --seeds`: progress with the time left, verdicts, distributions,
+failures.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from sim.scenario.plan.plan import Plan
 from sim.statistics import number
 
 BLOCKS_MIN, BLOCKS_MAX, NUMBERS_WIDTH = 12, 40, 92
-NAME_WIDTH = 22  # of a quantity, before a line of it breaks
-NARROW = 108  # columns of a terminal below which counts and pictures give way to the names
-# below which there is no room for a table: what would be a row of it is a paragraph
+NAME_WIDTH = 22  # width at which the name of a quantity is wrapped
+NARROW = 108  # columns of a terminal below which counts and pictures are omitted in favour of names
+# Columns below which there is no room for a table, and each of its rows becomes a paragraph.
 TOO_NARROW = 76
 
 
 @contextmanager
 def progress(name: str, total: int, shown: bool) -> Iterator[Progress | None]:
-    """A line with a bar, the rate, the share that holds and the time left, where a terminal can
-    show it.
+    """A line with a bar, the rate, the share that holds and the time left, if the terminal supports
+    it.
     """
     console = Console(stderr=True)
     if not (shown and console.is_terminal):
@@ -52,8 +52,8 @@ def progress(name: str, total: int, shown: bool) -> Iterator[Progress | None]:
 
 
 def followed(outcomes: Iterable[Outcome], display: Progress | None, kept: int = 0) -> Iterator[Outcome]:
-    """The same outcomes, while the display follows them.  kept: so many come first, of an earlier
-    start, and say nothing of how fast this one is.
+    """The same outcomes; the display follows them.  kept: number of outcomes at the beginning that
+    are from an earlier start and do not count for the rate
     """
     started, done, held = perf_counter(), 0, 0
     for one in outcomes:
@@ -73,6 +73,7 @@ def followed(outcomes: Iterable[Outcome], display: Progress | None, kept: int = 
 def print_study(
     plan: Plan, study: Study, wall_s: float, settings: Sequence[str], report: Path | None
 ) -> None:
+    """Print the verdicts, distributions and failures of a study."""
     console = terminal()
     title = f"{plan.name}: {plan.description}" if plan.description else plan.name
     console.print(Text(title, "bold"))
@@ -100,9 +101,7 @@ def print_study(
 
 
 def _table_of(columns: Sequence[str], rows: Sequence[Sequence[str | Text]], width: int) -> Table:
-    """Rows under their columns, or, where there is no room for these, one below the other with the
-    columns' names.
-    """
+    """Rows under their columns or, in a narrow terminal, as paragraphs with the columns' names."""
     table = Table(box=None, pad_edge=False, show_header=width >= TOO_NARROW)
     if table.show_header:
         for column in columns:
@@ -168,7 +167,7 @@ def _print_failures(console: Console, plan: Plan, study: Study, settings: Sequen
 
 def repeat_command(plan: Plan, seed: int, settings: Sequence[str]) -> str:
     """The command that runs one seed exactly as it was run here."""
-    # which else would be an option
+    # Otherwise the name would be parsed as an option.
     file = f"./{plan.file}" if plan.file.startswith("-") else plan.file
     sets = [word for setting in settings for word in ("--set", setting)]
     return shlex.join(["orrery", "run", file, "--seed", str(seed), *sets])

@@ -1,11 +1,11 @@
-"""What a reader goes by of many objects, worked out once for each state of each.
+"""Values derived from the objects of an informer, computed once for each revision of an object.
 
 Turns the objects of an informer with one index value into values: a Service's pods into addresses,
-a budget's into who is healthy.
+the pods of a disruption budget into their health.
 
-Holds: what `of` answers is what `make` says of each object as it is now, in the order of the index;
-an object that is the same item still is not built again (of thousands of pods one has changed since
-the last time).
+Holds: `of` returns what `make` computes from the present revision of each object, in the order of
+the index; a value is not computed again while its object is the same item (of thousands of pods one
+has changed since the last call).
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ T = TypeVar("T")
 
 
 class Digests(Generic[T]):
-    """Of one index of an informer.  make: pure, of the object alone."""
+    """Derived values for one index of an informer.
+
+    make: computes the value of one object; pure, and a function of the object alone
+    """
 
     def __init__(self, informer: Informer, index: str, make: Callable[[Obj], T]) -> None:
         self._informer = informer
@@ -30,7 +33,7 @@ class Digests(Generic[T]):
         self._known: dict[str, dict[str, tuple[Item, T]]] = {}
 
     def of(self, value: str) -> list[T]:
-        """One for each object that has the value now."""
+        """The values of all objects that have this index value now."""
         known = self._known.setdefault(value, {})
         items = self._informer.items_by_index(self._index, value)
         for item in items:
@@ -42,5 +45,5 @@ class Digests(Generic[T]):
         return [known[item.key][1] for item in items]
 
     def forget(self, value: str) -> None:
-        """Who asked for these is gone; another who does has them made anew."""
+        """Drop the values of one index value; a later `of` computes them again."""
         self._known.pop(value, None)

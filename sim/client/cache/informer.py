@@ -1,21 +1,23 @@
-"""A process's view of a resource: a local store kept up to date, with indexes and handlers, shared
-by name.
+"""Informers: a process's cached view of a resource with indexes and handlers, shared by name.
 
-Turns what a reflector learns into objects by key and calls of `add`, `update`, `delete`.
+Turns the lists and watch events of a reflector into objects by key and calls of `add`, `update`,
+`delete`.
 
-Holds: an object that did not change keeps its identity, through relists too (if the store keeps it
-in a compact form: those parts do that it shares with others); handlers are called in the order of
-events, after the store and its indexes have changed; `managedFields` are never kept; an informer
-without handlers costs no event until somebody reads it, and then shows the same; a handler that
-says what it is about is spared the objects that `route` tells to be about something else.
+Holds: an unchanged object keeps its identity, also through relists (of a compact item, the parts
+that it shares with other items keep theirs); handlers are called in the order of events, after the
+store and its indexes have changed; `managedFields` are never kept; an informer without handlers
+costs no event until it is read, and then shows the same objects; a handler that is registered for
+one routing value is not called for updates of objects with another value (`route`).
 
 Mirrors  client-go v1.25 tools/cache/{shared_informer,delta_fifo,thread_safe_store}.go,
          informers/factory.go.
-Differs  handlers run at the instant the event arrives, none has a queue of its own; the end of the
-         first sync is seen at once (upstream polls each 100 ms); index results are in order of
-         arrival; where no handler cares for heartbeat times alone (`store.Beaten`) these are seen
-         late, a thousand changes at once; where all who do handle them `late`, when somebody reads,
-         while nothing moves (`Standing`) and nobody urges.
+Differs  handlers run at the instant at which the event arrives, and have no queues of their own;
+         the end of the first sync is observed at once (upstream polls each 100 ms); index results
+         are in order of arrival; if no handler needs updates of heartbeat timestamps alone
+         (`store.Beaten`), these are received late, a thousand at once; if all handlers of such
+         updates accept late delivery, they are received when the informer is read, as long as no
+         process, link or clock changes its state (`Standing`) and no handler asks for prompt
+         delivery (`urge`).
 """
 
 from __future__ import annotations
@@ -39,11 +41,12 @@ from sim.units import SECOND
 Objects = list[Obj]  # `Informer.list` hides the name inside the class
 Items = list[Item]
 Handler = TypeVar("Handler", bound=Callable[..., None])
-RENEWALS_MAX = 50_000  # that wait to be sorted in
-EVERYBODY = ""  # of a route: no handler is spared
+RENEWALS_MAX = 50_000  # lease renewals that may wait before they are indexed by key
+EVERYBODY = ""  # routing value: the object concerns every handler
 
 
 def stripped(obj: Obj) -> Obj:
+    """The object without `managedFields`."""
     meta = obj["metadata"]
     if "managedFields" not in meta:
         return obj
@@ -57,11 +60,11 @@ def _without_managed(item: Item) -> Item:
 
 
 def unmoved(old: Obj, new: Obj) -> None:
-    """What a handler does that cares for no beat."""
+    """The `beat` handler of a client that ignores updates of heartbeat timestamps alone."""
 
 
 class View(Mapping[str, Obj]):
-    """Key to object, of items whose objects may be in a compact form: what is read is built."""
+    """Key to object, over items that may be compact: an object is built when it is read."""
 
     __slots__ = ("_items",)
 
@@ -81,28 +84,31 @@ class View(Mapping[str, Obj]):
         return len(self._items)
 
     def copy(self) -> View:
-        """As it is now."""
+        """A snapshot of the present items."""
         return View(self._items.copy())
 
 
 class Handlers(Generic[Handler]):
-    """Handlers in the order in which they came, all or those that an object of some value concerns."""
+    """Handlers in order of registration: all of them, or those for one routing value."""
 
     __slots__ = ("_all", "known")
 
     def __init__(self) -> None:
         self._all: list[tuple[str, Handler]] = []
-        self.known: dict[str, Sequence[Handler]] = {}  # what `of` has answered
+        self.known: dict[str, Sequence[Handler]] = {}  # remembered results of `of`
 
     @property
     def none(self) -> bool:
+        """True if no handler is registered."""
         return not self._all
 
     def add(self, handler: Handler, about: str) -> None:
+        """Register a handler for the routing value `about` (`EVERYBODY`: for all objects)."""
         self._all.append((about, handler))
         self.known = {}
 
     def of(self, value: str) -> Sequence[Handler]:
+        """The handlers that an event of an object with this routing value concerns."""
         known = self.known.get(value)
         if known is None:
             wanted = (value, EVERYBODY)
@@ -116,7 +122,7 @@ RESYNC_MIN_US = SECOND  # client-go tools/cache/shared_informer.go: minimumResyn
 
 
 class Informer:
-    """One resource (or a selection of it) as this process sees it."""
+    """The cached view that this process has of one resource or of a selection of it."""
 
     def __init__(
         self, ctx: Context, client: Client, resource: str | Resource, selection: Selection, resync_us: int = 0
@@ -128,21 +134,21 @@ class Informer:
         self._view = View(self._items)
         kind = client.scheme.resource(resource)
         self._custom = kind.custom
-        # This and a key are the key in the store.
+        # The key in the store is this prefix and the key in the informer.
         self._prefix = kind.prefix if kind.namespaced else f"{kind.prefix}/"
-        # Taken in while nobody handled events, and not read yet; by key in the store.
+        # Items received while no handler was registered, and not read yet; by key in the store.
         self._late: dict[str, Item] = {}
-        self._renewals: list[Item] = []  # newer than these, in the order in which they came
+        self._renewals: list[Item] = []  # later than those, in order of arrival
         self._run: Run | None = (
-            None  # renewals were taken in up to this one; they are looked up when they are wanted
+            None  # columnar renewals were received up to this one; they are looked up on demand
         )
-        self._sorted = True  # everything that was looked up is found
+        self._sorted = True  # all columnar renewals have been looked up
         self._news: list[Item | Runs] | None = None
-        # counts what came, while nobody handled events, that was more than a renewal
+        # Number of changes other than lease renewals received while no handler was registered.
         self.shifts = 0
         self._order: list[str] | None = None
         self._indexes: dict[str, Index] = {}
-        # By the part that they read: its outer name, its inner one.
+        # Indexes by the part that they read: outer name, then inner name.
         self._by_part: dict[str, dict[str, list[Index]]] = {}
         self._on_add: Handlers[Callable[[Obj], None]] = Handlers()
         self._on_update: Handlers[Callable[[Obj, Obj], None]] = Handlers()
@@ -154,16 +160,14 @@ class Informer:
         self._resync_us = max(resync_us, RESYNC_MIN_US) if resync_us else 0
         self._started = False
         self._resynced = False
-        # Without the fast path every event is taken as it comes.
+        # Without the fast path every event is received as it arrives.
         self._may_be_lazy = ctx.kernel.fast.lazy
-        self.lazy = self._may_be_lazy  # nobody handles events: told of none until somebody reads
-        self.deaf = (
-            self._may_be_lazy
-        )  # nobody handles beats at once: they come with the next event, or a thousand at once
-        self._prompt = False  # somebody does
-        self._patient = False  # somebody handles them, late
-        self._urgent: dict[str, None] = {}  # who of these wants them at once for now
-        self._stirred = False  # something has moved, so that what is handled late might be missed
+        self.lazy = self._may_be_lazy  # no handlers: no notification, events wait for a reader
+        self.deaf = self._may_be_lazy  # no handler needs heartbeats promptly: they may come late
+        self._prompt = False  # a handler needs each heartbeat promptly
+        self._patient = False  # a handler accepts heartbeats late
+        self._urgent: dict[str, None] = {}  # late handlers that need heartbeats promptly for now
+        self._stirred = False  # a state has changed, so late heartbeats may be missed
         self._reflector = Reflector(ctx, client, resource, self, selection)
         ctx.on_hindrance(self._hindered)
 
@@ -171,7 +175,7 @@ class Informer:
 
     @property
     def objects(self) -> View:
-        """Key to object, as of now; not to be changed and not to be iterated over while waiting."""
+        """Key to object, as of now; not to be changed, and not to be iterated over across an await."""
         self._settled()
         return self._view
 
@@ -182,16 +186,17 @@ class Informer:
         return self._items
 
     def item(self, key: str) -> Item | None:
-        """What holds an object, for a handler that keeps it: an item's object takes less memory
-        when nobody reads it.
+        """The item that holds an object; a handler that keeps items uses less memory than one that
+        keeps objects, because a compact item is not built before its object is read.
         """
         return self._items.get(key)
 
     def long(self, key: str) -> str:
-        """The key in the store, or the beginning of one."""
+        """The key in the store, or a prefix of one, for a key of this informer."""
         return self._prefix + key
 
     def get(self, key: str) -> Obj | None:
+        """The object of a key as of now; None if there is none."""
         self.pull()
         if self._renewals:
             self._sort_in()
@@ -206,14 +211,14 @@ class Informer:
         return None if known is None else known.obj
 
     def is_unhandled(self) -> bool:
-        """True while there are no handlers: then a slow process takes in what comes at no cost, now
-        or when it is read.
+        """True while no handler is registered: a slow process then receives events at no cost, as
+        they arrive or when they are read.
         """
         return self._on_add.none and self._on_update.none and self._on_delete.none
 
     def pull(self) -> None:
-        """Take what has arrived; where somebody handles events that is done, but for beats that are
-        handled late.
+        """Receive what has arrived; with handlers this has been done already, except for heartbeats
+        that are delivered late.
         """
         if self.lazy:
             self._reflector.pull()
@@ -224,8 +229,8 @@ class Informer:
             self._tune()
 
     def newest(self, long: str) -> Item | None:
-        """What was taken before of this key in the store, without building an object that nobody
-        has read.
+        """The newest received item of this key in the store, without building objects that have not
+        been read.
         """
         self._sort_in()
         known = self._late.get(long) or self._items.get(long.removeprefix(self._prefix))
@@ -237,7 +242,7 @@ class Informer:
         return known
 
     def peek(self, section: str, field: str) -> Iterator[tuple[str, Any]]:
-        """Key and one field of each object, without building objects that nobody has read."""
+        """Key and one field of each object, without building objects that have not been read."""
         self.pull()
         self._sort_in()
         self._look_up()
@@ -249,10 +254,10 @@ class Informer:
                 yield key, item.peek(section, field)
 
     def news(self) -> Sequence[Item | Runs]:
-        """What was taken since the last call (at first: nothing) and not deleted since, in the
-        order in which it came.
+        """The items received since the last call (none at the first call) and not deleted since, in
+        order of arrival.
 
-        For one reader: what it has been given is not given again.
+        There can be one reader only: each item is returned once.
         """
         news, self._news = self._news, []
         return news or ()
@@ -269,12 +274,12 @@ class Informer:
         return [items[key].obj for key in self._order]
 
     def add_index(self, name: str, fn: IndexFn, part: tuple[str, ...] = ()) -> None:
-        """Index by the values of `fn`, which reads only `part`; a second one of the same name is
-        the same by rule.
+        """Add an index of the values of `fn`, which reads only `part`; by convention a second index
+        of the same name is the same index.
         """
         if name not in self._indexes:
             index = self._indexes[name] = Index(fn, part)
-            if part != NAMESPACE:  # which an object has for ever
+            if part != NAMESPACE:  # the namespace of an object never changes
                 self._by_part.setdefault(index.top, {}).setdefault(index.sub, []).append(index)
             if index.made:
                 index.make((key, item.obj) for key, item in self._settled().items())
@@ -284,8 +289,8 @@ class Informer:
         return [item.obj for item in self.items_by_index(name, value)]
 
     def items_by_index(self, name: str, value: str) -> Items:
-        """What holds them: one that is the same item is the same object, and need not be built to
-        see that.
+        """The items of the objects with this value, in order of arrival; an item that is the same
+        as before holds the same object, which need not be built to compare it.
         """
         items, index = self._settled(), self._indexes[name]
         if not index.made:
@@ -304,13 +309,13 @@ class Informer:
         late: bool = False,
         urged: bool = False,
     ) -> None:
-        """Call these from now on; what is there already is added first.
+        """Register handlers; `add` is called at once for each object that is already known.
 
-        about: a value of the informer's route; objects of another value need not be told.
-        beat: in the place of `update` where only times are new at which the object was heard of
-            (`store.Beaten`); `unmoved` does nothing then
-        late: `beat` makes no difference before somebody reads, unless `urge` says so
-        urged: it makes none at all, unless `urge` says so
+        about: routing value (`route`); updates of objects with another value are not delivered
+        `beat`: called in place of `update` for a revision that changed nothing but heartbeat
+            timestamps (`store.Beaten`); default `update`; `unmoved` ignores them
+        late: `beat` may be called as late as the next read, except while `urge` requests otherwise
+        urged: `beat` need not be called at all, except while `urge` requests it
         """
         objects = self.list()
         if update is not None:
@@ -327,7 +332,7 @@ class Informer:
                 add(obj)
 
     def urge(self, who: str, urgent: bool) -> None:
-        """Whether this handler of beats wants them at once for now."""
+        """Request (or stop requesting) prompt delivery of heartbeats for the handler named `who`."""
         if urgent != (who in self._urgent):
             if urgent:
                 self._urgent[who] = None
@@ -345,7 +350,7 @@ class Informer:
                 self._ctx.kernel.standing.put_off[self] = None
 
     def _hindered(self) -> None:
-        """Receive each heartbeat by itself while the process is paused or slow, for each one takes
+        """Receive each heartbeat singly while the process is paused or slow, because each one costs
         a slow process time.
         """
         if not self.lazy:
@@ -354,8 +359,8 @@ class Informer:
             self._tune()
 
     def plan(self) -> None:
-        """Something moves: from now on beats are handled as they come, until all is well and
-        somebody reads.
+        """The state of a process, link or clock changes: from now on receive heartbeats promptly,
+        until the process runs freely and the informer is read.
         """
         if self.deaf and self._patient and self._ctx.state is not State.DEAD:
             self.pull()
@@ -363,10 +368,10 @@ class Informer:
             self._tune()
 
     def route(self, fn: Callable[[Obj], str], part: str) -> None:
-        """`fn` says, by nothing but this part of the metadata, what an object is about (EVERYBODY:
-        who knows).
+        """Set the function that computes an object's routing value (`EVERYBODY`: all handlers).
 
-        An update of the part concerns everybody.  A second route is the same by rule.
+        It reads only the field `part` of the metadata. An update that changes this field is
+        delivered to all handlers. By convention a second call sets the same function.
         """
         self._route, self._route_part = fn, part
 
@@ -374,14 +379,14 @@ class Informer:
         return EVERYBODY if self._route is None else self._route(obj)
 
     def when_synced(self, fn: Callable[[], None]) -> None:
-        """Call `fn` once the first list has been taken in."""
+        """Call `fn` once the first list has been received; at once if it has been already."""
         if self.synced:
             fn()
         else:
             self._on_synced.append(fn)
 
     def start(self) -> None:
-        """Begin to list and watch (no effect the second time)."""
+        """Start to list and watch; further calls have no effect."""
         if not self._started:
             self._started = True
             self._reflector.start()
@@ -389,7 +394,7 @@ class Informer:
                 self._ctx.call_later_us(self._resync_us, self._resync)
 
     def stop(self) -> None:
-        """List and watch no more; what was seen stays."""
+        """Stop to list and watch; the objects received so far remain."""
         self._reflector.stop()
 
     def _resync(self, _: Any) -> None:
@@ -399,19 +404,20 @@ class Informer:
         self._ctx.call_later_us(self._resync_us, self._resync)
 
     def _tell_again(self, obj: Obj) -> None:
-        """Of an object that has not changed."""
+        """Call `update` for an object that has not changed, as a resync does."""
         for update in self._on_update.of(self._concerns(obj)):
             update(obj, obj)
 
     # --- what the reflector puts in ---------------------------------------------------------------
 
     def replace(self, items: Sequence[Item]) -> None:
-        """What was listed is what there is; a change found so is caused by its write, as one that
-        was watched, and that an object is not there any more by what its owner lost last.
+        """Replace the content of the store by a list.
 
-        Handlers are told of what has not changed too, as at a resync (shared_informer.go,
-        sharedIndexInformer.OnUpdate: until the first resync every listener is taken for one of
-        those that are due).
+        The cause of a change that the list shows is the write of the object, as for a watched
+        change; the cause of a missing object is the last write by which its owner lost an object.
+
+        Handlers are notified of unchanged objects too, as at a resync (shared_informer.go,
+        sharedIndexInformer.OnUpdate: until the first resync every listener counts as due).
         """
         kernel = self._ctx.kernel
         cause = kernel.cause
@@ -426,7 +432,7 @@ class Informer:
                     self._news.append(item)
                 self._put(key, item)
                 kernel.cause = cause
-            elif self._custom and old.obj != item.obj:  # its definition shows it in another way now
+            elif self._custom and old.obj != item.obj:  # its definition converts it differently now
                 self._put(key, item)
             elif not self.lazy and not self._resynced:
                 self._tell_again(old.obj)
@@ -445,12 +451,13 @@ class Informer:
                 fn()
 
     def _short(self, long: str) -> str:
-        """ "namespace/name", or the name alone, of a key in the store; the same string for every
-        view of an object.
+        """The informer's key ("namespace/name" or the name alone) for a key in the store, interned
+        so that all informers share one string.
         """
         return intern(long.removeprefix(self._prefix))
 
     def apply(self, event: WatchEvent) -> None:
+        """Apply one watch event to the store and notify handlers."""
         item = event.item
         assert item is not None
         news, key = self._news, self._short(item.key)
@@ -463,7 +470,7 @@ class Informer:
             self._put(key, item, type(item) is Beaten)
 
     def absorb(self, events: Sequence[WatchEvent]) -> None:
-        """What nobody handles: an object is looked at when it is read."""
+        """Receive events while no handler is registered: items are indexed when they are read."""
         news = self._news
         if type(events) is Runs:
             self._run, self._sorted = events.last or self._run, False
@@ -498,13 +505,13 @@ class Informer:
             self._remove(long.removeprefix(self._prefix), item.obj)
 
     def _sort_in(self) -> None:
-        """Renewals too are found by their keys."""
+        """Index waiting lease renewals by key."""
         if self._renewals:
             self._late.update({item.key: item for item in self._renewals})
             self._renewals = []
 
     def _look_up(self) -> None:
-        """Renewals in runs are found among what came late."""
+        """Move the newest columnar renewal of each lease to the late items."""
         if not self._sorted and self._run is not None:
             self._sorted = True
             for long in self._run.course.rows:
@@ -520,7 +527,10 @@ class Informer:
             self._put(self._short(long), item)
 
     def _put(self, key: str, item: Item, beaten: bool = False) -> None:
-        """beaten: nothing but times of hearing is new."""
+        """Store an item and notify handlers.
+
+        `beaten`: True if nothing but heartbeat timestamps is new
+        """
         items, obj = self._items, item.obj
         if "managedFields" in obj["metadata"]:
             item = _without_managed(item)
@@ -529,9 +539,9 @@ class Informer:
         items[key] = item
         if known is not None:
             if self.lazy and not self._indexes:
-                return  # nobody to tell
+                return  # there is no handler and no index to update
             old = known.obj
-            if beaten:  # no index reads such times
+            if beaten:  # no index reads heartbeat timestamps
                 for beat in self._on_beat.known.get(EVERYBODY) or self._on_beat.of(EVERYBODY):
                     beat(old, obj)
                 return
@@ -585,12 +595,15 @@ class Informers:
         self._client = client
         self._resync_us = resync_us
         self._made: dict[tuple[str, str], Informer] = {}
-        self._held: list[Future] | None = None  # who waits to start, while nobody may
+        # `start_and_sync` calls that wait while starting is held.
+        self._held: list[Future] | None = None
 
-    def hold(self) -> None:  # `start_and_sync` waits for `release` then
+    def hold(self) -> None:
+        """Make `start_and_sync` wait until `release` is called."""
         self._held = []
 
     def release(self) -> None:
+        """Let waiting and later calls of `start_and_sync` proceed."""
         held, self._held = self._held, None
         for waiting in held or ():
             waiting.set(None)
@@ -608,18 +621,20 @@ class Informers:
         return known
 
     def custom(self, resource: Resource) -> Informer:
-        """One of a kind that a definition made and may take away: whoever asks starts it, and stops
-        it.
+        """An informer of a custom resource that may stop being served; the caller starts and stops
+        stops it.
         """
         return Informer(self._ctx, self._client, resource, Selection())
 
     def start(self) -> None:
-        """Start those not yet started, in the order in which they were asked for."""
+        """Start the informers that are not started yet, in the order of their creation."""
         for informer in self._served():
             informer.start()
 
     def _served(self) -> list[Informer]:
-        """Those of kinds that there are: what is turned off stays empty, and nobody waits for it."""
+        """The informers of kinds that the server serves; one of a disabled kind stays empty, and
+        `start_and_sync` does not wait for it.
+        """
         return [each for each in self._made.values() if self._client.scheme.serves(each.resource)]
 
     async def start_and_sync(self) -> None:

@@ -1,15 +1,16 @@
-"""List and watch one resource for ever: what a server has, and every change of it, in order.
+"""Reflector: lists and watches one resource, restarting as needed, and reports every change in
+order.
 
 Turns list replies and watch events into calls of a sink, through errors, restarts and lost history.
 
-Holds: the sink sees a state no older than before after each relist, except that a server restart or
-another server may answer "any" revision only on the very first list; one list or watch is open at a
-time.
+Holds: after each relist the sink receives a state no older than before, except that a server
+restart or another server may answer revision "0" only for the very first list; at most one list or
+watch is open at a time.
 
 Mirrors  client-go v1.25 tools/cache/reflector.go (ListAndWatch, watchHandler,
          relistResourceVersion), tools/pager/pager.go, apimachinery util/wait (BackoffUntil,
          NewExponentialBackoffManager).
-Differs  callbacks instead of goroutines; nothing else is known.
+Differs  callbacks instead of goroutines; no other deviation is known.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ BACKOFF_RESET_US = 120_000_000
 WATCH_MIN_S = 300  # minWatchTimeout: each watch asks for 300..600 s
 SHORT_WATCH_US = 1_000_000
 PAGE_SIZE = 500  # pager.go defaultPageSize
-BATCH = 1000  # events taken from a watch at once; fewer means that there are no more for now
+BATCH = 1000  # events taken from a watch at once; fewer means that no more have arrived
 
 
 class Backoff:
-    """Growing waits, forgotten after a calm time."""
+    """Exponential pauses that start again at the shortest after a period without failures."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -47,6 +48,7 @@ class Backoff:
         self._last_us = -BACKOFF_RESET_US - 1
 
     def step(self, now_us: int) -> int:
+        """The pause before the next try, and double the pause after it."""
         if now_us - self._last_us > BACKOFF_RESET_US:
             self._next_us = BACKOFF_US
         self._last_us = now_us
@@ -56,13 +58,18 @@ class Backoff:
 
 
 class Sink(Protocol):
-    """Where a reflector puts what it learns."""
+    """Receiver of what a reflector lists and watches."""
 
-    def replace(self, items: Sequence[Item]) -> None: ...
-    def apply(self, event: WatchEvent) -> None: ...
-    def absorb(self, events: Sequence[WatchEvent]) -> None:
-        """As `apply` of each that has an object, while nobody needs to be told."""
+    def replace(self, items: Sequence[Item]) -> None:
+        """Replace the known state by a complete list."""
         ...
+
+    def apply(self, event: WatchEvent) -> None:
+        """Apply one event and notify handlers."""
+        ...
+
+    def absorb(self, events: Sequence[WatchEvent]) -> None:
+        """Take events as `apply` does, while no handler needs a notification."""
 
     def is_unhandled(self) -> bool:
         """True while there are no handlers."""
@@ -70,17 +77,20 @@ class Sink(Protocol):
 
     @property
     def lazy(self) -> bool:
-        """True while nobody needs to be told of changes as they come."""
+        """True while changes need no notification as they arrive."""
         ...
 
     @property
     def deaf(self) -> bool:
-        """True while nobody needs to be told of new heartbeat times as they come."""
+        """True while heartbeat timestamps need no notification as they arrive."""
         ...
 
 
 class Reflector:
-    """`selection`: namespace and selectors, by the names of `list_options`."""
+    """Lists and watches one resource for one sink.
+
+    selection: namespace and selectors, by the names of the parameters of `list_options`
+    """
 
     def __init__(
         self, ctx: Context, client: Client, resource: str | Resource, sink: Sink, selection: Selection
@@ -95,24 +105,25 @@ class Reflector:
         self._random = ctx.stream(f"reflector/{self._resource}/{selection.text}")
         self._backoff = Backoff(self._random)
         self._connect_backoff = Backoff(self._random)
-        self._revision = 0  # of the last thing seen (0: none)
-        # the last one is gone from or unknown to the server: ask for the newest
+        self._revision = 0  # of the last list or event received (0: none)
+        # The server no longer has, or does not know yet, that revision: list the newest state.
         self._revision_bad = False
         self._paged = False
         self._items: list[Item] = []
         self._list_revision = ""
         self._limit = PAGE_SIZE
         self._watch: Watch | None = None
-        self._asked_us = 0  # when it asked for a list or a watch last
+        self._asked_us = 0  # when the last list or watch was requested
         self._watched_since_us = 0
         self._seen = 0
-        self._taking = False  # what is taken in is read meanwhile
+        self._taking = False  # events are being applied; handlers may read the store now
 
     def start(self) -> None:
+        """Begin with the first list."""
         self._list("")
 
     def stop(self) -> None:
-        """Ask no more: what it was about is gone."""
+        """Send no more requests: the resource is no longer served."""
         self._stopped = True
         watch, self._watch = self._watch, None
         if watch is not None:
@@ -121,7 +132,7 @@ class Reflector:
     # --- list -------------------------------------------------------------------------------------
 
     def _list(self, more: str) -> None:
-        """Begin a list, or go on with it."""
+        """Begin a list, or continue a paged one from the token `more`."""
         if self._stopped:
             return
         revision = "" if self._revision_bad else str(self._revision)
@@ -167,22 +178,22 @@ class Reflector:
 
     def _list_failed(self, reply: Reply, more: str) -> None:
         unavailable = is_unavailable(reply)
-        if more and is_expired(reply):  # the pager then takes everything in one piece
+        if more and is_expired(reply):  # the pager falls back to one complete list
             self._items = []
             self._ask(0, "", self._list_revision)
         elif unavailable and not self._revision_bad:
             self._revision_bad = True
-            self._begin("")  # by the same pager: in one piece, if the list at a revision was
+            self._begin("")  # the pager falls back in the same way, if the list at a revision was
         else:
             self._revision_bad = self._revision_bad or unavailable
             self._failed(reply)
 
     def _failed(self, reply: Reply) -> None:
-        """Begin anew because of what kept the server from answering well, if that is known."""
+        """List again, caused by what kept the server from a good reply, if that is known."""
         self._again(reply.reason, self._ctx.silence(self._ctx.name, self._asked_us))
 
     def _again(self, why: str, cause: int = 0) -> None:
-        """Begin anew after a pause."""
+        """List again after a pause."""
         self._ctx.decided("relist", self._resource, {"why": why}, cause)
         wait_us = self._backoff.step(self._ctx.now_us())
         self._ctx.call_later_us(wait_us, lambda _: self._list(""))
@@ -217,9 +228,9 @@ class Reflector:
             self._failed(reply)
 
     def tune(self) -> None:
-        """Be told of events as they come, or only when somebody reads: as the sink now needs it."""
+        """Choose the delivery that the sink needs now: events as they arrive, or when it is read."""
         watch = self._watch
-        # what a bookmark says is wanted when the next watch is opened
+        # Bookmarks matter only when the next watch is opened.
         if isinstance(watch, ChannelWatch):
             if self._sink.lazy:
                 watch.attach_lazy(self._on_watch)
@@ -232,7 +243,7 @@ class Reflector:
             watch.attach(self._on_watch)
 
     def pull(self) -> None:
-        """Take what has arrived."""
+        """Take the events that have arrived."""
         watch = self._watch
         if watch is None:
             return
@@ -242,13 +253,13 @@ class Reflector:
             self._take_in(events)
 
     def pull_beats(self) -> None:
-        """Take what has arrived and nobody was told of."""
+        """Take the heartbeats that arrived without a notification."""
         watch = self._watch
         if isinstance(watch, ChannelWatch) and not self._taking and (beats := watch.take_beats()):
             self._take_in(beats)
 
     def _take_in(self, events: Sequence[WatchEvent]) -> None:
-        """What the watch has; an error comes last."""
+        """Pass events to the sink; an error is always the last of them."""
         self._seen += len(events)
         sink = self._sink
         if sink.lazy and events[-1].type != "ERROR":
@@ -274,8 +285,8 @@ class Reflector:
         kernel.cause, self._taking = cause, False
 
     def _broken(self, event: WatchEvent) -> None:
-        """The watch ended in an error; after an expired one too the list is at least as new as what
-        we have.
+        """Handle the error that ended the watch; a list after an expired watch too is at least as
+        new as what the sink has.
         """
         if isinstance(event.status, dict) and event.status.get("code") == TOO_MANY_REQUESTS:
             self._open_later()
@@ -283,7 +294,7 @@ class Reflector:
             self._again(str((event.status or {}).get("reason", "")))
 
     def _open_later(self) -> None:
-        """Watch on from what was seen last, after a pause."""
+        """After a pause, open a watch from the last revision received."""
         self._ctx.call_later_us(self._connect_backoff.step(self._ctx.now_us()), self._open)
 
     def _on_watch(self) -> None:
@@ -299,7 +310,7 @@ class Reflector:
 
 
 class Selection:
-    """What part of a resource is watched."""
+    """The part of a resource that is watched: namespace, label and field selectors."""
 
     def __init__(self, namespace: str = "", labels: str = "", fields: str = "") -> None:
         self.namespace = namespace
@@ -309,11 +320,12 @@ class Selection:
 
 
 def is_unavailable(reply: Reply) -> bool:
-    """No list can be had at this revision: it is gone, or not known yet."""
+    """The server cannot list at this revision: it is compacted, or not known yet."""
     return is_expired(reply) or too_large(reply)
 
 
 def is_expired(reply: Reply) -> bool:
+    """True if the requested revision is too old."""
     return reply.reason in ("Expired", "Gone")
 
 

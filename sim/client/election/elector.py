@@ -3,21 +3,21 @@
 Turns what is stored in the Lease and this candidate's own clock into create, update, wait, lead or
 stop; the decision is `decide`, over plain values.
 
-Holds: a candidate never compares its clock with a time written by another, only with when it itself
-first saw the present record; the time of a try, by which it decides and which it writes, is that of
-its begin, however long its read takes; a conflicting write is a failed try; a leader that cannot
-renew stops leading `renew_deadline_us` after it began that round, so before anybody may take over
-where that and a retry period are shorter than a lease (options may be otherwise, as upstream's).
+Holds: a candidate never compares its clock with a time written by another candidate, only with the
+time at which it first read the present record; a try decides by, and writes, the time of its start,
+however long its read takes; a conflicting write is a failed try; a leader that cannot renew stops
+leading `renew_deadline_us` after the round began, which is before another candidate may take over
+if that time and a retry period are shorter than a lease (as upstream, the options need not be so).
 
 Mirrors  client-go v1.25 tools/leaderelection/leaderelection.go, resourcelock/leaselock.go.
-Quirk    who could not read its lease when it tried last has nothing to give up, though it is to
-         release it.
-Differs  what the leader does ends before it gives its lease up (upstream goes on while it tries to
-         tell so, up to half a renew deadline, in which another may begin to lead); one that is told
-         to go while its renewal is under way, and nothing is disturbed, waits the milliseconds
-         until that is done, and releases what it has (upstream gives the request up, and may have
-         nothing to release then); that a leader has stopped is no event (upstream hands one over
-         when the process is about to end, and it does not get out).
+Quirk    a candidate that could not read its lease at the last try has nothing to release, even if
+         its options request a release.
+Differs  the leader's work ends before it releases its lease (upstream continues the work during the
+         release, up to half a renew deadline, in which another candidate may begin to lead); a
+         leader that is stopped during an undisturbed renewal waits for its end, some milliseconds,
+         and releases the result (upstream cancels the request and may have nothing to release);
+         the end of leadership emits no event (upstream passes one to a recorder of a process that
+         is about to end, and the event is never sent).
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 Then = Callable[[Any], None]
 OnTried = Callable[[bool], None]
 
-LOOK = methodcaller("look")  # of a server's short way
+LOOK = methodcaller("look")  # reads the lease through the server's fast path
 JITTER = 1.2  # leaderelection.go JitterFactor
 HEALTH_TOLERANCE_US = 20_000_000  # HealthzAdaptor of the daemons: leaseDuration + 20 s
-SECONDS = len("2006-01-02T15:04:05")  # of a time's text: the part that whole seconds take
+SECONDS = len("2006-01-02T15:04:05")  # length of a timestamp up to whole seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,46 +54,48 @@ class ElectionOptions:
     renew_deadline_us: int = 10_000_000
     retry_period_us: int = 2_000_000
     release_on_cancel: bool = False
-    resource_lock: str = "leases"  # what holds the record: see `multilock` for others
+    # Kind of the lock object; see `multilock` for kinds other than Lease.
+    resource_lock: str = "leases"
 
     def __post_init__(self) -> None:
         assert self.lease_duration_us > self.renew_deadline_us > JITTER * self.retry_period_us > 0
 
     @property
     def timeout_us(self) -> int:
-        """Of each request: half the renew deadline, at least one second."""
+        """Timeout of each request: half the renew deadline, at least one second."""
         return max(1_000_000, self.renew_deadline_us // 2)
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The record last seen and when, by the own clock, it was first seen so."""
+    """The record last read, and when this candidate first read it in this form, by its own clock."""
 
     spec: Mapping[str, Any]
     at_us: int
 
 
 def holder_of(spec: Mapping[str, Any]) -> str:
+    """The identity that holds the record ("": none)."""
     return str(spec.get("holderIdentity") or "")
 
 
 def decide(observed: Observed, identity: str, lease_duration_us: int, now_us: int) -> bool:
-    """May this candidate write itself into the record it sees?"""
+    """True if this candidate may write itself into the record that it observes."""
     holder = holder_of(observed.spec)
     return not holder or holder == identity or observed.at_us + lease_duration_us <= now_us
 
 
 def record_of(spec: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The record as upstream compares it: as JSON, whose times are in whole seconds (interface.go,
-    LeaderElectionRecord).
+    """The record in the form in which upstream compares it: as JSON with times in whole seconds
+    (interface.go, LeaderElectionRecord).
     """
     times = [str(spec.get(name) or "")[:SECONDS] for name in ("acquireTime", "renewTime")]
     return holder_of(spec), spec.get("leaseDurationSeconds"), spec.get("leaseTransitions"), *times
 
 
 def claimed(spec: Mapping[str, Any], identity: str, lease_duration_us: int, wall_us: int) -> Obj:
-    """The record after this candidate's write; renewing keeps acquireTime and the count of
-    transitions.
+    """The record after this candidate's write; a renewal keeps acquireTime and the transition
+    count.
     """
     now = format_micro_time(wall_us)
     mine = holder_of(spec) == identity
@@ -108,7 +110,7 @@ def claimed(spec: Mapping[str, Any], identity: str, lease_duration_us: int, wall
 
 
 def released(spec: Mapping[str, Any], wall_us: int) -> Obj:
-    """The record that a leader leaves behind when it goes in peace."""
+    """The record that a leader writes when it releases the lease."""
     now = format_micro_time(wall_us)
     return {
         "holderIdentity": "",
@@ -120,8 +122,10 @@ def released(spec: Mapping[str, Any], wall_us: int) -> Obj:
 
 
 class LeaderElector:
-    """One candidate.  `lease`: (namespace, name); `on_new_leader`: told the identity whenever it
-    changes.
+    """One candidate for leadership.
+
+    lease: namespace and name of the Lease
+    on_new_leader: called with the identity of the leader whenever it changes
     """
 
     def __init__(
@@ -142,71 +146,70 @@ class LeaderElector:
         self._random = ctx.stream("leader-election")
         self._observed = Observed({}, 0)
         self._stored: Obj | None = None
-        self._held: Item | None = None  # as which it was read
-        self._raw: Any = None  # the record as last read, in the form in which it is compared
-        self._written: Obj = {}  # the record on its way
-        self._written_us = 0  # its time
+        self._held: Item | None = None  # the stored revision of the lease at the last read
+        self._raw: Any = None  # the record as last read, in the form in which records are compared
+        self._written: Obj = {}  # the record that the write under way sends
+        self._written_us = 0  # the time that this record holds
         self._stopping = False
-        self._stopped_by = 0  # the record by which it was asked to
-        # the present phase: True once leading, False when leadership ends
+        self._stopped_by = 0  # the trace record that caused the stop
+        # The present phase: its result is True once leading, and False when leadership ends.
         self._over: Future | None = None
-        # What was read, and what is observed by that, while the reply to the write behind it is not
-        # waited for.
+        # The record of an acknowledged but undelivered write and what it makes this candidate
+        # observe, used while the reply is not awaited.
         self._foretold: tuple[Any, Observed] | None = None
         self._before: tuple[Item | None, Obj | None, Obj, int] = (
             None,
             None,
             {},
             0,
-        )  # what it took the place of
-        self._tried: OnTried = self._acquired  # what follows the present try
+        )  # what it replaced
+        self._tried: OnTried = self._acquired  # called at the end of the present try
         self._try_ends_us = self._round_ends_us = 0
-        self._try_us = self._try_wall_us = 0  # when it began
-        self._era = 0  # what was asked in an earlier one is not waited for any more
-        self._reads = False  # what is asked is a read
-        self._guarded_us = -1  # the end of the round that is seen to
-        # since when the round's ticker runs: it starts with the end of the first try
+        self._try_us = self._try_wall_us = 0  # when the try began
+        self._era = 0  # counts abandoned requests: replies of an earlier era are ignored
+        self._reads = False  # the request under way is a read
+        self._guarded_us = -1  # end of the round for which a timeout is set
+        # Start of the round's retry ticker: the end of the first try.
         self._ticking_us = -1
         self._nap: tuple[Timer, Then] | None = None
-        self._naps = 0  # so many there were
+        self._naps = 0  # number of pauses so far
         self._on_new_leader = on_new_leader
 
     @property
     def leader(self) -> str:
-        """Whom this candidate believes to lead ("": nobody)."""
+        """The identity that this candidate believes to be the leader ("": none)."""
         return holder_of(self._observed.spec)
 
     @property
     def leading(self) -> bool:
+        """True while this candidate believes to be the leader."""
         return self.leader == self.identity
 
     @property
     def healthy(self) -> bool:
-        """False when this process leads but has not renewed for long: its liveness check fails
-        then.
-        """
+        """False if this process leads but has not renewed for too long: its liveness check fails."""
         late_us = self._ctx.now_us() - self._observed.at_us
         return not self.leading or late_us <= self._options.lease_duration_us + HEALTH_TOLERANCE_US
 
     @property
     def _has_read(self) -> bool:
-        """Whether the last read succeeded: only then is there anything to give up (leaselock.go: a
-        failed one leaves nothing).
+        """True if the last read succeeded: otherwise there is nothing to release (leaselock.go: a
+        failed read leaves no record).
         """
         return self._stored is not None
 
     @property
     def _asks(self) -> bool:
-        """Whether a try is under way, not a pause after one."""
+        """True during a try, False during the pause after one."""
         return self._nap is None and self._over is not None and not self._over.done
 
     def stop(self) -> None:
-        """Cancel: `run` returns soon, having released the lease if the options say so."""
+        """Cancel: `run` returns soon, and releases the lease first if the options request it."""
         self._stopping, self._stopped_by = True, self._ctx.kernel.cause
         foretold, self._foretold = self._foretold, None
         if foretold is not None and not self._calls.over():
             self._foretold = foretold
-            self._calls.plan()  # `_tried` is told, and the nap is over with that
+            self._calls.plan()  # the plan calls `_tried`, which ends the pause
             return
         nap, self._nap = self._nap, None
         if nap is not None:
@@ -217,8 +220,8 @@ class LeaderElector:
             self._ctx.call_later_us(0, lambda _: self._tried(False))
 
     def announce(self, recorder: EventRecorder) -> None:
-        """Tell, as an event of each object that holds the record, that this candidate has become
-        leader.
+        """Record an event that this candidate has become leader for each object that holds the
+        record.
         """
         for lock in self._locks():
             recorder.event(lock, "Normal", "LeaderElection", f"{self.identity} became leader")
@@ -229,8 +232,8 @@ class LeaderElector:
         return [{**self._stored, "apiVersion": kind.api_version, "kind": kind.kind}]
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
-        """Become leader, run `lead` as a task, and return when leadership is lost or `stop` was
-        called.
+        """Become leader, run `lead` as a task, and return when leadership is lost or `stop` has
+        been called.
         """
         if not await self._phase("leadership", self._acquire):
             return
@@ -243,11 +246,11 @@ class LeaderElector:
             await self._release()
 
     async def _phase(self, why: str, begin: Then) -> bool:
-        """What `begin` leads to, callback by callback."""
+        """Run one phase: `begin` and the callbacks that follow from it, until `_end` is called."""
         self._over = self._ctx.future(why)
         begin(None)
         outcome = bool(await self._over.wait())
-        if self._stopping:  # whichever of its calls finds that it is to end
+        if self._stopping:  # the stop may come between two callbacks, too
             self._ctx.kernel.cause = self._stopped_by or self._ctx.kernel.cause
         return outcome
 
@@ -256,13 +259,14 @@ class LeaderElector:
         self._over.set(outcome)
 
     def _acquire(self, _: Any) -> None:
-        """Try at once, then every retry period x (1..2.2), until it succeeds (True) or `stop`
-        (False).
+        """Try at once and then after each pause of the retry period x (1..2.2), until a try
+        succeeds (True) or `stop` is called (False).
         """
         if self._stopping:
             self._end(False)
         else:
-            self._try(NEVER_US, self._acquired)  # each request has a time of its own
+            # No limit for the try: each request has its own timeout.
+            self._try(NEVER_US, self._acquired)
 
     def _acquired(self, done: bool) -> None:
         if done:
@@ -275,7 +279,7 @@ class LeaderElector:
         """One round: try at once and then at each tick of the retry period, for renew_deadline at
         most.
 
-        The phase ends with True when a round failed, False when `stop` came.
+        The phase ends with True if a round failed, with False after `stop`.
         """
         if self._stopping:
             self._end(False)
@@ -303,7 +307,7 @@ class LeaderElector:
             self._try(left_us, self._renewed)
 
     def _guard(self) -> None:
-        """See to it that this round ends in time, whatever its request waits for."""
+        """End this round in time, even if its request gets no reply."""
         ends_us = self._round_ends_us
         if self._tried == self._renewed and self._guarded_us != ends_us:
             self._guarded_us = ends_us
@@ -311,8 +315,8 @@ class LeaderElector:
             kernel.call_at(kernel.now_us + self._ctx.clock.real_us(left_us), self._check_time, ends_us)
 
     def _check_time(self, ends_us: int) -> None:
-        """End the round, unless it is over: then there is nothing to do, which takes a slow process
-        no time.
+        """End the round unless it is over; if it is over there is nothing to do, which costs a slow
+        process no time.
         """
         if ends_us == self._round_ends_us and self._asks:
             self._ctx.run(self._out_of_time, ends_us)
@@ -323,7 +327,7 @@ class LeaderElector:
             self._end(True)
 
     def _abandon(self) -> None:
-        """Wait no more for the reply to what was asked."""
+        """Ignore the reply to the request under way."""
         self._era += 1
         if self._reads:
             self._lose_read()
@@ -332,7 +336,7 @@ class LeaderElector:
         self._stored = None
 
     def _pause(self, duration_us: int, then: Then) -> None:
-        """Go on after this time, or when `stop` is called."""
+        """Continue with `then` after this time, or when `stop` is called."""
         if self._stopping:
             then(None)
         else:
@@ -344,9 +348,9 @@ class LeaderElector:
 
     def _wake(self, number: int) -> None:
         if self._nap is None or number != self._naps:
-            return  # it was over while this process stood still
+            return  # the pause ended while this process was paused
         if self._foretold is not None and not self._calls.over():
-            return  # the reply is waited for after all
+            return  # the reply is awaited after all
         self._foretold = None
         then, self._nap = self._nap[1], None
         then(None)
@@ -354,8 +358,8 @@ class LeaderElector:
     # --- one try ----------------------------------------------------------------------------------
 
     def _try(self, limit_us: int, tried: OnTried) -> None:
-        """Read the record and write ourselves into it if we may, within a time; `tried` is told
-        whether.
+        """Read the record and write this candidate into it if it may, within `limit_us`; `tried` is
+        called with the success.
         """
         self._begin_try(limit_us, tried)
         if not (tried == self._renewed and self._renew_at_once()):
@@ -367,7 +371,7 @@ class LeaderElector:
         self._try_ends_us = self._try_us + limit_us
 
     def _renew_at_once(self) -> bool:
-        """Read the record and move our time on in it, if nobody else is in it."""
+        """Read the record and renew its time in one fast-path call, if this candidate holds it."""
         kernel_us = self._ctx.kernel.now_us - self._ctx.now_us()
         return self._calls.exchange(
             (LOOK, self._request_read, self._awaited(self._read)),
@@ -380,12 +384,12 @@ class LeaderElector:
         )
 
     def _undo(self) -> None:
-        """The read is not answered yet."""
+        """Restore the state before the read, because the call continues with the read unanswered."""
         self._held, self._stored, self._written, self._written_us = self._before
         self._foretold = None
 
     def _compose(self, held: Item, at_us: int) -> bool:
-        """As `_read` and `_write` at that time of the kernel's."""
+        """Do what `_read` and `_write` do, at that time of the kernel's clock."""
         lease, ctx = held.obj, self._ctx
         spec = lease["spec"]
         if holder_of(spec) != self.identity:
@@ -401,7 +405,7 @@ class LeaderElector:
         return True
 
     def _renewed_at(self, item: Item, at_us: int) -> None:
-        """It is written, and the reply comes then: the next round is planned as if it had."""
+        """The renewal is committed and its reply arrives at `at_us`: plan the next round now."""
         assert self._foretold is not None
         self._stored, self._raw = item.obj, self._foretold[0]
         wait_us = at_us - self._ctx.kernel.now_us
@@ -409,7 +413,7 @@ class LeaderElector:
         self._sleep(wait_us + self._options.retry_period_us, self._renew)
 
     def _request_read(self) -> Request:
-        self._guard()  # what was to be over at once has to be asked for
+        self._guard()  # the timeout was skipped for a call expected to end at once
         namespace, name = self._lease
         return self._client.request("get", "leases", namespace, name, purpose=Purpose.ELECTION)
 
@@ -428,7 +432,9 @@ class LeaderElector:
         self._weigh(spec, record_of(spec))
 
     def _weigh(self, spec: Mapping[str, Any], raw: Any) -> None:
-        """Go on from the record that was read; `raw`: as it is compared with what was read before."""
+        """Decide by the record that was read; `raw`: its form for comparison with the previous
+        read.
+        """
         if self._raw != raw:
             self._raw = raw
             self._observe(spec)
@@ -440,7 +446,7 @@ class LeaderElector:
         if holder not in ("", self.identity):
             self._note("take-over", holder.partition("_")[0], holder)
         elif not holder and self._held is not None and self._held.cause:
-            ctx.kernel.cause = self._held.cause  # it was given up
+            ctx.kernel.cause = self._held.cause  # the previous leader released it
         self._write(claimed(spec, self.identity, options.lease_duration_us, self._try_wall_us))
 
     def _create(self) -> None:
@@ -482,7 +488,7 @@ class LeaderElector:
         )
 
     def _renew_lease(self, way: Any) -> tuple[Item, int] | None:
-        """By the server's short way, if no more than the time is new."""
+        """Renew through the server's fast path, if nothing but the time is new."""
         served: tuple[Item, int] | None = None
         if self._held is not None:
             served = way.renew(self._held, self._written, self._written_us)
@@ -490,7 +496,7 @@ class LeaderElector:
 
     def _wrote(self, reply: Reply) -> None:
         foretold, self._foretold = self._foretold, None
-        if foretold is not None:  # as it was before this reply
+        if foretold is not None:  # the state before this reply
             self._raw, self._observed = foretold
         nap, self._nap = self._nap, None
         if nap is not None:
@@ -513,17 +519,17 @@ class LeaderElector:
             self._on_new_leader(self.leader)
 
     def _note(self, what: str, silent: str, holder: str = "") -> None:
-        """What follows is because `silent`, a host, did not renew; if nothing kept it from that,
-        because of the record.
+        """Record the decision; its cause is the fault that kept the host `silent` from renewing or,
+        if there is none, the write of the record.
         """
         ctx, since_us = self._ctx, self._observed.at_us
         why = {"silent_us": ctx.now_us() - since_us, "holder": holder}
         renewed = self._observed.spec.get("renewTime")
-        if renewed:  # by its holder's clock, and maybe long before it was seen
+        if renewed:  # by the clock of its holder, perhaps long before this candidate read it
             since_us = min(since_us, ctx.now_us() - (ctx.wall_us() - parse_time(renewed)))
         cause = 0 if self._held is None else self._held.cause
-        # Electors are called by their hosts and a number ("_"); who is not took it by hand, and was
-        # not kept from renewing it.
+        # An elector's identity is its host name and a suffix after "_"; an identity without "_" was
+        # written by hand, so no fault of a host kept its holder from renewing.
         if "_" in holder_of(self._observed.spec) or not cause:
             cause = ctx.silence(silent, since_us) or cause
         ctx.decided(what, "leases/" + "/".join(self._lease), why, cause)
@@ -542,7 +548,7 @@ class LeaderElector:
             return
         awaited = self._awaited(on_reply)
         if serve is None or not self._calls.send(serve, request, awaited, left_us):
-            self._guard()  # a server that has no room is asked again and again
+            self._guard()  # a server at its limit of requests in flight makes the client retry
             self._client.call(request(), awaited, left_us)
 
     def _awaited(self, on_reply: OnReply) -> OnReply:

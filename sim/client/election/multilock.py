@@ -2,16 +2,16 @@
 it.
 
 Turns the two stored records into the one that `election` decides by, and its writes into writes of
-both.
+both objects.
 
-Holds: who is in both leads; where the two name different holders an unknown one does, until the
-lease duration is over; the annotation is read and written first, so candidates that know only it
-are seen.
+Holds: a candidate leads if both records name it; if the two name different holders, the leader is
+an unknown one until the lease duration is over; the annotation is read and written first, so that
+candidates that know only the annotation are respected.
 
 Mirrors  client-go v1.25
          tools/leaderelection/resourcelock/{multilock,endpointslock,configmaplock,leaselock}.go.
-Differs  each call is an ordinary request: who moves from one kind of lock to another is not in a
-         hurry.
+Differs  each call is an ordinary request without fast paths: a migration from one kind of lock to
+         another is not performance-critical.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sim.client.rest.client import Client
 from sim.kernel import Context
 from sim.units import format_micro_time, format_time, parse_time
 
-# The resource whose annotation holds the first record, by the kind of lock; the Lease alone needs
+# The resource with the annotation that holds the first record, by kind of lock; "leases" alone has
 # none.
 PRIMARIES: Mapping[str, str] = {"endpointsleases": "endpoints", "configmapsleases": "configmaps"}
 _TIMES = ("acquireTime", "renewTime")
@@ -45,8 +45,8 @@ def candidate(
 
 
 def text_of(spec: Mapping[str, Any]) -> str:
-    """A record as the annotation holds it: its times in whole seconds (Quirk: so they are in the
-    Lease's, once read here).
+    """A record as the annotation holds it, with times in whole seconds (Quirk: the Lease too has
+    whole seconds, once the record has been read from here).
     """
     record = {
         "holderIdentity": holder_of(spec),
@@ -58,7 +58,7 @@ def text_of(spec: Mapping[str, Any]) -> str:
 
 
 def spec_of(text: str) -> Obj | None:
-    """The record of an annotation ("": an empty one) as a Lease holds it; None if it is none."""
+    """The record of an annotation ("": an empty one) in the form of a Lease; None if it is invalid."""
     try:
         record = json.loads(text or "{}")
         spec: Obj = {
@@ -67,14 +67,14 @@ def spec_of(text: str) -> Obj | None:
             "leaseTransitions": int(record.get("leaderTransitions") or 0),
         }
         times = {name: format_micro_time(parse_time(record[name])) for name in _TIMES if record.get(name)}
-    # whoever wrote it
+    # Any client may have written any text.
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
     return spec | times
 
 
 class MultiElector(LeaderElector):
-    """One candidate."""
+    """One candidate for leadership by an annotation and a Lease."""
 
     def __init__(
         self,
@@ -90,13 +90,13 @@ class MultiElector(LeaderElector):
         self._resource = client.scheme.resource(PRIMARIES[options.resource_lock])
         self._annotation = names.annotation_leader
         self._unknown = f"leaderelection.{names.group_domain}/unknown"
-        self._primary: Obj = {}  # as it was read or written last; nothing, where that failed
+        self._primary: Obj = {}  # as read or written last; empty after a failure
         self._asks_primary = False
-        self._record: Obj = {}  # of it
+        self._record: Obj = {}  # the record that the annotation holds
         self._text = ""
 
     def _locks(self) -> list[Obj]:
-        # another made it: upstream's event about it has no name, and is refused
+        # Another candidate created it: upstream's event about it has no name and is rejected.
         if not self._primary:
             return super()._locks()
         kind = self._resource
@@ -154,7 +154,7 @@ class MultiElector(LeaderElector):
         elif holder_of(record) == self.identity:
             self._create()
         else:
-            # held by one that knows nothing of Leases
+            # The holder is a candidate that knows only the annotation.
             self._held = None
             self._weigh(record, {"primary": self._text})
 

@@ -1,12 +1,12 @@
-"""Which events are worth a request: similar ones are combined, equal ones counted, floods cut off.
+"""Event correlation: similar events are combined, equal ones are counted, floods are cut off.
 
-Turns an event into (event, None) to create, (event, patch) to count on, or None to drop.  Pure:
-time comes in.
+Turns an event into (event, None) to create it, (event, patch) to count it, or None to drop it.
+Pure: times are arguments.
 
-Holds: each memory keeps CACHE_MAX keys and forgets the one not used for longest.  Of those, what
-time alone has made equal to forgotten (a group of similar events that has lapsed, a full bucket) is
-dropped at once, and what happened once, a while ago, is kept in a compact form: a cluster of many
-nodes remembers many events, and of most of them once.
+Holds: each table keeps CACHE_MAX keys and drops the least recently used one. An entry that by time
+alone has become equal to a missing one (an expired group of similar events, a full bucket) is
+dropped at once, and an event that happened once, a while ago, is kept in a compact form: a cluster
+of many nodes remembers many events, most of which happened once.
 
 Mirrors  client-go v1.25 tools/record/events_cache.go (aggregator, logger, spam filter).
 Differs  with ten similar messages upstream drops an arbitrary one from its memory, here the oldest;
@@ -26,15 +26,15 @@ from sim.units import format_time
 CACHE_MAX = 4096  # maxLruCacheEntries
 SIMILAR_MAX = 10  # defaultAggregateMaxEvents, within
 SIMILAR_US = 600_000_000  # defaultAggregateIntervalInSeconds
-# Between two looks for what has lapsed: so long at most is it kept for nothing.
+# Time between two sweeps for expired entries, and so the longest time for which one is kept.
 SWEEP_US = SIMILAR_US // 2
-SPAM_BURST = 25  # defaultSpamBurst, then one each
+SPAM_BURST = 25  # defaultSpamBurst; after these, one event for each SPAM_TOKEN_US
 SPAM_TOKEN_US = 300_000_000  # 1 / defaultSpamQPS
 SPAM_BURST_US = SPAM_BURST * SPAM_TOKEN_US
-NUMBER_BYTES = 8  # of a nanosecond since 1970
+NUMBER_BYTES = 8  # bytes of a timestamp in nanoseconds since 1970
 
 Key = tuple[Any, ...]
-ROW = 3  # what is told of an object: uid, the rest of the keys, and the numbers
+ROW = 3  # row of an object: uid, remaining key parts, and numbers
 State = tuple[
     int, str, str, int
 ]  # count, name, first timestamp of an event in the API; number of the event used last
@@ -42,18 +42,18 @@ State = tuple[
 
 @lru_cache(maxsize=4096)
 def _shape(*parts: str | None) -> Key:
-    """What the events of many objects have in common, as one object for all their keys."""
+    """Interned key parts that events of many objects share, as one tuple for all their keys."""
     return parts
 
 
 def _path(key: Key) -> str:
-    """Of whom an event tells: "namespace/name", as informers know the object."""
+    """The object of an event as "namespace/name", in the form in which informers know it."""
     namespace = key[2][1] if len(key) == 3 else key[3]
     return f"{namespace}/{key[0]}"
 
 
 class Correlator:
-    """The memory of one recorder.  In each table the key used last stands last."""
+    """The memory of one recorder. In each table the most recently used key comes last."""
 
     __slots__ = (
         "_counted",
@@ -68,27 +68,29 @@ class Correlator:
     )
 
     def __init__(self) -> None:
-        self._similar: dict[Key, tuple[Any, ...]] = {}  # when last used, then messages
-        # The state in the API of what was counted.  Of most events it is a number, the nanosecond
-        # of the only time that it happened: name and first timestamp follow from it.
+        self._similar: dict[Key, tuple[Any, ...]] = {}  # time of the last use, then messages
+        # The state of counted events in the API. For most it is a number, the nanosecond of their
+        # only occurrence, from which name and first timestamp follow.
         self._counted: dict[Key, State | int] = {}
-        # What was counted once, long ago: by the object (`_path`) where its row begins, and the
-        # rows one after the other.
+        # Events that were counted once, long ago: `_past` maps an object (`_path`) to the start of
+        # its row, and the rows follow one another.
         self._past: dict[str, int] = {}
         self._rows: list[Any] = []
         self._past_count = 0
         self._last = 0  # number of the newest event
         self._spam: dict[Key, int] = {}  # when the object's bucket would be full again
         self._sweep_us = 0
-        self._key: Key = ()  # of the event that was correlated last
+        self._key: Key = ()  # key of the event correlated last
 
     def correlate(
         self, event: Obj, number: int, now_us: int, ahead_us: int = 0
     ) -> tuple[Obj, Obj | None] | None:
-        """`number`: the nanosecond that the event is named after, in the second of its first
-            timestamp; 0: in another.
+        """Decide whether an event is created, counted or dropped.
 
-        `now_us` is of a clock that nobody sets, `ahead_us` how much further the wall clock is.
+        number: the nanosecond in the event's name, if it lies in the second of its first timestamp;
+            otherwise 0
+        now_us: time of a clock that is never set
+        ahead_us: wall clock minus that clock
         """
         if now_us >= self._sweep_us:
             self._sweep(now_us)
@@ -103,7 +105,7 @@ class Correlator:
         namespace, version = ref.get("namespace"), ref.get("apiVersion")
         about = (name, uid, kind, namespace, version)
         shape = _shape(kind, namespace, version, ref.get("fieldPath"), type_, reason, message)
-        message = shape[-1]  # of equal texts one is kept
+        message = shape[-1]  # equal texts are interned
         # aggregate
         key: Key = (name, uid, kind, namespace, version, type_, reason)
         alike = self._similar
@@ -148,17 +150,17 @@ class Correlator:
         return (event, None) if counted_on is None else _recounted(event, counted_on)
 
     def tidy(self, now_us: int) -> None:
-        """To be called now and then, for the sake of memory: it changes nothing else."""
+        """Free the memory of expired entries, to be called from time to time; no other effect."""
         if now_us >= self._sweep_us and (self._similar or self._spam):
             self._sweep(now_us)
 
     def _sweep(self, now_us: int) -> None:
-        """Drop what time has made equal to forgotten, from the least recently used on."""
+        """Drop entries that have expired, from the least recently used on."""
         self._sweep_us = now_us + SWEEP_US
         self._pack((now_us - SIMILAR_US) * 1000)
         lapsed_us = now_us - SIMILAR_US
-        # A table keeps the room that it had, and is slow to empty from its begin: what stays goes
-        # into another.
+        # A dictionary keeps its capacity and is slow to empty from the front, so the remaining
+        # entries go into a new one.
         stale = 0
         for similar in self._similar.values():
             if similar[0] >= lapsed_us:
@@ -169,18 +171,18 @@ class Correlator:
         for full_us in self._spam.values():
             if full_us > now_us:
                 break
-            full += 1  # as good as new
+            full += 1  # equal to a new one
         self._spam = dict(islice(self._spam.items(), full, None))
 
     def _pack(self, until: int) -> None:
-        """Keep what was counted once, before that nanosecond, in the compact form."""
+        """Move events that were counted once, before that nanosecond, to the compact form."""
         past, rows = self._past, self._rows
-        if len(rows) > 2 * ROW * len(past):  # most of them are of objects forgotten since
+        if len(rows) > 2 * ROW * len(past):  # most rows belong to objects that have been forgotten
             self._rows = rows = [value for at in past.values() for value in rows[at : at + ROW]]
             self._past = past = dict(zip(past, range(0, len(rows), ROW), strict=True))
         stays: dict[Key, State | int] = {}
         entries = iter(self._counted.items())
-        group: list[tuple[Key, int]] = []  # of one object, one after the other
+        group: list[tuple[Key, int]] = []  # consecutive events of one object
         for key, state in entries:
             if isinstance(state, int) and state < until:
                 if group and (key[1] != group[0][0][1] or key[0] != group[0][0][0]):
@@ -200,7 +202,7 @@ class Correlator:
         self._counted = stays
 
     def _put_away(self, group: list[tuple[Key, int]], stays: dict[Key, State | int]) -> None:
-        """Into the compact form, if that holds nothing of another object of the same name."""
+        """Compact the events of one object, unless a row of another object of that name exists."""
         key, past, rows = group[0][0], self._past, self._rows
         path = _path(key)
         at = past.get(path)
@@ -215,7 +217,7 @@ class Correlator:
         self._past_count += len(group)
 
     def _recall(self, key: Key) -> State | int | None:
-        """Take out what is known of an event, in either form."""
+        """Remove and return the state of an event, from either form."""
         path, rows = _path(key), self._rows
         row = self._past.get(path)
         if row is None or key[1] != rows[row] or key[2] not in rows[row + 1]:
@@ -235,7 +237,7 @@ class Correlator:
         return int.from_bytes(numbers[start:end])
 
     def _unpack(self) -> None:
-        """The table is full: keep all in the order of use again, which numbers tell."""
+        """Restore all entries in the order of use, which their numbers give: the table is full."""
         entries: list[tuple[Key, State | int]] = []
         for path, row in self._past.items():
             uid, shapes, numbers = self._rows[row : row + ROW]
@@ -249,12 +251,12 @@ class Correlator:
         self._counted = dict(entries)
 
     def update(self, event: Obj, stored: Obj) -> None:
-        """The API took the event that `correlate` gave last: names and counts go on from what is
-        stored.
+        """The API accepted the event that `correlate` returned last: names and counts continue from
+        the stored event.
         """
         count, first, name = stored.get("count"), stored.get("firstTimestamp"), stored["metadata"]["name"]
         if count == event["count"] and first == event["firstTimestamp"] and name == event["metadata"]["name"]:
-            return  # as it was counted when it was sent
+            return  # already counted when it was sent
         if self._past:
             self._recall(self._key)
         self._counted[self._key] = (
@@ -277,7 +279,7 @@ def _combined(event: Obj, wall_us: int) -> Obj:
 
 
 def _recounted(event: Obj, state: State) -> tuple[Obj, Obj]:
-    """The event under the name that it has in the API, and the patch that counts it there."""
+    """The event under its name in the API, and the patch that updates its count there."""
     count, name, first, _ = state
     metadata = {**event["metadata"], "name": name}
     patch = {"count": count, "lastTimestamp": event["lastTimestamp"], "message": event["message"]}
@@ -285,7 +287,7 @@ def _recounted(event: Obj, state: State) -> tuple[Obj, Obj]:
 
 
 def _counted_on(known: State | int, name: str, number: int) -> State:
-    """The state of an event that has happened once more.  `name`: of its object."""
+    """The state of an event after one more occurrence.  name: name of its object."""
     if isinstance(known, int):
         return 2, event_name(name, known), format_time(known // 1000), number
     return known[0] + 1, known[1], known[2], number

@@ -1,7 +1,7 @@
-"""Events: what happened to an object, told to people, bounded in number.
+"""Event recorder: writes bounded numbers of Events about objects.
 
-Turns `event(obj, type, reason, message)` into a create or a count patch of a core/v1 Event, sent
-one after the other over the client given (and paid from its bucket); decisions are in `correlator`.
+Turns `event(obj, type, reason, message)` into a create or a count patch of a core/v1 Event. The
+requests go one after the other through the client's token bucket; `correlator` decides.
 
 Holds: at most QUEUE_MAX events wait, later ones are dropped; one request is under way at a time.
 
@@ -28,7 +28,7 @@ US_PER_SECOND = 1_000_000
 NS_PER_SECOND = 1_000_000_000
 Shape = tuple[
     str, ...
-    # of events that differ in their words only: the names of the reference's members; (): of no other
+    # key of events that differ in their texts only: names of the reference's members; (): no other
 ]
 DEFAULT_NAMESPACE = "default"  # metav1.NamespaceDefault: events of cluster-scoped objects
 
@@ -46,7 +46,7 @@ def reference(obj: Obj, field_path: str = "") -> Obj:
 
 
 class EventRecorder:
-    """Records events of one component, on one host if it is a node's."""
+    """Records events of one component, on one host if it is a node's component."""
 
     __slots__ = (
         "_began_us", "_busy", "_calls", "_client", "_correlator", "_ctx", "_event", "_last_number", "_patch", "_queue", "_random",
@@ -59,9 +59,9 @@ class EventRecorder:
         self._calls = client.folded("events", verb="create", purpose=Purpose.EVENT)
         self._source = {"component": component, "host": host} if host else {"component": component}
         self._correlator = Correlator()
-        self._queue: list[tuple[Obj, int, Shape, int]] = []  # short, and empty it takes no space
+        self._queue: list[tuple[Obj, int, Shape, int]] = []  # short; an empty list takes no space
         self._busy = False
-        # The event on its way to the API, the patch that counts it, and how often it was sent.
+        # The event being sent, the patch that updates its count, and the number of tries.
         self._event: Obj = {}
         self._patch: Obj | None = None
         self._shape: Shape = ()
@@ -80,13 +80,13 @@ class EventRecorder:
         field_path: str = "",
         annotations: Mapping[str, str] | None = None,
     ) -> None:
-        """Tell that something happened to `obj` (an object or an ObjectReference)."""
+        """Record that something happened to `obj` (an object or an ObjectReference)."""
         if len(self._queue) >= QUEUE_MAX:
             self.dropped += 1
             return
         ref = reference(obj, field_path) if "metadata" in obj else obj
         wall_us = self._ctx.wall_us()
-        # names carry nanoseconds, ours are drawn: events of one instant must not share a name
+        # Names contain nanoseconds; ours are drawn, so that events of one instant differ in name.
         number = wall_us * 1000 + int(self._random.random() * 1000)
         if number <= self._last_number:
             number = self._last_number + 1
@@ -114,7 +114,7 @@ class EventRecorder:
         if annotations:
             event["metadata"]["annotations"] = dict(annotations)
         if number // NS_PER_SECOND != wall_us // US_PER_SECOND:
-            number = 0  # the clock was set back: the name does not tell the time
+            number = 0  # the clock was set back: the name does not contain the time
         shape: Shape = ()
         if annotations is None and reason and message and event_type and all(ref.values()):
             shape = tuple(ref)
@@ -126,21 +126,21 @@ class EventRecorder:
             self._offer(event, number, shape, wall_us)
 
     def tidy(self) -> None:
-        """To be called now and then by who lives long and tells little: it forgets what may be
-        forgotten.
+        """Free memory of the correlator; to be called from time to time by a long-lived component
+        that records few events.
         """
         if self._busy and self._calls.claim():
             self._next()
         self._correlator.tidy(self._steady_us())
 
     def _steady_us(self) -> int:
-        """The wall clock as if nobody had set it since this process began: what lies between events
-        goes by it.
+        """The wall clock without the steps by which it was set since the process began: intervals
+        between events are measured by it.
         """
         return self._began_us + self._ctx.now_us()
 
     def _offer(self, event: Obj, number: int, shape: Shape, wall_us: int) -> None:
-        """Send the event if the correlator lets it through."""
+        """Send the event unless the correlator drops it."""
         steady_us = self._steady_us()
         result = self._correlator.correlate(event, number, steady_us, wall_us - steady_us)
         if result is not None:
@@ -149,7 +149,7 @@ class EventRecorder:
             self._send(None)
 
     def _next(self) -> None:
-        """The request under way is over: go on with the oldest event that waits."""
+        """Continue with the oldest waiting event after the end of a request."""
         self._busy, self._event, self._patch = False, {}, None
         while self._queue and not self._busy:
             event, number, shape, self._ctx.kernel.cause = self._queue.pop(0)
@@ -170,8 +170,8 @@ class EventRecorder:
         client.call(request, self._answered)
 
     def _retry_us(self) -> int:
-        """Until it is sent again: a random part of the pause the first time, lest all clients of a
-        server that went away come back to it at once.
+        """Pause before the next try: a random part of the full pause the first time, so that not
+        all clients retry at once after a server restart.
         """
         return int(RETRY_US * self._random.random()) if self._tries == 1 else RETRY_US
 
@@ -192,10 +192,10 @@ class EventRecorder:
             else:
                 self._next()
         elif self._patch is not None and reply.code == NOT_FOUND:
-            self._patch = None  # it has expired: begin a new one
+            self._patch = None  # the event has expired: create a new one
             self._tries -= 1
             self._send(None)
         else:
-            if reply.ok and self._patch is not None:  # what was created is stored as it was sent
+            if reply.ok and self._patch is not None:  # a created event is stored as it was sent
                 self._correlator.update(self._event, reply.obj)
             self._next()

@@ -1,15 +1,14 @@
-"""Calls that a server is known to serve at once and in one way: two kernel events each, and no
-request.
+"""Coalesced calls: calls that a server is certain to serve take two kernel events and no request.
 
-Turns "do that" into the server's short way for it at the instant of arrival, and the object that
-comes of it into the reply one link delay and the storage's latency later.
+Turns a call into the server's fast path for it at the instant of its arrival, and the resulting
+object into the reply, which arrives after the storage's latency and the delay of the link.
 
-Holds: delays are drawn, and the reply comes, as for an ordinary call; one whose way has been
-disturbed since it was sent (`Standing.moves`) or is not open goes on, from where it is, as the
-ordinary call that it stands for.  A reply that makes no difference unless its caller has more to
-send (`quiet`) is no event before the caller asks or something moves.
+Holds: delays are drawn, and the reply arrives, as for an ordinary call; if anything has changed its
+state since the call was sent (`Standing.moves`), or the fast path is closed, the call continues
+from where it is as the ordinary call. A reply that has no effect before the next call of its caller
+(`quiet`) takes no event until the caller claims it or a state changes.
 
-Mirrors  nothing upstream: the ordinary calls are its meaning.
+Mirrors  nothing upstream: a coalesced call must equal the ordinary call.
 """
 
 from __future__ import annotations
@@ -24,32 +23,39 @@ from sim.client.rest.limiter import TokenBucket
 from sim.kernel import NEVER_US, Context, State
 
 OnReply = Callable[[Reply], None]
-Served = tuple[Item, int]  # what came of it, and the storage's latency
+Served = tuple[Item, int]  # the resulting object and the storage's latency
 
 
 def nobody(*_: Any) -> Any:
+    """Stands for the callbacks of a call while none is under way."""
     raise AssertionError("no call is under way")
 
 
 class Caller(Protocol):
-    """The client, as its folded calls see it."""
+    """The client as its coalesced calls use it."""
 
     bucket: TokenBucket
 
     @property
-    def transport(self) -> Transport: ...
+    def transport(self) -> Transport:
+        """The transport in use."""
+        ...
+
     def resume(
         self, channel: Channel, request: Request, on_reply: OnReply, sent_us: int, timeout_us: int
-    ) -> OnReply: ...
+    ) -> OnReply:
+        """Continue as an ordinary call; returns the callback that receives its reply."""
+        ...
 
 
 class FoldedCalls:
-    """Calls about one object, one at a time.  `asked`: one such request, by which a server offers
-    its `short_way`.
+    """Calls about one object, one at a time.
 
-    _moves: the kernel's count when nothing was in the way; _limit_us: after which the call under
-        way is given up
-    _quiet: nobody waits for the reply; _due: what is in it, if it is put off, until `_due_us`
+    asked: a request of this kind, for which a server offers its fast path (`short_way`)
+    _moves: value of `Standing.moves` when the fast path was found open
+    _limit_us: timeout of the call under way
+    _quiet: True if the caller does not wait for the reply
+    _due: the object in an undelivered quiet reply, which arrives at `_due_us`
     """
 
     __slots__ = (
@@ -81,13 +87,14 @@ class FoldedCalls:
         timeout_us: int = 0,
         quiet: bool = False,
     ) -> bool:
-        """At its arrival let the server's short way `serve`; False: nothing was sent, it has to be
-        an ordinary call.
+        """Call `serve` with the server's fast path at the instant of arrival.
 
-        serve: answers None, having done nothing, where the ordinary `request` has to be carried out
-            after all
+        Returns False if nothing was sent, because the fast path is closed or no token is free: the
+        caller then sends an ordinary request.
+
+        serve: returns None, without any effect, if the ordinary `request` has to be carried out
         timeout_us: if other than the client's
-        quiet: nobody waits for the reply, until `claim`
+        quiet: True if the caller does not wait for the reply before `claim`
         """
         if self._moves != self._standing.moves and not self._is_open():
             return False
@@ -105,11 +112,11 @@ class FoldedCalls:
         return True
 
     def _has_token(self) -> bool:
-        """Take one for a request, if there is nothing to wait for."""
+        """Take a token for a request, if one is free."""
         return self._bucket.take(self._ctx.now_us())
 
     def _is_open(self) -> bool:
-        """Nothing is in the way, nor will be until something moves."""
+        """True if the fast path is open, and stays open until a state changes."""
         ctx, channel = self._ctx, self._client.transport
         if ctx.state is not State.RUNNING or ctx.clock.drift_ppm or not isinstance(channel, Channel):
             return False
@@ -125,7 +132,8 @@ class FoldedCalls:
     def _arrive(self, _: Any) -> None:
         channel, kernel = self._channel, self._kernel
         assert channel is not None
-        kernel.cause = self._cause  # whatever led to going on step by step
+        # Not the cause of the state change that made the call an ordinary one.
+        kernel.cause = self._cause
         served = None
         if self._moves == self._standing.moves:
             self._way.lot = self._lot
@@ -147,8 +155,8 @@ class FoldedCalls:
             kernel.call_at(at_us, self._served(channel).deliver, Reply(200, item=item))
 
     def claim(self) -> bool:
-        """The reply of a quiet call is wanted after all.  True: it has come, and is not told; else
-        it will be.
+        """The caller of a quiet call wants its reply. True: it has arrived, and is not delivered;
+        False: it will be delivered.
         """
         self._quiet = False
         if self._due is None:
@@ -162,16 +170,16 @@ class FoldedCalls:
         return False
 
     def _has_come(self) -> bool:
-        """Whether the reply of a quiet call would have been delivered by now."""
+        """True if the reply of a quiet call would have been delivered by now."""
         kernel = self._kernel
         return (self._due_us, self._due_order) < (kernel.now_us, kernel.order)
 
     def over(self) -> bool:
-        """Whether the reply of a quiet call has come; then it is not told."""
+        """True if the reply of a quiet call has arrived; it is then not delivered."""
         return self._due is not None and self._has_come() and self.claim()
 
     def plan(self) -> None:
-        """Something moves: the reply comes as any other, unless it has come already."""
+        """A state changes: the quiet reply becomes an ordinary event, unless it has arrived."""
         item, kernel = self._due, self._kernel
         if item is not None and not self._has_come():
             self._due = None
@@ -190,17 +198,17 @@ class FoldedCalls:
         self._served(channel).deliver(reply)
 
     def _end(self) -> None:
-        """Hold on to nothing of a call that is over: thousands of clients say little."""
+        """Drop the references of a finished call, because thousands of clients rarely send one."""
         self._serve = self._request = self._on_reply = nobody
 
     def _served(self, channel: Channel) -> Call:
-        """As `_call`, once the server has done what it has to."""
+        """The ordinary call after the server has served it."""
         call = self._call(channel)
         call.server, call.commits_us = self._way.server, self._served_us
         return call
 
     def _call(self, channel: Channel) -> Call:
-        """The ordinary call that has come so far."""
+        """The ordinary call at its present stage."""
         request = self._request()
         request.cause, request.lot = self._cause, self._lot
         limit_us = self._limit_us if self._limit_us < NEVER_US else 0

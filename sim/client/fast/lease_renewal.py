@@ -1,15 +1,15 @@
-"""A time in one object that its client moves on for ever: a lease renewed, one kernel event each.
+"""Lease renewals: a time in one object that its client updates for ever, one kernel event each.
 
-Turns the end of one renewal into the next: an ordinary request a pause later, or, while nothing
-moves (`Standing.moves`), a write by the server's hot lane at the instant at which that request
-would arrive.
+Turns the end of one renewal into the next one: an ordinary request after a pause or, while nothing
+changes its state (`Standing.moves`), a write by the server's fast path for leases at the instant at
+which that request would arrive.
 
-Holds: each renewal takes one draw of 64 bits, of which the pause before it, its delays and the
-storage's latency come; the ordinary request that stands for it has the same draw, so it is sent,
-arrives and is answered at the same instants.  As soon as something moves, or the lane is not open,
-the renewal goes on from where it is as that request: planned, on its way there or on its way back.
-Numbers that are the same for all renewals are one object (thousands of them are more than a
-processor's cache holds: each object that one touches costs as much as several steps).
+Holds: each renewal takes one draw of 64 bits, from which the pause before it, its delays and the
+storage's latency follow. The equal ordinary request has the same draw, so it is sent, arrives and
+is answered at the same instants. When a state changes, or the fast path is closed, the renewal
+continues from where it is as that request: planned, on its way to the server or on its way back.
+Numbers that are the same for all renewals are one Python object: thousands of renewals exceed a
+processor's cache, and each further object that one of them touches costs as much as several steps.
 
 Mirrors  nothing upstream: component-helpers apimachinery/lease sends ordinary updates.
 """
@@ -27,12 +27,12 @@ from sim.kernel import NEVER_US, Context, State
 from sim.kernel.dice import GAMMA, MASK, mix
 from sim.kernel.order import LATER, ORDER_BITS
 
-ALIGNED = -1  # in the place of a jitter: renewals at whole multiples of the period
+ALIGNED = -1  # in place of a jitter: renewals take place at whole multiples of the period
 OnReply = Callable[[Reply], None]
 
 
 class Rhythm(NamedTuple):
-    """From the end of a renewal to the next: the period, stretched by up to the jitter, drawn from
+    """Pause from the end of a renewal to the next one: the period plus up to the jitter, drawn from
     the seed.
     """
 
@@ -43,34 +43,39 @@ class Rhythm(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def shared(number: int) -> int:
-    """One object for equal numbers: what thousands hold stays at hand for the processor."""
+    """One Python object for equal numbers, so that the processor's cache holds it."""
     return number
 
 
 class Sender(Protocol):
-    """The client, as its heartbeats see it."""
+    """The client as its renewals use it."""
 
     timeout_us: int
 
     @property
-    def transport(self) -> Transport: ...
+    def transport(self) -> Transport:
+        """The transport in use."""
+        ...
+
     def resume(
         self, channel: Channel, request: Request, on_reply: OnReply, sent_us: int, timeout_us: int
-    ) -> OnReply: ...
+    ) -> OnReply:
+        """Continue as an ordinary call; returns the callback that receives its reply."""
+        ...
 
 
 class Heartbeat:
-    """`schedule()` plans the next renewal, to be sent a pause of the rhythm from now.
+    """The renewals of one lease; `schedule()` plans the next one, a pause of the rhythm from now.
 
     missed: called when a renewal is due that has to be sent as an ordinary request, with `lot` as
-        its lot
-    composed: the request that was sent when the own wall clock showed this time, and who hears of
-        its reply
-    lot: the draw of the renewal that is planned
-    _sure: the lane of the server, and `_channel` the way to it, found open; `_out_low_us` to
-    `_store_span_us`: what the delays and the storage's latency were then
-    _written_us, _end_us: when the last renewal was written, and when its reply arrives; _sent_us,
-        _next_us: when the next is sent and written (0: it is planned as an ordinary request)
+        its draw
+    composed: returns the request that was sent when the client's wall clock showed the given time,
+        and the callback for its reply
+    lot: the draw of the planned renewal
+    _sure: the server's fast path, found open; `_channel`: the connection to the server
+    _out_low_us to _store_span_us: bounds of the delays and of the storage's latency at that time
+    _written_us, _end_us: when the last renewal was written, and when its reply arrives
+    _sent_us, _next_us: when the next renewal is sent and written (0: it is an ordinary request)
     """
 
     __slots__ = (
@@ -134,19 +139,20 @@ class Heartbeat:
         self.lot = self.cause = self.order = 0
 
     def __lt__(self, other: Any) -> bool:
-        """Which of two of one instant and one order comes first: the same one in every run."""
+        """A total order of renewals of one instant and one order, the same in every run."""
         return bool(self._request.name < other._request.name)
 
     def taken(self) -> Item | None:
-        """The object as the last renewal by the lane left it, once; None if no lane has written it
+        """The object after the last fast-path renewal, returned once; None if there has been none
         since.
         """
         item, self._item = self._item, None
         return item
 
     def schedule(self, alone: bool = True) -> None:
-        """The last renewal is over, in whatever way.  alone: nothing but the time is to be changed
-        by the next.
+        """Plan the next renewal after the end of the last one, successful or not.
+
+        alone: True if the next renewal changes nothing but the time
         """
         kernel, now_us = self._kernel, self._kernel.now_us
         self._end_us = now_us
@@ -159,12 +165,12 @@ class Heartbeat:
         self._standing.put_off[self] = None
 
     def _ordinarily(self, sent_us: int) -> None:
-        """Plan the next renewal as a request."""
+        """Plan the next renewal as an ordinary request."""
         self._next_us = 0
         self._kernel.call_as_of(self._end_us, sent_us, self._late)
 
     def _is_open(self) -> bool:
-        """Look at everything: nothing is in the way of the lane, nor will be until something moves."""
+        """True if the fast path is open, and stays open until a state changes."""
         ctx, channel = self._ctx, self._client.transport
         if ctx.state is not State.RUNNING or ctx.clock.drift_ppm or not isinstance(channel, Channel):
             return False
@@ -188,27 +194,27 @@ class Heartbeat:
         return True
 
     def _draw(self, end_us: int) -> int:
-        """Draw the next renewal; how long from the end of the last to its sending: by the upper 32
-        of 64 random bits.
-        """
+        """Draw the next renewal; returns the pause before it, from the upper 32 of 64 random bits."""
         self._state = state = (self._state + GAMMA) & MASK
         self.lot = lot = mix(state)
         period_us, bound = self._period_us, self._bound
         return period_us + ((lot >> 32) * bound >> 32) if bound else period_us - end_us % period_us
 
     def _plan(self, sent_us: int) -> int:
-        """The next renewal is sent then: when it is written."""
+        """Plan a renewal that is sent at `sent_us`; returns when it is written."""
         self._sent_us = sent_us
         pause_us = sent_us - self._end_us
-        # Of those that are sent at one instant the one that was over first is first.
+        # Of renewals that are sent at one instant, the one with the earlier end comes first.
         self.order = sent_us << ORDER_BITS | LATER | (LATER - 1 - pause_us if pause_us < LATER else 0)
         self._next_us = next_us = sent_us + self._out_low_us + ((self.lot & 0xFFFF) * self._out_span_us >> 16)
         return next_us
 
     def beat(self, at_us: int) -> int:
-        """A renewal arrives at the server: when the next one does, 0 if that is planned otherwise."""
+        """The renewal arrives at the server; returns when the next one does, 0 if that is planned
+        otherwise.
+        """
         if at_us != self._next_us:
-            return 0  # it went on as a request
+            return 0  # the renewal continued as a request
         sure = self._sure
         item = None if sure is None else sure.beat(self._sent_us + self._offset_us, at_us)
         if item is None or sure is None:
@@ -222,7 +228,7 @@ class Heartbeat:
             + self._store_low_us + ((lot >> 32 & 0xFFFF) * self._store_span_us >> 16)
             + self._back_low_us + ((lot >> 16 & 0xFFFF) * self._back_span_us >> 16)
         )  # fmt: skip
-        # `_draw` and `_plan` written out: this happens by the million.
+        # `_draw` and `_plan` inlined, because this runs millions of times.
         self._state = state = (self._state + GAMMA) & MASK
         self.lot = lot = mix(state)
         period_us, bound = self._period_us, self._bound
@@ -236,7 +242,7 @@ class Heartbeat:
         return next_us
 
     def state(self) -> dict[str, int]:
-        """What the coming renewals depend on, while nothing changes its state: by the names of
+        """The values that determine later renewals as long as no state changes, by the names of
         `Beats.columns`.
         """
         return {
@@ -257,8 +263,8 @@ class Heartbeat:
         }
 
     def resume(self, written_us: int, end_us: int, next_us: int, state: int, item: Item) -> None:
-        """Renew by itself again: the last renewal was written and is over at the first two times,
-        the next arrives then.
+        """Return from columnar renewals: the last renewal was written at `written_us` and ended at
+        `end_us`; the next one arrives at `next_us`.
         """
         self._written_us, self._end_us, self._item = written_us, end_us, item
         self._state = (state - GAMMA) & MASK
@@ -267,10 +273,10 @@ class Heartbeat:
         self._kernel.beat_at(next_us, self)
         self._standing.put_off[self] = None
 
-    # --- when something moves ---------------------------------------------------------------------
+    # --- when a state changes ---------------------------------------------------------------------
 
     def plan(self) -> None:
-        """Something moves: go on as an ordinary request, from where the renewal is."""
+        """A state changes: continue as an ordinary request, from where the renewal is."""
         next_us, ctx, now_us = self._next_us, self._ctx, self._kernel.now_us
         if not next_us or ctx.state is State.DEAD:
             self._next_us = 0
@@ -287,13 +293,15 @@ class Heartbeat:
         self._kernel.cause = before
 
     def _answer(self) -> None:
-        """The reply to the last renewal is under way; the next is drawn again when it has come."""
+        """Continue while the reply to the last renewal is under way; the next renewal is drawn
+        again when it has arrived.
+        """
         item, end_us, written_us = self._item, self._end_us, self._written_us
         assert item is not None and self._sure is not None
         self._item, self._next_us = None, 0
         self._state = (self._state - GAMMA) & MASK
         self.lot = lot = mix(self._state)
-        # The last one was sent a delay before it was written.
+        # The last renewal was sent one link delay before it was written.
         self._sent_us = written_us - self._out_low_us - ((lot & 0xFFFF) * self._out_span_us >> 16)
         call = self._call()
         replied_us = end_us - self._back_low_us - ((lot >> 16 & 0xFFFF) * self._back_span_us >> 16)
@@ -301,7 +309,7 @@ class Heartbeat:
         self._kernel.call_as_of(written_us, end_us, call.deliver, Reply(200, item=item))
 
     def _arrive(self) -> None:
-        """The lane is not open: the request arrives now."""
+        """The fast path is closed: the request arrives as an ordinary one now."""
         self._next_us = 0
         self._kernel.cause = self.cause
         self._call().arrive(None)

@@ -1,14 +1,15 @@
-"""A read and the write that follows from it, as one kernel event while nothing moves.
+"""Read-modify-write: a read and the write that follows from it, as one kernel event if undisturbed.
 
-Turns "read it, then write what comes of that" into the write at the instant of its arrival, and
-what is known of the read and its reply before.
+Turns "read the object, then write what follows from it" into the write at the instant of its
+arrival and what the client knows of the read before.
 
-Holds: each of the four messages takes the delay, and each of the two requests the token, that it
-would take alone.  As soon as something moves, another write of the object commits, another request
-wants a token, or the caller asks for it (`plan`), the exchange goes on step by step from where it
-is, at the same instants; so what was read is what the server has when the read arrives.
+Holds: each of the four messages has the delay, and each of the two requests takes the token, that
+it would have alone. When a state changes, another write of the object commits, another request
+wants a token, or the caller requests it (`plan`), the call continues step by step from where it is,
+at the same instants; so the object that was read is the one that the server has when the read
+arrives.
 
-Mirrors  nothing upstream: the two ordinary calls are its meaning.
+Mirrors  nothing upstream: the call must equal the two ordinary calls.
 """
 
 from __future__ import annotations
@@ -21,18 +22,21 @@ from sim.api.types import Request
 from sim.client.fast.coalesced_calls import Caller, FoldedCalls, OnReply, Served, nobody
 from sim.kernel import NEVER_US, Context
 
-# One call: the server's short way for it, the ordinary request that it stands for, and who gets the
-# reply.
+# One call: the server's fast path, the ordinary request that it must equal, and the callback for
+# the reply.
 Leg = tuple[Callable[[Any], Served | None], Callable[[], Request], OnReply]
 
 
 class Planned(NamedTuple):
-    """An exchange under way.
+    """A read-modify-write under way.
 
-    item: what is read; sent_us, arrives_us, replies_us, at_us: when the read is sent, arrives, is
-        answered, and that is known
-    read_lot, write_lot: the draws of both requests; writes_us: when the write arrives
-    timeout_us, ends_us: after which time each call is given up, and when both are
+    item: the revision that is read
+    sent_us, arrives_us, replies_us, at_us: when the read is sent, arrives at the server, is
+        answered, and when the reply arrives
+    read_lot, write_lot: the draws of both requests
+    writes_us: when the write arrives at the server
+    timeout_us: timeout of each call
+    ends_us: when both calls are abandoned
     """
 
     read: Leg
@@ -51,12 +55,12 @@ class Planned(NamedTuple):
     ends_us: int
 
     def limit_us(self, sent_us: int) -> int:
-        """After which time a call that was sent then is given up."""
+        """Timeout of a call that is sent at `sent_us`."""
         return min(self.timeout_us, self.ends_us - sent_us)
 
 
 class Exchange(FoldedCalls):
-    """Exchanges about one object, one at a time, and single calls."""
+    """Read-modify-writes of one object, one at a time, and single coalesced calls."""
 
     __slots__ = ("_planned",)
 
@@ -66,9 +70,7 @@ class Exchange(FoldedCalls):
 
     @property
     def read_us(self) -> int:
-        """When the reply to the read of the exchange under way is known; NEVER_US: none is under
-        way.
-        """
+        """When the reply to the read under way arrives; NEVER_US if none is under way."""
         return NEVER_US if self._planned is None else self._planned.at_us
 
     def exchange(
@@ -81,15 +83,17 @@ class Exchange(FoldedCalls):
         ends_us: int = NEVER_US,
         undone: Callable[[], None] = lambda: None,
     ) -> bool:
-        """Read now; at the reply's instant `compose` what the write sends.  False: nothing was
-        sent.
+        """Read now; at the instant of the reply, `compose` prepares the write.
 
-        compose: answers whether the write is to be sent
-        timeout_us: of each, if other than the client's; ends_us: when both are given up
-        undone: called if the exchange goes on step by step before the read is answered: what
-            `compose` changed is as before
-        told: when the write is done, of what came of it and when the reply comes, which is not
-            delivered until `claim`
+        Returns False if nothing was sent.
+
+        compose: returns True if the write is to be sent
+        timeout_us: of each call, if other than the client's
+        ends_us: when both calls are abandoned
+        undone: called if the call continues step by step before the read is answered; it restores
+            what `compose` changed
+        `told`: called when the write is done, with the resulting object and the instant of the
+            reply, which is not delivered before `claim`
         """
         kernel = self._kernel
         if not kernel.fast.read_writes or (self._moves != self._standing.moves and not self._is_open()):
@@ -135,7 +139,7 @@ class Exchange(FoldedCalls):
         self._limit_us = planned.limit_us(sent_us)
 
     def _take_off(self) -> Planned | None:
-        """The exchange under way is not one any more."""
+        """Remove and return the read-modify-write under way."""
         planned, self._planned = self._planned, None
         if planned is not None:
             self._way.unguard(planned.item, self)
@@ -149,7 +153,7 @@ class Exchange(FoldedCalls):
 
     def _commit(self, planned: Planned) -> None:
         if planned is not self._planned:
-            return  # it went on step by step
+            return  # the call continued step by step
         self._take_off()
         self._begin(planned.write, planned.at_us, planned.write_lot, True, planned)
         self._arrive(None)
@@ -159,6 +163,7 @@ class Exchange(FoldedCalls):
             planned.told(self._due, self._due_us)
 
     def plan(self) -> None:
+        """A state changes: continue step by step with ordinary calls."""
         planned, kernel = self._take_off(), self._kernel
         if planned is None:
             self._quiet = False

@@ -4,23 +4,22 @@ API server.
 Turns a `Request` into a call of an `Endpoint` one link delay later, and its answer into a callback
 one link delay after that; a server's `Watch` into one on the client's side (`channel_watch`).
 
-Holds: `on_reply` is called exactly once unless the client dies. While only answers are lost,
-requests arrive until the connection is found dead, or the server's process has died: to make
-another takes messages both ways. What was sent to one that died meanwhile is reset when the link is
-healed. A request that arrives twice is carried out twice; the second copy arrives after the first
-and is caused by the fault, and of their answers the first counts.
+Holds: `on_reply` is called exactly once unless the client's process crashes. While only replies are
+lost, requests arrive until the connection is found dead or the server's process has crashed,
+because a new connection needs messages both ways. What was sent to a server that crashed during a
+cut is reset when the link is healed. A duplicated request is carried out twice; the second copy
+arrives after the first and is caused by the fault, and the first of the two replies counts.
 
 Mirrors  client-go v1.25 transport, golang.org/x/net/http2 health checks as apimachinery configures
          them (ReadIdleTimeout 30 s, PingTimeout 15 s: a dead connection is found after 45 s).
-Differs  what meets a cut link is sent again when that is healed (TCP's retransmissions double their
-         pauses meanwhile, so that one may come later, by as long as the link was cut at most); the
-         45 s count from the cut, or from when the server's process stands still (upstream: from the
-         last frame, so up to 30 s sooner), of what is sent when they are over from its sending; a
-         request sent to a server that stands still is given up after 45 s as well (upstream sends
-         it on a new connection, whose TLS handshake is given up after 10 s); a server that dies
-         while the storage commits resets the connection when the reply would have come; TCP hides
-         copies of segments, so what is doubled here are requests, as by a proxy that sends them
-         again.
+Differs  a message that meets a cut link is sent again when the link is healed (TCP doubles the
+         pauses between retransmissions, so a message may arrive later, at most by the length of the
+         cut); the 45 s count from the cut, or from when the server's process was paused (upstream:
+         from the last frame, up to 30 s sooner), and for what is sent after them from its sending;
+         a request to a paused server times out after 45 s too (upstream sends it on a new
+         connection with a TLS handshake timeout of 10 s); a server that crashes while the storage
+         commits resets the connection when the reply would have arrived; TCP hides duplicated
+         segments, so requests are duplicated here, as by a proxy that sends them again.
 """
 
 from __future__ import annotations
@@ -37,38 +36,45 @@ from sim.client.rest.channel_watch import ChannelWatch
 from sim.kernel import Context, State
 
 DEAD_CONNECTION_US = 45_000_000  # apimachinery net/http.go: ReadIdleTimeout 30 s + PingTimeout 15 s
-COPY = 128  # in the purpose of a request that arrives twice: the second one has a draw of its own
+COPY = 128  # purpose bit of the second copy of a duplicated request, which has its own draw
 REFUSED = "ConnectionRefused"
 RESET = "ConnectionReset"
 TIMEOUT = "Timeout"
 
 
 class Prompt(Protocol):
-    """An API server that may serve a request at the instant it comes (`ApiServer.serve`)."""
+    """An API server that may serve a request at the instant of its arrival (`ApiServer.serve`)."""
 
     stopped_us: int
 
 
 class HotLane(Protocol):
-    """What an API server may offer for a time in one object that one client moves on again and
-    again.
+    """An API server's fast path for one object in which one client updates a time again and again.
 
-    server: the server that offers it; latency_us: between which bounds its storage takes for a
-        write
+    server: the server that offers it
+    latency_us: lower and upper bound of the storage's latency of a write
     """
 
     @property
-    def server(self) -> Prompt: ...
+    def server(self) -> Prompt:
+        """The server that offers the fast path."""
+        ...
+
     @property
-    def latency_us(self) -> tuple[int, int]: ...
+    def latency_us(self) -> tuple[int, int]:
+        """Lower and upper bound of the storage's latency of a write."""
+        ...
+
     def beat(self, value: int, at_us: int) -> Item | None:
-        """Commit the time now, if everything that the ordinary path checks is known to pass; None
-        asks for that path.
+        """Commit the time now, if everything that the ordinary path checks is certain to pass;
+        otherwise returns None.
         """
         ...
 
     def join(self, beater: Beater, next_us: int) -> bool:
-        """True if it takes over what comes next, until something moves (`Heartbeat.resume`)."""
+        """True if columnar renewals take over from here until a state changes
+        (`Heartbeat.resume`).
+        """
         ...
 
 
@@ -82,14 +88,14 @@ class Channel:
         self.back = ctx.kernel.network.link(target, source)
         self.watches: dict[int, ChannelWatch] = {}
         self.servers = servers
-        # tells its clients to go to another server
+        # Called when clients are to use another server.
         self.on_lost: list[Callable[[Channel], None]] = []
-        # Thousands of channels have none of these: the tuple of nothing is one for all.
-        self.unanswered: tuple[Call, ...] = ()  # of a server that stands still
-        self.halted: tuple[Call, ...] = ()  # by a cut link
-        self.served: tuple[Call, ...] = ()  # by a server that takes its time
+        # Thousands of channels have no such calls: they share the empty tuple.
+        self.unanswered: tuple[Call, ...] = ()  # sent to a paused server
+        self.halted: tuple[Call, ...] = ()  # stopped by a cut link
+        self.served: tuple[Call, ...] = ()  # being handled by the server
         self._opened = 0
-        # the server has died while the link was cut, and the client does not know
+        # The server has crashed while the link was cut, which the client does not know yet.
         self._gone = False
         self._settle(connected=self.up)
         self._frozen_since_us = -1
@@ -101,32 +107,34 @@ class Channel:
 
     @property
     def up(self) -> bool:
+        """True if the link carries messages in both directions."""
         return self.out.up and self.back.up
 
     @property
     def server(self) -> Endpoint | None:
-        """The server if its process runs: an endpoint that is not in the mapping or says it is not
-        running has nobody listening on its port.
+        """The server if its process runs; None if no process listens on the port (the endpoint is
+        not in the mapping, or is not running).
         """
         server = self.servers.get(self.target)
         return server if server is not None and getattr(server, "running", True) else None
 
     @property
     def frozen(self) -> bool:
-        """Whether the server's process stands still: its host takes what is sent, and nobody
-        answers.
+        """True while the server's process is paused: its host accepts messages, but they get no
+        reply.
         """
         ctx: Context | None = getattr(self.servers.get(self.target), "ctx", None)
         return ctx is not None and ctx.state is State.PAUSED
 
     @property
     def still(self) -> bool:
-        """Whether nothing comes of what a watch shows: the link is cut, or the server's process
-        stands still.
+        """True while watch events do not arrive: the link is cut, or the server's process is
+        paused.
         """
         return not self.up or self.frozen
 
     def send(self, request: Request, on_reply: Callable[[Reply], None]) -> None:
+        """Send a request now; `on_reply` is called when its reply arrives."""
         kernel = self.ctx.kernel
         now_us = kernel.now_us
         out, lot = self.out, request.lot
@@ -147,18 +155,20 @@ class Channel:
             kernel.call_at(at_us, Call(self, each, on_reply, now_us, copies=copies).arrive)
 
     def open(self, source: Watch, from_us: int) -> ChannelWatch:
+        """The client's end of a watch, from which events arrive from `from_us` on."""
         self._opened += 1
         watch = self.watches[self._opened] = ChannelWatch(self, self._opened, source, from_us)
         return watch
 
     def _on_link(self) -> None:
-        """A link was (or is about to be: no change yet) cut or healed, or the server stands still,
-        goes on or dies.
+        """The link is cut or healed (or about to be: nothing has changed yet), or the server is
+        paused, resumes or crashes.
         """
         now_us = self.ctx.kernel.now_us
         connected = self.up or (self._connected and self.server is not None)
         if self._connected and not connected:
-            self._gone = self.cut_since_us >= 0  # else it died before, and the client knows
+            # Otherwise it crashed before the cut, which the client knows.
+            self._gone = self.cut_since_us >= 0
         self._settle(connected)
         if not self.frozen:
             self._frozen_since_us = -1
@@ -171,7 +181,7 @@ class Channel:
         still = self.still
         if still is not self._still:
             self._still = still
-            for watch in list(self.watches.values()):  # one that has ended by then leaves
+            for watch in list(self.watches.values()):  # a watch that ends here removes itself
                 (watch.hold if still else watch.release)()
         if not self.up and self.cut_since_us < 0:
             self.cut_since_us = now_us
@@ -184,15 +194,15 @@ class Channel:
                 call.go_on(reset)
 
     def _settle(self, connected: bool) -> None:
-        """Whether there is a connection, which goes on for a while when the link is cut; and what
-        is sent arrives.
+        """Set whether there is a connection (it outlives the start of a cut for a while), and
+        whether messages to the server arrive.
         """
         self._connected = connected
         self.passes = connected and self.out.up
 
     def abandon(self, on_reply: Callable[[Reply], None]) -> None:
-        """Its client does not wait for this answer any more: nothing is sent again for it, and the
-        server is told.
+        """The client no longer waits for this reply: the request is not sent again, and the server
+        is notified.
         """
         self.halted = tuple([call for call in self.halted if call.on_reply is not on_reply])
         for call in self.served:
@@ -205,7 +215,7 @@ class Channel:
             self.lose()
 
     def lose(self) -> None:
-        """The connection is found dead; another takes messages both ways to make."""
+        """The connection is found dead; a new one needs messages both ways."""
         self._settle(self.up)
         self._gone = False
         for watch in list(self.watches.values()):
@@ -217,7 +227,7 @@ class Channel:
             call.give_up()
 
     def part(self) -> None:
-        """The server wants no more requests on this connection (GOAWAY); what is under way goes on."""
+        """The server accepts no more requests here (GOAWAY); those under way continue."""
         for tell in self.on_lost:
             tell(self)
 
@@ -231,18 +241,19 @@ class Channel:
 
 
 class Copies(msgspec.Struct, eq=False):
-    """What the copies of one request share."""
+    """State that the two copies of one request share."""
 
     answered: bool = False
 
 
 class Call(msgspec.Struct, eq=False):
-    """One request on its way there and back.
+    """One request on its way to the server and back.
 
-    server: has served it at the first and replies at the second of the times `commits_us`
-    closed: answered, or given up
-    step: what is to be done next, with what, once the link is healed
-    copies: of a request that arrives twice
+    server, commits_us: the server that served it at the first of the two times and replies at the
+        second one
+    closed: True once it is answered or has timed out
+    step: the function to call, and its argument, when the link is healed
+    copies: shared state of a duplicated request
     """
 
     channel: Channel
@@ -256,6 +267,7 @@ class Call(msgspec.Struct, eq=False):
     copies: Copies | None = None
 
     def arrive(self, _: Any) -> None:
+        """The request arrives at the server."""
         channel = self.channel
         if not channel.passes:
             self._halt(self.arrive, None)
@@ -279,7 +291,7 @@ class Call(msgspec.Struct, eq=False):
             server.handle(self.request, self.respond)
 
     def cancel(self, _: Any) -> None:
-        """The server learns that nobody waits any more (RST_STREAM)."""
+        """The server learns that the client no longer waits (RST_STREAM)."""
         channel = self.channel
         server: Any = channel.servers.get(channel.target)
         forget: Callable[[Callable[[Reply], None]], None] | None = getattr(server, "forget", None)
@@ -288,13 +300,14 @@ class Call(msgspec.Struct, eq=False):
             forget(self.respond)
 
     def _leave(self) -> None:
-        """The server has no more to do with it."""
+        """Remove the call from those that the server handles."""
         channel = self.channel
         channel.served = tuple([call for call in channel.served if call is not self])
 
     def respond(self, reply: Reply) -> None:
+        """The server sends its reply."""
         self._leave()
-        if self.closed:  # it comes from a connection that was given up
+        if self.closed:  # the connection of this reply was given up
             if reply.watch is not None:
                 reply.watch.stop()
             return
@@ -307,8 +320,8 @@ class Call(msgspec.Struct, eq=False):
         kernel.call_at(at_us, self.deliver, reply)
 
     def deliver(self, reply: Reply) -> None:
-        """What is done with a reply is caused by what led to the request, not by what the request
-        wrote.
+        """Deliver a reply; the cause of what follows is the cause of the request, not the write
+        that the request made.
         """
         channel = self.channel
         ctx, server = channel.ctx, self.server
@@ -328,7 +341,7 @@ class Call(msgspec.Struct, eq=False):
         self._halt(self.deliver, reply)
 
     def _is_second(self, reply: Reply) -> bool:
-        """Whether another copy has been answered: nobody is told of this answer."""
+        """True if the other copy has been answered: this reply is then not delivered."""
         copies = self.copies
         if copies is None:
             return False
@@ -338,21 +351,21 @@ class Call(msgspec.Struct, eq=False):
         return second
 
     def _halt(self, step: Callable[[Any], None], what: Any) -> None:
-        """The link is cut: it goes on when that is healed, if the connection is not found dead
-        before.
-        """
+        """The link is cut: continue when it is healed, unless the connection is found dead before."""
         channel = self.channel
         kernel = channel.ctx.kernel
         self.step = step, what
         channel.halted = (*channel.halted, self)
         found_us = channel.cut_since_us + DEAD_CONNECTION_US
-        # What is sent later is so on a connection that cannot be made.
+        # A later request would need a new connection, which cannot be made.
         dead_us = found_us if self.sent_us < found_us else self.sent_us + DEAD_CONNECTION_US
         kernel.call_at(max(kernel.now_us, dead_us), self._lose)
 
     def go_on(self, reset: bool) -> None:
-        """The link is healed: by that, what is read now is known.  reset: the server has died
-        meanwhile, and whoever listens there now knows nothing of the connection.
+        """The link is healed, which is the cause of what is read now.
+
+        reset: True if the server has crashed during the cut, so that its successor does not know
+            the connection
         """
         assert self.step is not None
         (step, what), self.step = self.step, None
@@ -374,7 +387,7 @@ class Call(msgspec.Struct, eq=False):
     def _lose(self, _: Any) -> None:
         """The connection is found dead."""
         if self.step is None or self not in self.channel.halted:
-            return  # it went on, or nobody waits for it
+            return  # the call has continued, or was abandoned
         channel = self.channel
         channel.halted = tuple([call for call in channel.halted if call is not self])
         reply = self.step[1]
@@ -387,6 +400,7 @@ class Call(msgspec.Struct, eq=False):
             self.channel.lose()
 
     def give_up(self) -> None:
+        """End the call with a timeout."""
         if not self.closed:
             self.closed = True
             self._dead(None)

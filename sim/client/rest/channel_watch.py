@@ -1,15 +1,16 @@
-"""The client's end of a watch: what the server's watch shows, one link delay later.
+"""The client's end of a watch: the events of the server's watch, one link delay later.
 
-Turns batches that a server's `Watch` has into batches that arrive in order, through cuts of the
-link, and into calls of who wants to be told; what nobody is told of is taken when somebody reads.
+Turns the batches of a server's `Watch` into batches that arrive in order, through cuts of the link,
+and into notifications of the watch's owner; events without a notification are taken when the owner
+reads.
 
 Holds: events arrive in the order taken, each batch not before the link's delay; at most BACKLOG_MAX
-(and a batch) wait for a client that does not read; at most one useful kernel event is pending, for
-a lazy one none; the owner of a lazy watch sees what the server's watch showed one link delay before
-it looks.
+events (and a batch) wait for a client that does not read; at most one useful kernel event is
+pending, for a lazy watch none; the owner of a lazy watch reads what the server's watch showed up to
+one link delay ago.
 
 Mirrors  client-go v1.25 rest/watch, golang.org/x/net/http2 as a reader of a stream.
-Differs  it holds still when either direction is cut, for it shares its connection with pings.
+Differs  events wait when either direction is cut, because the watch shares a connection with pings.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from sim.api.watch.columnar_renewals import Runs
 from sim.kernel import Context, State
 from sim.kernel.network import Link
 
-LAZY_MAX = 1000  # events that may wait unread on a lazy watch before its owner is told after all
-# Events on their way to a client or unread there: then no more are taken from the server, whose
-# watch cache ends the watch as too slow.  Go's HTTP/2 client takes 4 MiB of a stream ahead
-# (transportDefaultStreamFlow).
+LAZY_MAX = 1000  # events that may wait unread on a lazy watch without a notification
+# Limit of events on their way to a client or unread there. Beyond it no more are taken from the
+# server, and the server's watch cache ends the watch as too slow. Go's HTTP/2 client buffers 4 MiB
+# of a stream (transportDefaultStreamFlow).
 BACKLOG_MAX = 10_000
 
 CONNECTION_LOST: Mapping[str, Json] = {
@@ -62,14 +63,13 @@ class WatchChannel(Protocol):
 
 
 class ChannelWatch:
-    """The client's end of a watch: a `Watch` whose events are those of the server's, one link delay
-    later.
+    """The client's end of a watch: a `Watch` with the events of the server's, one link delay later.
 
-    `attach` asks to be told when events have arrived (without `bookmarks`, `beats`: not of
-    bookmarks, and of states in which only times of hearing are new, which then come with the next
-    event, or the end), or to be given them (`give`) where nothing else is to be said; `attach_lazy`
-    only when the stream has ended or LAZY_MAX events wait: its owner takes what has arrived when
-    somebody reads.
+    `attach` requests a notification when events have arrived, or their delivery to `give` if there
+    is nothing else to deliver. Without `bookmarks` and `beats`, bookmarks and revisions with
+    nothing but new heartbeat timestamps come with the next event or the end. `attach_lazy` requests
+    a notification only when the stream has ended or LAZY_MAX events wait: the owner then takes
+    events when it is read.
     """
 
     __slots__ = (
@@ -101,7 +101,7 @@ class ChannelWatch:
         self._last_us = from_us
         self._flow: list[
             tuple[int, Sequence[WatchEvent]]
-        ] = []  # (arrival, batch), few; an empty batch: the end
+        ] = []  # few pairs of arrival and batch; an empty batch marks the end
         self._arrived: Sequence[WatchEvent] = ()
         self._waiting = 0
         self._notify: Callable[[], None] | None = None
@@ -112,9 +112,9 @@ class ChannelWatch:
         self._held = channel.still
         self._ended = False
         self._over = False  # nothing more is taken from the server
-        self._relaxed = False  # the server's watch tells of its end only
-        self._hushed = False  # and of everything but bookmarks
-        # True if no handler gets what the watch brings
+        self._relaxed = False  # the server's watch notifies of its end only
+        self._hushed = False  # the server's watch notifies of everything but bookmarks
+        # True if no handler receives the events of the watch.
         self._unhandled: Callable[[], bool] | None = None
         if hasattr(source, "look"):
             source.look = self.look
@@ -132,7 +132,7 @@ class ChannelWatch:
             batch = source.take(LAZY_MAX)
             if not batch:
                 break
-            full = len(batch) == LAZY_MAX  # fewer than asked for: no more for now
+            full = len(batch) == LAZY_MAX  # fewer than requested: no more for now
             self._push(batch)
         if source.ended and self._waiting < BACKLOG_MAX:
             self._over = True
@@ -145,7 +145,7 @@ class ChannelWatch:
             give_to(self._push)
 
     def _push(self, batch: Sequence[WatchEvent]) -> bool:
-        """Send a batch on its way; whether there is room for more."""
+        """Put a batch on the link; returns True if there is room for more."""
         self._waiting = waiting = self._waiting + len(batch)
         channel = self._channel
         kernel = channel.ctx.kernel
@@ -173,13 +173,13 @@ class ChannelWatch:
 
     def _due(self, at_us: int) -> None:
         if at_us != self._due_us:
-            return  # an earlier one took its place
+            return  # an earlier notification replaced this one
         self._due_us = 0
         if self._held:
             return
         flow = self._flow
         ctx, give = self._channel.ctx, self._give
-        # Nearly always:
+        # The usual case:
         if give is not None and len(flow) == 1 and not self._arrived and ctx.state is State.RUNNING:
             due_us, batch = flow[0]
             if batch and due_us <= at_us and self._waiting < BACKLOG_MAX:
@@ -196,12 +196,12 @@ class ChannelWatch:
         self._expect()
 
     def _is_free(self) -> bool:
-        """True if what has arrived takes a slow process no time: no handler gets it."""
+        """True if arrived events cost a slow process no time, because no handler receives them."""
         return not self._ended and self._unhandled is not None and self._unhandled()
 
     def _expect(self) -> None:
-        """What is still on its way is told of too: each thing to who wants it so, else the end, or
-        that there is much.
+        """Schedule the next notification: of each batch for an eager owner, otherwise of the end or
+        of a large backlog.
         """
         if self._flow and (self._eager or self._over or self._waiting >= LAZY_MAX):
             self._schedule(self._flow[0][0] if self._eager else self._flow[-1][0])
@@ -211,7 +211,7 @@ class ChannelWatch:
             self._notify()
 
     def _collect(self) -> None:
-        """What the link has carried by now has arrived."""
+        """Move batches that the link has carried by now to the arrived events."""
         flow, now_us = self._flow, self._channel.ctx.kernel.now_us
         while flow and flow[0][0] <= now_us:
             batch = flow.pop(0)[1]
@@ -230,8 +230,8 @@ class ChannelWatch:
             self._arrived = [*arrived, *batch]
 
     def hold(self) -> None:
-        """The link is cut, or the server stands still: what has arrived stays, what was on its way
-        waits to be sent again.
+        """The link is cut or the server is paused: arrived events stay, those on their way wait to
+        be sent again.
         """
         self._collect()
         if self._hushed:
@@ -242,7 +242,7 @@ class ChannelWatch:
             self._channel.ctx.run(self._tell)
 
     def release(self) -> None:
-        """The link is healed and the server goes on: what waited is sent again."""
+        """The link is healed and the server runs: waiting events are sent again."""
         self._held = False
         back, now_us = self._channel.back, self._channel.ctx.kernel.now_us
         again_us = now_us + back.delay_us(back.lot(now_us))
@@ -251,14 +251,15 @@ class ChannelWatch:
         self._expect()
 
     def break_off(self) -> None:
-        """The connection is found dead: what was on its way is gone, the reader gets an error and
-        the end.
+        """The connection is found dead: events on their way are lost, and the owner receives an
+        error and the end.
         """
         if self._deaf and not self._held:
             self._look()
         self._flow.clear()
         self._shut()
-        self._held = False  # it may not have come to its reader yet, who would wait for ever
+        # Otherwise an owner that has not received the watch yet would wait for ever.
+        self._held = False
         ctx = self._channel.ctx
         self._arrive([WatchEvent("ERROR", None, 0, dict(CONNECTION_LOST), ctx.kernel.cause)])
         self._end()
@@ -283,6 +284,7 @@ class ChannelWatch:
         beats: bool = True,
         unhandled: Callable[[], bool] | None = None,
     ) -> None:
+        """Notify `notify` when events have arrived (see the class)."""
         self._notify, self._give, self._eager = notify, give, True
         self._unhandled = unhandled
         hush: Callable[[bool], None] | None = getattr(self._source, "hush", None)
@@ -306,6 +308,7 @@ class ChannelWatch:
             self._schedule(self._flow[0][0])
 
     def attach_lazy(self, notify: Callable[[], None]) -> None:
+        """Notify `notify` only of the end and of LAZY_MAX waiting events (see the class)."""
         self._notify, self._give, self._eager = notify, None, False
         relax: Callable[[], bool] | None = getattr(self._source, "relax", None)
         self._relaxed = relax is not None and not self._over and relax()
@@ -313,25 +316,25 @@ class ChannelWatch:
             self._schedule(self._last_us)
 
     def look(self) -> None:
-        """Something changes how events travel, or when they are shown: those that were shown by now
-        are on their way.
+        """Events are about to travel or to be shown differently: put those shown by now on the
+        link.
         """
         if (self._relaxed or self._deaf) and not self._held:
             self._look()
 
     def _look(self) -> None:
-        """Send on its way, as of the instants at which it was shown, what the server's watch has
-        told nobody; take what has arrived.
+        """Put unnotified events on the link, as of the instants at which the server's watch showed
+        them, and take what has arrived.
 
-        What was shown longer ago than the link's longest delay has arrived, whatever each delay
-        was.
+        Events that were shown longer ago than the link's longest delay have arrived, under any
+        delay they drew.
         """
         source, channel = self._source, self._channel
         back, now_us = channel.back, channel.ctx.kernel.now_us
         self._collect()
         if self._over or now_us == self._looked_us or source.quiet:
             return
-        self._looked_us = now_us  # once an instant: nothing new is there
+        self._looked_us = now_us  # a second look in one instant finds nothing new
         if not back.loss and not self._flow and now_us - back.high_us >= self._last_us:
             full = True
             while full and self._waiting < BACKLOG_MAX:
@@ -350,6 +353,7 @@ class ChannelWatch:
         self._expect()
 
     def take(self, limit: int = 1000) -> Sequence[WatchEvent]:
+        """Take up to `limit` events that have arrived."""
         if not self._held:
             if self._flow:
                 self._collect()
@@ -370,8 +374,8 @@ class ChannelWatch:
         return taken
 
     def take_beats(self) -> Sequence[WatchEvent]:
-        """What has arrived of beats alone, without a word; nothing while something else is to be
-        told at this instant.
+        """Take arrived heartbeats that caused no notification; none while a notification of other
+        events is pending at this instant.
         """
         if self._held or 0 < self._due_us <= self._channel.ctx.kernel.now_us:
             return []
@@ -380,10 +384,11 @@ class ChannelWatch:
 
     @property
     def ended(self) -> bool:
-        """The stream is over and everything that came has been taken."""
+        """True if the stream has ended and all its events have been taken."""
         return self._ended and not self._arrived
 
     def stop(self) -> None:
+        """End the watch on both sides and drop what has not been taken."""
         self._notify = self._give = None
         self._flow.clear()
         self._arrived = ()

@@ -1,17 +1,17 @@
-"""The API client of a process: verbs by name become requests, rate limited, sent to a server that
+"""The API client of a process: verbs become requests, limited in rate, sent to a server that
 answers.
 
 Turns `get`, `list`, `create` ... into a `Request`, waits for a token, sends it over the first
-transport that is not refused, tries again where upstream's REST client does, and gives the `Reply`;
-failures are values.
+transport that does not refuse it, retries where upstream's REST client does, and returns the
+`Reply`; failures are values.
 
-Holds: one token bucket per client, first come first served, from which a watch that is not sent
-again takes nothing; a reply (possibly "Timeout") comes exactly once; a timeout counts from the
-first sending, not from the wait for a token, and is that of all tries together.
+Holds: one token bucket per client, served in order of requests; a watch takes a token only when it
+is sent again; a reply (possibly "Timeout") arrives exactly once; a timeout counts from the first
+sending, not from the wait for a token, and covers all tries together.
 
 Mirrors  client-go v1.25 rest/{request,with_retry}.go, util/flowcontrol.
-Differs  one client may know several servers and stays with one until it refuses, resets or is found
-         dead (upstream leaves that to a load balancer).
+Differs  one client may know several servers, and uses one until it refuses, resets or is found dead
+         (upstream leaves the choice to a load balancer).
 """
 
 from __future__ import annotations
@@ -55,9 +55,7 @@ OnReply = Callable[[Reply], None]
 
 
 def retry_after_us(reply: Reply, verb: str) -> int | None:
-    """How long upstream's client waits before it sends this request again; None: the reply is
-    final.
-    """
+    """The pause before upstream's client sends this request again; None if the reply is final."""
     if reply.lost:
         return RESET_RETRY_US if reply.lost == RESET and verb in ("get", "list", "watch") else None
     if reply.code != TOO_MANY_REQUESTS and reply.code < INTERNAL_SERVER_ERROR:
@@ -70,10 +68,11 @@ DEFAULT_QPS = 5  # client-go rest: DefaultQPS, of a configuration that names no 
 
 
 class Client:
-    """`transports` in order of preference; `agent`: the user agent, its part before "/" is the
-    field manager.
+    """Sends the requests of one user of one process.
 
-    `timeout_us`: 0 is none (a dead connection is still found by its transport).
+    transports: connections to API servers, in order of preference
+    agent: the user agent; its part before "/" is the field manager
+    timeout_us: timeout of a request, 0 for none (a transport still detects a dead connection)
     """
 
     def __init__(
@@ -95,7 +94,7 @@ class Client:
         self.bucket = TokenBucket(qps, burst)
         self.timeout_us = timeout_us
         self._transports = tuple(transports)
-        self._at = 0  # the transport in use
+        self._at = 0  # index of the transport in use
         assert self._transports, "a client needs a transport"
         for transport in self._transports:
             if isinstance(transport, Channel):
@@ -116,8 +115,8 @@ class Client:
         content_type: str = "application/json",
         purpose: int = 0,
     ) -> Request:
-        """A request of this client's user.  Its fields are named one by one: handed on in a dict
-        they cost five times as much.
+        """A request of this client's user. Its fields are passed one by one, because passing them
+        in a dict takes five times as long.
         """
         known = self.scheme.resource(resource)
         return Request(
@@ -138,7 +137,9 @@ class Client:
         )
 
     def call(self, request: Request, on_reply: OnReply, timeout_us: int | None = None) -> None:
-        """Send a request when the bucket allows; `on_reply` is called once, never within this call."""
+        """Send a request when the bucket allows; `on_reply` is called once, after this call
+        returns.
+        """
         if timeout_us is None:
             timeout_us = self.timeout_us
         transport = self._transports[self._at]
@@ -149,10 +150,11 @@ class Client:
             self.ctx.call_later_us(wait_us, attempt.send)
         elif timeout_us and not watch:
             attempt.send(None)
-        else:  # as `send`, on the way that nearly all go
+        else:  # as `send`, for the usual case
             transport.send(request, attempt.judge)
 
     async def ask(self, request: Request, timeout_us: int | None = None) -> Reply:
+        """Send a request and wait for its reply."""
         answer = self.ctx.future(f"{request.verb} {request.resource}")
         self.call(request, answer.set, timeout_us)
         reply = await answer.wait()
@@ -160,7 +162,7 @@ class Client:
         return reply
 
     def answer(self, request: Request) -> Future:
-        """As `ask`, as a future: for sending several requests before waiting."""
+        """Like `ask`, but returns a future, for sending several requests before waiting."""
         future = self.ctx.future(f"{request.verb} {request.resource}")
         self.call(request, future.set)
         return future
@@ -168,6 +170,7 @@ class Client:
     async def get(
         self, resource: str | Resource, namespace: str, name: str, revision: str | None = None
     ) -> Reply:
+        """Read one object; `revision`: "0" accepts the server's cache, None reads the newest."""
         options = EMPTY if revision is None else {"resourceVersion": revision}
         return await self.ask(self.request("get", resource, namespace, name, options=options))
 
@@ -181,17 +184,20 @@ class Client:
         limit: int = 0,
         more: str = "",
     ) -> Reply:
+        """List a resource; `more`: the continue token of a paged list."""
         options = list_options(label_selector, field_selector, revision, limit, more)
         return await self.ask(self.request("list", resource, namespace, options=options))
 
     async def create(
         self, resource: str | Resource, namespace: str, obj: Obj, name: str = "", subresource: str = ""
     ) -> Reply:
+        """Create an object or a subresource of one."""
         return await self.ask(
             self.request("create", resource, namespace, name, body=obj, subresource=subresource)
         )
 
     async def update(self, resource: str | Resource, obj: Obj, subresource: str = "") -> Reply:
+        """Update an object; its `resourceVersion`, if set, makes the write conditional."""
         meta = obj["metadata"]
         namespace = meta.get("namespace", "")
         return await self.ask(
@@ -208,6 +214,7 @@ class Client:
         subresource: str = "",
         options: Mapping[str, str] = EMPTY,
     ) -> Reply:
+        """Patch an object.  kind: kind of the patch, a key of `PATCH_TYPES`."""
         return await self.ask(
             self.request(
                 "patch",
@@ -231,6 +238,9 @@ class Client:
         revision: str = "",
         policy: str = "",
     ) -> Reply:
+        """Delete an object; `uid` and `revision` are preconditions, `policy` the propagation
+        policy.
+        """
         body = delete_options(grace_s, uid, revision, policy)
         return await self.ask(self.request("delete", resource, namespace, name, body=body))
 
@@ -242,6 +252,7 @@ class Client:
         field_selector: str = "",
         policy: str = "",
     ) -> Reply:
+        """Delete all objects that the selectors match."""
         options = list_options(label_selector, field_selector)
         body = delete_options(policy=policy)
         return await self.ask(
@@ -258,31 +269,30 @@ class Client:
         missed: Callable[[], None],
         composed: Callable[[int], tuple[Request, OnReply]],
     ) -> Heartbeat:
-        """A time in one object moved on again and again, not rate limited (see `Heartbeat`)."""
+        """Renewals of a time in one object, again and again, without rate limit (see `Heartbeat`)."""
         request = self.request("update", resource, namespace, name)
         return Heartbeat(self.ctx, self, request, path, rhythm, missed, composed)
 
     def folded(
         self, resource: str, name: str = "", namespace: str = "", verb: str = "get", purpose: int = 0
     ) -> FoldedCalls:
-        """Calls about one object, or about any one after the other, that a server may serve without
-        requests.
+        """Coalesced calls about one object, or about objects one after the other.
 
-        purpose: of these calls; the ordinary requests that stand for them have it too
+        purpose: keys the draws of these calls and of the ordinary requests that they must equal
         """
         asked = self.request(verb, resource, namespace, name, purpose=purpose)
         return FoldedCalls(self.ctx, self, asked, self.timeout_us)
 
     def exchanges(self, resource: str, name: str = "", namespace: str = "", purpose: int = 0) -> Exchange:
-        """As `folded`, of reads and the writes that follow from them."""
+        """Like `folded`, for read-modify-writes."""
         asked = self.request("get", resource, namespace, name, purpose=purpose)
         return Exchange(self.ctx, self, asked, self.timeout_us)
 
     def resume(
         self, channel: Channel, request: Request, on_reply: OnReply, sent_us: int, timeout_us: int
     ) -> OnReply:
-        """A request was sent then over this channel, with a token: whom to tell of what becomes of
-        it.
+        """Continue a coalesced call as an ordinary request, which was sent at `sent_us` over this
+        channel with a token; returns the callback for its reply.
         """
         attempt = _Attempt(self, request, on_reply, timeout_us, channel)
         return attempt.awaited(sent_us + timeout_us) if timeout_us else attempt.judge
@@ -291,22 +301,23 @@ class Client:
 
     @property
     def transport(self) -> Transport:
-        """The one in use."""
+        """The transport in use."""
         return self._transports[self._at]
 
     @property
     def transport_count(self) -> int:
+        """The number of API servers that the client knows."""
         return len(self._transports)
 
     def leave(self, transport: Transport) -> None:
-        """Connections to this server fail: use the next from now on."""
+        """Use the next server from now on, because connections to this one fail."""
         if self._transports[self._at] is transport:
             self._at = (self._at + 1) % len(self._transports)
             self.ctx.kernel.standing.moved()
 
 
 class _Attempt(msgspec.Struct, eq=False):
-    """One request until its final reply.  answered: the try that was answered last, or given up."""
+    """One request until its final reply.  answered: number of the last try that has a result."""
 
     client: Client
     request: Request
@@ -319,11 +330,11 @@ class _Attempt(msgspec.Struct, eq=False):
     until_us: int = 0
 
     def _again(self, _: Any) -> None:
-        """Send it once more when the bucket allows, if that is in time."""
+        """Send the request again when the bucket allows, unless that is after the timeout."""
         ctx = self.client.ctx
         left_us = self.until_us - ctx.kernel.now_us if self.until_us else NEVER_US
         wait_us = self.client.bucket.reserve(ctx.now_us(), left_us) if left_us > 0 else -1
-        self.request.lot = 0  # of another time
+        self.request.lot = 0  # its draw belongs to the earlier sending
         if wait_us < 0:
             self.on_reply(Reply(0, lost=TIMEOUT))
         elif wait_us:
@@ -335,15 +346,16 @@ class _Attempt(msgspec.Struct, eq=False):
         client = self.client
         transport = self.transport = client.transport
         if not self.timeout_us or self.request.verb == "watch":
-            transport.send(self.request, self.judge)  # no other answer can come to this try
+            # Without a timeout this is the only reply to the try.
+            transport.send(self.request, self.judge)
             return
         ctx = client.ctx
         until_us = self.until_us or ctx.kernel.now_us + ctx.clock.real_us(self.timeout_us)
         transport.send(self.request, self.awaited(until_us))
 
     def awaited(self, until_us: int) -> OnReply:
-        """Whom to tell of this try's answer, of which the first counts: that none came until then
-        is one.
+        """The callback for the reply to this try; a timeout at `until_us` counts as a reply, and
+        the first reply counts.
         """
         self.until_us = until_us
         this, ctx, transport = self.tries, self.client.ctx, self.transport
@@ -353,7 +365,7 @@ class _Attempt(msgspec.Struct, eq=False):
                 self.answered = this
                 self.judge(reply)
             elif reply.watch is not None:
-                reply.watch.stop()  # nobody waits for it any more
+                reply.watch.stop()  # the timeout came first
 
         def late(_: Any) -> None:
             if self.answered < this:
@@ -375,7 +387,7 @@ class _Attempt(msgspec.Struct, eq=False):
             if reply.lost == REFUSED and self.refusals < client.transport_count:
                 self.tries += 1
                 self.request.lot = 0
-                self.send(None)  # nothing was sent: the next server may have it
+                self.send(None)  # nothing was sent: try the next server
                 return
         wait_us = retry_after_us(reply, self.request.verb)
         if wait_us is None or self.tries >= RETRIES_MAX + self.refusals:
@@ -411,7 +423,7 @@ def list_options(
 
 
 def delete_options(grace_s: int | None = None, uid: str = "", revision: str = "", policy: str = "") -> Json:
-    """A DeleteOptions body, None when it would say nothing."""
+    """A DeleteOptions body, None if it would be empty."""
     body: dict[str, Json] = {}
     if grace_s is not None:
         body["gracePeriodSeconds"] = grace_s

@@ -1,7 +1,6 @@
-"""Token buckets and the back-off limiters of work queues, as arithmetic on times that are handed
-in.
+"""Token buckets and the back-off limiters of work queues, as pure arithmetic on times.
 
-Holds: a bucket's waiters are served in the order in which they asked; times are microseconds of one
+Holds: a bucket serves its waiters in the order of their requests; all times are microseconds of one
 clock.
 
 Mirrors  golang.org/x/time/rate as client-go v1.25 util/flowcontrol/throttle.go uses it;
@@ -23,23 +22,25 @@ ITEM_MAX_US = 1_000 * SECOND_US
 
 
 class TokenBucket:
-    """`burst` tokens, refilled at `qps` a second.  A rate of zero or less is no limit, as upstream."""
+    """`burst` tokens, refilled at `qps` a second; a rate of zero or less means no limit, as
+    upstream.
+    """
 
     __slots__ = ("_burst_us", "_full_us", "_token_us", "limits", "pending")
 
     def __init__(self, qps: float, burst: int) -> None:
         self._token_us = round(SECOND_US / qps) if qps > 0 else 0
         self._burst_us = burst * self._token_us
-        self._full_us = 0  # when the bucket would be full again
+        self._full_us = 0  # when the bucket is full again
         self.limits = self._token_us > 0
-        # A token that is taken at a later time, and what plans to take it: it is told if others
-        # want tokens before.
+        # A token reserved for a later time and the deferred work that will take it; that work is
+        # notified (`plan`) if another request needs a token before.
         self.pending: tuple[int, Planned] | None = None
 
     def reserve(self, now_us: int, most_us: int = NEVER_US) -> int:
-        """Take a token, on credit if need be; returns how long to wait before using it.
+        """Take a token, on credit if necessary; returns the wait before it may be used.
 
-        -1: it would be longer than `most_us`, and none was taken
+        Returns -1, and takes no token, if the wait would be longer than `most_us`.
         """
         if self.pending is not None:
             self.settle(now_us)
@@ -52,7 +53,7 @@ class TokenBucket:
         return wait_us if wait_us > 0 else 0
 
     def take(self, now_us: int) -> bool:
-        """As `reserve` where there is nothing to wait for; False: there is, and nothing was taken."""
+        """Take a token if there is no wait for it; returns False if none was taken."""
         if self.pending is not None:
             self.settle(now_us)
         full_us = self._full_us
@@ -63,8 +64,8 @@ class TokenBucket:
         return True
 
     def take_both(self, now_us: int, later_us: int, planned: Planned) -> bool:
-        """Take a token now and another one later, if neither has to be waited for; False: nothing
-        was taken.
+        """Take a token now and reserve another one for later, if neither needs a wait; returns
+        False if none was taken.
         """
         full_us = self._full_us
         if not self.take(now_us):
@@ -77,8 +78,8 @@ class TokenBucket:
         return True
 
     def settle(self, now_us: int) -> None:
-        """Take the token that was to be taken by now; one that is to be taken later is given up,
-        and its taker is told.
+        """Take the reserved token if its time has come; otherwise cancel the reservation and notify
+        its deferred work.
         """
         if self.pending is None:
             return
@@ -90,15 +91,23 @@ class TokenBucket:
 
 
 class Limiter(Protocol):
-    """How long a key that failed waits before its next try."""
+    """Decides how long a failed key waits before its next try."""
 
-    def when_us(self, key: Hashable, now_us: int) -> int: ...
-    def forget(self, key: Hashable) -> None: ...
-    def retries(self, key: Hashable) -> int: ...
+    def when_us(self, key: Hashable, now_us: int) -> int:
+        """Count a failure of the key; returns the wait before its next try."""
+        ...
+
+    def forget(self, key: Hashable) -> None:
+        """Reset the failures of a key."""
+        ...
+
+    def retries(self, key: Hashable) -> int:
+        """The number of failures of a key since `forget`."""
+        ...
 
 
 class ItemExponential:
-    """Per key: `base_us` doubled with each failure, up to `max_us`."""
+    """Per key: a wait of `base_us`, doubled with each failure, up to `max_us`."""
 
     def __init__(self, base_us: int = ITEM_BASE_US, max_us: int = ITEM_MAX_US) -> None:
         self._base_us = base_us
@@ -106,50 +115,58 @@ class ItemExponential:
         self._failures: dict[Hashable, int] = {}
 
     def when_us(self, key: Hashable, now_us: int) -> int:
+        """Count a failure; returns the doubled wait."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         return min(self._base_us << min(failures, 60), self._max_us)
 
     def forget(self, key: Hashable) -> None:
+        """Reset the failures of a key."""
         self._failures.pop(key, None)
 
     def retries(self, key: Hashable) -> int:
+        """The number of failures of a key since `forget`."""
         return self._failures.get(key, 0)
 
 
 class SharedBucket:
-    """One bucket for all keys."""
+    """One token bucket for all keys."""
 
     def __init__(self, qps: float = 10, burst: int = 100) -> None:
         self._bucket = TokenBucket(qps, burst)
 
     def when_us(self, key: Hashable, now_us: int) -> int:
+        """Take a token; returns the wait for it."""
         return self._bucket.reserve(now_us)
 
     def forget(self, key: Hashable) -> None:
-        """A bucket remembers no keys."""
+        """Has no effect: a bucket holds no keys."""
 
     def retries(self, key: Hashable) -> int:
+        """Always 0: a bucket holds no keys."""
         return 0
 
 
 class MaxOf:
-    """The longest wait that any of several limiters asks for."""
+    """The longest wait of several limiters."""
 
     def __init__(self, *limiters: Limiter) -> None:
         self._limiters = limiters
 
     def when_us(self, key: Hashable, now_us: int) -> int:
+        """Count a failure in each limiter; returns the longest wait."""
         return max([limiter.when_us(key, now_us) for limiter in self._limiters])
 
     def forget(self, key: Hashable) -> None:
+        """Reset the failures of a key in each limiter."""
         for limiter in self._limiters:
             limiter.forget(key)
 
     def retries(self, key: Hashable) -> int:
+        """The largest number of failures that a limiter has counted."""
         return max([limiter.retries(key) for limiter in self._limiters])
 
 
 def default_limiter() -> Limiter:
-    """Of a control loop's queue: per key 5 ms to 1000 s, all together 10 a second after 100."""
+    """The limiter of a control loop: per key 5 ms to 1000 s; 10 a second for all keys after 100."""
     return MaxOf(ItemExponential(), SharedBucket())

@@ -1,4 +1,4 @@
-"""The request that changes a pod's status, of whoever is not its node's agent."""
+"""The request by which a component other than the node's agent changes a pod's status."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def status_request(client: Client, pod: Obj, body: Obj) -> Request:
-    """To patch the status of a pod; `body`: strategic."""
+    """A patch of the status of a pod; `body`: a strategic merge patch."""
     meta, kind = pod["metadata"], PATCH_TYPES["strategic"]
     return client.request(
         "patch", "pods", meta["namespace"], meta["name"], subresource="status", body=body, content_type=kind

@@ -1,10 +1,10 @@
-"""Trace files, read back: whole, or as they grow.
+"""Reads trace files, complete ones or growing ones.
 
 Turns the bytes of a file that `Trace` wrote (blocks: a header, batches of rows, an end mark with
 count and hash) into `Record`s.
 
-Holds: what is yielded before an error is as it was recorded, because each block has a checksum; a
-file that was closed is known to be whole by its end mark; one without an end mark is a run that was
+Holds: what is yielded before an error is as it was recorded, because each block has a checksum. A
+closed file is recognized as complete by its end mark; a file without one belongs to a run that was
 killed or still runs (`Decoder.ended`).
 """
 
@@ -23,20 +23,20 @@ from sim.kernel.blocks import Blocks, DamageError
 from sim.kernel.trace.records import END, FORMAT, IN_SERIES, RUN, SERIES
 
 CHUNK = 1 << 20
-HEADER_MAX = 256  # bytes at the beginning of a file among which its format is looked for
+HEADER_MAX = 256  # bytes at the beginning of a file that must contain its format
 _VERSION = re.compile(rb"orrery-trace/\d+")
 
 
 class TraceError(ValueError):
-    """The file is no trace, or damaged."""
+    """The file is not a trace, or is damaged."""
 
 
 class CutError(TraceError):
-    """The file ends within a row: what wrote it was killed, or goes on."""
+    """The file ends within a row: its writer was killed, or still runs."""
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """A record as read back."""
+    """A record of a file."""
 
     ident: int
     at_us: int
@@ -46,7 +46,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class Decoder:
-    """Takes a file's bytes in pieces and gives the records they complete."""
+    """Takes a file's bytes in pieces and returns the records that they complete."""
 
     def __init__(self, name: str) -> None:
         self.header: Mapping[str, Any] | None = None
@@ -60,7 +60,7 @@ class Decoder:
         self._hash = hashlib.sha256()
 
     def feed(self, data: bytes) -> Iterator[Record]:
-        """Raises TraceError."""
+        """The records that `data` completes.  Raises TraceError."""
         try:
             for content in self._blocks.feed(data):
                 if self.header is None:
@@ -77,7 +77,7 @@ class Decoder:
             raise self._damaged(f"its bytes from {error.at} on are not those that were written") from None
 
     def finish(self) -> None:
-        """No more bytes come.  Raises TraceError if there should be more."""
+        """End of the file.  Raises TraceError if it is incomplete."""
         if self.header is None:
             raise self._foreign(b"")
         if self._blocks.left:
@@ -94,7 +94,7 @@ class Decoder:
             values["place"] = place
 
     def _rows(self, content: bytes) -> Iterator[Record]:
-        """The records of a block, which is as it was written."""
+        """The records of one block."""
         unpacker = msgpack.Unpacker(use_list=False, strict_map_key=False, max_buffer_size=len(content))
         unpacker.feed(content)
         for row in unpacker:
@@ -121,7 +121,7 @@ class Decoder:
         self._series[number] = cause, name, dict(zip(fields[:-1], values, strict=True)), fields[-1]
 
     def _records(self, first: int, packed: bytes) -> Iterator[Record]:
-        """The records of a run."""
+        """The records of a row of series."""
         for last, (series, at_us) in enumerate(IN_SERIES.iter_unpack(packed), first):
             self.count += 1
             cause, name, values, counted = self._series[series]
@@ -153,7 +153,7 @@ class Decoder:
 
 
 def read_header(path: Path) -> Mapping[str, Any]:
-    """The header of a trace file.  Raises TraceError if it is not one."""
+    """The header of a trace file.  Raises TraceError if the file is not a trace."""
     decoder = Decoder(str(path))
     with path.open("rb") as file:
         while decoder.header is None and (data := file.read(CHUNK)):
@@ -166,9 +166,9 @@ def read_header(path: Path) -> Mapping[str, Any]:
 
 
 def read(path: Path) -> Generator[Record, None, bool]:
-    """The records of a trace file, in order; answers whether the end mark was there.
+    """The records of a trace file, in order; the return value is True if the end mark was present.
 
-    Raises CutError where it is cut off within a block, TraceError where it is no trace or damaged.
+    Raises CutError if the file ends within a block, TraceError if it is not a trace or damaged.
     """
     decoder = Decoder(str(path))
     with path.open("rb") as file:

@@ -1,24 +1,25 @@
-"""The trace: typed events in kernel order, each with the event that caused it, hashed as they come.
+"""The trace: typed events in kernel order, each with its cause, hashed as they are added.
 
 A record is `(kind, at_us, cause, *values)`; its id is its position, counted from 1 (0 means "no
 cause"). Kinds are declared once with the names of their values; a kind's declaration is itself part
-of the stream, so that a file explains itself.  Records are packed in batches: one record costs well
-under a microsecond plus its share of a batch, which is what lets every lease renewal be one.
+of the stream, so that a file is self-describing. Records are packed in batches: one record takes
+well under a microsecond plus its share of a batch, which makes a record for every lease renewal
+affordable.
 
-Records that come by the million and differ only in their time and a number that counts up
-(renewals: the revision) are of a series, declared with what they share.  Records of series that
-follow one another make one row of the stream, (RUN, the first one's number, a series and a time
-each), however they were handed in.
+Records that occur by the million and differ only in their time and a number that counts up
+(renewals: the revision) belong to a series, which is declared with the values they share.
+Successive records of series form one row of the stream (RUN, the first record's number, then a
+series and a time each), regardless of how they were added.
 
-A file begins with a header, a mapping that the hash does not cover.  What says where a run came
-from, not what happens in it, belongs there: the names of files, and the lines in them.  `places` of
-the header maps the name of a kind to a mapping from the value `name` of a record of it to its
-place; a reader adds it to such a record as `place`. In a file each batch is a block with a checksum
-(`sim.kernel.blocks`), as are the header before the first of them and the end mark after the last.
+A file begins with a header, a mapping that the hash does not cover. It holds what describes the
+origin of a run rather than its events: names of files and lines in them. `places` of the header
+maps the name of a kind to a mapping from the value `name` of a record to its place; a reader adds
+it to the record as `place`. In a file each batch is a block with a checksum (`sim.kernel.blocks`),
+and so are the header before the first batch and the end mark after the last.
 
-Holds: the hash covers kinds, times, causes and values, nothing of the machine or of where a
-scenario was read from; two runs are equal if and only if their hashes are; a file read back gives
-the records that were added.
+Holds: the hash covers kinds, times, causes and values, and nothing of the machine or of the path of
+a scenario; two runs are equal if and only if their hashes are; a file yields the records that were
+added.
 """
 
 from __future__ import annotations
@@ -37,19 +38,19 @@ from sim.files import growing
 from sim.kernel.blocks import block
 
 _ENCODER = msgspec.msgpack.Encoder()
-_HEAD_BYTES = 3  # of a msgpack array of 16 to 65,535 elements; 1 below
-BATCH = 4096  # records packed at once; bounds what a crash of the process can lose
+_HEAD_BYTES = 3  # length of the head of a msgpack array of 16 to 65,535 elements; 1 for fewer
+BATCH = 4096  # records packed at once; limits what a crash of the process can lose
 FORMAT = "orrery-trace/3"
-# In the place of a kind: the last row of a file that was closed; records of series; a series.
+# In place of a kind: the last row of a closed file; records of series; the declaration of a series.
 END, RUN, SERIES = -1, -2, -3
-IN_SERIES = struct.Struct("<qq")  # the number of a record's series, its time
+IN_SERIES = struct.Struct("<qq")  # number of a record's series, and its time
 
 Values = tuple[Any, ...]
 
 
 class Kind:
-    """One type of record.  `listeners` are called with (record id, at_us, cause, values) as it is
-    added.
+    """One type of record.  `listeners` are called with (record id, at_us, cause, values) when one
+    is added.
     """
 
     __slots__ = ("fields", "ident", "listeners", "name")
@@ -62,17 +63,17 @@ class Kind:
 
 
 class Trace:
-    """Collects records, hashes them and, when given a file, writes them."""
+    """Collects records, hashes them and writes them to a file, if one is given."""
 
     def __init__(self, path: Path | None = None, header: Mapping[str, Any] | None = None) -> None:
         self.count = 0
         self._kinds: dict[str, Kind] = {}
         self._batch: list[Any] = []
         self._series = 0
-        # of the row that is the last of the batch, if it is a run
+        # The pieces of the last row of the batch, if that is a row of series.
         self._run: list[bytes] | None = None
-        self._runs: list[list[Any]] = []  # the rows of the batch that are runs, in pieces yet
-        self._next = 0  # the number that goes on with the run
+        self._runs: list[list[Any]] = []  # rows of series in the batch, not joined yet
+        self._next = 0  # the number that continues the last row of series
         self._hash = hashlib.sha256()
         self._path = path
         self._file: IO[bytes] | None = None
@@ -80,7 +81,7 @@ class Trace:
             self._file = growing(path, block(msgpack.packb({"format": FORMAT, **(header or {})})))
 
     def kind(self, name: str, *fields: str) -> Kind:
-        """Declare a kind of record (again: the same declaration gives the same kind)."""
+        """Declare a kind of record; repeating a declaration returns the same kind."""
         known = self._kinds.get(name)
         if known is not None:
             if known.fields != fields:
@@ -92,17 +93,16 @@ class Trace:
         return made
 
     def listen(self, kind: Kind, listener: Callable[[int, int, int, Values], None]) -> None:
+        """Call `listener` with (record id, at_us, cause, values) for each record of this kind."""
         kind.listeners.append(listener)
 
     def add(self, kind: Kind, at_us: int, cause: int, values: Values) -> int:
-        """Append a record; returns its id.  Values are msgpack scalars, or tuples and dicts of
-        them.
-        """
+        """Append a record; returns its id. Values are msgpack scalars, or tuples and dicts of them."""
         return self.put(kind, (kind.ident, at_us, cause, *values))
 
     def put(self, kind: Kind, row: Values) -> int:
-        """As `add`, of a row of the kind's number, time, cause and values: what is written by the
-        million saves a tuple.
+        """Like `add` for a row of the kind's number, time, cause and values, which saves a tuple
+        for records that occur by the million.
         """
         self.count = ident = self.count + 1
         batch = self._batch
@@ -117,8 +117,8 @@ class Trace:
         return ident
 
     def series(self, kind: Kind, cause: int, values: Values) -> int:
-        """Declare a series: records of this kind, cause and values but the last, which is a number.
-        Answers its own.
+        """Declare a series of records with this kind, cause and values, except for the last value,
+        which counts up; returns the series' number.
         """
         self._series += 1
         self._run = None
@@ -126,10 +126,10 @@ class Trace:
         return self._series
 
     def run(self, first: int, records: bytes) -> int:
-        """Append records of series (each as IN_SERIES packs it) whose last values count up from
+        """Append records of series (each packed as IN_SERIES); their last values count up from
         `first`.
 
-        Answers the id of the first of them.  Listeners of their kinds are not called.
+        Returns the id of the first record. Listeners of their kinds are not called.
         """
         ident = self.count + 1
         number = len(records) // IN_SERIES.size
@@ -147,7 +147,7 @@ class Trace:
         return ident
 
     def _packed(self) -> bytes:
-        """What waits to be written, the rows one after the other: an array, without its head."""
+        """The rows that wait to be written, as the body of an array without its head."""
         batch = self._batch
         pieces = [row[2] for row in self._runs]
         for row in self._runs:
@@ -172,23 +172,36 @@ class Trace:
             return
         try:
             self._file.write(block(data))
-            self._file.flush()  # a block that is written in part cannot be read
+            self._file.flush()  # an incomplete block could not be read
             if last:
                 self._file.close()
         except OSError as error:
             file, self._file = self._file, None
             with suppress(OSError):
                 file.close()
-            error.filename = str(self._path)  # which a write does not know
+            error.filename = str(self._path)  # an error of a write does not contain it
             raise
 
     def sha256(self) -> str:
-        """Hash of everything added so far."""
+        """Hash of everything that has been added so far."""
         so_far = self._hash.copy()
         so_far.update(self._packed())
         return so_far.hexdigest()
 
+    def copy(self, path: Path) -> None:
+        """Write the records so far to another file, which has no end mark.
+
+        The trace is left as it is: where its rows are cut into blocks is part of its hash.
+        """
+        if self._path is None:
+            raise ValueError("a trace without a file keeps no records")
+        data = self._path.read_bytes()
+        if self._batch:
+            data += block(self._packed())
+        path.write_bytes(data)
+
     def close(self) -> None:
+        """Write the end mark and close the file."""
         self._flush()
         self._write(msgpack.packb((END, self.count, self._hash.hexdigest())), last=True)
         self._file = None

@@ -22,12 +22,14 @@ from sim.api.kinds.common.metadata import labels
 from sim.api.schema.scheme import Scheme
 from sim.errors import InputError, suggestion, suggestion_or_all
 from sim.ident import NAMES
+from sim.options.audit import FILES_READ
 from sim.options.base import mapping, raw_option
 from sim.options.gates import of_api_server
 from sim.scenario.check import references, soundness
 from sim.scenario.check.expectation_windows import Windows
 from sim.scenario.check.soundness import parts_of
 from sim.scenario.plan.context import Known
+from sim.scenario.plan.option_files import with_files
 from sim.scenario.plan.own_kinds import Planned, kind_remedy
 from sim.scenario.plan.plan import (
     ClusterPlan,
@@ -77,6 +79,32 @@ def compile_plan(document: Document, folder: Path) -> Plan:
     return _Compiler(document, folder).plan()
 
 
+def plan_step(
+    step: Mapping[str, Any],
+    cluster: ClusterPlan,
+    existing: Sequence[tuple[str, str, str]],
+    earlier: Mapping[str, str],
+) -> PlannedStep:
+    """Plan one step that is not from a file, with the checks of a step of a scenario.
+
+    existing: plural, namespace and name of the objects that the step may name
+    earlier: the kind of each earlier step, by its name
+    Raises InputError without a place.
+    """
+    spec = {"timeline": [step]}
+    head = {"apiVersion": "orrery.dev/v1", "kind": "Scenario", "metadata": {"name": "step"}}
+    compiler = _Compiler(Document("", {**head, "spec": spec}), Path())
+    known = Known.of(cluster, ())
+    known.objects += existing
+    known.steps.update(earlier)
+    try:
+        return plan_timeline(
+            compiler, compiler.typed().spec.timeline, known, cluster.naming, DURATION_MAX_US
+        )[0]
+    except InputError as error:
+        raise InputError(error.message, "", error.remedy) from None
+
+
 class _Compiler:
     def __init__(self, document: Document, folder: Path) -> None:
         self.document = document
@@ -85,7 +113,7 @@ class _Compiler:
         self.gates: tuple[str, ...] = ()
 
     def plan(self) -> Plan:
-        scenario = self._convert()
+        scenario = self.typed()
         spec = scenario.spec
         self.gates = _gates(spec.cluster.api_server.flags)
         cluster = self._cluster(spec.cluster)
@@ -119,7 +147,8 @@ class _Compiler:
 
     # --- schema -----------------------------------------------------------------------------------
 
-    def _convert(self) -> schema.Scenario:
+    def typed(self) -> schema.Scenario:
+        """The document by its schema.  Raises InputError."""
         if not isinstance(self.document.value, dict):
             raise self.document.error((), "a scenario is a mapping with apiVersion, kind, metadata and spec")
         try:
@@ -224,9 +253,11 @@ class _Compiler:
             )
 
         def component(part: schema.Component, key: str) -> ComponentPlan:
-            return ComponentPlan(
-                part.replicas, part.flags, *self._flag_places(part.flags, ("spec", "cluster", key))
-            )
+            path = ("spec", "cluster", key)
+            flags = self._from_folder(part.flags)
+            if key == "apiServer":
+                flags = dict(with_files(self.document, self.folder, flags, (*path, "flags")))
+            return ComponentPlan(part.replicas, flags, *self._flag_places(part.flags, path))
 
         return ClusterPlan(
             naming=cluster.naming,
@@ -290,6 +321,15 @@ class _Compiler:
         if value.get("kind", "Pod") != "Pod":
             raise self.document.error((*path, "kind"), f"no {value['kind']} can be static, only a Pod")
         return self._sound(value, self.document, path, naming)[1]
+
+    def _from_folder(self, flags: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The flags, with the files that they read as paths from the scenario's folder."""
+        return {
+            name: str(self.folder / value)
+            if name.removeprefix("--") in FILES_READ and isinstance(value, str) and value
+            else value
+            for name, value in flags.items()
+        }
 
     def _flag_places(
         self, flags: Mapping[str, Any], path: tuple[str | int, ...]

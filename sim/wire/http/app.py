@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -22,19 +22,23 @@ import trio
 from quart_trio import QuartTrio
 
 from sim.api import status
+from sim.api.audit.events import unstored
+from sim.api.auth.attributes import OpinionGiver
 from sim.api.auth.authenticator import Rejected
+from sim.api.auth.chain import refusal
 from sim.api.crd.served import CustomResource
 from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
-from sim.api.types import Obj, Request, UserInfo
+from sim.api.types import Obj, Reply, Request, UserInfo
 from sim.units import parse_duration_us
 from sim.wire.http import negotiation, rendering, routing
-from sim.wire.http.access import Access, Impersonation
+from sim.wire.http.audited import AuditedExchange, HttpAudit
 from sim.wire.http.body import BODY_MAX, BadBody, json_text, strict_warnings
 from sim.wire.http.documents import NO_PAGE, Document, Documents
 from sim.wire.http.exchange import Exchange, Response, serve_exchange
 from sim.wire.http.gateway import REQUEST_TIMEOUT_S, Gateway, OutsideWatch, failure_line
 from sim.wire.http.identification import Identification
+from sim.wire.http.impersonation import Impersonation, impersonated
 from sim.wire.http.metrics import Counts
 from sim.wire.http.negotiation import Form, NotAcceptable
 from sim.wire.http.options import BadOption, check_options, manager_of
@@ -62,12 +66,30 @@ class Refused(Exception):
         self.body = body
 
 
+def _caught(convert: Callable[[], Any]) -> tuple[Any, BadBody | None]:
+    """The result of a conversion, or its refusal.
+
+    The refusal is returned without its traceback: one that Trio carries from thread to thread
+    refers to itself through a frame, and keeps the body until a full garbage collection.
+    """
+    try:
+        return convert(), None
+    except BadBody as refused:
+        refused.__context__ = None
+        return None, refused.with_traceback(None)
+
+
 @dataclass(slots=True)
 class _Found:
-    """The results of the routing steps so far. asked: set once the path is understood."""
+    """The results of the routing steps so far.
+
+    asked: set once the path is understood
+    audited: the audit of the exchange, which does nothing until the user is known
+    """
 
     asked: Attributes | None = None
     resource: Resource | None = None
+    audited: AuditedExchange = field(default_factory=AuditedExchange)
 
 
 class Front:
@@ -78,23 +100,26 @@ class Front:
         scheme: Scheme,
         gateway: Gateway,
         identification: Identification,
-        access: Access,
+        authorizer: OpinionGiver,
         documents: Documents,
         counts: Counts,
+        audit: HttpAudit | None = None,
     ) -> None:
         self._scheme = scheme
         self._names = scheme.names
         self._gateway = gateway
         self._identification = identification
-        self._access = access
+        self._authorizer = authorizer
         self._documents = documents
         self._counts = counts
+        self._audit = audit
         self._served = 0
         self._threads = trio.CapacityLimiter(1)
 
     async def answer(self, exchange: Exchange) -> Response:
         """Handles one request. A defect of the server affects this request only."""
         found = _Found()
+        exchange.ident = exchange.headers.get("audit-id") or self._new_ident()
         try:
             response = await self._answered(exchange, found)
         except Exception as error:  # the supervisor of requests
@@ -103,6 +128,9 @@ class Front:
             )
             LOG.debug("the error", exc_info=error)
             response = self._response(Answer(500, rendering.TEXT, status.PANIC.encode()))
+            found.audited.panic(str(error))
+        response.headers.append(("Audit-Id", exchange.ident))
+        found.audited.complete(response.code)
         if not await _drained(exchange, response):
             response.headers.append(("Connection", "close"))
         return response
@@ -114,6 +142,7 @@ class Front:
         except Refused as refused:
             form = negotiation.error_form(self._names, header)
             response = self._response(rendering.failure(self._names, form, refused.body))
+            found.audited.reply(Reply(response.code, body=refused.body), found.resource)
         if found.asked is not None:
             self._count(exchange, response, found.asked, found.resource)
         return response
@@ -139,12 +168,14 @@ class Front:
         asked = routing.attributes(exchange.method, path, options)
         if asked.verb != "watch":
             self._check_timeout(options)
-        user = await self._user(exchange, asked)
+        user = await self._user(exchange, asked, options, found)
         if isinstance(user, Answer):
             return self._response(user)
-        refusal = self._access.refusal(user, asked)
-        if refusal is not None:
-            raise Refused(refusal)
+        opinion = self._authorizer.authorize(user, asked.access)
+        found.audited.decide(opinion)
+        refused = refusal(user, asked.access, opinion)
+        if refused is not None:
+            raise Refused(refused)
         document = self._documents.find(exchange.method, path, exchange.query, header)
         if document is not None:
             found.asked = None if document.code == HTTPStatus.NOT_FOUND else asked
@@ -155,7 +186,7 @@ class Front:
             listing = target.verb in ("list", "watch", "deletecollection")
             if not target.resource.custom:
                 negotiation.check_route(self._names, header, listing and exchange.method == "GET")
-            return await self._resource(exchange, target, user, options)
+            return await self._resource(exchange, target, user, options, found.audited)
         except (NoRoute, NotAcceptable, BadBody, BadOption) as error:
             if error.body is None:
                 return self._response(self._document(NO_PAGE, header, options))
@@ -163,13 +194,22 @@ class Front:
 
     # --- access -----------------------------------------------------------------------------------
 
-    async def _user(self, exchange: Exchange, asked: Attributes) -> UserInfo | Answer:
-        headers = exchange.headers
-        identified = await self._identification.identify(headers.pairs, exchange.extensions.get(PEER))
+    async def _user(
+        self, exchange: Exchange, asked: Attributes, options: dict[str, str], found: _Found
+    ) -> UserInfo | Answer:
+        headers, certificate = exchange.headers, exchange.extensions.get(PEER)
+        identified = await self._identification.identify(headers.pairs, certificate)
+        user = None if isinstance(identified, Rejected) else identified.user
+        if self._audit is not None:
+            found.audited = self._audit.open(exchange, asked.access, user)
+            exchange.extensions.setdefault(OPENED, []).append(found.audited.close)
         if isinstance(identified, Rejected):
             LOG.debug("unable to authenticate the request: %s", identified.text)
+            found.audited.refuse_credentials(exchange, options, certificate is not None)
             raise Refused(status.unauthorized())
         user = identified.user
+        if not found.audited.receive():
+            return Answer(500, rendering.TEXT, f"{unstored(exchange.path)}\n".encode())
         wanted = Impersonation.of(headers.pairs)
         nobody = wanted.without_user(self._names)
         if nobody:
@@ -179,10 +219,11 @@ class Front:
             return Answer(500, rendering.TEXT, text.encode())
         if not wanted.name:
             return user
-        found = self._access.impersonated(user, wanted)
-        if isinstance(found, UserInfo):
-            return found
-        raise Refused(found)
+        acting = impersonated(self._names, self._authorizer, user, wanted)
+        if isinstance(acting, UserInfo):
+            found.audited.impersonate(acting)
+            return acting
+        raise Refused(acting)
 
     @staticmethod
     def _check_timeout(options: dict[str, str]) -> None:
@@ -219,7 +260,12 @@ class Front:
     # --- resources --------------------------------------------------------------------------------
 
     async def _resource(
-        self, exchange: Exchange, target: Target, user: UserInfo, options: dict[str, str]
+        self,
+        exchange: Exchange,
+        target: Target,
+        user: UserInfo,
+        options: dict[str, str],
+        audited: AuditedExchange,
     ) -> Response:
         names, headers = self._names, exchange.headers
         watching = target.verb == "watch"
@@ -246,6 +292,7 @@ class Front:
             twice: list[str] = []
             body = await self._aside(len(raw), partial(json_text, names, target, content, raw, twice))
             warnings = strict_warnings(twice, options.get("fieldValidation", ""))
+            audited.send(body, target.verb)
             if resource.plural == "tokenreviews" and not resource.custom:
                 await self._identification.prepare_review(body)
         check_options(names, target, content, exchange.query, body)
@@ -264,7 +311,9 @@ class Front:
             manager=manager_of(agent),
         )
         reply, watch = await self._gateway.call(asked)
+        audited.reply(reply, resource)
         if watch is not None:
+            audited.stream()
             exchange.extensions[OPENED].append(watch.stop)
             return self._stream(EventWriter(view), watch, exchange.extensions.get(STREAMED))
         if warnings and reply.ok:
@@ -279,7 +328,13 @@ class Front:
         """
         if size <= INLINE_MAX:
             return convert()
-        return await trio.to_thread.run_sync(convert, limiter=self._threads)
+        result, refused = await trio.to_thread.run_sync(partial(_caught, convert), limiter=self._threads)
+        if refused is None:
+            return result
+        try:
+            raise refused
+        finally:
+            del refused  # to which this frame would otherwise refer, and its traceback to the frame
 
     def _stream(self, writer: EventWriter, watch: OutsideWatch, streamed: list[str] | None) -> Response:
         """Sends a watch.
@@ -309,12 +364,12 @@ class Front:
         return Response(answer.code, answer.body, [*headers, *common])
 
     def _common(self) -> list[tuple[str, str]]:
+        return [("Cache-Control", "no-cache, private")]
+
+    def _new_ident(self) -> str:
+        """An id of a request: a running number in the form of a UUID."""
         self._served += 1
-        # An identifier of the answer only: a running number in the form of a UUID.
-        return [
-            ("Audit-Id", f"00000000-0000-4000-8000-{self._served:012x}"),
-            ("Cache-Control", "no-cache, private"),
-        ]
+        return f"00000000-0000-4000-8000-{self._served:012x}"
 
 
 def _warn_first(response: Response, warning: str) -> None:

@@ -68,6 +68,7 @@ class Connection:
         self._idle = True
         self._ended = False  # the client sends no more
         self._gone = False  # nothing can be sent any more
+        self._refusal_code = 0  # of the last answer, 0: there is none
         self._failure_code = 500  # the code of an exception: 400 where the client's bytes raised it
 
     async def serve(self) -> None:
@@ -78,6 +79,18 @@ class Connection:
                 await self._close_write(code)
         finally:
             self._socket.socket.close()
+            self._release()
+
+    def _release(self) -> None:
+        """Cut the references in a circle between this connection, its TLS stream and its protocol.
+
+        They would wait for a full garbage collection, which a served cluster does not make; TLS
+        alone holds some 40 KiB.
+        """
+        for part in (self._stream, self._protocol):
+            if part is not None and part is not self._socket:
+                vars(part).clear()
+        self._protocol = self._nursery = None
 
     async def _serve_guarded(self) -> int:
         """Serve; returns the code of a last answer, 0 where there is none to give."""
@@ -85,6 +98,7 @@ class Connection:
         try:
             with self._scope:
                 await self._serve()
+            code = self._refusal_code
         except* Refused as refused:
             code = first_of(refused).code
         except* GONE:
@@ -136,7 +150,11 @@ class Connection:
             )  # fmt: skip
             pieces, ahead = trio.open_memory_channel[bytes](AHEAD_MAX)
             nursery.start_soon(self._read, pieces)
-            await self._feed(ahead, self._protocol)
+            try:
+                await self._feed(ahead, self._protocol)
+            except Refused as refused:
+                # Not out of the nursery: its group of exceptions refers to itself through frames.
+                self._refusal_code = refused.code
             self._scope.cancel()
 
     async def _read(self, pieces: trio.MemorySendChannel[bytes]) -> None:

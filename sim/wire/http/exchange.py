@@ -79,8 +79,11 @@ class Body:
 
 
 class Exchange:
-    """One request. path: with its escapes, unchanged; answered: True once the last message is being
-    sent.
+    """One request.
+
+    path: with its escapes, unchanged
+    client: the address of the peer; ident: the id of the request for the audit
+    answered: True once the last message is being sent
     """
 
     def __init__(self, scope: Any) -> None:
@@ -90,6 +93,8 @@ class Exchange:
         self.headers = Headers(scope["headers"])
         self.extensions: dict[str, Any] = scope.get("extensions") or {}
         self.body = Body()
+        self.client: str = (scope.get("client") or ("",))[0]
+        self.ident = ""
         self.answered = False
 
     @property

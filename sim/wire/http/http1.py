@@ -14,6 +14,7 @@ Differs  HTTP/1.1 only: an HTTP/2 preface is 505, and an upgrade to h2c is ignor
 
 from __future__ import annotations
 
+import sys
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -106,6 +107,9 @@ class Http1(H11Protocol):
         await super()._send_h11_event(event)
 
     async def _send_error_response(self, status_code: int) -> None:
+        error = sys.exception()
+        if error is not None:
+            error.__traceback__ = None  # h11's frames refer to it
         raise Refused(status_code)
 
     async def _maybe_recycle(self) -> None:

@@ -20,9 +20,11 @@ from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
 from sim.api import status
+from sim.api.auth.attributes import AccessAttributes
 from sim.api.kinds.kind import UNSERVED
 from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
+from sim.api.selectors import name_in_selector
 from sim.api.types import Obj
 
 METHOD_VERBS = {
@@ -52,6 +54,21 @@ class Attributes:
     subresource: str = ""
     namespace: str = ""
     name: str = ""
+
+    @property
+    def access(self) -> AccessAttributes:
+        """The form in which authorizers take them."""
+        if not self.is_resource:
+            return AccessAttributes(self.verb, self.path)
+        return AccessAttributes(
+            self.verb,
+            group=self.group,
+            version=self.version,
+            resource=self.resource,
+            subresource=self.subresource,
+            namespace=self.namespace,
+            name=self.name,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +151,8 @@ def attributes(method: str, path: str, options: Mapping[str, str]) -> Attributes
         elif verb == "delete":
             verb = "deletecollection"
         if verb in ("list", "watch"):
-            name = _named_by_selector(options.get("fieldSelector", ""))
+            name = name_in_selector(options.get("fieldSelector", ""))
     return Attributes(verb, path, True, group, version, rest[0], sub, namespace, name)
-
-
-def _named_by_selector(selector: str) -> str:
-    """The only name that a list or watch can match; authorization treats it as the request's name."""
-    key, _, name = selector.partition("=")
-    return name.removeprefix("=") if key == "metadata.name" and "," not in name else ""
 
 
 def route(scheme: Scheme, method: str, path: str, options: Mapping[str, str]) -> Target:

@@ -17,6 +17,8 @@ import pytest
 import trio
 
 from actors.apiserver import ApiServerOptions
+from actors.apiserver.authorization import Authorization
+from sim.api.auth.chain import Chain
 from sim.api.types import Obj, Reply, Request, UserInfo
 from sim.kernel.fast import FAST, PLAIN, FastPaths
 from tests.actor.apiserver.cluster import ADMIN, NAMES_ORCH, Plane, lease, plane, request
@@ -521,18 +523,16 @@ def test_create_is_not_served_by_template_when_odd(name: str) -> None:
     check(CREATES[name])
 
 
-class Masters:
+def masters_only() -> Authorization:
     """An authorizer that allows everything to one group."""
-
-    def refuse(self, user: UserInfo, request: Request) -> str | None:
-        return None if "system:masters" in user.groups else "no"
+    return Authorization(Chain(NAMES_ORCH, []))
 
 
 def test_event_of_an_unauthorized_user_is_forbidden() -> None:
     async def main() -> None:
         admin = UserInfo("system:admin", ("system:masters",))
         async with plane(options=OPTIONS) as p:
-            p.server.authorizer = Masters()
+            p.server.authorizer = masters_only()
             p.supervisor[p.server.name].crash()
             p.supervisor[p.server.name].start()
             server = Server(p)

@@ -14,7 +14,7 @@ from actors.apiserver.fast.lease_updates import RENEWAL
 from sim.api.store import Item, Managed
 from sim.api.types import Request, UserInfo
 from tests.actor.apiserver.cluster import ADMIN, lease, plane, request
-from tests.actor.apiserver.test_guards import MERGE, NODE, OPTIONS, Masters, Server, renewed
+from tests.actor.apiserver.test_guards import MERGE, NODE, OPTIONS, Server, masters_only, renewed
 
 OWNER_MEMBERS = ("manager", "operation", "api_version", "time_s", "fields", "subresource")
 WHERE = ("leases", "default", "n")
@@ -98,7 +98,7 @@ def owned_by_another(server: Leases) -> bool:
 
 
 def forbidden(server: Leases) -> bool:
-    server.plane.server.authorizer = Masters()
+    server.plane.server.authorizer = masters_only()
     return server.is_open()
 
 

@@ -142,3 +142,45 @@ async def test_leader_election_event_is_recorded_on_each_lock_object(lock: str, 
             assert (event["type"], event["reason"]) == ("Normal", "LeaderElection")
             assert event["message"] == f"{await found.holder()} became leader"
             assert event["source"]["component"] == N.component("controller-manager")
+
+
+# --- service accounts of controllers --------------------------------------------------------------
+
+
+async def _accounts(found: Pair) -> list[str]:
+    reply = await found.plane.ask("list", "serviceaccounts", N.system_namespace)
+    return [item.obj["metadata"]["name"] for item in reply.items or ()]
+
+
+async def _use_two_clients(env: Env) -> None:
+    env.client("job-controller")
+    env.client("job-controller")
+    env.root_client("tokens-controller")
+
+
+async def test_account_is_created_for_each_controller_with_own_credentials() -> None:
+    async with pair({"job": _use_two_clients}, use_service_account_credentials="true") as found:
+        await found.plane.run(20 * SECOND)
+        assert await _accounts(found) == ["job-controller"]
+
+
+async def test_no_account_is_created_for_controllers_without_own_credentials() -> None:
+    async with pair({"job": _use_two_clients}) as found:
+        await found.plane.run(20 * SECOND)
+        assert await _accounts(found) == []
+
+
+async def test_account_is_created_when_the_server_runs_again() -> None:
+    async with pair(
+        {"job": _use_two_clients}, use_service_account_credentials="true", leader_elect="false"
+    ) as found:
+        supervisor = found.plane.supervisor
+        assert (await found.plane.ask("delete", "serviceaccounts", N.system_namespace, "job-controller")).ok
+        for name in ("apiserver-0", *HOSTS):
+            supervisor[name].crash()
+        for host in HOSTS:
+            supervisor[host].start()
+        await found.plane.run(5 * SECOND)
+        supervisor["apiserver-0"].start()
+        await found.plane.run(5 * SECOND)
+        assert await _accounts(found) == ["job-controller"]

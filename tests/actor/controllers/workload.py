@@ -9,6 +9,7 @@ from typing import Any
 from actors.apiserver import ApiServer, ApiServerOptions
 from actors.controllers.manager import controller_manager_main
 from actors.controllers.shared.metrics_api import Metrics
+from actors.controllers.shared.shell import RootCa
 from actors.controllers.table import LOOPS
 from sim.api.store import Change
 from sim.api.types import Endpoint, Obj, Reply, Request
@@ -176,7 +177,11 @@ class World:
 
 @asynccontextmanager
 async def world(
-    loops: Sequence[str], pods_max: int = 100_000, metrics: Metrics | None = None, **options: Any
+    loops: Sequence[str],
+    pods_max: int = 100_000,
+    metrics: Metrics | None = None,
+    root_ca: RootCa | None = None,
+    **options: Any,
 ) -> AsyncIterator[World]:
     # The manager's own buckets are wide, so that the controllers alone decide the times.
     flags = ControllerManagerOptions(leader_elect=False, **{"api_qps": 1000.0, "api_burst": 1000, **options})
@@ -193,6 +198,7 @@ async def world(
             flags,
             loops=chosen,
             metrics=metrics,
+            root_ca=root_ca,
         )
         await control.run(SECOND)
         control.supervisor.add("controller-manager-0", main)

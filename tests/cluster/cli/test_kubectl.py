@@ -49,6 +49,21 @@ spec:
       containers: [{name: c, image: web}]
 """
 
+READER = """
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: reader}
+rules:
+  - {apiGroups: [""], resources: [pods], verbs: [get, list]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: reader, namespace: readers}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: reader}
+subjects:
+  - {kind: User, name: alice, apiGroup: rbac.authorization.k8s.io}
+"""
+
 
 class Kubectl:
     """Runs kubectl against one server."""
@@ -155,6 +170,45 @@ def test_a_deployment_is_created_scaled_watched_and_deleted(kubectl: Kubectl) ->
     assert watched.splitlines()[1].startswith("one ")
     kubectl("delete", "deployment/one", "service/one")
     kubectl.until(lambda: "one-" not in kubectl("get", "pods"))
+
+
+def test_roles_and_bindings_are_created_and_described(kubectl: Kubectl) -> None:
+    kubectl("create", "role", "logs", "--verb=get,list", "--resource=pods,pods/log")
+    kubectl("create", "rolebinding", "logs", "--role=logs", "--user=alice", "--serviceaccount=default:bot")
+    assert "pods/log   []                 []              [get list]" in kubectl("describe", "role", "logs")
+    row = kubectl("get", "rolebinding", "logs", "-o", "wide").splitlines()[1].split()
+    assert (row[1], row[3:]) == ("Role/logs", ["alice", "default/bot"])
+    assert "User            alice" in kubectl("describe", "rolebinding", "logs")
+    kubectl("set", "subject", "rolebinding", "logs", "--group=dev")
+    refused = kubectl.says(1, "patch", "rolebinding", "logs", "-p", '{"roleRef":{"name":"other"}}')
+    assert "cannot change roleRef" in refused
+    kubectl("delete", "role/logs", "rolebinding/logs")
+
+
+def test_auth_reconcile_creates_updates_and_recreates(kubectl: Kubectl) -> None:
+    """It makes the namespace of a binding, and replaces a binding that refers to another role."""
+    reconcile = ("auth", "reconcile", "-f", "-", "--remove-extra-permissions", "--remove-extra-subjects")
+
+    def stored() -> tuple[Any, Any]:
+        return kubectl.json("get", "clusterrole", "reader"), kubectl.json(
+            "get", "rolebinding", "reader", "-n", "readers"
+        )
+
+    assert kubectl(*reconcile, text=READER).count("reconciled") == 2
+    first, bound = stored()
+    assert (first["rules"][0]["verbs"], bound["subjects"][0]["name"]) == (["get", "list"], "alice")
+    kubectl(*reconcile, text=READER)
+    assert stored() == (first, bound)
+    changed = READER.replace("get, list", "get, watch").replace("alice", "carol")
+    kubectl(*reconcile, text=changed)
+    second, rebound = stored()
+    assert (second["rules"][0]["verbs"], rebound["subjects"][0]["name"]) == (["get", "watch"], "carol")
+    other = changed.replace("kind: ClusterRole, name: reader", "kind: ClusterRole, name: other")
+    kubectl(*reconcile, text=other)
+    _, recreated = stored()
+    assert recreated["roleRef"]["name"] == "other"
+    assert recreated["metadata"]["uid"] != rebound["metadata"]["uid"]
+    kubectl("delete", "-f", "-", text=other)
 
 
 def test_objects_are_applied_labelled_and_annotated(kubectl: Kubectl) -> None:

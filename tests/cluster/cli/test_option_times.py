@@ -338,7 +338,9 @@ async def test_a_request_on_a_storage_that_stands_still_ends_at_its_time_out() -
 
 @pytest.mark.parametrize("own", [True, False])
 async def test_loops_ask_as_accounts_of_their_own_where_told(own: bool) -> None:
-    async with Cluster(manager(1, use_service_account_credentials=own)) as cluster:
+    flags = {"use-service-account-credentials": own}
+    everything = {"authorization-mode": "AlwaysAllow"}  # the controller manager has no role for it
+    async with Cluster(plan(1, controller_manager=flags, api_server=everything)) as cluster:
         makers: set[str] = set()
         store = cluster.storage.store
 

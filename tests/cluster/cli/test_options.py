@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from actors.controllers.table import LOOPS
 from sim.api.store import Change
 from sim.api.types import Obj, Reply
 from sim.app.cluster import Cluster, plain_nodes
+from sim.errors import InputError
 from sim.options.controller_manager import parse_controller_manager
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.scenario.read.schema import Runtime
@@ -161,9 +163,62 @@ async def test_a_slice_holds_no_more_endpoints_than_allowed() -> None:
 
 async def test_the_lock_stands_where_the_options_say() -> None:
     flags = {"leader-elect-resource-namespace": "default", "leader-elect-resource-name": "lock"}
-    async with Cluster(plan(controller_manager=flags)) as cluster:
+    everything = {"authorization-mode": "AlwaysAllow"}  # roles name the lock of the defaults
+    async with Cluster(plan(controller_manager=flags, api_server=everything)) as cluster:
         await cluster.run_for("10s")
         assert "lock" in [lease["metadata"]["name"] for lease in cluster.list("leases", "default")]
+
+
+async def test_lock_of_another_name_needs_a_role_of_its_own() -> None:
+    flags = {"leader-elect-resource-namespace": "default", "leader-elect-resource-name": "lock"}
+    async with Cluster(plan(controller_manager=flags)) as cluster:
+        await cluster.run_for("10s")
+        assert cluster.list("leases", "default") == []
+
+
+@pytest.mark.parametrize(("modes", "pods"), [("Node", 0), ("Node,RBAC", 2), ("AlwaysAllow", 2)])
+async def test_authorization_mode_decides_what_controllers_may_do(modes: str, pods: int) -> None:
+    async with Cluster(plan(1, api_server={"authorization-mode": modes})) as cluster:
+        cluster.apply(deployment("a", 2))
+        await cluster.run_for("30s")
+        assert len(cluster.list("nodes")) == 1
+        assert len(cluster.list("pods")) == pods
+
+
+async def test_policy_file_allows_what_its_lines_match(tmp_path: Path) -> None:
+    file = tmp_path / "policies.jsonl"
+    file.write_text('# the agents\n{"group": "system:nodes"}\n')
+    flags = {"authorization-mode": "ABAC", "authorization-policy-file": str(file)}
+    async with Cluster(plan(1, api_server=flags)) as cluster:
+        cluster.apply(deployment("a", 2))
+        await cluster.run_for("30s")
+        assert len(cluster.list("nodes")) == 1
+        assert cluster.list("replicasets") == []
+
+
+def test_malformed_policy_file_is_an_error_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "policies.jsonl"
+    file.write_text('{"user": "a"}\n{\n')
+    flags = {"authorization-mode": "ABAC", "authorization-policy-file": str(file)}
+    with pytest.raises(InputError, match=r"policies\.jsonl:2"):
+        Cluster(plan(api_server=flags))
+
+
+@pytest.mark.parametrize(
+    ("flags", "why"),
+    [
+        ({"authorization-mode": ""}, "at least one authorization-mode must be passed"),
+        ({"authorization-mode": "RBAC,Roles"}, "'Roles' is not a valid mode"),
+        ({"authorization-mode": "RBAC,Node,RBAC"}, "has mode specified more than once"),
+        ({"authorization-mode": "Webhook"}, "Webhook is not available here"),
+        ({"authorization-mode": "ABAC"}, "authorization policy file not passed"),
+        ({"authorization-policy-file": "f"}, "cannot specify authorization-policy-file without mode ABAC"),
+        ({"authorization-mode": "ABAC", "authorization-policy-file": "/no/such"}, "no such file"),
+    ],
+)
+def test_authorization_options_that_cannot_work_are_refused(flags: dict[str, Any], why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        Cluster(plan(api_server=flags))
 
 
 SYNCS = [

@@ -5,10 +5,13 @@
 from __future__ import annotations
 
 import gc
+import ssl
 from collections import Counter
 from pathlib import Path
+from typing import Any
 from weakref import ref
 
+import pytest
 import trio
 
 from actors.node.pods.status_manager import Entry
@@ -17,6 +20,8 @@ from sim.app.run import run_plan
 from sim.kernel import Kernel
 from sim.scenario.plan.plan import ClusterPlan, Plan
 from sim.units import SECOND
+from sim.wire.http.connection import Connection
+from sim.wire.tls import Authority, server_context
 from tests.actor.test_http import MAPS, N, served
 from tests.bench.big import deployment
 from tests.cluster.scenario import run, step
@@ -101,6 +106,69 @@ async def test_served_requests_leave_no_reference_cycles() -> None:
             gc.garbage.clear()
             gc.enable()
         await stream.aclose()
+    assert left == {}
+
+
+AUTHORIZED = b"Host: x\r\nAuthorization: Bearer root\r\n"
+LONG = b"Content-Length: 20000\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"GET %b HTTP/1.1\r\n%b\r\n" % (MAPS.encode(), AUTHORIZED),
+        b"GET %b?watch=1 HTTP/1.1\r\n%b\r\n" % (MAPS.encode(), AUTHORIZED),
+        b"POST %b HTTP/1.1\r\n%b%b" % (MAPS.encode(), AUTHORIZED, LONG),  # and no body
+        b"POST %b HTTP/1.1\r\n%b%b%b" % (MAPS.encode(), AUTHORIZED, LONG, b"[" * 20000),
+        b"\0\r\n\r\n",
+    ],
+    ids=["nothing", "request", "watch", "half_a_request", "long_refused_body", "no_http"],
+)
+@pytest.mark.parametrize("is_tls", [False, True])
+async def test_ended_connection_leaves_no_reference_cycles(
+    is_tls: bool, sent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve, ended = Connection.serve, trio.Event()
+
+    async def serve_and_note(connection: Connection) -> None:
+        await serve(connection)
+        ended.set()
+
+    monkeypatch.setattr(Connection, "serve", serve_and_note)
+    authority = Authority("ca")
+    context = server_context(authority.server(("127.0.0.1",)), authority.pem) if is_tls else None
+
+    async def connect_and_leave(port: int) -> None:
+        transport = await trio.open_tcp_stream("127.0.0.1", port)
+        stream: Any = transport
+        if is_tls:
+            stream = trio.SSLStream(transport, ssl._create_unverified_context(), https_compatible=True)
+            await stream.do_handshake()
+        await stream.send_all(sent)
+        if sent and not sent.endswith(LONG):
+            assert await stream.receive_some(65536)
+        transport.socket.close()
+        if is_tls:
+            vars(stream).clear()  # a stream of Trio refers to itself
+        await ended.wait()
+
+    async with served(context=context) as (_, client):
+        port = client.base_url.port
+        assert port is not None
+        await connect_and_leave(port)
+        gc.collect()
+        gc.disable()
+        try:
+            ended = trio.Event()
+            await connect_and_leave(port)
+            gc.set_debug(gc.DEBUG_SAVEALL)
+            gc.collect()
+            left = Counter(type(found).__qualname__ for found in gc.garbage)
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+            gc.enable()
     assert left == {}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sim import remembered
 from sim.api.kinds.common.fill import Fn
 
 MEMO_MAX = 1024  # remembered results of one function; at the bound all are dropped
@@ -18,6 +19,7 @@ class Remembered:
     def __init__(self, fn: Fn) -> None:
         self.fn = fn
         self.known: dict[int, tuple[Any, Any]] = {}
+        remembered.register(self.known.clear)
 
     def __call__(self, value: Any) -> Any:
         found = self.known.get(id(value))

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from functools import lru_cache
 from typing import Any
 
+from sim.remembered import cached
 from sim.units import parse_unsigned, parse_whole
 
 # Checked texts that recur: keys, namespaces, owners.  Most texts occur once, and a match costs no
@@ -104,37 +104,37 @@ def _matching(text: str, limit: int, pattern: re.Pattern[str], error: str) -> Pr
     return problems if pattern.fullmatch(text) else (*problems, error)
 
 
-@lru_cache(_CACHE)
+@cached(_CACHE)
 def label(text: str) -> Problems:
     """Problems of a DNS label."""
     return _matching(text, 63, _label_re, _LABEL_ERROR)
 
 
-@lru_cache(_CACHE)
+@cached(_CACHE)
 def subdomain(text: str) -> Problems:
     """Problems of a DNS subdomain."""
     return _matching(text, 253, _subdomain_re, _SUBDOMAIN_ERROR)
 
 
-@lru_cache(_CACHE)
+@cached(_CACHE)
 def wildcard_subdomain(text: str) -> Problems:
     """Problems of a DNS subdomain that starts with "*."."""
     return _matching(text, 253, _wildcard_re, _WILDCARD_ERROR)
 
 
-@lru_cache(_CACHE)
+@cached(_CACHE)
 def label_1035(text: str) -> Problems:
     """Problems of a DNS label that starts with a letter."""
     return _matching(text, 63, _label_1035_re, _LABEL_1035_ERROR)
 
 
-@lru_cache(_CACHE)
+@cached(_CACHE)
 def label_value(text: str) -> Problems:
     """Problems of the value of a label."""
     return () if not text else _matching(text, 63, _qname_re, _LABEL_VALUE_ERROR)
 
 
-@lru_cache(_CACHE)
+@cached(_CACHE)
 def qualified_name(text: str) -> Problems:
     """Problems of a name that may have a domain as prefix."""
     parts = text.split("/")
@@ -173,13 +173,13 @@ def _dots(text: str) -> Problems:
     return ("must not start with '..'",) if text.startswith("..") else ()
 
 
-@lru_cache(_CACHE)
+@cached(_CACHE)
 def env_name(text: str) -> Problems:
     """Problems of the name of an environment variable."""
     return (() if _env_re.fullmatch(text) else (_ENV_ERROR,)) + _dots(text)
 
 
-@lru_cache(_CACHE)
+@cached(_CACHE)
 def config_key(text: str) -> Problems:
     """Problems of a key of a ConfigMap or Secret."""
     return _matching(text, 253, _key_re, _KEY_ERROR) + _dots(text)
@@ -244,7 +244,7 @@ def ip(text: str) -> Problems:
     return () if parse_ip(text) is not None else (_IP_ERROR,)
 
 
-@lru_cache(_CACHE)
+@cached(_CACHE)
 def non_special_ip(text: str) -> Problems:
     """Problems of an IP address that must not be a special one (loopback, link-local,
     multicast).

@@ -1,4 +1,4 @@
-"""What several commands share: exit statuses, arguments, and their checks."""
+"""Shared parts of several commands: exit statuses, arguments, and their checks."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT = 0, 1, 2
-EXIT_UNHEARD = 141  # as of a program that ends by SIGPIPE
-OUT = Path("out")  # where files go that nobody named; made when it is needed
+EXIT_UNHEARD = 141  # exit status of a program that SIGPIPE ended
+OUT = Path("out")  # default folder of output files; created when it is needed
 
 
 def add_scenario(parser: argparse.ArgumentParser, optional: bool = False) -> None:
+    """Add the argument for a scenario file, and `--set`."""
     parser.add_argument(
         "scenario",
-        type=Path,
+        type=scenario_file,
         metavar="SCENARIO",
         nargs="?" if optional else None,
-        help="a scenario file (YAML)",
+        help="a scenario file (YAML), or the name of one that `orrery list` shows",
     )
     parser.add_argument(
         "--set",
@@ -42,37 +43,50 @@ def add_scenario(parser: argparse.ArgumentParser, optional: bool = False) -> Non
     )
 
 
+def scenario_file(text: str) -> Path:
+    """The file of a scenario that a user names.  Raises InputError."""
+    from sim.app.reference.shipped import scenario_path
+
+    return scenario_path(Path(text))
+
+
 def add_seed(parser: argparse.ArgumentParser) -> None:
+    """Add `--seed`."""
     parser.add_argument(
         "--seed", type=seed, metavar="N", help="seed of all randomness (default: the scenario's)"
     )
 
 
 def seed(text: str) -> int:
+    """Parse a seed."""
     return whole(text, 0, JSON_WHOLE_MAX, "is no seed: a whole number from 0 to 2^53 - 1")
 
 
 def count(text: str) -> int:
+    """Parse a number of nodes."""
     return whole(text, 0, 20_000, "is no number of nodes from 0 to 20000")
 
 
 def whole(text: str, low: int, high: int, problem: str) -> int:
+    """Parse a whole number between two bounds."""
     if text.isascii() and text.isdecimal() and len(text) <= len(str(high)) and low <= int(text) <= high:
         return int(text)
     raise argparse.ArgumentTypeError(f"{text} {problem}")
 
 
 def tell(note: str) -> None:
-    """Say something beside the results, if there is something to say."""
+    """Print a note to standard error, unless it is empty."""
     if note:
         print(visible(f"orrery: {note}"), file=sys.stderr)
 
 
 def check_outputs(*outputs: Path | None, inputs: Sequence[Path | None] = (), private: bool = False) -> None:
-    """Refuse, before the work, files that cannot be written, are read (`inputs`), or are named
-    twice.
+    """Reject, before the work, output files that cannot be written, are inputs, or are named twice.
 
-    What can be made again replaces an earlier file (`sim.files.replaced`).  private: for their owner only.
+    An output that can be produced again replaces an earlier file (`sim.files.replaced`).
+
+    private: True for files that only their owner may read
+
     Raises InputError.
     """
     named: list[Path] = []
@@ -97,17 +111,18 @@ def _is_same(first: Path, second: Path) -> bool:
 
 
 def gathered(found: Iterable[Outcome]) -> tuple[list[Outcome], int, str]:
-    """Outcomes as far as they come; what stopped them is for after what is done has been shown: an
-    exit status (0: nothing did) and what is told.  Raises InputError where nothing is done yet.
+    """Collect outcomes as they arrive. The reason for an early stop is returned for printing after
+    the
+    results: an exit status (0: not stopped) and a text.  Raises InputError if there is no result.
     """
     outcomes: list[Outcome] = []
     try:
         with ends_as_interrupts():
             for one in found:
-                outcomes.append(one)  # one by one: what came before an interrupt stays
+                outcomes.append(one)  # one by one, so that an interrupt keeps the earlier ones
     except KeyboardInterrupt as error:
         return outcomes, exit_status(error), ""
-    except InputError as error:  # the results file, or where the runs take place
+    except InputError as error:  # the results file or the pool fails
         if not outcomes:
             raise
         return outcomes, EXIT_BAD_INPUT, str(error)
@@ -115,22 +130,22 @@ def gathered(found: Iterable[Outcome]) -> tuple[list[Outcome], int, str]:
 
 
 def stopped_early(kept: Path | None) -> str:
-    """What becomes of what is done.  kept: the file of --resume"""
+    """The text about the fate of finished outcomes.  kept: the file of --resume"""
     if kept is None:
         return "stopped early: what is done is lost, --resume FILE would have kept it"
     return f"stopped early: {kept} keeps what is done, the same command does the rest"
 
 
 class Files:
-    """Writes what was asked for beside the results; what cannot be written is told after them, and
-    lost alone.
+    """Writes files in addition to the results; a failure is reported after the results, and affects
+    that file only.
     """
 
     def __init__(self) -> None:
         self._failed: list[str] = []
 
     def write(self, file: Path | None, make: Callable[[Path], object]) -> Path | None:
-        """The file, if it is written."""
+        """Write a file; returns its path if it is written."""
         if file is None:
             return None
         try:
@@ -138,20 +153,20 @@ class Files:
         except OSError as error:
             self._failed.append(f"{file}: cannot be written: {error.strerror or error}")
             return None
-        except InputError as error:  # a link or a folder that was made there since the start
+        except InputError as error:  # a link or a folder was created there after the start
             self._failed.append(str(error))
             return None
         return file
 
     def told(self, status: int) -> int:
-        """Tell what failed; the exit status, if nothing did the one given."""
+        """Report failures; returns their exit status, or `status` if there were none."""
         for failure in self._failed:
             tell(failure)
         return EXIT_BAD_INPUT if self._failed else status
 
 
 def report_of(arguments: argparse.Namespace, name: str) -> Path | None:
-    """Where the HTML report goes, if anywhere.  Raises InputError if it cannot go there."""
+    """The path of the HTML report, if there is one.  Raises InputError if it cannot be written."""
     report: Path | None = arguments.report
     if report is not None and arguments.no_report:
         raise InputError("contradicts --no-report", "--report")
@@ -166,7 +181,7 @@ def report_of(arguments: argparse.Namespace, name: str) -> Path | None:
 
 
 def add_many(parser: argparse.ArgumentParser, seeds: int | None = None) -> None:
-    """What goes with many runs."""
+    """Add the arguments of commands with many runs."""
     parser.add_argument(
         "--seeds",
         type=positive,
@@ -191,11 +206,12 @@ def add_many(parser: argparse.ArgumentParser, seeds: int | None = None) -> None:
 
 
 def positive(text: str) -> int:
+    """Parse a positive number."""
     return whole(text, 1, 10_000_000, "is no number from 1 to 10000000")
 
 
 def pool_of(arguments: argparse.Namespace) -> Pool:
-    """Where many runs take place."""
+    """The pool for many runs."""
     from sim.app.study.pool import cores, dask, processes
 
     if arguments.dask is not None:

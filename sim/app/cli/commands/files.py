@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sim.app.cli.commands.arguments import EXIT_BAD_INPUT, EXIT_OK, tell
+from sim.app.cli.commands.arguments import EXIT_BAD_INPUT, EXIT_OK, scenario_file, tell
 from sim.app.printed import visible
 from sim.errors import InputError
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands) -> None:
+    """Add the command."""
     validate = commands.add_parser(
         "validate",
         help="check scenario files without running them",
@@ -26,7 +27,11 @@ def add(commands: Commands) -> None:
         epilog="example: orrery validate scenarios/*.yaml",
     )
     validate.add_argument(
-        "scenarios", type=Path, nargs="+", metavar="SCENARIO", help="a scenario file (YAML)"
+        "scenarios",
+        type=scenario_file,
+        nargs="+",
+        metavar="SCENARIO",
+        help="a scenario file (YAML), or the name of one that `orrery list` shows",
     )
     validate.set_defaults(call=_validate)
 
@@ -41,9 +46,8 @@ def add(commands: Commands) -> None:
         "folder",
         type=Path,
         nargs="?",
-        default=Path("scenarios"),
         metavar="FOLDER",
-        help="where to look (default: %(default)s)",
+        help="where to look (default: the folder `scenarios` here, else the scenarios that come along)",
     )
     listing.add_argument("--json", action="store_true", help="print a JSON list")
     listing.set_defaults(call=_list)
@@ -80,11 +84,15 @@ def _checked(path: Path) -> Plan:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    if not arguments.folder.is_dir():
-        problem = "is no folder" if arguments.folder.exists() else "no such folder"
-        raise InputError(problem, str(arguments.folder))
+    from sim.app.reference.shipped import HERE, scenarios_folder
+
+    folder = scenarios_folder() if arguments.folder is None else arguments.folder
+    by_name = arguments.folder is None and folder != HERE
+    if not folder.is_dir():
+        problem = "is no folder" if folder.exists() else "no such folder"
+        raise InputError(problem, str(folder))
     rows, status = [], EXIT_OK
-    for path in sorted(arguments.folder.glob("*.yaml")):
+    for path in sorted(folder.glob("*.yaml")):
         try:
             plan = _checked(path)
         except InputError as error:
@@ -93,11 +101,12 @@ def _list(arguments: argparse.Namespace) -> int:
         else:
             rows.append({"file": str(path), "name": plan.name, "description": plan.description})
     if not rows and status == EXIT_OK:
-        tell(f"{arguments.folder}: there are no scenarios (*.yaml) in it")
+        tell(f"{folder}: there are no scenarios (*.yaml) in it")
     if arguments.json:
         print(json.dumps(rows))
     else:
-        width = max((len(row["file"]) for row in rows), default=0)
+        shown = "name" if by_name else "file"
+        width = max((len(row[shown]) for row in rows), default=0)
         for row in rows:
-            print(visible(f"{row['file']:{width}}  {row['description']}".rstrip()))
+            print(visible(f"{row[shown]:{width}}  {row['description']}".rstrip()))
     return status

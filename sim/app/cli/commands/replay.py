@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands) -> None:
+    """Add the command."""
     replay = commands.add_parser(
         "replay",
         help="make a run again that was served",

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands) -> None:
+    """Add the command."""
     run = commands.add_parser(
         "run",
         help="run a scenario, once or under many seeds, and judge it",
@@ -57,11 +58,12 @@ def add(commands: Commands) -> None:
         action="store_true",
         help="take no fast path: the result and the trace are the same, and the run is slower",
     )
+    run.add_argument("--force", action="store_true", help="replace an existing audit log of the scenario")
     run.set_defaults(call=_run)
 
 
 def add_outputs(parser: argparse.ArgumentParser, report: str) -> None:
-    """What is written of a run.  report: where its report goes if nobody says where."""
+    """Add the arguments for output files.  report: default path of the report"""
     parser.add_argument(
         "--trace", type=Path, metavar="FILE", help="write every event of a single run to this file"
     )
@@ -97,14 +99,18 @@ def _run(arguments: argparse.Namespace) -> int:
         if getattr(arguments, option) is not None:
             raise InputError("is for many seeds", f"--{option}", "add --seeds N")
     chosen = plan if arguments.seed is None else replace(plan, seed=arguments.seed)
-    return run_once(arguments, chosen, fast=not arguments.plain)
+    return run_once(arguments, chosen, fast=not arguments.plain, replaces_log=arguments.force)
 
 
 def run_once(
-    arguments: argparse.Namespace, plan: Plan, outside: Outside | None = None, fast: bool = True
+    arguments: argparse.Namespace,
+    plan: Plan,
+    outside: Outside | None = None,
+    fast: bool = True,
+    replaces_log: bool = False,
 ) -> int:
-    """Run a plan, as `run_plan` does, write what was asked for, and print the result; the exit
-    status.
+    """Run a plan as `run_plan` does, write the requested files, and print the result; returns the
+    exit status.
     """
     from sim.app.cluster import no_collection
     from sim.app.inspect.run_terminal import print_result, run_shown
@@ -117,7 +123,9 @@ def run_once(
     files = Files()
     kept = _trace_file(arguments.trace, report is not None or arguments.perfetto is not None)
     with ends_as_interrupts(by_trio=True), no_collection(), kept as trace:
-        result = run_shown(plan, trace_file=trace, live=live, outside=outside, fast=fast)
+        result = run_shown(
+            plan, trace_file=trace, live=live, outside=outside, fast=fast, replaces_log=replaces_log
+        )
         if trace is not None:
             files.write(arguments.perfetto, partial(write_perfetto, trace))
             if report is not None:
@@ -134,7 +142,7 @@ def run_once(
 
 @contextmanager
 def _trace_file(asked: Path | None, needed: bool) -> Iterator[Path | None]:
-    """Where the trace goes: where it was asked for, or somewhere for as long as it is needed."""
+    """The path of the trace: the requested one, or a temporary one while it is needed."""
     if asked is not None or not needed:
         yield asked
         return
@@ -143,6 +151,7 @@ def _trace_file(asked: Path | None, needed: bool) -> Iterator[Path | None]:
 
 
 def _run_many(arguments: argparse.Namespace, plan: Plan) -> int:
+    from sim.app.audit.outputs import refuse_many
     from sim.app.notes import notes_of
     from sim.app.options import check_options
     from sim.app.study.results import Results
@@ -153,8 +162,8 @@ def _run_many(arguments: argparse.Namespace, plan: Plan) -> int:
     for option in ("trace", "perfetto", "plain"):
         if getattr(arguments, option):
             raise InputError("is of one run", f"--{option}", "give --seed N without --seeds")
-    check_options(plan.cluster)
-    study_of(plan, [], 0)  # a bad expectation is told before anything runs
+    refuse_many(check_options(plan.cluster).api_server.audit)
+    study_of(plan, [], 0)  # reports an invalid expectation before anything runs
     first = plan.seed if arguments.seed is None else arguments.seed
     report = report_of(arguments, f"{plan.name}-seeds")
     results, pool = Results(arguments.resume), pool_of(arguments)

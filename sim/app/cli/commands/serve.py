@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sim.app.cli.commands.arguments import add_scenario, add_seed, check_outputs, count, whole
-from sim.errors import InputError
 
 if TYPE_CHECKING:
     from sim.app.cli.commands.arguments import Commands
@@ -19,6 +18,7 @@ PACE_MIN, PACE_MAX = 0.001, 1_000_000  # virtual seconds a real second
 
 
 def add(commands: Commands) -> None:
+    """Add the command."""
     serve = commands.add_parser(
         "serve",
         help="serve the real REST API from a simulated cluster",
@@ -110,13 +110,9 @@ def _client_configs(text: str) -> tuple[ClientConfig, ...]:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    try:
-        from sim.app.serving.client_configs import check_client_configs
-        from sim.app.serving.serve import serve
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"serving needs the package {error.name}", "", "pip install 'orrery[serve]'"
-        ) from None
+    from sim.app.serving.client_configs import check_client_configs
+    from sim.app.serving.serve import serve
+
     inputs = arguments.scenario, arguments.token_auth_file
     configs = arguments.client_config or ()
     written = [config.path for config in configs]

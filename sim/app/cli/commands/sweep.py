@@ -30,6 +30,7 @@ SEEDS = 20
 
 
 def add(commands: Commands) -> None:
+    """Add the command."""
     sweep = commands.add_parser(
         "sweep",
         help="vary settings of a scenario and plot what is measured over them",

@@ -1,4 +1,4 @@
-"""`orrery why`, `orrery diff` and `orrery show`: what a trace tells."""
+"""`orrery why`, `orrery diff` and `orrery show`: what a trace contains."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands) -> None:
+    """Add the commands."""
     _add_why(commands)
     _add_diff(commands)
     _add_show(commands)

@@ -57,12 +57,13 @@ class Api:
     def __init__(self, namespace: str = "golden-ns", kinds: tuple[Kind, ...] = KINDS) -> None:
         names = NAMES["kubernetes"]
         self.namespace = namespace
+        self.user = USER
         self.scheme = Scheme(names, kinds=kinds)
         self.store = MemoryStore(lambda: 0)
         bits = random.Random(1).getrandbits
         rules = Machinery(self.scheme, self.store).rules()
         self.registry = Registry(self.scheme, rules, bits, lambda: 1_700_000_000_000_000)
-        bootstrap(self.registry, self.store, "172.16.250.1")
+        bootstrap(self.registry, self.store, "172.16.250.1", {})
         self.ask("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
         self.ask("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "default"}})
 
@@ -86,7 +87,7 @@ class Api:
             options=dict(parse_qsl(url.query, keep_blank_values=True)),
             body=_bytes(body),
             content_type=content,
-            user=USER,
+            user=self.user,
             manager="recorder",
         )
         call = Call(request, found, self.registry, options=request.options, subresource=subresource)

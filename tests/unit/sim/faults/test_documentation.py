@@ -10,16 +10,12 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-import msgspec
 import pytest
-from msgspec import UNSET, Meta
 
-from sim.faults.shared.kinds import Ends, StepKind
-from sim.faults.shared.parameters import Strict
+from sim.app.reference.steps import descriptions, page_of
+from sim.faults.shared.kinds import StepKind
 from sim.scenario.actions import KINDS
 
 PAGE = Path(__file__).parents[4] / "scenarios" / "README.md"
@@ -28,64 +24,28 @@ END = "<!-- end of the generated section -->"
 WIDTH = 120
 
 
-def descriptions(parameters: type[Strict]) -> dict[str, str]:
-    """What each parameter means, by its name in Python."""
-    hints = get_type_hints(parameters, include_extras=True)
-    return {name: " ".join(_prose(hint)) for name, hint in hints.items()}
-
-
-def _prose(hint: Any) -> Iterator[str]:
-    if get_origin(hint) is Annotated:
-        for meta in get_args(hint)[1:]:
-            if isinstance(meta, Meta) and meta.description:
-                yield meta.description
-    if values := [f"`{value}`" for value in _literals(hint)]:
-        yield f"One of {', '.join(values)}."
-
-
-def _literals(hint: Any) -> Iterator[str]:
-    """The values of a parameter that takes one of several texts."""
-    for inner in get_args(hint):
-        if get_origin(hint) is Literal:
-            yield inner
-        else:
-            yield from _literals(inner)
-
-
-def default_of(field: msgspec.structs.FieldInfo) -> str:
-    """The default value of a parameter as the file has it; "required", or "" if it may be left out."""
-    if field.required:
-        return "required"
-    if field.default in (UNSET, msgspec.NODEFAULT, ""):
-        return ""
-    shown = str(field.default).lower() if isinstance(field.default, bool) else str(field.default)
-    return f"`{shown}`"
-
-
 def documented(kind: StepKind) -> str:
     """One kind of step as a part of the page."""
-    paragraph = " ".join(kind.documentation.split())
-    if kind.ends is Ends.LATER:
-        paragraph += " It lasts until `for` or `heal` ends it."
-    prose = descriptions(kind.parameters)
-    rows = [
-        f"| `{field.encode_name}` | {default_of(field)} | {prose[field.name]} |"
-        for field in msgspec.structs.fields(kind.parameters)
-    ]
+    page = page_of(kind)
+    rows = [f"| `{name}` | {_cell(default)} | {meaning} |" for name, default, meaning in page.parameters]
     return "\n".join([
-        f"### {kind.name}",
+        f"### {page.name}",
         "",
-        textwrap.fill(paragraph, WIDTH, break_long_words=False, break_on_hyphens=False),
+        textwrap.fill(page.documentation, WIDTH, break_long_words=False, break_on_hyphens=False),
         "",
         "| parameter | default | meaning |",
         "|---|---|---|",
         *rows,
         "",
         "```yaml timeline",
-        kind.example.strip("\n"),
+        page.example,
         "```",
         "",
     ])  # fmt: skip
+
+
+def _cell(default: str) -> str:
+    return default if default in ("", "required") else f"`{default}`"
 
 
 def section() -> str:

@@ -14,12 +14,12 @@ Differs  patterns are those that `regexes` accepts, with its messages; at most a
 from __future__ import annotations
 
 from enum import Enum
-from functools import lru_cache
 
 from sim.api.crd.definition_form import RULES, schemas_in
 from sim.api.crd.regexes import BadPattern, check_pattern
 from sim.api.kinds.common.errors import Errors, FieldError, forbidden, invalid, required
 from sim.api.types import Json, Obj
+from sim.remembered import cached
 
 EMBEDDED, PRESERVE, INT_OR_STRING = (
     "x-kubernetes-embedded-resource",
@@ -265,7 +265,7 @@ def _incomplete_clause(nested: Obj, schema: Obj, at: str, below: str, found: Err
 # --- patterns -------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1024)
+@cached(1024)
 def pattern_problem(pattern: str) -> str:
     """Why a text is no regular expression; "" if it is one."""
     try:

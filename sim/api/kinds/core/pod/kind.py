@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from sim import remembered
 from sim.api.kinds.common.cells import AGE, NAME
 from sim.api.kinds.common.fill import present, within
 from sim.api.kinds.common.pods.defaults import fill_pod_spec
@@ -84,6 +85,7 @@ def qos_class(spec: Obj) -> str:
 
 
 _qos_memo: dict[int, tuple[Json, str]] = {}
+remembered.register(_qos_memo.clear)
 
 
 def _qos_of(spec: Obj) -> str:

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from sim.api.admission.base import Attributes, Denial
-from sim.api.admission.chain import Chain
+from sim.api.admission.chain import WITHOUT_EFFECT, Chain, check_plugins, plugin_names
+from sim.api.admission.configuration import Configuration
+from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Obj
+from sim.errors import InputError
 from sim.ident import NAMES
 
 NAMES_ = NAMES["kubernetes"]
@@ -33,10 +36,17 @@ class FakeView:
         namespace = {"metadata": {"name": "d"}, "status": {"phase": "Active"}}
         going = {"metadata": {"name": "going"}, "status": {"phase": "Terminating"}}
         account = {"metadata": {"name": "default", "namespace": "d"}}
+        self.volatile = False
         self.objects = {"namespaces": [namespace, going], "serviceaccounts": [account], **objects}
 
     def get(self, resource: str, namespace: str, name: str) -> Obj | None:
         return next((o for o in self.list(resource, namespace) if o["metadata"]["name"] == name), None)
+
+    def by_kind(self, api_version: str, kind: str) -> Resource | None:
+        return SCHEME.by_kind(api_version, kind)
+
+    def mark_volatile(self) -> None:
+        self.volatile = True
 
     def list(self, resource: str, namespace: str = "") -> Sequence[Obj]:
         found = self.objects.get(resource, [])
@@ -204,3 +214,82 @@ def test_there_is_one_default_class_at_most():
 def test_a_plugin_that_is_switched_off_does_nothing():
     spec = admitted(pod(), disabled=("ServiceAccount", "Priority", "DefaultTolerationSeconds"))["spec"]
     assert spec == pod()["spec"]
+
+
+@pytest.mark.parametrize("enabled", [(), ("AlwaysPullImages", "NodeRestriction")])
+def test_optional_plugins_run_only_if_they_are_enabled(enabled: tuple[str, ...]) -> None:
+    running = chain(enabled=enabled, disabled=("LimitRanger",)).running
+    assert ("AlwaysPullImages" in running, "NodeRestriction" in running) == (bool(enabled),) * 2
+    assert "LimitRanger" not in running and "ResourceQuota" in running
+    assert [name for name in plugin_names() if name in running] == [*running]
+
+
+@pytest.mark.parametrize(
+    ("enabled", "disabled", "says"),
+    [
+        (
+            ["PodNodeSelect"],
+            [],
+            "there is no admission plugin 'PodNodeSelect' here (did you mean 'PodNodeSelector'?)",
+        ),
+        ([], ["Nothing"], "there is no admission plugin 'Nothing' here (known are: AlwaysAdmit"),
+        (["ImagePolicyWebhook"], [], "ImagePolicyWebhook has no effect here: it calls a program outside"),
+        (
+            [],
+            ["CertificateSigning"],
+            "CertificateSigning has no effect here: CertificateSigningRequests are not",
+        ),
+        (
+            ["AlwaysDeny", "Priority"],
+            ["Priority", "AlwaysDeny"],
+            "[AlwaysDeny Priority] in enable-admission-plugins and disable-admission-plugins overlapped",
+        ),
+        (["EventRateLimit"], [], "EventRateLimit has no limits (give them in admission-control-config-file)"),
+    ],
+)
+def test_names_that_mean_nothing_are_refused(enabled: list[str], disabled: list[str], says: str) -> None:
+    with pytest.raises(InputError) as refused:
+        check_plugins(enabled, disabled, Configuration(), lambda option: f"at {option}")
+    assert says in str(refused.value)
+    assert refused.value.place.endswith("able-admission-plugins")
+
+
+def test_order_is_upstreams() -> None:
+    upstream = [
+        "AlwaysAdmit",
+        "NamespaceAutoProvision",
+        "NamespaceLifecycle",
+        "NamespaceExists",
+        "SecurityContextDeny",
+        "LimitPodHardAntiAffinityTopology",
+        "LimitRanger",
+        "ServiceAccount",
+        "NodeRestriction",
+        "TaintNodesByCondition",
+        "AlwaysPullImages",
+        "ImagePolicyWebhook",
+        "PodSecurity",
+        "PodNodeSelector",
+        "Priority",
+        "DefaultTolerationSeconds",
+        "PodTolerationRestriction",
+        "EventRateLimit",
+        "ExtendedResourceToleration",
+        "PersistentVolumeLabel",
+        "DefaultStorageClass",
+        "StorageObjectInUseProtection",
+        "OwnerReferencesPermissionEnforcement",
+        "PersistentVolumeClaimResize",
+        "RuntimeClass",
+        "CertificateApproval",
+        "CertificateSigning",
+        "CertificateSubjectRestriction",
+        "DefaultIngressClass",
+        "DenyServiceExternalIPs",
+        "MutatingAdmissionWebhook",
+        "ValidatingAdmissionWebhook",
+        "ResourceQuota",
+        "AlwaysDeny",
+    ]
+    assert [name for name in upstream if name not in WITHOUT_EFFECT] == [*plugin_names()]
+    assert all(name in upstream for name in WITHOUT_EFFECT)

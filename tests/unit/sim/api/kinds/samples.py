@@ -42,6 +42,8 @@ VALID: dict[str, Obj] = {
     "priorityclasses": {"value": 7},
     "controllerrevisions": {"data": {}, "revision": 1},
     "endpointslices": {"addressType": "IPv4", "endpoints": [{"addresses": ["10.1.2.3"]}]},
+    "roles": {"rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]},
+    "clusterroles": {"rules": [{"verbs": ["get"], "nonResourceURLs": ["/healthz"]}]},
     "persistentvolumeclaims": {
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     },

@@ -490,3 +490,49 @@ def test_unreadable_samples_are_rejected_at_their_place(folder: Path, like: str,
     with pytest.raises(InputError) as caught:
         like_of(folder, like)
     assert says in str(caught.value)
+
+
+ADMISSION = """\
+apiVersion: apiserver.config.orch.io/v1
+kind: AdmissionConfiguration
+plugins:
+  - {name: PodNodeSelector, path: selectors.yaml}
+  - {name: PodSecurity, configuration: {}}
+"""
+
+
+def test_file_of_an_option_is_read_with_the_files_that_it_names(folder: Path) -> None:
+    (folder / "server").mkdir()
+    (folder / "server" / "admission.yaml").write_text(ADMISSION)
+    (folder / "server" / "selectors.yaml").write_text("podNodeSelectorPluginConfig: {web: pool=a}\n")
+    setting = "cluster.apiServer.flags.admission-control-config-file=server/admission.yaml"
+    flags = plan_of(folder, GOOD, setting).cluster.api_server.flags
+    plugins = flags["admission-control-config-file"]["plugins"]
+    assert plugins[0]["configuration"] == {"podNodeSelectorPluginConfig": {"web": "pool=a"}}
+    assert plugins[1] == {"name": "PodSecurity", "configuration": {}}
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("../outside.yaml", "lies outside the scenario's folder"),
+        ("none.yaml", "none.yaml"),
+        ("two.yaml", "two.yaml holds 2 documents, wanted one"),
+    ],
+)
+def test_file_of_an_option_that_cannot_be_read_is_refused(folder: Path, name: str, says: str) -> None:
+    (folder / "two.yaml").write_text("a: 1\n---\nb: 2\n")
+    setting = f"cluster.apiServer.flags.admission-control-config-file={name}"
+    with pytest.raises(InputError) as refused:
+        plan_of(folder, GOOD, setting)
+    assert says in str(refused.value)
+
+
+def test_wrong_content_of_a_file_is_refused_with_the_place_of_its_option(folder: Path) -> None:
+    (folder / "admission.yaml").write_text(ADMISSION.replace("PodSecurity", "PodSecurty"))
+    (folder / "selectors.yaml").write_text("podNodeSelectorPluginConfig: {}\n")
+    setting = "cluster.apiServer.flags.admission-control-config-file=admission.yaml"
+    with pytest.raises(InputError) as refused:
+        check_options(plan_of(folder, GOOD, setting).cluster)
+    assert "plugins[1].name: no plugin 'PodSecurty' takes a configuration" in str(refused.value)
+    assert setting.partition("=")[0] in refused.value.place

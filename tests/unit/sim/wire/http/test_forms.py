@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 
 from sim.api.schema.scheme import Scheme
-from sim.api.types import UserInfo
 from sim.ident import NAMES
-from sim.wire.http.access import Access, Impersonation
 from sim.wire.http.body import BadBody, json_text
 from sim.wire.http.negotiation import Form, NotAcceptable, check_route, choose, error_form
 from sim.wire.http.options import BadOption, check_options, manager_of
 from sim.wire.http.rendering import warning_headers
-from sim.wire.http.routing import Target, attributes
+from sim.wire.http.routing import Target
 from sim.wire.http.yaml_json import YamlError, dump_yaml, load_yaml
 
 N = NAMES["kubernetes"]
@@ -354,76 +352,3 @@ def test_unprintable_manager_is_reported_in_go_quotes() -> None:
         check_options(N, target, "", "fieldManager=%C3%A9%07", None)
     message = 'Invalid value: "é\\a": invalid character U+0007 (at position 2)'
     assert [cause["message"] for cause in refused.value.body["details"]["causes"]] == [message]
-
-
-def test_anonymous_reads_what_is_public_and_nothing_else() -> None:
-    anonymous = UserInfo(N.user_anonymous, (N.group_unauthenticated,))
-    access = Access(N)
-    assert access.refusal(anonymous, attributes("GET", "/healthz", {})) is None
-    refusal = access.refusal(anonymous, attributes("GET", "/api/v1/namespaces/n/pods", {}))
-    assert refusal is not None
-    assert refusal["message"] == (
-        'pods is forbidden: User "system:anonymous" cannot list resource "pods" in API group "" in the namespace "n"'
-    )
-    assert access.refusal(anonymous, attributes("POST", "/healthz", {})) is not None
-
-
-def test_only_masters_impersonate() -> None:
-    access, alice = Access(N), UserInfo("alice", (N.group_authenticated,))
-    refused = access.impersonated(alice, Impersonation("bob", (N.group_masters,)))
-    assert isinstance(refused, dict)
-    assert (refused["code"], refused["message"]) == (
-        403,
-        'users "bob" is forbidden: User "alice" cannot impersonate resource "users" in API group "" at the cluster scope',
-    )
-    assert refused["details"] == {"name": "bob", "kind": "users"}
-    refused = access.impersonated(alice, Impersonation("system:serviceaccount:ns:x"))
-    assert isinstance(refused, dict)
-    assert refused["message"] == (
-        'serviceaccounts "x" is forbidden: User "alice" cannot impersonate resource "serviceaccounts" '
-        'in API group "" in the namespace "ns"'
-    )
-
-
-@pytest.mark.parametrize(
-    ("wanted", "acted"),
-    [
-        (Impersonation("bob", ("g",)), UserInfo("bob", ("g", N.group_authenticated))),
-        (Impersonation("bob", (N.group_unauthenticated,)), UserInfo("bob", (N.group_unauthenticated,))),
-        (Impersonation(N.user_anonymous), UserInfo(N.user_anonymous, (N.group_unauthenticated,))),
-        (
-            Impersonation("system:serviceaccount:ns:x"),
-            UserInfo(
-                "system:serviceaccount:ns:x",
-                ("system:serviceaccounts", "system:serviceaccounts:ns", N.group_authenticated),
-            ),
-        ),
-        (
-            Impersonation("system:serviceaccount:ns:x", ("g",)),
-            UserInfo("system:serviceaccount:ns:x", ("g", N.group_authenticated)),
-        ),
-        (Impersonation("system:serviceaccount:ns:x:y"), None),
-        (Impersonation("system:serviceaccount::x"), None),
-    ],
-)
-def test_impersonated_user_has_the_groups_of_its_kind(wanted: Impersonation, acted: UserInfo | None) -> None:
-    found = Access(N).impersonated(UserInfo("root", (N.group_masters,)), wanted)
-    assert found == (acted or UserInfo(wanted.name, (N.group_authenticated,)))
-
-
-def test_headers_ask_for_user_groups_uid_and_extra() -> None:
-    headers = [("Impersonate-User", "bob"), ("impersonate-group", "a"), ("Impersonate-Group", "b")]
-    headers += [
-        ("Impersonate-Uid", "u"),
-        ("Impersonate-Extra-Some%2fKey", "1"),
-        ("Impersonate-Extra-Some%2FKey", "2"),
-    ]
-    wanted = Impersonation.of(headers)
-    assert wanted == Impersonation("bob", ("a", "b"), "u", (("some/key", "1"), ("some/key", "2")))
-    acted = Access(N).impersonated(UserInfo("root", (N.group_masters,)), wanted)
-    assert acted == UserInfo("bob", ("a", "b", N.group_authenticated), "u", {"some/key": ("1", "2")})
-    assert wanted.without_user(N) == Impersonation().without_user(N) == ""
-    assert Impersonation.of(headers[1:]).without_user(N) == (
-        "{Group  a    } {Group  b    } {UserExtra  1  authentication.k8s.io/v1  some/key} "
-        "{UserExtra  2  authentication.k8s.io/v1  some/key} {UID  u  authentication.k8s.io/v1  }"
-    )

@@ -1,0 +1,175 @@
+"""Audit of one API server replica: the requests that reach it become events, with virtual times.
+
+Turns the arrival, the reply and the end of each request into events (`sim.api.audit`), and hands
+them to the backends that the composition root has opened (`AuditSink`), in batches where the log's
+mode says so.
+
+Holds: a request that arrives gives the events that the policy records, in the order of their
+instants; the ids come from a stream of their own, so that they move no other draw; events that
+wait in the memory of a process are lost with it, and written when it ends in order.
+
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/filters/audit.go (WithAudit).
+Differs  - A request from outside is audited where it enters (`sim.wire.http.audited`), which knows
+           its URI, its headers and what is refused before it reaches a replica.
+         - All replicas write to one log.
+         - A replica that crashes leaves requests without their last event, as upstream's does; what
+           it was writing is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
+
+from actors.apiserver.flights import Flight
+from actors.apiserver.ports import AuditSink
+from sim.api.audit.arrivals import arrival_of
+from sim.api.audit.delivery import Batcher, cut_to
+from sim.api.audit.events import COMPLETE, RECEIVED, STARTED, Record, deprecation_annotations
+from sim.api.audit.policy import Level
+from sim.api.audit.settings import AuditSettings
+from sim.api.generated_names import new_uid
+from sim.api.schema.scheme import Scheme
+from sim.api.types import Obj, Reply, Request, UserInfo
+from sim.kernel import Context
+from sim.options.audit import BATCH, STRICT
+
+
+class Auditor:
+    """The audit of one incarnation of a replica.
+
+    address_of: the address of the client that a user acts from
+    """
+
+    def __init__(
+        self,
+        ctx: Context,
+        scheme: Scheme,
+        settings: AuditSettings,
+        sink: AuditSink,
+        address_of: Callable[[UserInfo], str],
+    ) -> None:
+        self._ctx: Context | None = ctx
+        self._scheme = scheme
+        self._settings = settings
+        self._sink = sink
+        self._address_of = address_of
+        self._bits = ctx.stream("audit").getrandbits
+        self._log = settings.log
+        self._batcher = Batcher(settings.log.batching) if settings.log.batching.mode == BATCH else None
+        self._flush_at_us = -1
+
+    # --- requests ---------------------------------------------------------------------------------
+
+    def begin_flight(self, flight: Flight) -> bool:
+        """Record a request that has arrived; False if it has to be refused."""
+        if flight.outside is not None:  # its transport audits it
+            flight.request.annotations = {}
+            return True
+        flight.record = record = self.begin(flight.request)
+        return record is None or self.received(record)
+
+    def end_flight(self, flight: Flight, reply: Reply) -> Reply:
+        """Record a reply, or give it what its transport records."""
+        if flight.record is not None:
+            now_us = 0 if self._ctx is None else self._ctx.kernel.now_us
+            self.answered(flight.record, flight.request, reply, now_us - (flight.began_us or now_us))
+        elif flight.request.annotations:
+            reply = replace(reply, annotations=flight.request.annotations)
+        return reply
+
+    def leave_flight(self, flight: Flight) -> None:
+        """Record that the client of a request does not wait for it any more."""
+        if flight.record is not None:
+            flight.record.close_early()
+            self._stage(flight.record, COMPLETE)
+
+    def begin(self, request: Request) -> Record | None:
+        """The record of a request that has arrived; None if the policy does not record it."""
+        ctx = self._ctx
+        if ctx is None:
+            return None
+        arrival = arrival_of(request, ctx.wall_us(), self._address_of(request.user))
+        scope = self._settings.policy.scope(request.user, arrival.attributes)
+        if scope.level is Level.NONE:
+            return None
+        ident = new_uid(self._bits)
+        record = Record(self._scheme.names, ident, scope, arrival)
+        record.request_body(request.body, request.verb)
+        request.annotations = record.annotations
+        return record
+
+    def received(self, record: Record) -> bool:
+        """Send the first event; False if the request has to be refused, because it is not stored."""
+        return self._stage(record, RECEIVED) or self._log.batching.mode != STRICT
+
+    def answered(self, record: Record, request: Request, reply: Reply, storage_us: int = 0) -> None:
+        """Send the event of a reply, for a watch that of its start and later that of its end.
+
+        storage_us: how long the request waited for the storage
+        """
+        resource = self._scheme.find(request.group, request.version, request.resource)
+        record.annotate(deprecation_annotations(self._scheme.names, resource))
+        watch: Any = reply.watch  # a `ServedWatch`
+        if watch is not None:
+            record.respond_code(reply.code)
+            self._stage(record, STARTED)
+            watch.observe_end(partial(self._stage, record, COMPLETE))
+            return
+        record.respond(reply, resource)
+        if record.is_long_running:
+            self._stage(record, STARTED)
+        self._stage(record, COMPLETE, storage_us)
+
+    # --- events -----------------------------------------------------------------------------------
+
+    def _stage(self, record: Record, stage: str, storage_us: int = 0) -> bool:
+        ctx = self._ctx
+        if ctx is None:
+            return True  # the process has ended
+        event = record.event(stage, ctx.wall_us(), storage_us)
+        return event is None or self.send(event)
+
+    def send(self, event: Obj) -> bool:
+        """Hand an event to the backends; False if the log could not store it."""
+        ctx = self._ctx
+        assert ctx is not None
+        self._sink.forward(event)
+        cut = cut_to(event, self._log.event_max, self._scheme.names)
+        if cut is None:
+            return True
+        if self._batcher is None:
+            return self._sink.write((cut,), ctx.wall_us())
+        now_us = ctx.kernel.now_us
+        self._batcher.add(cut, now_us)
+        self._flush(now_us)
+        return True
+
+    def _flush(self, now_us: int) -> None:
+        ctx, batcher = self._ctx, self._batcher
+        if ctx is None or batcher is None:
+            return
+        while batch := batcher.take(now_us):
+            self._sink.write(batch, ctx.wall_us())
+        due_us = batcher.due_us(now_us)
+        if due_us is not None and not now_us <= self._flush_at_us <= due_us:
+            self._flush_at_us = due_us
+            ctx.call_later_us(due_us - now_us, self._due)
+
+    def _due(self, _: Any) -> None:
+        if self._ctx is not None:
+            self._flush_at_us = -1
+            self._flush(self._ctx.kernel.now_us)
+
+    def flush(self) -> None:
+        """Write what waits."""
+        if self._ctx is not None and self._batcher is not None:
+            for batch in self._batcher.take_rest():
+                self._sink.write(batch, self._ctx.wall_us())
+
+    def close(self) -> None:
+        """The process has ended: nothing is written any more."""
+        self._ctx = None

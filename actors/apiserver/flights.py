@@ -1,0 +1,45 @@
+"""A request in flight: what a server knows of it while it is served."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from actors.apiserver.handlers import READS
+from actors.apiserver.lifecycle.stepwise import Stepwise
+from sim.api.audit.events import Record
+from sim.api.types import Reply, Request
+
+# pkg/server/filters/wrap.go
+OnError = Callable[[Request, Exception], None]
+
+
+class Flight:
+    """One request in flight.
+
+    outside: given for a client outside of virtual time
+    seated: True if it has a seat or waits for one
+    until_us: when it is answered with 504; a watch is only if it has not begun by then
+    record: of its audit, None if it is not audited here; began_us: when it was begun after it waited
+    """
+
+    __slots__ = (
+        "began_us",
+        "mutating",
+        "outside",
+        "record",
+        "request",
+        "respond",
+        "seated",
+        "steps",
+        "until_us",
+    )
+
+    def __init__(self, request: Request, respond: Callable[[Reply], None], outside: OnError | None) -> None:
+        self.request = request
+        self.respond: Callable[[Reply], None] | None = respond
+        self.outside = outside
+        self.mutating = request.verb not in READS
+        self.seated = False
+        self.steps: Stepwise | None = None
+        self.until_us = self.began_us = 0
+        self.record: Record | None = None

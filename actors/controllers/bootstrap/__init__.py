@@ -1,0 +1,1 @@
+"""The controllers of bootstrap tokens, both off unless `--controllers` names them."""

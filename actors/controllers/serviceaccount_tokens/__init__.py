@@ -1,0 +1,1 @@
+"""The controller of Secrets that hold tokens of service accounts."""

@@ -1,0 +1,1 @@
+"""The admission plugins, one idea a module; `sim.api.admission.chain` holds their order."""

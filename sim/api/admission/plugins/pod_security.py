@@ -1,0 +1,254 @@
+"""PodSecurity: enforces and warns by the security standards in a namespace's labels.
+
+The labels of a namespace decide whether a pod is refused and whether a pod or template causes
+warnings; a stricter level of a namespace causes warnings about its existing pods.
+
+Holds: a namespace without such labels costs one lookup. Templates cause warnings only: their pods
+are judged on create.
+
+Mirrors  pod-security-admission v0.25 admission/admission.go, api/helpers.go.
+Differs  nothing is audited, so the audit level is only validated; when the level of a namespace
+         rises, all its pods are checked in the order of their names (upstream: 3,000 of them, or as
+         many as one second allows).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from sim.api import status
+from sim.api.admission.base import Attributes, Denial, View, forbidden, name_of
+from sim.api.admission.plugins.pod_security_standards import LATEST, LEVELS, Finding, findings
+from sim.api.kinds.common.errors import FieldError, invalid
+from sim.api.kinds.registry import POD_SPECS
+from sim.api.objects import annotations_of, get_in, labels_of
+from sim.api.types import Obj
+from sim.ident import Names
+
+Labels = Mapping[str, str]
+PRIVILEGED = LEVELS[0]
+_MODES = ("enforce", "audit", "warn")
+_VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)")
+
+
+class Standard(NamedTuple):
+    """A level at a version ("latest" or "v1.x")."""
+
+    level: str = PRIVILEGED
+    version: str = "latest"
+
+    @property
+    def minor(self) -> int:
+        """The minor version; at most the latest known one."""
+        return LATEST if self.version == "latest" else min(int(self.version.partition(".")[2]), LATEST)
+
+    def __str__(self) -> str:
+        return f"{self.level}:{self.version}"
+
+
+class Exemptions(NamedTuple):
+    """Names of what the plugin leaves alone."""
+
+    usernames: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    runtime_classes: tuple[str, ...] = ()
+
+
+PLAIN = Standard()
+
+
+class PodSecurityLimits(NamedTuple):
+    """The plugin's configuration.
+
+    defaults: the standard of each mode where a namespace has no label for it
+    """
+
+    defaults: Mapping[str, Standard] = dict.fromkeys(_MODES, PLAIN)
+    exemptions: Exemptions = Exemptions()
+
+
+class PodSecurity:
+    """Checks pods and templates against the standards of their namespace."""
+
+    def __init__(self, names: Names, limits: PodSecurityLimits = PodSecurityLimits()) -> None:
+        self._prefix = names.label_pod_security_prefix
+        self._apparmor = names.annotation_apparmor_prefix
+        self._seccomp = names.annotation_seccomp_container_prefix
+        self._defaults, self._exempt = limits
+        self._privileged = all(each.level == PRIVILEGED for each in self._defaults.values())
+
+    def judges(self, operation: str, plural: str, subresource: str) -> bool:
+        """True for requests with objects that the plugin validates."""
+        if operation == "delete":
+            return False
+        if plural == "pods":
+            return subresource in ("", "ephemeralcontainers")
+        return not subresource and (plural == "namespaces" or plural in POD_SPECS)
+
+    def validate(self, attributes: Attributes, obj: Obj, view: View) -> Denial | None:
+        """The refusal of an object as it would be stored; None if it is allowed."""
+        plural = attributes.resource.rule
+        if plural == "namespaces":
+            return self._namespace(attributes, obj, view)
+        if attributes.namespace in self._exempt.namespaces:
+            return None
+        if self._exempt.usernames:
+            view.mark_volatile()
+            if attributes.user.name in self._exempt.usernames:
+                return None
+        namespace = view.get("namespaces", "", attributes.namespace)
+        labels = labels_of(namespace) if namespace is not None else {}
+        if self._privileged and not any(label.startswith(self._prefix) for label in labels):
+            return None
+        standards, _ = standards_of(labels, self._prefix, self._defaults)
+        path = POD_SPECS[plural]
+        spec = get_in(obj, path)
+        if not isinstance(spec, dict):
+            return None
+        if plural == "pods":
+            if attributes.old is not None and not is_significant(attributes.old, obj, self._seccomp):
+                return None
+            enforced = PLAIN if self._is_exempt_class(spec) else standards["enforce"]
+            against = self._against(enforced, obj, spec)
+            if against:
+                text = f'violates PodSecurity "{standards["enforce"]}": {listed(against)}'
+                return forbidden(attributes, text, name_of(attributes, obj))
+        if self._is_exempt_class(spec):
+            return None
+        against = self._against(standards["warn"], get_in(obj, path[:-1]), spec)
+        if against:
+            attributes.warnings.append(f'would violate PodSecurity "{standards["warn"]}": {listed(against)}')
+        return None
+
+    def _against(self, standard: Standard, holder: Obj, spec: Obj) -> list[Finding]:
+        """The checks that a pod or template (`holder`) fails at a standard."""
+        prefix = self._apparmor
+        profiles = {k: v for k, v in annotations_of(holder).items() if k.startswith(prefix)}
+        return findings(standard.level, standard.minor, profiles, spec)
+
+    def _namespace(self, attributes: Attributes, obj: Obj, view: View) -> Denial | None:
+        labels = labels_of(obj)
+        standards, errors = standards_of(labels, self._prefix, self._defaults)
+        before = labels_of(attributes.old) if attributes.old is not None else {}
+        had, wrong = standards_of(before, self._prefix, self._defaults)
+        if errors and errors != wrong:
+            name = name_of(attributes, obj)
+            body = status.invalid_object(attributes.resource, name, errors)
+            return Denial(422, body["reason"], body["message"], body["details"])
+        tightened = attributes.old is not None and is_tightened(had["enforce"], standards["enforce"])
+        name = obj["metadata"].get("name", "")
+        if name in self._exempt.namespaces:
+            if attributes.old is None or tightened:
+                attributes.warnings.extend(self._ignored(name, standards, labels))
+        elif tightened:
+            attributes.warnings.extend(self._existing(name, standards["enforce"], view))
+        return None
+
+    def _ignored(self, namespace: str, standards: Mapping[str, Standard], labels: Labels) -> list[str]:
+        """The warning that the labels of an exempt namespace have no effect."""
+        prefix = self._prefix
+        shown = [
+            f"{mode}={standard}"
+            for mode, standard in standards.items()
+            if standard.level != PRIVILEGED
+            and (prefix + mode in labels or f"{prefix}{mode}-version" in labels)
+        ]
+        if not shown or standards == self._defaults:
+            return []
+        policy = ", ".join(shown)
+        return [
+            f'namespace "{namespace}" is exempt from Pod Security, and the policy ({policy}) will be ignored'
+        ]
+
+    def _is_exempt_class(self, spec: Obj) -> bool:
+        return spec.get("runtimeClassName") in self._exempt.runtime_classes
+
+    def _existing(self, namespace: str, standard: Standard, view: View) -> list[str]:
+        """Warnings about existing pods that fail the new level; pods with equal findings share a
+        line.
+        """
+        alike: dict[str, list[str]] = {}
+        for pod in sorted(view.list("pods", namespace), key=lambda pod: str(pod["metadata"]["name"])):
+            found = self._against(standard, pod, pod["spec"])
+            if found:
+                reasons = ", ".join(finding.reason for finding in found)
+                alike.setdefault(reasons, []).append(pod["metadata"]["name"])
+        if not alike:
+            return []
+        head = (
+            f'existing pods in namespace "{namespace}" violate the new PodSecurity enforce level "{standard}"'
+        )
+        return [head, *sorted(f"{_pods(pods)}: {reasons}" for reasons, pods in alike.items())]
+
+
+def standards_of(
+    labels: Labels, prefix: str, defaults: Mapping[str, Standard]
+) -> tuple[dict[str, Standard], list[FieldError]]:
+    """The standard of each mode, and the errors in the labels.
+
+    defaults: the standards where a label is absent
+
+    Quirk: an invalid label means the strictest level for the enforce mode and privileged for the
+    others.
+    """
+    found, errors = {}, list[FieldError]()
+    for mode in _MODES:
+        level = labels.get(prefix + mode, defaults[mode].level)
+        version = labels.get(f"{prefix}{mode}-version", defaults[mode].version)
+        if level not in LEVELS:
+            place = f"metadata.labels[{prefix}{mode}]"
+            errors.append(invalid(place, level, f"must be one of {', '.join(LEVELS)}"))
+            level = LEVELS[-1] if mode == "enforce" else PRIVILEGED
+        if not is_version(version):
+            place = f"metadata.labels[{prefix}{mode}-version]"
+            errors.append(invalid(place, version, 'must be "latest" or "v1.x"'))
+            version = "latest"
+        found[mode] = Standard(level, version)
+    return found, errors
+
+
+def is_version(text: str) -> bool:
+    """True if the text names a version of the standards."""
+    return text == "latest" or _VERSION.fullmatch(text) is not None
+
+
+def is_tightened(old: Standard, new: Standard) -> bool:
+    """True if pods that were admitted before might be refused now."""
+    if new == old or new.level == PRIVILEGED:
+        return False
+    return new.version != old.version or LEVELS.index(new.level) > LEVELS.index(old.level)
+
+
+def is_significant(old: Obj, new: Obj, seccomp: str) -> bool:
+    """True if an update of a pod can violate a standard that the old pod met.
+
+    seccomp: prefix of the annotations that name the profile of one container
+    """
+    before, after = old["spec"], new["spec"]
+    had, has = annotations_of(old), annotations_of(new)
+
+    def differs(container: Obj, known: Obj) -> bool:
+        key = f"{seccomp}{container.get('name')}"
+        return container.get("image") != known.get("image") or had.get(key) != has.get(key)
+
+    for kind in ("containers", "initContainers"):
+        first, second = before.get(kind) or (), after.get(kind) or ()
+        if len(first) != len(second) or any(map(differs, second, first)):
+            return True
+    ephemeral = {each.get("name"): each for each in before.get("ephemeralContainers") or ()}
+    return any(
+        each.get("name") not in ephemeral or differs(each, ephemeral[each.get("name")])
+        for each in after.get("ephemeralContainers") or ()
+    )
+
+
+def listed(found: Sequence[Finding]) -> str:
+    """The findings as one text."""
+    return ", ".join(map(str, found))
+
+
+def _pods(names: Sequence[str]) -> str:
+    others = len(names) - 1
+    return f"{names[0]} (and {others} other pod{'s' * (others > 1)})" if others else names[0]

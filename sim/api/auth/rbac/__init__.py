@@ -1,0 +1,1 @@
+"""Role-based access control: what roles and bindings allow, without I/O."""

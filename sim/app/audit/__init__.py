@@ -1,0 +1,1 @@
+"""The audit of a cluster outside of the simulation: the policy file, the log and the webhook."""

@@ -1,0 +1,96 @@
+"""The audit options and the policy file that they name become the settings of the API servers.
+
+Mirrors  kubernetes v1.25 apiserver pkg/server/options/audit.go (ApplyTo), pkg/audit/policy/reader.go.
+Differs  a relative path of a policy is looked for in the folder of the scenario that names it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from sim.api.audit.delivery import Batching, interval_us
+from sim.api.audit.policy import Policy, PolicyError, parse_policy, problem_line
+from sim.api.audit.settings import AuditSettings, LogSettings, WebhookSettings
+from sim.errors import InputError
+from sim.ident import Names
+from sim.options.audit import AuditFlags
+from sim.scenario.read.source import read_documents
+
+MEGABYTE = 1 << 20
+DEFAULT_SIZE_MB = 100  # lumberjack's, where the option is 0
+_PART = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+
+
+def read_settings(flags: AuditFlags, names: Names, place: str = "") -> AuditSettings | None:
+    """The settings of the servers; None without an audit.  Raises InputError.
+
+    place: of the option that names the policy
+    """
+    if not flags.audited:
+        return None
+    return audit_settings(flags, read_policy(Path(flags.audit_policy_file), names, place))
+
+
+def read_policy(path: Path, names: Names, place: str = "") -> Policy:
+    """The policy of a file.  Raises InputError, with the place in the file."""
+    try:
+        documents = read_documents(path)
+    except InputError as error:
+        if error.place == str(path):  # nothing could be read
+            raise InputError(f"{error.place}: {error.message}", place, error.remedy) from None
+        raise
+    if len(documents) != 1:
+        raise InputError(f"holds {len(documents)} documents; a policy is one", str(path))
+    (document,) = documents
+    try:
+        return parse_policy(document.value, names)
+    except PolicyError as error:
+        first, *others = error.problems
+        more = "".join([f"; {problem_line(each)}" for each in others])
+        raise document.error(_path_of(first.field), problem_line(first) + more) from None
+
+
+def _path_of(field: str) -> tuple[str | int, ...]:
+    """The path of "rules[0].level"."""
+    return tuple([name or int(index) for name, index in _PART.findall(field)])
+
+
+def audit_settings(flags: AuditFlags, policy: Policy) -> AuditSettings:
+    """What a server is told of its audit."""
+    return AuditSettings(
+        policy,
+        LogSettings(
+            flags.audit_log_path,
+            flags.audit_log_format,
+            flags.audit_log_maxage_days,
+            flags.audit_log_maxbackup,
+            (flags.audit_log_maxsize_mb or DEFAULT_SIZE_MB) * MEGABYTE,
+            flags.audit_log_compress,
+            _batching(flags, "log"),
+            flags.audit_log_truncate_max_event_size if flags.audit_log_truncate_enabled else 0,
+        ),
+        WebhookSettings(
+            flags.audit_webhook_config_file,
+            flags.audit_webhook_initial_backoff_us,
+            _batching(flags, "webhook"),
+            flags.audit_webhook_truncate_max_event_size if flags.audit_webhook_truncate_enabled else 0,
+        ),
+    )
+
+
+def _batching(flags: AuditFlags, backend: str) -> Batching:
+    def value(name: str) -> Any:
+        return getattr(flags, f"audit_{backend}_{name}")
+
+    throttled = value("batch_throttle_enable")
+    qps, burst = (value(f"batch_throttle_{name}") for name in ("qps", "burst"))
+    return Batching(
+        value("mode"),
+        value("batch_buffer_size"),
+        value("batch_max_size"),
+        value("batch_max_wait_us"),
+        interval_us(qps) if throttled and qps > 0 else 0,
+        max(1, burst) if throttled else 1,
+    )

@@ -1,0 +1,107 @@
+"""The audit webhook of a served cluster: batches of events go to a server by HTTP, in real time.
+
+Turns events from inside the simulation into POST requests of an EventList, sent by a task beside
+the simulation.
+
+Holds: the simulation never waits for the webhook; what waits is bounded, and further events are
+dropped; a batch is sent again until the attempts are used up.
+
+Mirrors  kubernetes v1.25 apiserver plugin/pkg/audit/{webhook,buffered}, pkg/util/webhook/webhook.go
+         (WithExponentialBackoff: 5 attempts, factor 1.5, jitter 0.2).
+Differs  batches are sent one after the other; there is no jitter.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from pathlib import Path
+
+import httpx
+import msgspec
+import trio
+
+from sim.api.audit.delivery import Batcher, cut_to
+from sim.api.audit.settings import WebhookSettings
+from sim.api.types import Obj
+from sim.app.receivers import read_receiver
+from sim.ident import Names
+from sim.units import SECOND
+
+ATTEMPTS, FACTOR = 5, 1.5  # webhook.go: DefaultRetryBackoffWithInitialDelay
+TIMEOUT_S = 30.0  # webhook.go: defaultRequestTimeout
+END_S = 2.0  # real seconds for what waits when the server ends
+LOG = logging.getLogger(__name__)
+
+
+class Webhook:
+    """The webhook of a cluster."""
+
+    def __init__(self, settings: WebhookSettings, names: Names) -> None:
+        self._settings = settings
+        self._names = names
+        self._receiver = read_receiver(Path(settings.config))
+        self._batcher = Batcher(settings.batching)
+        self._more = trio.Event()
+        self.dropped = 0
+
+    def put(self, event: Obj) -> None:
+        """Keep an event until it is sent.  Called from inside the simulation; never waits."""
+        cut = cut_to(event, self._settings.event_max, self._names)
+        if cut is None or not self._batcher.add(cut, _now_us()):
+            self.dropped += 1
+            return
+        self._more.set()
+
+    async def run(self) -> None:
+        """Send batches as they become due, until it is cancelled; then what waits."""
+        receiver = self._receiver
+        verify: ssl.SSLContext | bool = receiver.context or False
+        async with httpx.AsyncClient(verify=verify, headers=receiver.headers, timeout=TIMEOUT_S) as client:
+            try:
+                while True:
+                    await self._wait()
+                    if batch := self._batcher.take(_now_us()):
+                        await self._send(client, batch)
+            finally:
+                with trio.move_on_after(END_S, shield=True):
+                    for batch in self._batcher.take_rest():
+                        await self._post(client, batch)
+
+    async def _wait(self) -> None:
+        """Return when a batch may be due."""
+        self._more = trio.Event()
+        now_us = _now_us()
+        due_us = self._batcher.due_us(now_us)
+        with trio.move_on_after(float("inf") if due_us is None else max(0.0, (due_us - now_us) / SECOND)):
+            await self._more.wait()
+
+    async def _send(self, client: httpx.AsyncClient, batch: list[Obj]) -> None:
+        pause_s = self._settings.backoff_us / SECOND
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                await trio.sleep(pause_s)
+                pause_s *= FACTOR
+            if await self._post(client, batch):
+                return
+        self.dropped += len(batch)
+        LOG.error("the audit webhook did not take %d events", len(batch))
+
+    async def _post(self, client: httpx.AsyncClient, batch: list[Obj]) -> bool:
+        body = {
+            "kind": "EventList",
+            "apiVersion": self._names.api_version("audit", "v1"),
+            "metadata": {},
+            "items": [{k: event[k] for k in event if k not in ("kind", "apiVersion")} for event in batch],
+        }
+        headers = {"Content-Type": self._names.media_json}
+        try:
+            answer = await client.post(self._receiver.url, content=msgspec.json.encode(body), headers=headers)
+        except httpx.HTTPError as error:
+            LOG.warning("the audit webhook cannot be reached: %s", error)
+            return False
+        return answer.is_success
+
+
+def _now_us() -> int:
+    return int(trio.current_time() * SECOND)

@@ -1,0 +1,227 @@
+"""`orrery init`, and the reference on the terminal: `faults`, `conditions`, `options`, `schema`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sim.app.cli.commands.arguments import EXIT_OK
+from sim.app.printed import visible
+from sim.errors import InputError, suggestion_or_all
+
+if TYPE_CHECKING:
+    from sim.app.cli.commands.arguments import Commands
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_WIDTH = 100
+
+FIRST = """\
+# yaml-language-server: $schema={schema}
+# A node of a small cluster loses its power for ten minutes. Change the file, and run it again:
+#   orrery run {name}.yaml
+#   orrery faults          the other things that can go wrong
+#   orrery conditions      how to write what must hold
+apiVersion: orrery.dev/v1
+kind: Scenario
+metadata: {{name: {name}, description: A node loses its power for ten minutes.}}
+spec:
+  seed: 1
+  duration: 20m
+  cluster:
+    naming: kubernetes
+    nodes: [{{count: 6, zones: [a, b, c], capacity: {{cpu: 8, memory: 32Gi}}}}]
+  objects:
+    - apiVersion: apps/v1
+      kind: Deployment
+      metadata: {{name: web}}
+      spec:
+        replicas: 12
+        selector: {{matchLabels: {{app: web}}}}
+        template:
+          metadata: {{labels: {{app: web}}}}
+          spec: {{containers: [{{name: web, image: "r/web:1"}}]}}
+  timeline:
+    - {{at: 2m, name: outage, fail: {{nodes: {{name: node-a-0}}, how: power-loss}}, for: 10m}}
+  expect:
+    # The control plane notices after the grace period of 40 s, measured from the last heartbeat.
+    - {{name: noticed, when: nodes named node-a-0 have Ready=Unknown, within: [30s, 50s], after: outage}}
+    # The pods of the node are given up five minutes later, and others take their place.
+    - {{name: replaced, when: {{deleted: pods, where: {{node: node-a-0}}}}, within: [5m, 6m], after: outage}}
+    # The pods of the other zones are left alone.
+    - {{name: others untouched, never: {{deleted: pods, where: {{zone: [b, c]}}}}}}
+"""
+
+
+def add(commands: Commands) -> None:
+    """Register the commands of this group."""
+    init = commands.add_parser(
+        "init",
+        help="write a first scenario that runs",
+        description="Writes NAME.yaml, a small scenario with comments, and the JSON Schema that editors check it with. "
+        "Files that exist are kept.",
+        epilog="example: orrery init outage && orrery run outage.yaml",
+    )
+    init.add_argument(
+        "name", metavar="NAME", help="the name of the scenario; lower-case letters, digits and -"
+    )
+    init.add_argument("--force", action="store_true", help="replace NAME.yaml if it exists")
+    init.set_defaults(call=_init)
+
+    faults = commands.add_parser(
+        "faults",
+        help="list the faults and actions of scenarios, or describe one",
+        description="Lists every kind of step of a timeline: the faults, and what a user does. With NAME, its "
+        "parameters and an example.",
+        epilog="example: orrery faults partition",
+    )
+    faults.add_argument("name", nargs="?", metavar="NAME", help="a kind of step, as listed")
+    faults.set_defaults(call=_faults)
+
+    conditions = commands.add_parser(
+        "conditions",
+        help="how to write conditions and events of scenarios",
+        description="Lists the forms of conditions and events, each with an example.",
+    )
+    conditions.set_defaults(call=_conditions)
+
+    options = commands.add_parser(
+        "options",
+        help="list the options of the daemons, with default and effect",
+        description="Lists the options that `flags` of a scenario, `serve` and Cluster() take: each with its default and "
+        "its effect here. Options of the specification without an effect are refused; they are listed last.",
+        epilog="example: orrery options controller-manager",
+    )
+    options.add_argument("daemon", nargs="?", metavar="DAEMON", help="one daemon (default: all)")
+    options.add_argument(
+        "--naming",
+        choices=("orch", "kubernetes"),
+        default="kubernetes",
+        help="identifiers (default: %(default)s)",
+    )
+    options.set_defaults(call=_options)
+
+    schema = commands.add_parser(
+        "schema",
+        help="print the JSON Schema of scenario files, for editors",
+        description="Prints the JSON Schema of scenario files. Editors check and complete a file that begins with "
+        "# yaml-language-server: $schema=FILE.",
+        epilog="example: orrery schema > scenario.schema.json",
+    )
+    schema.set_defaults(call=_schema)
+    for parser in (faults, conditions, options):
+        parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _init(arguments: argparse.Namespace) -> int:
+    from sim.app.reference.schema import FILE, schema_text
+    from sim.files import write_text
+
+    name = arguments.name
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            "is no name of a scenario", name, "use lower-case letters, digits and -, 63 characters at most"
+        )
+    path, schema = Path(f"{name}.yaml"), Path(FILE)
+    if path.exists() and not arguments.force:
+        raise InputError("exists already and is kept", str(path), "choose another name, or add --force")
+    write_text(path, FIRST.format(name=name, schema=FILE))
+    written = [str(path)]
+    if not schema.exists():
+        write_text(schema, schema_text())
+        written.append(str(schema))
+    print(visible(f"wrote {' and '.join(written)}; now: orrery run {path}"))
+    return EXIT_OK
+
+
+def _faults(arguments: argparse.Namespace) -> int:
+    from sim.app.reference.steps import step_pages
+
+    pages = step_pages()
+    if arguments.name is None:
+        if arguments.json:
+            print(json.dumps([page.to_json() for page in pages.values()]))
+            return EXIT_OK
+        for title, wanted in (("Faults", True), ("What a user does", False)):
+            print(f"{title}:")
+            _table([(f"  {page.name}", page.summary) for page in pages.values() if page.fault is wanted])
+        print("\norrery faults NAME describes one, with an example.")
+        return EXIT_OK
+    page = pages.get(arguments.name)
+    if page is None:
+        raise InputError(
+            "there is no such kind of step", arguments.name, suggestion_or_all(arguments.name, pages)
+        )
+    if arguments.json:
+        print(json.dumps(page.to_json()))
+        return EXIT_OK
+    print(textwrap.fill(f"{page.name}: {page.documentation}", _WIDTH, break_on_hyphens=False))
+    print("\nParameters:")
+    for parameter in page.parameters:
+        default = f" (default {parameter.default})" if parameter.default not in ("", "required") else ""
+        required = " (required)" if parameter.default == "required" else ""
+        _table([(f"  {parameter.name}", f"{parameter.meaning}{default}{required}")])
+    print(f"\nExample:\n{textwrap.indent(page.example, '  ')}")
+    return EXIT_OK
+
+
+def _conditions(arguments: argparse.Namespace) -> int:
+    from sim.app.reference.conditions import CONDITIONS, SYNTAX
+
+    if arguments.json:
+        print(json.dumps([row._asdict() for row in CONDITIONS]))
+        return EXIT_OK
+    print(SYNTAX)
+    for part in dict.fromkeys(row.part for row in CONDITIONS):
+        print(f"\n{part[0].upper()}{part[1:]}:")
+        rows = [row for row in CONDITIONS if row.part == part]
+        _table([(f"  {row.form}", f"{row.meaning}: {row.example}") for row in rows])
+    return EXIT_OK
+
+
+def _options(arguments: argparse.Namespace) -> int:
+    from sim.app.reference.options import DAEMONS, option_rows
+    from sim.ident import NAMES
+
+    if arguments.daemon is not None and arguments.daemon not in DAEMONS:
+        raise InputError(
+            "there is no such daemon", arguments.daemon, suggestion_or_all(arguments.daemon, DAEMONS)
+        )
+    daemons = DAEMONS if arguments.daemon is None else (arguments.daemon,)
+    found = {daemon: option_rows(daemon, NAMES[arguments.naming]) for daemon in daemons}
+    if arguments.json:
+        print(json.dumps({daemon: [row._asdict() for row in rows] for daemon, rows in found.items()}))
+        return EXIT_OK
+    for daemon, rows in found.items():
+        effective = [row for row in rows if row.effect]
+        print(f"{daemon}: {len(effective)} options with an effect")
+        _table([(f"  {row.name}={row.default}", row.effect) for row in effective])
+        refused = ", ".join(row.name for row in rows if not row.effect)
+        text = textwrap.fill(refused, _WIDTH - 4, break_on_hyphens=False, break_long_words=False)
+        print(f"  refused, since they would have no effect:\n{textwrap.indent(text, '    ')}\n")
+    return EXIT_OK
+
+
+def _schema(arguments: argparse.Namespace) -> int:
+    from sim.app.reference.schema import schema_text
+
+    sys.stdout.write(schema_text())
+    return EXIT_OK
+
+
+def _table(rows: Sequence[tuple[str, str]]) -> None:
+    """Print two columns; the second is wrapped, and begins on a line of its own beside a long name."""
+    width = min(max((len(name) for name, _ in rows), default=0), 44)
+    for name, text in rows:
+        lines = textwrap.wrap(text, _WIDTH - width - 2, break_on_hyphens=False) or [""]
+        if len(name) > width:
+            print(visible(name))
+            name = ""
+        for line in lines:
+            print(visible(f"{name:{width}}  {line}".rstrip()))
+            name = ""

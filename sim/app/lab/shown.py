@@ -1,0 +1,74 @@
+"""What a lab returns for a notebook to draw: a state, a picture of a run, and a story of causes.
+
+Each value is plain text in a terminal and HTML in a notebook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+from sim.files import write_text
+from sim.report.page import fragment, table
+from sim.report.story import Line, clock, delta
+from sim.units import format_duration
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The cluster at one instant.  The numbers are those of the progress display of a run."""
+
+    at_us: int
+    nodes: int
+    ready: int
+    pods: int
+    running: int
+
+    def __str__(self) -> str:
+        return (
+            f"{format_duration(self.at_us)}: {self.ready} of {self.nodes} nodes ready, "
+            f"{self.running} of {self.pods} pods running"
+        )
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The picture of a run so far, as SVG."""
+
+    svg: str
+    at_us: int
+
+    def save(self, file: str | Path) -> None:
+        """Write the picture to a file."""
+        write_text(Path(file), self.svg)
+
+    def __repr__(self) -> str:
+        return f"<the picture of {format_duration(self.at_us)} of virtual time>"
+
+    def _repr_html_(self) -> str:
+        return fragment(self.svg)
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What led to something: the chain of causes, the first cause first."""
+
+    title: str
+    lines: Sequence[Line]
+
+    def __str__(self) -> str:
+        rows = [
+            f"{clock(line.at_us):>14} {delta(line):>10}  {line.actor:24} {line.text}" for line in self.lines
+        ]
+        return "\n".join([self.title, *rows])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = [(clock(line.at_us), delta(line), line.actor, line.text) for line in self.lines]
+        body = table(("time", "after", "process", "what happened"), rows)
+        return fragment(f"<p><b>{escape(self.title)}</b></p>{body}")

@@ -1,0 +1,123 @@
+"""Every fault and action of scenarios as a method of a running cluster.
+
+    cluster.do.fail(nodes={"name": "node-3"}, how="power-loss", for_="5m")
+    cluster.do.partition(between=["zone a", "apiserver"])
+    cluster.do.heal(step="fail-1")
+
+Turns a call into a step of a timeline, with the names, the checks and the trace records of a step
+in a scenario file.  The step occurs as soon as virtual time is run.
+
+Holds: a call that raises InputError has no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from sim.app.director import Directed, Director
+from sim.app.reference.steps import page_of
+from sim.errors import InputError, suggestion
+from sim.faults.shared.kinds import StepKind
+from sim.scenario.actions import KINDS
+from sim.scenario.plan.compile import plan_step
+from sim.scenario.plan.plan import PlannedStep
+from sim.units import format_duration
+
+StepHook = Callable[[str, str, int], None]
+# Words of Python that are keys of a step.
+_TRAILING = "_"
+
+
+class Acted(Directed, Protocol):
+    """What the methods use of a cluster."""
+
+    def existing(self) -> Sequence[tuple[str, str, str]]:
+        """Plural, namespace and name of every stored object."""
+        ...
+
+
+class Steps:
+    """The methods, one for each kind of step under its name in Python; `dir()` lists them.
+
+    Each takes the parameters of the step, in Python's or the file's spelling, and
+
+    for_: how long the effect lasts
+    step_name: the name of the step, by which `heal(step=...)` ends it; by default the kind and a
+        number
+
+    and returns the name of the step.
+    """
+
+    def __init__(self, cluster: Acted) -> None:
+        self._cluster = cluster
+        self._hooks: list[StepHook] = []
+        self._director = Director(cluster, self._occurred)
+        self._kinds: dict[str, str] = {}  # of the steps so far, by name
+
+    def on_step(self, hook: StepHook) -> None:
+        """Call `hook` with name, kind and time of each occurrence and of each end."""
+        self._hooks.append(hook)
+
+    def _occurred(self, name: str, kind: str, at_us: int) -> None:
+        for hook in self._hooks:
+            hook(name, kind, at_us)
+
+    def schedule(self, steps: tuple[PlannedStep, ...]) -> None:
+        """Schedule the timeline of a scenario."""
+        self._kinds.update({step.name: step.kind for step in steps})
+        self._director.schedule(steps)
+
+    def __getattr__(self, name: str) -> Callable[..., str]:
+        kind = KINDS.get(name)
+        if kind is None:
+            raise AttributeError(f"there is no kind of step {name!r} {suggestion(name, KINDS)}".rstrip())
+        return self._method(kind)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *KINDS]
+
+    def _method(self, kind: StepKind) -> Callable[..., str]:
+        def method(*, for_: str | None = None, step_name: str = "", **parameters: Any) -> str:
+            return self.perform(kind, parameters, for_, step_name)
+
+        method.__name__ = kind.attribute
+        method.__doc__ = documentation(kind)
+        return method
+
+    def perform(
+        self, kind: StepKind, parameters: dict[str, Any], for_: str | None = None, step_name: str = ""
+    ) -> str:
+        """Plan a step and schedule it now; the name of the step.  Raises InputError."""
+        name = step_name or f"{kind.name}-{sum(each == kind.name for each in self._kinds.values()) + 1}"
+        if name in self._kinds:
+            raise InputError(f"a step is named {name!r} already", "", "choose another step_name")
+        spelled = {field.name: field.encode_name for field in msgspec.structs.fields(kind.parameters)}
+        given = {
+            spelled.get(key.removesuffix(_TRAILING), key.removesuffix(_TRAILING)): value
+            for key, value in parameters.items()
+        }
+        step: dict[str, Any] = {
+            "name": name,
+            "at": format_duration(self._cluster.kernel.now_us),
+            kind.name: given,
+        }
+        if for_ is not None:
+            step["for"] = for_
+        planned = plan_step(step, self._cluster.plan, self._cluster.existing(), self._kinds)
+        self._kinds[name] = kind.name
+        self._director.schedule((planned,))
+        self._cluster.kernel.kick()
+        return name
+
+
+def documentation(kind: StepKind) -> str:
+    """The docstring of the method of a kind of step."""
+    page = page_of(kind)
+    lines = [page.documentation, ""]
+    for name, default, meaning in page.parameters:
+        shown = f" (default {default})" if default not in ("", "required") else ""
+        lines.append(f"{name}: {meaning}{shown}")
+    return "\n".join([*lines, "", "In a scenario:", page.example])

@@ -1,0 +1,255 @@
+"""Options of the API server for its audit: the policy and the two backends, log and webhook.
+
+Turns the `audit-*` options into fields of `AuditFlags`, the base of the API server's options.
+
+Holds: an option of a backend that is not named, or of batches that are not made, is refused.
+
+Mirrors  kubernetes v1.25 apiserver pkg/server/options/audit.go.
+Differs  a policy without a backend, and a backend without a policy, are refused; upstream starts
+         and records nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sim.errors import InputError
+from sim.ident import Names
+from sim.options.base import (
+    at_least,
+    boolean,
+    duration,
+    long_integer,
+    more_than,
+    number,
+    one_of,
+    option,
+    string,
+)
+
+POLICY, LOG, WEBHOOK = "audit-policy-file", "audit-log-path", "audit-webhook-config-file"
+FILES_READ = (POLICY, WEBHOOK)  # options whose files a scenario may have beside it
+BATCH, BLOCKING, STRICT = "batch", "blocking", "blocking-strict"
+MODES = (BATCH, BLOCKING, STRICT)
+JSON, LEGACY = "json", "legacy"
+FORMATS = (JSON, LEGACY)
+
+
+def _webhook_mode(value: str) -> str | None:
+    return None if value == BATCH else "must be batch: a simulated request does not wait for a real server"
+
+
+@dataclass(frozen=True)
+class AuditFlags:
+    """The options of the audit."""
+
+    audit_policy_file: str = option(POLICY, string, "", "the policy: what is recorded, and at which stages")
+
+    audit_log_path: str = option(
+        LOG, string, "", "file of the log, '-' for standard output; with virtual times"
+    )
+    audit_log_format: str = option(
+        "audit-log-format", string, JSON, "json, or legacy: a line of text", check=one_of(*FORMATS)
+    )
+    audit_log_version: str = option(
+        "audit-log-version", string, "", "group and version of events: v1 is the only one"
+    )
+    audit_log_maxage_days: int = option(
+        "audit-log-maxage",
+        long_integer,
+        0,
+        "days for which older files are kept, in virtual time; 0: without end",
+        unit="days",
+        check=at_least(0),
+    )
+    audit_log_maxbackup: int = option(
+        "audit-log-maxbackup", long_integer, 0, "older files that are kept; 0: all", check=at_least(0)
+    )
+    audit_log_maxsize_mb: int = option(
+        "audit-log-maxsize",
+        long_integer,
+        0,
+        "megabytes of a file, after which the next one begins; 0: 100",
+        unit="mb",
+        check=at_least(0),
+    )
+    audit_log_compress: bool = option(
+        "audit-log-compress", boolean, False, "true: older files are compressed"
+    )
+    audit_log_mode: str = option(
+        "audit-log-mode",
+        string,
+        BLOCKING,
+        "batch: events are written later, and lost if the process dies; blocking-strict: a request whose first event "
+        "cannot be written is refused",
+        check=one_of(*MODES),
+    )
+    audit_log_batch_buffer_size: int = option(
+        "audit-log-batch-buffer-size", long_integer, 10_000, "events that wait; further ones are dropped",
+        check=more_than(0),
+    )  # fmt: skip
+    audit_log_batch_max_size: int = option(
+        "audit-log-batch-max-size", long_integer, 1, "events of a batch", check=more_than(0)
+    )
+    audit_log_batch_max_wait_us: int = option(
+        "audit-log-batch-max-wait",
+        duration,
+        "0s",
+        "time until a batch that is not full is written",
+        unit="us",
+    )
+    audit_log_batch_throttle_enable: bool = option(
+        "audit-log-batch-throttle-enable", boolean, False, "true: batches have a rate"
+    )
+    audit_log_batch_throttle_qps: float = option(
+        "audit-log-batch-throttle-qps", number, 0, "batches a second on average"
+    )
+    audit_log_batch_throttle_burst: int = option(
+        "audit-log-batch-throttle-burst", long_integer, 0, "batches at once after a pause"
+    )
+    audit_log_truncate_enabled: bool = option(
+        "audit-log-truncate-enabled", boolean, False, "true: an event that is too large loses its objects"
+    )
+    audit_log_truncate_max_event_size: int = option(
+        "audit-log-truncate-max-event-size", long_integer, 100 << 10, "bytes of an event", check=more_than(0)
+    )
+    audit_log_truncate_max_batch_size: int = option(
+        "audit-log-truncate-max-batch-size",
+        long_integer,
+        10 << 20,
+        "bytes of a batch: the bound of those of an event, since each event is cut before batches are made",
+    )
+
+    audit_webhook_config_file: str = option(
+        WEBHOOK, string, "", "a client configuration that names the webhook of a served cluster"
+    )
+    audit_webhook_version: str = option(
+        "audit-webhook-version", string, "", "group and version of events: v1 is the only one"
+    )
+    audit_webhook_initial_backoff_us: int = option(
+        "audit-webhook-initial-backoff",
+        duration,
+        "10s",
+        "time before the first retry, in real time",
+        unit="us",
+        check=more_than(0),
+    )
+    audit_webhook_mode: str = option(
+        "audit-webhook-mode",
+        string,
+        BATCH,
+        "batch: events are sent later, many at once",
+        check=_webhook_mode,
+    )
+    audit_webhook_batch_buffer_size: int = option(
+        "audit-webhook-batch-buffer-size", long_integer, 10_000, "events that wait; further ones are dropped",
+        check=more_than(0),
+    )  # fmt: skip
+    audit_webhook_batch_max_size: int = option(
+        "audit-webhook-batch-max-size", long_integer, 400, "events of a batch", check=more_than(0)
+    )
+    audit_webhook_batch_max_wait_us: int = option(
+        "audit-webhook-batch-max-wait",
+        duration,
+        "30s",
+        "real time until a batch that is not full is sent",
+        unit="us",
+    )
+    audit_webhook_batch_throttle_enable: bool = option(
+        "audit-webhook-batch-throttle-enable", boolean, True, "false: batches have no rate"
+    )
+    audit_webhook_batch_throttle_qps: float = option(
+        "audit-webhook-batch-throttle-qps", number, 10, "batches a second on average"
+    )
+    audit_webhook_batch_throttle_burst: int = option(
+        "audit-webhook-batch-throttle-burst", long_integer, 15, "batches at once after a pause"
+    )
+    audit_webhook_truncate_enabled: bool = option(
+        "audit-webhook-truncate-enabled", boolean, False, "true: an event that is too large loses its objects"
+    )
+    audit_webhook_truncate_max_event_size: int = option(
+        "audit-webhook-truncate-max-event-size",
+        long_integer,
+        100 << 10,
+        "bytes of an event",
+        check=more_than(0),
+    )
+    audit_webhook_truncate_max_batch_size: int = option(
+        "audit-webhook-truncate-max-batch-size",
+        long_integer,
+        10 << 20,
+        "bytes of a batch: the bound of those of an event, since each event is cut before batches are made",
+    )
+
+    @property
+    def audited(self) -> bool:
+        """True if there are a policy and a backend."""
+        return bool(self.audit_policy_file and (self.audit_log_path or self.audit_webhook_config_file))
+
+
+# --- rules between options ------------------------------------------------------------------------
+
+
+def check_audit(
+    flags: AuditFlags,
+    given: Mapping[str, object],
+    names: Names,
+    place: str,
+    places: Mapping[str, str] | None,
+) -> None:
+    """Refuse options without an effect, and values that upstream refuses.  Raises InputError."""
+    asked = {name.removeprefix("--"): (places or {}).get(name, place) for name in given}
+    asked = {name: where for name, where in asked.items() if name.startswith("audit-")}
+    if flags.audit_policy_file and not flags.audited:
+        raise InputError(f"option {POLICY} has no effect without a backend", asked[POLICY], f"set {LOG}")
+    for backend, named in (("log", LOG), ("webhook", WEBHOOK)):
+        own = [name for name in asked if name.startswith(f"audit-{backend}-")]
+        if own and named not in asked:
+            raise InputError(f"option {own[0]} has no effect without {named}", asked[own[0]])
+        if own and not flags.audit_policy_file:
+            raise InputError(f"option {own[0]} has no effect without {POLICY}", asked[own[0]])
+        if own:
+            _check_backend(flags, backend, names, asked)
+
+
+def _value(flags: AuditFlags, backend: str, name: str) -> Any:
+    return getattr(flags, f"audit_{backend}_{name}")
+
+
+def _check_backend(flags: AuditFlags, backend: str, names: Names, asked: Mapping[str, str]) -> None:
+    """The rules of validateBackendBatchOptions and AuditTruncateOptions.Validate."""
+    start = f"audit-{backend}-"
+    batched = _value(flags, backend, "mode") == BATCH
+    throttled = _value(flags, backend, "batch_throttle_enable")
+    cut = _value(flags, backend, "truncate_enabled")
+    for name, where in asked.items():
+        part = name.removeprefix(start)
+        if name.startswith(f"{start}batch-") and not batched:
+            raise InputError(f"option {name} has no effect without {start}mode: {BATCH}", where)
+        if name != part and part in ("batch-throttle-qps", "batch-throttle-burst") and not throttled:
+            raise InputError(f"option {name} has no effect without {start}batch-throttle-enable", where)
+        if name.startswith(f"{start}truncate-max-") and not cut:
+            raise InputError(f"option {name} has no effect without {start}truncate-enabled", where)
+    where = next(where for name, where in asked.items() if name.startswith(start))
+    known, version = names.api_version("audit", "v1"), _value(flags, backend, "version")
+    if version and version != known:
+        raise InputError(
+            f"invalid group version {version}, allowed versions are [{known}]",
+            asked.get(f"{start}version", where),
+        )
+    if batched and throttled:
+        for name, text in (("qps", "throttle QPS"), ("burst", "throttle burst")):
+            value = _value(flags, backend, f"batch_throttle_{name}")
+            if value <= 0:
+                raise InputError(
+                    f"invalid audit batch {backend} {text} {value}, must be a positive number",
+                    asked.get(f"{start}batch-throttle-{name}", where),
+                )
+    event, batch = (_value(flags, backend, f"truncate_max_{each}_size") for each in ("event", "batch"))
+    if batch < event:
+        raise InputError(
+            f"invalid audit truncate {backend} max batch size {batch}, must be greater than max event size ({event})",
+            asked.get(f"{start}truncate-max-batch-size", where),
+        )

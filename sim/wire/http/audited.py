@@ -1,0 +1,183 @@
+"""Audit of the requests from outside: those that a replica serves, and those that the front answers.
+
+Turns one exchange into the events of its stages.  What the simulation notes (decisions of the
+authorizer, annotations of plugins) comes with the reply.
+
+Holds: an exchange that is recorded ends with exactly one last event, also if its client leaves.
+
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/filters/{audit,authn_audit,audit_init}.go,
+         apimachinery pkg/util/net/http.go (SourceIPs).
+Differs  - Events are written at once in every mode of the log: batches are made of what happens in
+           virtual time, and requests from outside enter at the gate only.
+         - The last event of a complete answer is written before its bytes are sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import ip_address
+from typing import Any, Protocol
+
+from sim.api.audit.delivery import cut_to
+from sim.api.audit.events import (
+    COMPLETE,
+    PANIC,
+    RECEIVED,
+    STARTED,
+    Arrival,
+    Record,
+    attempted,
+    decision_annotations,
+    deprecation_annotations,
+)
+from sim.api.audit.policy import Level
+from sim.api.audit.settings import AuditSettings
+from sim.api.auth.attributes import AccessAttributes, Opinion
+from sim.api.schema.resource import Resource
+from sim.api.types import Obj, Reply, UserInfo
+from sim.ident import Names
+from sim.options.audit import STRICT
+from sim.wire.http.exchange import Exchange
+
+
+class Sink(Protocol):
+    """Where events go (`sim.app.audit.outputs`)."""
+
+    forward: Callable[[Obj], None]
+
+    def write(self, events: tuple[Obj, ...], wall_us: int) -> bool:
+        """Write events to the log; False if they are not stored."""
+        ...
+
+
+class HttpAudit:
+    """The audit of an HTTP front.
+
+    wall_us: Unix time of the cluster
+    """
+
+    def __init__(self, names: Names, settings: AuditSettings, sink: Sink, wall_us: Callable[[], int]) -> None:
+        self.names = names
+        self._settings = settings
+        self._sink = sink
+        self.wall_us = wall_us
+
+    def open(self, exchange: Exchange, asked: AccessAttributes, user: UserInfo | None) -> AuditedExchange:
+        """The audit of an exchange.  user: None if it could not be authenticated"""
+        scope = self._settings.policy.scope(user, asked)
+        if scope.level is Level.NONE:
+            return AuditedExchange(self, None)
+        uri = f"{exchange.path}?{exchange.query}" if exchange.query else exchange.path
+        arrival = Arrival(
+            asked, user, uri, self.wall_us(), source_ips(exchange), exchange.headers.get("user-agent")
+        )
+        return AuditedExchange(self, Record(self.names, exchange.ident, scope, arrival))
+
+    def stage(self, record: Record, stage: str) -> bool:
+        """Send the event of a stage; False if the request has to be refused, since it is not stored."""
+        now_us = self.wall_us()
+        event = record.event(stage, now_us)
+        if event is None:
+            return True
+        self._sink.forward(event)
+        cut = cut_to(event, self._settings.log.event_max, self.names)
+        stored = cut is None or self._sink.write((cut,), now_us)
+        return stored or self._settings.log.batching.mode != STRICT
+
+
+class AuditedExchange:
+    """The audit of one exchange; all methods do nothing if the policy does not record it."""
+
+    def __init__(self, audit: HttpAudit | None = None, record: Record | None = None) -> None:
+        self._audit = audit
+        self._record = record
+        self._streams = False
+
+    def receive(self) -> bool:
+        """The request has been authenticated; False if it has to be refused."""
+        if self._audit is None or self._record is None:
+            return True
+        return self._audit.stage(self._record, RECEIVED)
+
+    def refuse_credentials(self, exchange: Exchange, query: dict[str, str], certificate: bool) -> None:
+        """The request could not be authenticated: it has this one event."""
+        if self._audit is not None and self._record is not None:
+            message = attempted(exchange.headers.pairs, query, certificate)
+            self._record.respond_code(401, message)
+            self._audit.stage(self._record, STARTED)
+            self._record = None
+
+    def impersonate(self, user: UserInfo) -> None:
+        """The request acts as another user."""
+        if self._record is not None:
+            self._record.impersonate(user)
+
+    def decide(self, opinion: Opinion) -> None:
+        """The authorizer has judged the request."""
+        if self._audit is not None and self._record is not None:
+            self._record.annotate(decision_annotations(self._audit.names, opinion))
+
+    def send(self, body: Any, verb: str) -> None:
+        """The body of the request has been read."""
+        if self._record is not None:
+            self._record.request_body(body, verb)
+
+    def reply(self, reply: Reply, resource: Resource | None) -> None:
+        """The reply of a replica, or the Status of a refusal."""
+        if self._audit is None or self._record is None:
+            return
+        self._record.annotate(reply.annotations)
+        self._record.annotate(deprecation_annotations(self._audit.names, resource))
+        if self._streams:
+            self._record.respond_code(reply.code)
+        else:
+            self._record.respond(reply, resource)
+
+    def stream(self) -> None:
+        """The answer begins, and has no end of its own."""
+        if self._audit is not None and self._record is not None:
+            self._streams = True
+            self._record.respond_code(200)
+            self._audit.stage(self._record, STARTED)
+
+    def complete(self, code: int) -> None:
+        """The answer is complete."""
+        if self._record is not None and not self._record.answered:
+            self._record.respond_code(code)
+        if not self._streams:
+            self.close()
+
+    def panic(self, text: str) -> None:
+        """The server has failed."""
+        if self._audit is not None and self._record is not None:
+            self._record.panic(text)
+            self._audit.stage(self._record, PANIC)
+            self._record = None
+
+    def close(self) -> None:
+        """The exchange is over."""
+        record, self._record = self._record, None
+        if self._audit is not None and record is not None:
+            record.close_early()
+            if record.is_long_running and not self._streams:
+                self._audit.stage(record, STARTED)
+            self._audit.stage(record, COMPLETE)
+
+
+def source_ips(exchange: Exchange) -> tuple[str, ...]:
+    """The addresses that a request comes from: of the client that proxies name, and of the peer."""
+    found: list[str] = []
+    for text in exchange.headers.get("x-forwarded-for").split(","):
+        _add(found, text.strip(), False)
+    _add(found, exchange.headers.get("x-real-ip"), exchange.headers.get("x-real-ip") in found)
+    _add(found, exchange.client, found[-1:] == [exchange.client])
+    return tuple(found)
+
+
+def _add(found: list[str], text: str, known: bool) -> None:
+    try:
+        address = str(ip_address(text))
+    except ValueError:
+        return
+    if not known:
+        found.append(address)

@@ -1,0 +1,108 @@
+"""Impersonation: the user that the headers of a request ask to act as, if the sender may.
+
+Headers become an `Impersonation`, and that a `UserInfo` or a refusal. The authorizer judges each
+part by itself: the user or service account, each group, each value of extra and the uid.
+
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/filters/impersonation.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from sim.api.auth.attributes import AccessAttributes, Decision, OpinionGiver
+from sim.api.auth.chain import forbidden
+from sim.api.types import Obj, UserInfo
+from sim.ident import Names
+
+VERB = "impersonate"
+_EXTRA = "impersonate-extra-"
+
+
+class Impersonation(NamedTuple):
+    """The user that the headers of a request ask to act as."""
+
+    name: str = ""
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, headers: Iterable[tuple[str, str]]) -> Impersonation:
+        """The impersonation that headers ask for."""
+        name, uid, groups, extra = "", "", [], []
+        for header, value in headers:
+            key = header.lower()
+            if key == "impersonate-user":
+                name = name or value
+            elif key == "impersonate-uid":
+                uid = uid or value
+            elif key == "impersonate-group":
+                groups.append(value)
+            elif key.startswith(_EXTRA):
+                extra.append((unquote(key.removeprefix(_EXTRA)), value))
+        return cls(name, tuple(groups), uid, tuple(extra))
+
+    def without_user(self, names: Names) -> str:
+        """The attributes requested without a user, as upstream prints them; "" if there are none."""
+        if self.name:
+            return ""
+        version = names.api_version("authentication", "v1")
+        printed = [f"{{Group  {group}    }}" for group in self.groups]
+        printed += [f"{{UserExtra  {value}  {version}  {key}}}" for key, value in self.extra]
+        printed += [f"{{UID  {self.uid}  {version}  }}"] if self.uid else []
+        return " ".join(printed)
+
+
+def impersonated(
+    names: Names, authorizer: OpinionGiver, user: UserInfo, wanted: Impersonation
+) -> UserInfo | Obj:
+    """The user to act as, or the Status of a refusal."""
+    account = _account(names, wanted.name)
+    for asked in _rights(names, wanted, account):
+        opinion = authorizer.authorize(user, asked)
+        if opinion.decision is not Decision.ALLOW:
+            return forbidden(user, asked, opinion.reason)
+    groups = wanted.groups
+    if account and not groups:
+        groups = names.service_account_groups(account[0])
+    authenticated, unauthenticated = names.group_authenticated, names.group_unauthenticated
+    if wanted.name == names.user_anonymous:
+        groups = groups if unauthenticated in groups else (*groups, unauthenticated)
+    elif authenticated not in groups and unauthenticated not in groups:
+        groups = (*groups, authenticated)
+    extra: dict[str, tuple[str, ...]] = {}
+    for key, value in wanted.extra:
+        extra[key] = (*extra.get(key, ()), value)
+    return UserInfo(wanted.name, groups, wanted.uid, extra)
+
+
+def _rights(
+    names: Names, wanted: Impersonation, account: tuple[str, str] | None
+) -> Iterator[AccessAttributes]:
+    """The rights that a request for an impersonation needs, in the order of the checks."""
+    group = names.group("authentication")
+    if account:
+        namespace, name = account
+        yield AccessAttributes(VERB, version="v1", resource="serviceaccounts", namespace=namespace, name=name)
+    else:
+        yield AccessAttributes(VERB, version="v1", resource="users", name=wanted.name)
+    for each in wanted.groups:
+        yield AccessAttributes(VERB, version="v1", resource="groups", name=each)
+    for key, value in wanted.extra:
+        yield AccessAttributes(
+            VERB, group=group, version="v1", resource="userextras", subresource=key, name=value
+        )
+    if wanted.uid:
+        yield AccessAttributes(VERB, group=group, version="v1", resource="uids", name=wanted.uid)
+
+
+def _account(names: Names, name: str) -> tuple[str, str] | None:
+    """Namespace and name of a service account."""
+    start = names.service_account_user("", "").removesuffix(":")
+    namespace, _, account = name.removeprefix(start).partition(":")
+    if not namespace or not account or ":" in account or not name.startswith(start):
+        return None
+    return namespace, account
