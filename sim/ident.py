@@ -258,6 +258,9 @@ class Names:
         self.openid_keys_path = "/openid/v1/jwks"
 
     def _set_media_types(self) -> None:
+        prefix = f"X-{self.product.capitalize()}-PF"
+        # of FlowSchema and priority level
+        self.headers_flow = (f"{prefix}-FlowSchema-UID", f"{prefix}-PriorityLevel-UID")
         self.media_json = "application/json"
         self.media_yaml = "application/yaml"
         self.media_protobuf = f"application/vnd.{self.product}.protobuf"

@@ -42,6 +42,7 @@ class Auditor:
     """The audit of one incarnation of a replica.
 
     address_of: the address of the client that a user acts from
+    ends_in_order: True if the process is told to end, and so writes what waits
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Auditor:
         self._log = settings.log
         self._batcher = Batcher(settings.log.batching) if settings.log.batching.mode == BATCH else None
         self._flush_at_us = -1
+        self.ends_in_order = False
 
     # --- requests ---------------------------------------------------------------------------------
 
@@ -94,6 +96,7 @@ class Auditor:
             return None
         arrival = arrival_of(request, ctx.wall_us(), self._address_of(request.user))
         scope = self._settings.policy.scope(request.user, arrival.attributes)
+        self._sink.evaluate(scope.level)
         if scope.level is Level.NONE:
             return None
         ident = new_uid(self._bits)
@@ -104,7 +107,10 @@ class Auditor:
 
     def received(self, record: Record) -> bool:
         """Send the first event; False if the request has to be refused, because it is not stored."""
-        return self._stage(record, RECEIVED) or self._log.batching.mode != STRICT
+        if self._stage(record, RECEIVED) or self._log.batching.mode != STRICT:
+            return True
+        self._sink.refuse()
+        return False
 
     def answered(self, record: Record, request: Request, reply: Reply, storage_us: int = 0) -> None:
         """Send the event of a reply, for a watch that of its start and later that of its end.
@@ -170,6 +176,10 @@ class Auditor:
             for batch in self._batcher.take_rest():
                 self._sink.write(batch, self._ctx.wall_us())
 
-    def close(self) -> None:
-        """The process has ended: nothing is written any more."""
+    def end(self, cut: Callable[[], None]) -> None:
+        """The process has ended: what `cut` ends and what waits is written if it ends in order."""
+        if not self.ends_in_order:
+            self._ctx = None
+        cut()
+        self.flush()
         self._ctx = None

@@ -5,25 +5,31 @@ Turns arrivals and ends of requests into starts and refusals, for each priority 
 watch caches show.
 
 Holds: each request is started or refused exactly once; a request that waits for 15 s is refused.
-While no request takes time, this module is not used.
+While no request takes time, this module classifies requests from outside only.
 
 Mirrors  kubernetes v1.25 apiserver pkg/server/filters/priority-and-fairness.go, pkg/util/flowcontrol/apf_controller.go.
 Differs  - The seats of a deleted level are removed at once, but a request keeps its seat or its place
            in the queue.
-         - Replies do not name their FlowSchema and level in headers.
+         - Counters count the requests that needed seats, since others take no time.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from actors.apiserver.caches.watch_caches import Caches
 from actors.apiserver.ports import LocalStore, SeatedServer
-from sim.api.fairness.classification import Asked, Level, Plan, Work, list_work, write_work
+from sim.api.auth.attributes import AccessAttributes
+from sim.api.fairness.classification import Asked, Flow, Level, Plan, Work, list_work, write_work
 from sim.api.fairness.queues import QueueSet, Verdict
+from sim.api.fairness.state import WAIT_BUCKETS_US, FairnessState, Held, LevelState
 from sim.api.store import Page, Range
-from sim.api.types import Request
+from sim.api.types import Request, UserInfo
 from sim.units import parse_whole
 
 WAIT_PART = 4  # server/config.go: a request waits for at most a quarter of its timeout, 15 s
+# Reasons of a refusal (queueset.go, StartRequest and wait).
+FULL, LIMIT, TIMED_OUT = "queue-full", "concurrency-limit", "time-out"
 # Kinds of the configuration, by plural.
 SCHEMAS, LEVELS = "flowschemas", "prioritylevelconfigurations"
 
@@ -41,8 +47,13 @@ class Seats:
         self._wait_us = server.options.request_timeout_us // WAIT_PART
         self._sets: dict[str, QueueSet] = {}  # by level
         self._held: dict[int, QueueSet] = {}  # by request that has a seat or waits for one
-        self._plan: Plan | None = None
-        self._plan_revs = (0, 0)  # the revisions of both caches that the plan was made from
+        self._known: dict[int, Held] = {}  # the same requests
+        self._dispatched: dict[tuple[str, str], int] = {}
+        self._rejected: dict[tuple[str, str, str], int] = {}
+        self._waits_us: dict[tuple[str, str, bool], list[int]] = {}
+        self._plan: Plan | None = None  # that the levels have
+        self._shown: Plan | None = None  # the newest
+        self._plan_revs = (0, 0)  # the revisions of both caches that the newest plan was made from
         self._pumping = False
 
     @property
@@ -56,15 +67,20 @@ class Seats:
         flow = self._current_plan().flow(asked(request))
         level = flow.level
         if level.exempt:
+            self._count_dispatch(flow)
             server.start(number)
             return
-        found = self._sets[level.name]
-        verdict = found.arrive(number, flow.hash, self._work(request, level), server.kernel.now_us)
+        found, now_us = self._sets[level.name], server.kernel.now_us
+        work = self._work(request, level)
+        verdict = found.arrive(number, flow.hash, work, now_us)
         if verdict is Verdict.REFUSE:
+            self._count_rejection(flow, FULL if found.queuing is not None else LIMIT)
             server.refuse(number)
             return
         self._held[number] = found
+        self._known[number] = Held(request, flow, work, now_us)
         if verdict is Verdict.START:
+            self._count_dispatch(flow)
             server.start(number)
             return
         server.kernel.call_later(self._wait_us, self._expire, number)
@@ -75,6 +91,7 @@ class Seats:
         found = self._held.pop(number, None)
         if found is None:
             return
+        del self._known[number]
         now_us = self._server.kernel.now_us
         if found.give_up(number, now_us):
             return
@@ -93,6 +110,9 @@ class Seats:
         found = self._held.get(number)
         if found is not None and found.give_up(number, self._server.kernel.now_us):
             del self._held[number]
+            held = self._known.pop(number)
+            self._count_rejection(held.flow, TIMED_OUT)
+            self._count_wait(held, False)
             self._server.refuse(number)
 
     def _pump(self, found: QueueSet) -> None:
@@ -106,20 +126,68 @@ class Seats:
         kernel = self._server.kernel
         cause, self._pumping = kernel.cause, True
         while (number := found.start_next(kernel.now_us)) is not None:
+            held = self._known[number]
+            self._count_dispatch(held.flow)
+            self._count_wait(held, True)
             self._server.start(number)
         self._pumping, kernel.cause = False, cause
 
+    # --- what clients see -------------------------------------------------------------------------
+
+    def uids(self, user: UserInfo, attributes: AccessAttributes) -> tuple[str, str]:
+        """The uids of the FlowSchema and of the level of a request from outside."""
+        flow = self._shown_plan().flow(asked_of(user, attributes))
+        return flow.schema_uid, flow.level.uid
+
+    def state(self) -> FairnessState:
+        """The present state."""
+        levels = []
+        for name, level in sorted(self._shown_plan().levels.items()):
+            found = self._sets.get(name)
+            if level.exempt or found is None:
+                found = QueueSet(level.limit, level.queuing)
+                levels.append(LevelState(level, tuple(found.states())))
+            else:
+                levels.append(LevelState(level, tuple(found.states()), found.executing, found.in_use))
+        return FairnessState(
+            tuple(levels), dict(self._known), self._dispatched, self._rejected, self._waits_us
+        )
+
+    def _count_dispatch(self, flow: Flow) -> None:
+        key = (flow.level.name, flow.schema)
+        self._dispatched[key] = self._dispatched.get(key, 0) + 1
+
+    def _count_rejection(self, flow: Flow, reason: str) -> None:
+        key = (flow.level.name, flow.schema, reason)
+        self._rejected[key] = self._rejected.get(key, 0) + 1
+
+    def _count_wait(self, held: Held, executed: bool) -> None:
+        key = (held.flow.level.name, held.flow.schema, executed)
+        waited_us = self._server.kernel.now_us - held.arrived_us
+        counts = self._waits_us.setdefault(key, [0] * (len(WAIT_BUCKETS_US) + 1) + [0])
+        counts[bisect_left(WAIT_BUCKETS_US, waited_us)] += 1
+        counts[-1] += waited_us
+
     # --- configuration ----------------------------------------------------------------------------
 
-    def _current_plan(self) -> Plan:
+    def _shown_plan(self) -> Plan:
+        """Return the present configuration; the levels keep theirs until a request needs a seat."""
         scheme = self._server.scheme
         caches = [self._caches.of(scheme.resource(plural)) for plural in (SCHEMAS, LEVELS)]
-        if self._plan is not None and self._plan_revs == tuple([cache.revision() for cache in caches]):
-            return self._plan
+        if self._shown is not None and self._plan_revs == tuple([cache.revision() for cache in caches]):
+            return self._shown
         pages = [cache.page(cache.prefix) for cache in caches]
         schemas, levels = ([item.obj for item in page.items] for page in pages)
-        self._plan = plan = Plan(scheme.names, schemas, levels, self._server.options.seats)
+        self._shown = Plan(scheme.names, schemas, levels, self._server.options.seats)
         self._plan_revs = (pages[0].rev, pages[1].rev)
+        return self._shown
+
+    def _current_plan(self) -> Plan:
+        """Return the present configuration, and apply it to the levels."""
+        plan = self._shown_plan()
+        if plan is self._plan:
+            return plan
+        self._plan = plan
         for level in plan.levels.values():
             if level.name in self._sets:
                 self._sets[level.name].configure(level.limit, level.queuing)
@@ -156,6 +224,13 @@ def _is_cached(request: Request, limit: int) -> bool:
     if not rev or options.get("continue") or match not in ("", "NotOlderThan"):
         return False
     return not limit or rev == "0"
+
+
+def asked_of(user: UserInfo, attributes: AccessAttributes) -> Asked:
+    """Return the attributes by which a request from outside is classified."""
+    sub = attributes.subresource
+    resource = f"{attributes.resource}/{sub}" if sub else attributes.resource
+    return Asked(user, attributes.verb, attributes.group, resource, attributes.namespace, attributes.path)
 
 
 def asked(request: Request) -> Asked:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from actors.apiserver.handlers import Handlers
 from actors.apiserver.ports import writer_of
 from actors.apiserver.server import ApiServer
+from sim.api.audit.events import unstored
 from sim.api.types import Reply, Request
 from sim.api.verbs.call import Refusal
 
@@ -28,8 +29,8 @@ def ask(server: ApiServer, request: Request, *, audited: bool = True) -> Reply:
         )
     audit = server.audit if audited else None
     record = None if audit is None else audit.begin(request)
-    if audit is not None and record is not None:
-        audit.received(record)
+    if audit is not None and record is not None and not audit.received(record):
+        return Reply(500, body=unstored(record.uri))
     reply = _served(server, handlers, request)
     if audit is not None and record is not None:
         audit.answered(record, request, reply)

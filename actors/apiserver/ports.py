@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from actors.apiserver.options import ApiServerOptions
+from sim.api.audit.policy import Level
 from sim.api.auth.attributes import AccessAttributes, Opinion
 from sim.api.auth.chain import UserRules
 from sim.api.schema.resource import Resource
@@ -247,12 +248,19 @@ class StorageProcess(Protocol):
 
 
 class AuditSink(Protocol):
-    """Where the audit of all replicas goes (`sim.app.audit.outputs`).
+    """Where the audit of all replicas goes (`sim.app.audit.outputs`)."""
 
-    forward: takes each event at once, for a backend that batches by itself
-    """
+    def evaluate(self, level: Level) -> None:
+        """Count a request, by the level of its rule."""
+        ...
 
-    forward: Callable[[dict[str, Any]], None]
+    def refuse(self) -> None:
+        """Count a request that is refused, because its event is not stored."""
+        ...
+
+    def forward(self, event: dict[str, Any]) -> None:
+        """Take an event at once, for a backend that batches by itself."""
+        ...
 
     def write(self, events: Sequence[dict[str, Any]], wall_us: int) -> bool:
         """Write events to the log; False if they are not stored.  wall_us: Unix time"""

@@ -16,12 +16,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.ports import LocalStore
 from sim.api import status
 from sim.api.admission.base import Attributes, Denial
 from sim.api.admission.chain import NAMESPACE_AUTO_PROVISION, RESOURCE_QUOTA, Chain
-from sim.api.admission.configuration import Configuration
-from sim.api.admission.plugins.default_tolerations import Defaults
 from sim.api.admission.provision import provision
 from sim.api.admission.quota import CHARGED_AGAIN, is_counted
 from sim.api.admission.quota_charge import Charge, charge
@@ -144,31 +143,26 @@ def token_suffix(spec: Obj, account: Obj) -> str:
     return generated_name("", lambda _: value)
 
 
+PLAIN = ApiServerOptions()
+
+
 class Machinery:
-    """The rules of one replica.
+    """The rules of one replica."""
 
-    disabled, enabled: names of admission plugins
-    gates: features that are on besides
-    configuration: of admission plugins
-    """
-
-    def __init__(
-        self,
-        scheme: Scheme,
-        store: LocalStore,
-        disabled: tuple[str, ...] = (),
-        tolerations: Defaults | None = None,
-        gates: tuple[str, ...] = (),
-        enabled: tuple[str, ...] = (),
-        configuration: Configuration | None = None,
-    ) -> None:
+    def __init__(self, scheme: Scheme, store: LocalStore, options: ApiServerOptions = PLAIN) -> None:
         self.view = StoreView(store, scheme)
-        configuration = configuration or Configuration()
-        self._chain = Chain(scheme.names, token_suffix, disabled, tolerations, enabled, configuration)
+        self._chain = Chain(
+            scheme.names,
+            token_suffix,
+            options.disabled_admission,
+            options.tolerations,
+            options.enabled_admission,
+            options.admission,
+        )
         self._charges = RESOURCE_QUOTA in self._chain.running
         self._provides = NAMESPACE_AUTO_PROVISION in self._chain.running
-        self._limited = configuration.limited
-        self._gates = gates
+        self._limited = options.admission.limited
+        self._gates = options.gates
 
     def rules(self) -> Rules:
         return Rules(
@@ -193,6 +187,7 @@ class Machinery:
             dry_run=call.dry_run,
             now_us=registry.wall_us(),
             authorizer=registry.authorizer,
+            annotations=request.annotations,
         )
 
     def _admit(self, call: Call, obj: Obj, old: Obj | None) -> Obj:

@@ -201,15 +201,7 @@ class ApiServer:
         self.ctx = ctx
         self.reach = Reach(ctx, self.name, self.storage, self._on_reach)
         bits = ctx.stream("objects").getrandbits
-        machinery = Machinery(
-            self.scheme,
-            store,
-            self.options.disabled_admission,
-            self.options.tolerations,
-            self.options.gates,
-            self.options.enabled_admission,
-            self.options.admission,
-        )
+        machinery = Machinery(self.scheme, store, self.options)
         self.sees = self.scheme.beside(self.scheme.more)
         registry = Registry(
             self.sees,
@@ -281,11 +273,9 @@ class ApiServer:
         flights, self._flights = self._flights, {}
         self._reading = self._writing = self._watching = 0
         audit, self.audit = self.audit, None
-        if audit is not None:
-            audit.close()
         self.bounded = self._is_bounded()
         if caches is not None:
-            caches.cut()
+            caches.cut() if audit is None else audit.end(caches.cut)
         for flight in flights.values():
             respond, flight.respond = flight.respond, None
             if respond is not None:
@@ -423,10 +413,9 @@ class ApiServer:
             self.start(number)
 
     def end_audit(self) -> None:
-        """End what is open, and write the events, since the process ends in order."""
-        if self.audit is not None and self.caches is not None:
-            self.caches.cut()
-            self.audit.flush()
+        """Let the audit record the end of what is open, since the process ends in order."""
+        if self.audit is not None:
+            self.audit.ends_in_order = True
 
     def refuse(self, number: int) -> None:
         """Answer a request with 429."""

@@ -5,7 +5,8 @@ Turns all ClusterRoles into the rules of one with an aggregation rule.
 Holds: rules come selector by selector and role by role, by name; equal rules are kept once; a role
        never gathers its own rules.
 
-Mirrors  kubernetes v1.25 pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go.
+Mirrors  kubernetes v1.25 pkg/controller/clusterroleaggregation
+         (clusterroleaggregation_controller.go).
 Quirk: a role that gathers no rules keeps those that other clients gave it, since the controller
        applies no rules then.
 """

@@ -29,7 +29,6 @@ import trio
 
 from actors.apiserver import ApiServer
 from actors.apiserver.authorization import make_authorization
-from actors.apiserver.builtin.client_authorities import CLIENT_CA
 from actors.apiserver.outside_time import ask
 from actors.controllers.manager import controller_manager_main
 from actors.controllers.shared.shell import RootCa
@@ -44,6 +43,7 @@ from actors.scheduler.plugins.registry import check_added
 from actors.storage import Storage
 from actors.users import Admin, ApplyAll
 from sim.api.audit.settings import LogSettings
+from sim.api.auth.users import user_named
 from sim.api.crd.served import Latest
 from sim.api.objects import is_ready
 from sim.api.schema.scheme import Scheme
@@ -169,6 +169,7 @@ class Cluster:
         self.root_ca = RootCa()
         self.kernel.gate.handle("root-ca", self._root_ca_given)
         self.identities = Identities(self.options.tokens)
+        self.kernel.gate.handle("client-authorities", self._client_authorities_given)
         self.kernel.gate.handle("service-account-key", self._account_key_given)
         self.admin_user = UserInfo("admin", (self.names.group_masters, self.names.group_authenticated))
         self.admin = Admin(self.kernel, self.scheme, self.names, self._admin_client)
@@ -176,6 +177,7 @@ class Cluster:
         # What boots when the established objects are there; None if there are none.
         self._held: list[tuple[str, Callable[[], None]]] | None = [] if plan.established else None
         self._made = 0
+        self._machine_watchers: list[Callable[[str, bool, int], None]] = []
         self._alive = False
 
     # --- life -------------------------------------------------------------------------------------
@@ -291,13 +293,14 @@ class Cluster:
             self.kernel.call_at(self.kernel.stream(f"boot/{name}").randrange(self.plan.boot_us), boot)
 
     def _root_ca_given(self, pem: str, done: Callable[[None], None]) -> None:
-        """Take the certificate authority under which the cluster is served from now on.
-
-        It signs the certificates of clients too.
-        """
+        """Take the certificate authority under which the cluster is served from now on."""
         self.root_ca.pem = pem
+        done(None)
+
+    def _client_authorities_given(self, data: dict[str, str], done: Callable[[None], None]) -> None:
+        """Take the authorities of clients, as other servers may know them."""
         for server in self.api_servers.values():
-            server.trust.data = {CLIENT_CA: pem}
+            server.trust.data = data
         done(None)
 
     def _account_key_given(self, pem: str, done: Callable[[None], None]) -> None:
@@ -366,6 +369,8 @@ class Cluster:
         main = node_agent_main(machine, self.node_clients, options, self.names)
         actor = self.supervisor.add(plan.name, main, start=False)
         node = self.nodes[plan.name] = Node(self.kernel, machine, actor)
+        if self._machine_watchers:
+            self._watch_power(node)
         self._boot(plan.name, node.start_agent)
         return node
 
@@ -376,20 +381,25 @@ class Cluster:
         *,
         qps: float = DEFAULT_QPS,
         burst: int = 10,
+        user: str = "",
+        groups: Sequence[str] = (),
     ) -> Actor:
         """Run a program of the caller, such as a controller, as a process of the cluster.
 
-        The program is an administrator with the name of the process. An exception of the program
-        ends the run and is raised by `run_*`. The actor can be crashed, started again with its
-        memory lost, paused and resumed. A request for objects of a definition that is not
-        established raises `NoResource` (`sim.api.schema.scheme`), a KeyError.
+        An exception of the program ends the run and is raised by `run_*`. The actor can be crashed,
+        started again with its memory lost, paused and resumed. A request for objects of a
+        definition that is not established raises `NoResource` (`sim.api.schema.scheme`), a
+        KeyError.
+
+        user, groups: who sends its requests; by default an administrator with the name of the
+            process, who may do everything
         """
         if name in self.supervisor.actors:
             raise InputError(f"there is a process {name!r}", "", "give it another name")
-        user = UserInfo(name, (self.names.group_masters, self.names.group_authenticated))
+        sender = user_named(self.names, user or name, tuple(groups) if user else (self.names.group_masters,))
 
         async def run(ctx: Context) -> None:
-            await main(Client(ctx, self.scheme, self.connect(ctx), user, qps=qps, burst=burst, agent=name))
+            await main(Client(ctx, self.scheme, self.connect(ctx), sender, qps=qps, burst=burst, agent=name))
 
         actor = self.supervisor.add(name, run, restart_us=RESTART_US, start=False)
         self._boot(name, actor.start)
@@ -535,6 +545,30 @@ class Cluster:
                 part()
 
         return cancel
+
+    def watch_machines(self, see: Callable[[str, bool, int], None]) -> None:
+        """Call `see` with node, whether it serves, and the time, when its machine begins or ceases.
+
+        A machine serves while it has power and its network is not cut.
+        """
+        if not self._machine_watchers:
+            for node in self.nodes.values():
+                self._watch_power(node)
+            self.faults.on_settled.append(self._see_settled)
+        self._machine_watchers.append(see)
+
+    def _see_settled(self, target: str, aspect: str) -> None:
+        if aspect == "cut":
+            self._see_machine(target)
+
+    def _watch_power(self, node: Node) -> None:
+        name = node.machine.spec.name
+        node.machine.on_power = lambda _: self._see_machine(name)
+
+    def _see_machine(self, name: str) -> None:
+        serves = self.nodes[name].machine.powered and not self.faults.values(name, "cut")
+        for see in self._machine_watchers:
+            see(name, serves, self.kernel.now_us)
 
     def counts(self) -> dict[str, int]:
         """The numbers of nodes, ready nodes, pods and running pods (`pod_state`), for a progress

@@ -16,6 +16,7 @@ from sim.app.cluster import Cluster, no_collection
 from sim.app.director import Director
 from sim.app.possible import Possible, zones_of
 from sim.check import Checker, Condition, Expectation, Matter, Verdict, World, build, parse_matter
+from sim.check.availability import AvailablePods
 from sim.errors import InputError
 from sim.ident import NAMES
 from sim.kernel import DEFAULT_EPOCH_US, Operation, Trace
@@ -161,6 +162,13 @@ def sample(cluster: Cluster, timeline: Timeline) -> None:
     cluster.kernel.call_at(BUCKET_US, tick)
 
 
+def draw_availability(cluster: Cluster, timeline: Timeline) -> None:
+    """Let a timeline show how many pods are available."""
+    pods = AvailablePods(timeline.serve)
+    cluster.observe(pods.pod, ("pods",))
+    cluster.watch_machines(pods.machine)
+
+
 async def run_plan(
     plan: Plan,
     *,
@@ -231,8 +239,10 @@ async def _run(
     async with make() as cluster, trio.open_nursery() as beside:
         cluster.kernel.slice_s = SLICE_S
         cluster.observe(checker.see, checker.resources)
+        cluster.watch_machines(checker.machine)
         if picture:
             cluster.observe(timeline.see, timeline.resources)
+            draw_availability(cluster, timeline)
         if outside is None:  # a served cluster has no samples
             sample(cluster, timeline)  # without a picture too: the samples are events of the run
 

@@ -1,7 +1,8 @@
 """Conditions in words and expectations over the commits of a run."""
 
+from sim.check.build import build
 from sim.check.condition import Condition, misplaced, parse_condition, texts_of
-from sim.check.expect import Expectation, Verdict, build
+from sim.check.expect import Expectation, Verdict
 from sim.check.observer import Checker, Observer
 from sim.check.over import Bounds, Judgement, judge
 from sim.check.tally import Matter, parse_matter

@@ -15,7 +15,7 @@ cluster.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Protocol
@@ -24,7 +24,7 @@ from msgspec import UNSET
 
 from sim.api.store import Change
 from sim.check.condition import Condition, parse_condition, quantified
-from sim.check.over import Bounds, parse_over
+from sim.check.over import Bounds
 from sim.check.tally import Matter, Tally, parse_matter, seen_by
 from sim.check.world import World, split_key
 from sim.ident import Names
@@ -65,6 +65,7 @@ class Spec(Protocol):
     eventually: Any
     count: Any
     order: Any
+    unavailability: Any
     after: str
     until: str
     by: str
@@ -72,22 +73,6 @@ class Spec(Protocol):
     equals: Any
     at_least: Any
     at_most: Any
-
-
-def build(spec: Spec, names: Names) -> Expectation:
-    """The expectation that a scenario entry describes.  Raises ValueError with the error."""
-    given = [key for key in _KINDS if getattr(spec, key) is not UNSET]
-    if len(given) != 1:
-        raise ValueError(f"give exactly one of {', '.join(_KINDS)}")
-    kind = given[0]
-    for key, (shown, wanted) in _GOES_WITH.items():
-        if getattr(spec, key) not in (UNSET, "") and kind != wanted:
-            raise ValueError(f"{shown!r} has no effect on {kind!r}, it goes with {wanted!r}")
-    expectation = _KINDS[kind](spec, names)
-    expectation.kind = kind
-    if spec.over is not UNSET:
-        expectation.over = parse_over(spec.over, kind != "count", kind in ("when", "eventually", "count"))
-    return expectation
 
 
 class Expectation(ABC):
@@ -105,8 +90,8 @@ class Expectation(ABC):
         self.name = spec.name
         self.after = spec.after
         self.until = spec.until
-        self.from_us: int | None = 0 if not spec.after else _duration(spec.after)
-        self.end_us: int | None = _duration(spec.until) if spec.until else None
+        self.from_us: int | None = 0 if not spec.after else duration_us(spec.after)
+        self.end_us: int | None = duration_us(spec.until) if spec.until else None
         self.opened = False
 
     def step(self, name: str, kind: str, at_us: int, world: World) -> None:
@@ -137,6 +122,10 @@ class Expectation(ABC):
 
     def open(self, at_us: int) -> None:
         """The window begins: take what holds already."""
+        return
+
+    def machine(self, node: str, serves: bool, at_us: int) -> None:
+        """The machine of a node begins or ceases to serve; most expectations do not depend on it."""
         return
 
     def matters(self) -> Sequence[Condition | Matter]:
@@ -181,7 +170,7 @@ def is_step(wanted: str, name: str, kind: str) -> bool:
     return bool(wanted) and wanted in (name, kind, name.rpartition("/")[0])
 
 
-def _duration(text: str) -> int | None:
+def duration_us(text: str) -> int | None:
     try:
         return parse_duration_us(text)
     except ValueError:
@@ -190,13 +179,13 @@ def _duration(text: str) -> int | None:
 
 def _span(key: str, text: str) -> int:
     """A time from the start of the window.  Raises ValueError if it is not one."""
-    found = _duration(text)
+    found = duration_us(text)
     if found is None or found < 0:
         raise ValueError(f"{key!r}: {text!r} is no time after the start of the window, write it as 90s or 5m")
     return found
 
 
-def _shown(us: int) -> str:
+def shown_us(us: int) -> str:
     return f"{us / 1e6:.2f}s"
 
 
@@ -273,7 +262,7 @@ class Within(Expectation):
         if self.first_us is None:
             return Verdict(self.name, not self._judges, "never", self._wanted(), missing=1)
         took = self.since_us(self.first_us)
-        text = _held_already(self.first_us) if self.held_at_open else _shown(took)
+        text = _held_already(self.first_us) if self.held_at_open else shown_us(took)
         return Verdict(self.name, self._inside(took), text, self._wanted(), (took / 1e6,))
 
     def _each_measured(self, times: Sequence[int], missing: int) -> str:
@@ -285,7 +274,7 @@ class Within(Expectation):
         at_open = self.held_at_open
         parts = []
         if at_open < len(times):
-            parts.append(f"{_shown(min(times))} to {_shown(max(times))}")
+            parts.append(f"{shown_us(min(times))} to {shown_us(max(times))}")
         if at_open:
             already = _held_already(self.from_us or 0)
             parts.append(already if at_open == len(times) else f"{at_open} {already}")
@@ -305,7 +294,7 @@ class Within(Expectation):
 
     def _wanted(self) -> str:
         if self.within_us is not None:
-            return f"{_shown(self.within_us[0])} to {_shown(self.within_us[1])}"
+            return f"{shown_us(self.within_us[0])} to {shown_us(self.within_us[1])}"
         return self.over.wanted if self.over is not None else ""
 
 
@@ -358,7 +347,7 @@ class Never(Expectation):
             )
         often = "once, at" if self.times == 1 else f"{self.times} times, first at"
         what = f" ({'/'.join(filter(None, split_key(key)))})" if key else ""
-        return Verdict(self.name, False, f"{often} {_shown(at_us)}{what}", "never", (at_us / 1e6,))
+        return Verdict(self.name, False, f"{often} {shown_us(at_us)}{what}", "never", (at_us / 1e6,))
 
 
 class Always(Expectation):
@@ -393,7 +382,7 @@ class Always(Expectation):
         elif self.broken_at_open:
             text = f"did not hold at {format_instant(broken_us)}, when the window opened"
         else:
-            text = f"not at {_shown(self.since_us(broken_us))}"
+            text = f"not at {shown_us(self.since_us(broken_us))}"
         return Verdict(self.name, broken_us is None, text, "always")
 
 
@@ -429,11 +418,11 @@ class Eventually(Expectation):
 
     def judge(self, end_us: int) -> Verdict:
         """The verdict on the first time."""
-        wanted = f"by {_shown(self.by_us)}" if self.by_us is not None else "by the end"
+        wanted = f"by {shown_us(self.by_us)}" if self.by_us is not None else "by the end"
         if self.first_us is None:
             return Verdict(self.name, False, "never", wanted, missing=1)
         took = self.since_us(self.first_us)
-        text = _held_already(self.first_us) if self.held_at_open else _shown(took)
+        text = _held_already(self.first_us) if self.held_at_open else shown_us(took)
         return Verdict(self.name, self.by_us is None or took <= self.by_us, text, wanted, (took / 1e6,))
 
 
@@ -543,22 +532,4 @@ class Order(Expectation):
         at_us = self.first_us[index]
         if at_us is None:
             return "never"
-        return _held_already(at_us) if self.held_at_open[index] else _shown(self.since_us(at_us))
-
-
-# Attributes that apply to one kind of expectation only: attribute -> (key in the file, kind).
-_GOES_WITH = {
-    "within": ("within", "when"),
-    "by": ("by", "eventually"),
-    "equals": ("equals", "count"),
-    "at_least": ("atLeast", "count"),
-    "at_most": ("atMost", "count"),
-}
-_KINDS: dict[str, Callable[[Spec, Names], Expectation]] = {
-    "when": Within,
-    "never": Never,
-    "always": Always,
-    "eventually": Eventually,
-    "count": Count,
-    "order": Order,
-}
+        return _held_already(at_us) if self.held_at_open[index] else shown_us(self.since_us(at_us))

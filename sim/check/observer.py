@@ -67,6 +67,12 @@ class Observer:
         for watcher in self._by_resource.get(resource, ()):
             watcher.see(self.world, resource, change)
 
+    def machine(self, node: str, serves: bool, at_us: int) -> None:
+        """The machine of a node begins or ceases to serve."""
+        for watcher in self._watchers:
+            if isinstance(watcher, Expectation):
+                watcher.machine(node, serves, at_us)
+
     def step(self, name: str, kind: str, at_us: int) -> None:
         """A step of the timeline takes place, or ends ("end of NAME")."""
         for watcher in self._watchers:

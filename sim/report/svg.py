@@ -54,6 +54,8 @@ def draw(timeline: Timeline, end_us: int, width: int = 1080) -> str:
     if timeline.pods:
         order = ("running", "pending", "terminating", "failed", "succeeded")
         lanes.append(("pods", _stack(timeline.pods, order, axis)))
+    if timeline.available["seen"].points:
+        lanes.append(("pods available", _available(timeline.available, axis)))
     if timeline.evictions:
         lanes.append(("pods deleted", _ticks(timeline.evictions, axis)))
     for lease in sorted({reign.lease for reign in timeline.reigns}):
@@ -101,6 +103,22 @@ def _stack(series: Mapping[str, Series], order: Sequence[str], axis: Axis) -> st
         floor = upper
     parts.append(f'<text x="{axis.x(axis.end_us) + 3}" y="10" class="small">{top}</text>')
     return "".join(parts)
+
+
+def _available(series: Mapping[str, Series], axis: Axis) -> str:
+    """The pods that serve in truth, and above them those that only seem to serve."""
+    edges = _edges(list(series.values()), axis.end_us)
+    truth, seen = _sample(series["truth"], edges), _sample(series["seen"], edges)
+    top = max([*seen, 1])
+    lost = max(there - live for there, live in zip(seen, truth, strict=True))
+    below = _area(edges, [0] * len(edges), truth, top, axis)
+    above = _area(edges, truth, seen, top, axis)
+    return (
+        f'<path d="{below}" fill="{PALETTE["running"]}"><title>available: at most {max(truth)}, {truth[-1]} at the end</title></path>'
+        f'<path d="{above}" fill="{PALETTE["unknown"]}"><title>Ready for the control plane, on a dead machine: at most {lost}</title></path>'
+        f'<text x="{axis.x(axis.end_us) + 3}" y="10" class="small">{top}</text>'
+        f'<text x="{LEFT - 10}" y="{LANE / 2 + 18}" class="small" text-anchor="end">red: on dead machines</text>'
+    )
 
 
 def _sample(series: Series, edges: Sequence[int]) -> list[int]:

@@ -65,6 +65,8 @@ class Timeline:
     taints: zone → series of the number of nodes with a NoExecute taint
     pods: state (see `pod_state`: "pending", "running", "terminating", "failed", "succeeded") →
         series
+    available: the numbers of pods that are Ready and not being deleted, "seen" by the control plane,
+        and "truth": those of them on machines with power and network
     evictions: (time, zone) of every pod marked deleted
     reigns: leaders in turn
     resources: resources of which `see` needs commits
@@ -78,6 +80,7 @@ class Timeline:
         self.nodes: dict[str, dict[str, Series]] = {}
         self.taints: dict[str, Series] = {}
         self.pods: dict[str, Series] = {}
+        self.available = {"seen": Series(), "truth": Series()}
         self.evictions: list[tuple[int, str]] = []
         self.steps: list[tuple[int, str, str]] = []
         self.ends: dict[str, int] = {}
@@ -103,6 +106,11 @@ class Timeline:
         """At the end of each bucket: the number of API requests so far."""
         self.requests[at_us // BUCKET_US - 1] = requests - self._counted
         self._counted = requests
+
+    def serve(self, at_us: int, truth: int, seen: int) -> None:
+        """The numbers of available pods from now on."""
+        self.available["truth"].put(at_us, truth)
+        self.available["seen"].put(at_us, seen)
 
     def see(self, change: Change) -> None:
         """Take a commit."""

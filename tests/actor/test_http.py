@@ -88,7 +88,7 @@ def config_map(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "data": {"k": "v"}}
 
 
-async def test_writes_and_reads_are_answered_while_time_stands_still() -> None:
+async def test_writes_and_reads_are_answered_while_time_is_paused() -> None:
     async with served() as (cluster, client):
         made = await client.post(MAPS, json=config_map("a"))
         assert made.status_code == 201
@@ -269,7 +269,7 @@ async def test_a_journal_replays_to_the_same_trace() -> None:
 
 
 @pytest.mark.parametrize("servers", [1, 2])
-async def test_who_is_asked_to_end_is_not_ready_and_serves_until_its_delay_is_over(servers: int) -> None:
+async def test_server_after_sigterm_is_not_ready_and_serves_until_its_delay_is_over(servers: int) -> None:
     """Where another is ready, that one is asked."""
     plan = ClusterPlan(
         naming="kubernetes", api_server=ComponentPlan(servers, {"shutdown-delay-duration": "10s"})
@@ -359,7 +359,7 @@ async def test_a_body_beyond_the_limit_is_413_before_it_is_all_read(announced: b
         await stream.aclose()
 
 
-async def test_who_sends_too_much_is_told_so_whatever_the_connection_does() -> None:
+async def test_oversized_request_gets_its_error_on_any_kind_of_connection() -> None:
     async with served() as (_, client):
         for beyond in (1, 4 * BODY_MAX):
             answer = await client.post(MAPS, content=b" " * (BODY_MAX + beyond))
@@ -455,7 +455,7 @@ async def test_a_dead_api_server_is_503_and_the_next_one_answers() -> None:
         assert (await client.get(MAPS)).status_code == 200
 
 
-async def test_several_health_checks_can_be_left_out_and_unknown_ones_are_told() -> None:
+async def test_several_health_checks_can_be_excluded_and_unknown_ones_are_reported() -> None:
     async with served() as (_, client):
         text = (await client.get("/readyz?verbose&exclude=ping&exclude=log&exclude=b&exclude=a")).text
         lines = text.splitlines()
@@ -586,7 +586,7 @@ async def test_versions_that_are_turned_off_are_not_there_and_the_rest_works() -
 
 
 @pytest.mark.parametrize("slow", [False, True], ids=["prompt", "stepwise"])
-async def test_an_error_of_ours_that_a_client_meets_is_told_and_logged_and_ends_nothing(
+async def test_internal_error_is_returned_and_logged_and_ends_nothing(
     slow: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Upstream recovers from a panic; inside a run, where no client is to blame, an error still
@@ -627,7 +627,7 @@ async def opened(client: httpx.AsyncClient, path: str, **headers: str) -> AsyncI
         nursery.cancel_scope.cancel()
 
 
-async def test_a_watch_over_websocket_sends_each_event_as_a_message_and_ends_with_the_watch() -> None:
+async def test_websocket_watch_sends_each_event_as_a_message_and_ends_with_the_watch() -> None:
     async with served(pace=60) as (_, client):
         async with opened(
             client, f"{MAPS}?watch=1&labelSelector=l&timeoutSeconds=60", Origin="http://x"
@@ -725,7 +725,7 @@ async def token_of(client: httpx.AsyncClient, **spec: Any) -> str:
     return str(asked.json()["status"]["token"])
 
 
-async def test_a_token_of_a_service_account_is_a_credential_until_it_expires_or_its_account_is_gone() -> None:
+async def test_service_account_token_is_valid_until_it_expires_or_its_account_is_deleted() -> None:
     async with served() as (cluster, client):
         await client.post(ACCOUNTS, json={"metadata": {"name": "a"}})
         token = await token_of(client, expirationSeconds=600)

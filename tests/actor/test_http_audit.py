@@ -179,7 +179,7 @@ async def test_watch_has_a_start_and_an_end(tmp_path: Path) -> None:
     async with served(tmp_path, maps_at("Metadata"), pace=1) as (cluster, client):
         send, receive = trio.open_memory_channel[dict[str, Any]](100)
         assert cluster.audit is not None
-        cluster.audit.forward = send.send_nowait
+        cluster.audit.forward_to = send.send_nowait
         with trio.fail_after(10):
             async with client.stream("GET", MAPS, params={"watch": "1"}) as answer:
                 assert answer.status_code == 200
@@ -209,14 +209,35 @@ async def test_defect_of_the_server_is_recorded_as_a_panic(
 
 
 async def test_request_is_refused_in_strict_mode_if_its_event_cannot_be_stored(tmp_path: Path) -> None:
-    flags = {"audit-log-mode": "blocking-strict"}
+    flags: dict[str, Any] = {"audit-log-mode": "blocking-strict"}
     async with served(tmp_path, maps_at("Metadata"), **flags) as (cluster, client):
         assert cluster.audit is not None
         cluster.audit.close()
         answer = await client.post(MAPS, json=BODY)
         assert answer.status_code == 500
         assert answer.text == f'Internal Server Error: "{MAPS}": failed to store audit event\n'
-        assert cluster.request("get", "configmaps", "default", "a").code == 404
+        assert cluster.storage.store.get(cluster.scheme.key("configmaps", "default", "a")) is None
+        assert cluster.request("get", "configmaps", "default", "a").code == 500
+        metrics = (await client.get("/metrics")).text
+        assert "apiserver_audit_requests_rejected_total 2.0" in metrics
+
+
+async def test_metrics_count_events_and_levels(tmp_path: Path) -> None:
+    async with served(tmp_path, maps_at("Metadata")) as (_, client):
+        await client.get(MAPS)
+        metrics = (await client.get("/metrics")).text
+    assert "apiserver_audit_event_total 2.0" in metrics
+    assert 'apiserver_audit_level_total{level="Metadata"} 1.0' in metrics
+    assert 'apiserver_audit_level_total{level="None"}' in metrics
+
+
+async def test_refused_user_and_reason_are_annotated(tmp_path: Path) -> None:
+    async with served(tmp_path, maps_at("Metadata")) as (_, client):
+        answer = await client.post(MAPS, json=BODY, headers={"Authorization": "Bearer ann"})
+        assert answer.status_code == 403
+        last = events(tmp_path)[-1]
+    assert last["annotations"]["authorization.k8s.io/decision"] == "forbid"
+    assert (last["responseStatus"]["reason"], last["responseStatus"]["code"]) == ("Forbidden", 403)
 
 
 async def test_request_passes_in_blocking_mode_if_its_event_cannot_be_stored(tmp_path: Path) -> None:

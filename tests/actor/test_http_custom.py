@@ -117,7 +117,7 @@ async def test_forms_that_there_are_not_are_refused() -> None:
             assert (await client.post(BASE, content=bad, headers=JSON)).status_code == 400
 
 
-async def test_openapi_tells_the_schema() -> None:
+async def test_openapi_contains_the_schema_of_a_definition() -> None:
     async with served() as (cluster, client):
         await defined(cluster, client)
         index = (await client.get("/openapi/v3")).json()["paths"]
@@ -131,7 +131,7 @@ async def test_openapi_tells_the_schema() -> None:
         assert f"{BASE.replace('default', '{namespace}')}/{{name}}" in older["paths"]
 
 
-async def test_a_deprecated_version_and_rules_nobody_evaluates_are_warned_of() -> None:
+async def test_deprecated_version_and_unevaluated_rules_cause_warnings() -> None:
     async with served() as (cluster, client):
         schema = {"type": "object", "x-kubernetes-validations": [{"rule": "true"}]}
         made = await defined(cluster, client, deprecated=True, schema={"openAPIV3Schema": schema})

@@ -7,7 +7,11 @@ from __future__ import annotations
 import gc
 import json
 import logging
+import sys
 import threading
+from collections import Counter
+from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -23,6 +27,7 @@ from tests.unit.sim.wire.http.test_protobuf import body, put
 
 YAML = {"Content-Type": N.media_yaml}
 PROTOBUF = {"Content-Type": N.media_protobuf}
+MERGE = {"Content-Type": N.media_merge_patch}
 
 
 @pytest.mark.parametrize(
@@ -89,7 +94,7 @@ async def test_long_list_is_printed_as_yaml_on_a_thread(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("accept", [f"{N.media_protobuf}, */*", f"{N.media_protobuf},{N.media_json}", "*/*"])
 @pytest.mark.parametrize("path", ["/version", "/"])
-async def test_document_without_a_kind_is_json_whatever_is_preferred(path: str, accept: str) -> None:
+async def test_document_without_a_kind_is_json_for_any_accept_header(path: str, accept: str) -> None:
     async with served() as (_, client):
         answer = await client.get(path, headers={"Accept": accept})
         assert (answer.status_code, answer.headers["Content-Type"]) == (200, "application/json")
@@ -151,3 +156,61 @@ async def test_server_keeps_no_refused_bodies_from_outside(monkeypatch: pytest.M
         gc.collect()
         held = sum(type(found) is list and len(found) == 500 for found in gc.get_objects())
         assert held <= 3  # the stored one, and that of the last request
+
+
+def _named(**metadata: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", **metadata}}
+
+
+def _with_data(names: list[str]) -> dict[str, Any]:
+    return {**_named(), "data": dict.fromkeys(names, "v")}
+
+
+def _with_finalizers(names: list[str]) -> dict[str, Any]:
+    return _named(finalizers=[f"a/{name}" for name in names])
+
+
+@pytest.mark.parametrize("made", [_with_data, _with_finalizers])
+@pytest.mark.parametrize(
+    ("method", "media", "calls_max"),
+    [
+        ("POST", N.media_json, 5),
+        ("PUT", N.media_json, 5),
+        ("PATCH", N.media_merge_patch, 5),
+        ("PATCH", N.media_strategic_patch, 6),
+        ("PATCH", N.media_apply_patch, 10.5),
+    ],
+)
+async def test_large_body_costs_few_calls_a_value(
+    method: str, media: str, calls_max: float, made: Callable[[list[str]], dict[str, Any]]
+) -> None:
+    """Calls of Python functions on the thread that all requests share."""
+    calls: Counter[str] = Counter()
+    path = MAPS if method == "POST" else f"{MAPS}/a?fieldManager=m&force=true"
+    if media != N.media_apply_patch:
+        path = path.removesuffix("&force=true")
+
+    def count(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_globals.get("__name__", "").startswith("sim.api."):
+            calls[frame.f_code.co_qualname] += 1
+
+    async with served() as (_, client):
+        totals = []
+        for values in (1_000, 3_000):
+            # not those of another test, which caches still have
+            names = [f"{made.__name__[6:]}{calls_max}-{values}-{n}" for n in range(values)]
+            if method != "POST":
+                body = json.dumps({"metadata": {"name": "a"}, "data": {"k": "v"}})
+                assert (await client.post(MAPS, content=body, headers=JSON)).status_code == 201
+            calls.clear()
+            text = json.dumps(made(names))
+            sys.setprofile(count)
+            try:
+                answer = await client.request(method, path, content=text, headers={"Content-Type": media})
+            finally:
+                sys.setprofile(None)
+            assert answer.is_success, answer.text
+            totals.append(calls.total())
+            await client.patch(f"{MAPS}/a", json={"metadata": {"finalizers": None}}, headers=MERGE)
+            await client.delete(f"{MAPS}/a")
+        assert (totals[1] - totals[0]) / 2_000 <= calls_max, calls.most_common(9)

@@ -98,7 +98,7 @@ async def test_watch_of_subresource_or_unwatchable_resource_is_not_found(path: s
         assert (await client.get(path)).status_code == 404
 
 
-async def test_custom_resource_below_watch_is_watched_whatever_the_method() -> None:
+async def test_custom_resource_below_watch_is_watched_with_any_method() -> None:
     async with served() as (cluster, client):
         await defined(cluster, client)
         await client.post(BASE, json=widget("a", n=1))

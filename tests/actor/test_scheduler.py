@@ -143,7 +143,7 @@ def condition_of(pod):
     return next(c for c in pod["status"]["conditions"] if c["type"] == "PodScheduled")
 
 
-async def test_a_pod_is_bound_and_an_event_tells_where():
+async def test_pod_is_bound_and_an_event_names_its_node():
     async with a_rig() as rig:
         await rig.node("n1")
         await rig.pod("web")
@@ -252,7 +252,7 @@ async def test_bindings_are_limited_to_the_clients_rate():
         assert rig.kernel.now_us - began_us < 5 * SECOND
 
 
-async def test_a_standby_takes_over_when_the_leader_dies():
+async def test_standby_takes_over_when_the_leader_crashes():
     async with a_rig("scheduler-0", "scheduler-1") as rig:
         await rig.node("n1")
         leader = (await rig.lease())["spec"]["holderIdentity"].partition("_")[0]
@@ -275,7 +275,7 @@ async def test_a_pod_bound_by_another_is_left_where_it_is():
         assert await rig.node_of("web") == "elsewhere"
 
 
-async def test_a_refused_bind_is_told_and_the_pod_tried_again():
+async def test_refused_bind_is_reported_and_the_pod_tried_again():
     async with a_rig() as rig:
         handle, refused = rig.server.handle, []
 
@@ -297,7 +297,7 @@ async def test_a_refused_bind_is_told_and_the_pod_tried_again():
         assert await rig.node_of("web") == "n1"
 
 
-async def test_a_pod_whose_bind_was_refused_is_tried_again_because_of_nothing_that_happened_to_a_node():
+async def test_pod_with_a_refused_bind_is_retried_without_a_node_event_as_cause():
     async with a_rig() as rig:
         chosen = []
         kind = rig.kernel.kind("schedule", "pod", "node", "message")
@@ -320,7 +320,7 @@ async def test_a_pod_whose_bind_was_refused_is_tried_again_because_of_nothing_th
         assert chosen == [("n1", chosen[0][1])] * 2 and await rig.node_of("a") == "n1"
 
 
-async def test_a_refused_bind_leaves_alone_what_a_pod_made_anew_has_taken():
+async def test_refused_bind_keeps_the_assumption_of_a_recreated_pod():
     """The name is the same, the pod another: its own bind is still on its way."""
     async with a_rig() as rig:
         handle, held = rig.server.handle, []
@@ -350,7 +350,7 @@ async def test_a_refused_bind_leaves_alone_what_a_pod_made_anew_has_taken():
         assert await rig.node_of("other") is None
 
 
-async def test_a_bind_that_fails_is_told_of_a_pod_that_is_gone_or_placed_by_then():
+async def test_failed_bind_is_reported_for_a_pod_that_is_deleted_or_bound_by_then():
     """As upstream: the event and the patch come whether or not there is anything left to queue."""
     async with a_rig() as rig:
         handle, held = rig.server.handle, []
@@ -509,7 +509,7 @@ async def test_a_status_that_finds_no_server_is_written_up_to_four_times():
         ] * 3
 
 
-async def test_each_pod_for_which_another_has_to_go_is_told_of():
+async def test_each_preempted_pod_gets_an_event():
     """Two that want its place, before it is seen that it ends: two events, no series."""
     async with a_rig() as rig:
         for name, value in (("high", 1000), ("higher", 2000)):

@@ -56,7 +56,7 @@ async def come_and_go(rig, name, node="n1", **more):
     await rig.ask("delete", "pods", "default", name)
 
 
-async def test_tries_under_constant_events_double_their_distance_and_come_with_the_flush_of_each_second():
+async def test_tries_under_constant_events_back_off_and_come_with_the_flush_each_second():
     async with a_rig() as rig:
         began = await began_us(rig)
         tries = Tries(rig)
@@ -81,9 +81,7 @@ async def test_tries_under_constant_events_double_their_distance_and_come_with_t
         ({"status": {"message": "m"}}, False),
     ],
 )
-async def test_a_change_of_a_waiting_pod_brings_it_a_try_unless_it_is_of_its_status_or_finalizers(
-    change, again
-):
+async def test_change_of_a_waiting_pod_retries_it_except_status_and_finalizers(change, again):
     async with a_rig() as rig:
         tries = Tries(rig)
         await rig.node("n1", cpu="2")
@@ -110,7 +108,7 @@ async def test_an_event_within_the_back_off_waits_for_its_end():
         assert await rig.node_of("big") == "n2"
 
 
-async def test_a_label_on_a_node_whose_taint_the_pod_does_not_tolerate_brings_no_try():
+async def test_node_label_does_not_retry_a_pod_that_does_not_tolerate_the_nodes_taint():
     """Node updates are checked like new nodes: by room, affinity, ports and NoSchedule taints, not
     by others.
     """
@@ -150,7 +148,7 @@ async def test_the_next_leader_begins_with_the_highest_priority_and_then_the_lon
         assert "conditions" not in (await rig.get("foreign"))["status"]
 
 
-async def test_a_pod_whose_victim_is_slow_to_end_waits_for_it_and_for_no_other_and_its_successor_keeps_its_room():
+async def test_pod_waits_for_its_slow_victim_only_and_its_successor_keeps_the_room():
     async with a_rig("scheduler-0", "scheduler-1") as rig:
         tries = Tries(rig)
         await rig.priority_class("high", 9)
@@ -193,7 +191,7 @@ async def test_a_pod_of_higher_priority_takes_over_the_room_that_another_waits_f
         assert (await rig.get("first"))["status"]["nominatedNodeName"] == "n1"
 
 
-async def test_what_is_said_again_is_a_series_and_the_condition_is_written_only_when_it_changes():
+async def test_repeated_event_is_a_series_and_the_condition_is_written_on_change_only():
     async with a_rig() as rig:
         await rig.node("n1", cpu="2")
         await rig.pod("big", cpu="3")
@@ -242,9 +240,7 @@ async def test_an_event_that_never_reached_a_server_is_there_with_its_first_repe
         (750, [None, None, None]),  # told at 1, 780 and 1560, and looked through at 1440
     ],
 )
-async def test_an_event_is_forgotten_when_it_is_six_minutes_old_as_each_six_minutes_it_is_seen_to(
-    again_s, counts
-):
+async def test_event_is_forgotten_at_six_minutes_by_a_sweep_each_six_minutes(again_s, counts):
     async with a_rig(**{"pod-max-in-unschedulable-pods-duration": f"{again_s}s"}) as rig:
         await rig.node("n1", cpu="2")
         await rig.pod("big", cpu="3")
@@ -290,7 +286,7 @@ async def test_a_refused_bind_makes_forgotten_what_a_pod_waited_for():
         assert len(tries.of["picky"]) == before + 1
 
 
-async def test_room_is_kept_from_the_first_try_of_a_scheduler_that_starts_anew():
+async def test_restarted_scheduler_keeps_nominated_room_from_its_first_try():
     """What waits for room says so in its status: a pod of the same priority that is tried before it
     gets none.
     """
@@ -313,7 +309,7 @@ async def test_room_is_kept_from_the_first_try_of_a_scheduler_that_starts_anew()
         assert await rig.node_of("a-is-listed-first") is None
 
 
-async def test_victims_go_one_after_the_other_and_who_waits_for_several_is_tried_again_while_they_end():
+async def test_victims_are_deleted_in_turn_and_their_preemptor_is_retried_in_between():
     """The first one's end is seen during the try itself, which therefore ends in the back-off."""
     async with a_rig() as rig:
         began = await began_us(rig)
@@ -344,7 +340,7 @@ async def test_victims_go_one_after_the_other_and_who_waits_for_several_is_tried
         assert await rig.node_of("high") == "n1"
 
 
-async def test_what_changes_of_a_pod_while_its_victim_is_being_deleted_brings_it_a_try_at_once():
+async def test_change_of_a_pod_during_the_deletion_of_its_victim_retries_it_at_once():
     async with a_rig() as rig:
         tries = Tries(rig)
         await rig.priority_class("high", 9)
@@ -394,7 +390,7 @@ async def test_a_try_lasts_until_the_status_of_a_pod_that_got_no_node_is_written
         assert round((tries.of["small"][0] - at_us) / SECOND) == 3
 
 
-async def test_a_victim_that_cannot_be_deleted_spares_the_others_and_there_is_no_nomination():
+async def test_failed_deletion_of_a_victim_spares_the_others_and_nominates_no_node():
     async with a_rig() as rig:
         await rig.priority_class("high", 9)
         await rig.node("n1", cpu="2")

@@ -102,7 +102,7 @@ def test_a_range_is_in_key_order_and_stays_within_its_prefix(store: MemoryStore)
     assert names(page(store, "//pods/x/")) == ["a", "b"]
 
 
-def test_a_limited_range_tells_what_is_left_and_goes_on_from_a_key(store: MemoryStore) -> None:
+def test_limited_range_counts_the_rest_and_continues_from_a_key(store: MemoryStore) -> None:
     for name in "abcde":
         put(store, f"//pods/x/{name}")
     first = page(store, PODS, limit=2)
@@ -111,7 +111,7 @@ def test_a_limited_range_tells_what_is_left_and_goes_on_from_a_key(store: Memory
     assert (names(rest), rest.more, rest.remaining) == (["c", "d", "e"], False, 0)
 
 
-def test_a_range_is_whole_and_in_order_however_much_was_deleted_and_written_since_the_last(
+def test_range_is_complete_and_ordered_after_many_deletes_and_writes(
     store: MemoryStore,
 ) -> None:
     for n in range(3000, 0, -1):

@@ -180,7 +180,7 @@ async def life_apart(plane: Cluster, others: Cluster) -> History:
 
 
 @pytest.mark.slow
-async def test_controllers_scheduler_and_nodes_live_on_a_kernel_of_their_own_on_real_clocks() -> None:
+async def test_controllers_scheduler_and_nodes_run_on_an_own_kernel_with_real_clocks() -> None:
     listeners = await listen("tcp://127.0.0.1:0")
     none = ComponentPlan(replicas=0)
     async with trio.open_nursery() as nursery:

@@ -136,7 +136,7 @@ async def test_objects_are_written_read_listed_and_watched_from_another_kernel()
         assert (made.item.rev, made.item.created) == (stored.rev, stored.created)
 
 
-async def test_nobody_at_the_address_is_a_refused_connection_and_later_one_answers() -> None:
+async def test_address_without_server_refuses_connections_until_a_server_starts() -> None:
     async with world() as w:
         w.serving.cancel()
         await trio.testing.wait_all_tasks_blocked()
@@ -188,7 +188,7 @@ async def test_an_api_server_process_that_is_down_refuses_over_an_open_connectio
         (2 * frames.framed(frames.ask(1, request("list", "leases"))), "still open"),
     ],
 )
-async def test_a_peer_that_makes_no_sense_is_told_and_cut_off_and_nobody_else_notices(
+async def test_peer_with_invalid_bytes_is_reported_and_cut_off_without_other_effects(
     data: bytes, says: str
 ) -> None:
     async with world() as w:
@@ -242,7 +242,7 @@ class Endless:
         self.stopped = True
 
 
-async def test_a_watch_whose_connection_takes_nothing_is_not_read_until_there_is_room() -> None:
+async def test_watch_with_a_full_connection_is_not_read_until_there_is_room() -> None:
     async with world() as w:
         endless = Endless(w.plane.kernel)
         server = SocketServer(w.plane.kernel, endless)
@@ -264,7 +264,7 @@ async def test_a_watch_whose_connection_takes_nothing_is_not_read_until_there_is
         await until(lambda: endless.stopped)
 
 
-async def test_a_client_that_does_not_take_its_events_loses_the_watch_and_nobody_else_does() -> None:
+async def test_client_that_does_not_read_its_events_alone_loses_the_watch() -> None:
     async with world() as w:
         opened, other = await w.do(watch), await w.do(watch)
         assert isinstance(opened.watch, SocketWatch) and isinstance(other.watch, SocketWatch)
@@ -311,7 +311,7 @@ async def test_a_request_longer_than_a_frame_is_refused_without_harm() -> None:
         assert (await w.do(lambda client: client.list("leases", "default"))).ok
 
 
-async def test_without_a_lane_every_heartbeat_is_an_ordinary_request() -> None:
+async def test_every_heartbeat_is_an_ordinary_request_without_a_fast_path() -> None:
     async with world() as w:
         missed: list[int] = []
 

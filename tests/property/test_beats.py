@@ -79,7 +79,7 @@ async def history(chosen: Steps, size: int) -> list[Any]:
     return seen
 
 
-def test_undisturbed_nodes_all_renew_and_are_heard_of_in_columns() -> None:
+def test_undisturbed_nodes_all_renew_in_columns_and_are_observed() -> None:
     reports: list[int] = []
 
     def report(self: Columns, nodes: Sequence[Health], turns: Turns) -> None:

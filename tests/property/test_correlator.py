@@ -138,7 +138,7 @@ def test_what_is_dropped_early_is_never_missed(steps: list[tuple[int, int, int, 
                     model.update(sent[0], stored)
 
 
-def test_an_event_whose_name_does_not_tell_its_time_is_counted_on_all_the_same() -> None:
+def test_event_with_a_name_without_its_time_is_counted() -> None:
     ours, event = Correlator(), _event(1, 1, 0, 7)
     ours.correlate({**event, "firstTimestamp": "t"}, 0, 0)
     again = ours.correlate(_event(1, 1, SECOND, 8), SECOND * 1000 + 8, SECOND)
@@ -163,7 +163,7 @@ def test_an_event_that_happened_once_is_eight_bytes_once_its_group_has_lapsed() 
     }
 
 
-def test_of_what_was_told_once_and_then_again_no_rows_stay() -> None:
+def test_repeated_events_leave_no_compact_rows() -> None:
     ours, now_us = Correlator(), 0
     for obj in range(9):
         ours.correlate(_event(obj, 0, now_us, 7), now_us * 1000 + 7, now_us)

@@ -70,10 +70,10 @@ REQUESTS = [
 ] + [AccessAttributes("get", path=path) for path in ("/a", "/a/b", "/c")]
 
 
-def rights(api: GuardedApi, who: UserInfo) -> set[AccessAttributes]:
+def rights(api: GuardedApi, subject: UserInfo) -> set[AccessAttributes]:
     """All requests that a user may send."""
     judge = RbacAuthorizer(api.scheme.names, StoredRules(api.store, api.scheme))
-    return {each for each in REQUESTS if judge.authorize(who, each).decision is Decision.ALLOW}
+    return {each for each in REQUESTS if judge.authorize(subject, each).decision is Decision.ALLOW}
 
 
 def gather(api: GuardedApi) -> None:

@@ -61,7 +61,7 @@ TIMES_US = trio.run(run, [], [], FAST)[1]
 
 @settings(max_examples=20, deadline=None)
 @given(steps(len(TIMES_US) - 1, FAULTS))
-def test_fast_and_plain_runs_have_one_trace_whatever_disturbs_them(chosen: Steps) -> None:
+def test_fast_and_plain_runs_have_one_trace_under_any_disturbance(chosen: Steps) -> None:
     assert trio.run(run, chosen, TIMES_US, FAST)[0] == trio.run(run, chosen, TIMES_US, PLAIN)[0]
 
 

@@ -114,13 +114,13 @@ def run(steps: list[tuple[str, int]], way: str) -> tuple[list[Any], int]:
 
 @settings(max_examples=20, deadline=None)
 @given(STEPS)
-def test_lanes_change_nothing_that_anybody_can_see(steps: list[tuple[str, int]]) -> None:
+def test_lease_fast_path_has_no_observable_effect(steps: list[tuple[str, int]]) -> None:
     plain, _ = run(steps, "plain")
     assert run(steps, "lane")[0] == plain
     assert run(steps, "update")[0] == plain
 
 
-def test_steady_renewals_all_take_the_lane() -> None:
+def test_all_steady_renewals_take_the_fast_path() -> None:
     random = Random(1)
     steps = [("renew", random.randrange(1_000_000, 3_000_000)) for _ in range(20)]
     _, fast = run(steps, "lane")

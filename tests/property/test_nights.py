@@ -224,7 +224,7 @@ def _is_mirror(cluster: Cluster, pod: Obj) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("seed", "more"), [(0, 0), (5, 0), (8, 0), (2, 20)])
-async def test_whatever_is_drawn_ends_and_is_mended(seed: int, more: int, tmp_path: Path) -> None:
+async def test_all_drawn_faults_end_and_are_mended(seed: int, more: int, tmp_path: Path) -> None:
     """Seed 5 once left nodes under pressure, 8 did not end, 2 left a static pod without its mirror."""
     plan = night(seed, tmp_path, more)
     async with Cluster(plan.cluster, seed=seed) as cluster:

@@ -29,7 +29,7 @@ JSON = st.recursive(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(("m1", "m2", "m3")), DATA), min_size=1, max_size=6))
-def test_every_value_has_the_one_owner_who_wrote_it_last(writes: list[tuple[str, dict[str, str]]]) -> None:
+def test_every_value_has_its_last_writer_as_owner(writes: list[tuple[str, dict[str, str]]]) -> None:
     manager, data = writes[0]
     obj: dict[str, Any] = {"metadata": {"name": "a"}, "data": data}
     record = on_create(CONFIG_MAP, obj, Writer(manager, "v1", 0))

@@ -139,7 +139,7 @@ def test_events_alike_share_all_but_their_own_values() -> None:
     ]
 
 
-def test_a_field_of_any_form_comes_back() -> None:
+def test_field_of_any_form_is_restored() -> None:
     obj = {
         "metadata": {
             "name": "web.1",

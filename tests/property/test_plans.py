@@ -321,11 +321,11 @@ async def history(steps: Steps, plans: bool) -> list[Any]:
 
 @settings(max_examples=60, deadline=None)
 @given(STEPS)
-def test_short_ways_change_nothing_that_anybody_can_see(steps: Steps) -> None:
+def test_write_templates_have_no_observable_effect(steps: Steps) -> None:
     assert trio.run(history, steps, True) == trio.run(history, steps, False)
 
 
-def test_alike_requests_go_the_short_way() -> None:
+def test_similar_requests_take_a_write_template() -> None:
     async def main() -> None:
         async with plane() as p:
             actor = Actor(p, True)
@@ -351,7 +351,7 @@ def test_alike_requests_go_the_short_way() -> None:
     trio.run(main)
 
 
-def test_a_patch_of_conditions_goes_the_short_way_at_another_time_too() -> None:
+def test_patch_of_conditions_takes_its_template_at_another_time_too() -> None:
     async def main() -> None:
         async with plane() as p:
             actor = Actor(p, True)

@@ -140,7 +140,7 @@ async def history(chosen: Meddling) -> tuple[str, str]:
         max_size=6,
     )
 )
-def test_agents_that_start_ask_and_write_the_same_by_short_ways_and_by_long_ones(chosen: Meddling) -> None:
+def test_starting_agents_send_the_same_requests_with_and_without_fast_paths(chosen: Meddling) -> None:
     short = trio.run(history, chosen)
     with long_ways():
         assert trio.run(history, chosen) == short

@@ -31,7 +31,7 @@ def test_each_case_of_the_table_has_a_test_in_each_file_that_the_table_names() -
     assert all(table().values())
 
 
-def test_each_case_that_a_test_is_named_by_stands_in_the_table() -> None:
+def test_case_of_each_numbered_test_is_in_the_table() -> None:
     files = sorted(path.stem.removeprefix("test_") for path in CLUSTER.rglob("test_*.py"))
     named = {number for file in files for number in cases_of(file)}
     assert sorted(named - table().keys()) == []

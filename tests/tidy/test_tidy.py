@@ -135,7 +135,7 @@ def _is_set(node: ast.expr) -> bool:
     )
 
 
-def test_nobody_iterates_over_a_set_written_on_the_spot() -> None:
+def test_no_loop_iterates_over_a_set_literal() -> None:
     bad = []
     for path, tree in TREES:
         for node in ast.walk(tree):

@@ -63,6 +63,7 @@ class Machine:
         self.spec = spec
         self.boots = 1
         self.powered = True
+        self.on_power: Callable[[bool], None] | None = None  # called when the power comes or goes
         self.pods: dict[str, PodRuntime] = {}
         self.images: dict[str, int] = dict(spec.profile.images)
         self.missing: tuple[str, ...] = ()
@@ -278,6 +279,8 @@ class Machine:
     def power_loss(self, now_us: int) -> None:
         """Everything that runs is gone; the disk (dead containers, images) stays."""
         self.powered = False
+        if self.on_power is not None:
+            self.on_power(False)
         for pod in self.pods.values():
             pod.ready = False
             for container in pod.running(now_us):
@@ -298,6 +301,8 @@ class Machine:
         if not self.powered:
             self.powered = True
             self.boots += 1
+            if self.on_power is not None:
+                self.on_power(True)
 
     # --- pod addresses ----------------------------------------------------------------------------
 

@@ -47,6 +47,7 @@ class Attributes(msgspec.Struct, frozen=True, kw_only=True):
     now_us: the present time, in microseconds
     authorizer: for plugins that ask for rights of the user; None: all users may do everything
     warnings: warnings that plugins add to the reply
+    annotations: annotations that plugins add to the audit event; None: the request is not audited
     """
 
     operation: str
@@ -60,6 +61,7 @@ class Attributes(msgspec.Struct, frozen=True, kw_only=True):
     now_us: int = 0
     authorizer: OpinionGiver | None = None
     warnings: list[str] = msgspec.field(default_factory=list)
+    annotations: dict[str, str] | None = None
 
 
 class Denial(msgspec.Struct, frozen=True):

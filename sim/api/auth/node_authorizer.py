@@ -23,6 +23,7 @@ from sim.api.auth.node_graph import (
     VOLUME,
     NodeGraph,
 )
+from sim.api.auth.node_identity import node_of
 from sim.api.auth.rbac.rules import Rule, allows
 from sim.api.schema.json_text import go_quote
 from sim.api.types import UserInfo
@@ -56,7 +57,7 @@ class NodeAuthorizer:
 
     def authorize(self, user: UserInfo, attributes: AccessAttributes) -> Opinion:
         """Judge one request: allow it or have no opinion."""
-        node = self._node_of(user)
+        node = node_of(self._names, user)
         if node is None:
             return NO_OPINION
         if not node:
@@ -68,21 +69,14 @@ class NodeAuthorizer:
 
     def user_rules(self, user: UserInfo, namespace: str) -> UserRules:
         """List nothing: what a node may do depends on its pods."""
-        if self._node_of(user) is None:
+        if node_of(self._names, user) is None:
             return UserRules()
         return UserRules(incomplete=True, errors=("node authorizer does not support user rule resolution",))
 
     def standing(self, user: UserInfo, namespace: str) -> object:
         """Whether the user is a node, and one with a name."""
-        node = self._node_of(user)
+        node = node_of(self._names, user)
         return node and True
-
-    def _node_of(self, user: UserInfo) -> str | None:
-        """The node of an agent's user, "" if it names none; None for another user."""
-        prefix = self._names.user_node_prefix
-        if not user.name.startswith(prefix) or self._names.group_nodes not in user.groups:
-            return None
-        return user.name.removeprefix(prefix)
 
     # --- one function for each kind of resource ---------------------------------------------------
 

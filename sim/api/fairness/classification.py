@@ -10,8 +10,8 @@ Holds: each request has a flow; equal flows have equal hashes in every process a
 Mirrors  kubernetes v1.25 apiserver
          pkg/util/flowcontrol/{apf_controller,rule,conc_alloc,formatting}.go,
          request/{list_work_estimator,mutating_work_estimator,width}.go, pkg/util/shufflesharding.
-Differs  requests for paths without a resource are not classified: they need no storage, so none is
-         ever slow here; the object count of a list is the storage's at that instant, not a minute
+Differs  requests for paths without a resource are classified, and take no seat: they need no
+         storage, so none is ever slow here; the object count of a list is the storage's at that instant, not a minute
          old, and is never stale.
 """
 
@@ -53,12 +53,14 @@ class Level(NamedTuple):
 
     limit: its seats; an exempt level needs none
     queuing: None if it rejects requests that find no seat
+    uid: of its object, "" if there is none
     """
 
     name: str
     limit: int
     queuing: Queuing | None = None
     exempt: bool = False
+    uid: str = ""
 
     @property
     def seats_max(self) -> int:
@@ -70,8 +72,10 @@ class Level(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """The attributes by which a request is classified; `resource` includes the subresource:
-    "nodes/status".
+    """The attributes by which a request is classified.
+
+    resource: with the subresource, as in "nodes/status"; "" for a request for a path
+    path: of a request that is not for a resource
     """
 
     user: UserInfo
@@ -79,14 +83,21 @@ class Asked(NamedTuple):
     group: str
     resource: str
     namespace: str = ""
+    path: str = ""
 
 
 class Flow(NamedTuple):
-    """Requests that share queues, so that flows get fair shares."""
+    """Requests that share queues, so that flows get fair shares.
+
+    distinguisher: what sets it apart from other flows of its schema: a user, a namespace or ""
+    schema_uid: of the schema's object, "" if there is none
+    """
 
     schema: str
     level: Level
     hash: int
+    distinguisher: str = ""
+    schema_uid: str = ""
 
 
 class Work(NamedTuple):
@@ -117,9 +128,10 @@ class Plan:
             if any(_rule_matches(self._names, rule, asked) for rule in schema["spec"].get("rules") or ()):
                 method = (schema["spec"].get("distinguisherMethod") or {}).get("type") or ""
                 by = {"ByUser": asked.user.name, "ByNamespace": asked.namespace}.get(method, "")
-                name = schema["metadata"]["name"]
-                return Flow(name, self.levels[_level_name(schema)], flow_hash(name, by))
-        return Flow(CATCH_ALL, self.levels[CATCH_ALL], flow_hash(CATCH_ALL, asked.user.name))
+                name, level = schema["metadata"]["name"], self.levels[_level_name(schema)]
+                return Flow(name, level, flow_hash(name, by), by, schema["metadata"].get("uid", ""))
+        by = asked.user.name
+        return Flow(CATCH_ALL, self.levels[CATCH_ALL], flow_hash(CATCH_ALL, by), by)
 
 
 # --- levels ---------------------------------------------------------------------------------------
@@ -130,11 +142,13 @@ def levels_of(levels: Iterable[Obj], seats: int) -> dict[str, Level]:
     catch-all level.
     """
     limited: dict[str, Obj] = {}
+    uids: dict[str, str] = {}
     out: dict[str, Level] = {}
     for level in levels:
         spec, name = level["spec"], level["metadata"]["name"]
+        uids[name] = level["metadata"].get("uid", "")
         if spec.get("type") == "Exempt":
-            out[name] = Level(name, 0, exempt=True)
+            out[name] = Level(name, 0, exempt=True, uid=uids[name])
         else:
             limited[name] = spec.get("limited") or {}
     limited.setdefault(CATCH_ALL, {"assuredConcurrencyShares": 5})
@@ -148,6 +162,7 @@ def levels_of(levels: Iterable[Obj], seats: int) -> dict[str, Level]:
             Queuing(queuing["queues"], queuing["handSize"], queuing["queueLengthLimit"])
             if response.get("type") == "Queue"
             else None,
+            uid=uids.get(name, ""),
         )
     return out
 
@@ -168,9 +183,11 @@ def _order(schema: Obj) -> tuple[int, str]:
 
 
 def _rule_matches(names: Names, rule: Obj, asked: Asked) -> bool:
-    return any(_is_subject(names, subject, asked.user) for subject in rule["subjects"]) and any(
-        _is_covered(covered, asked) for covered in rule.get("resourceRules") or ()
-    )
+    if not any(_is_subject(names, subject, asked.user) for subject in rule["subjects"]):
+        return False
+    if asked.path:
+        return any(_is_path_covered(covered, asked) for covered in rule.get("nonResourceRules") or ())
+    return any(_is_covered(covered, asked) for covered in rule.get("resourceRules") or ())
 
 
 def _is_subject(names: Names, subject: Obj, user: UserInfo) -> bool:
@@ -182,6 +199,14 @@ def _is_subject(names: Names, subject: Obj, user: UserInfo) -> bool:
     if account["name"] == ALL:
         return user.name.startswith(names.service_account_user(account["namespace"], ""))
     return user.name == names.service_account_user(account["namespace"], account["name"])
+
+
+def _is_path_covered(rule: Obj, asked: Asked) -> bool:
+    """Quirk: a path covers what is below it, also without "/*" at its end."""
+    return _has(rule["verbs"], asked.verb) and any(
+        url in (ALL, asked.path) or asked.path.startswith(url.removesuffix(ALL).removesuffix("/") + "/")
+        for url in rule["nonResourceURLs"]
+    )
 
 
 def _is_covered(rule: Obj, asked: Asked) -> bool:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from enum import Enum
+from typing import NamedTuple
 
 from sim.api.fairness.classification import Queuing, Work, deal
 from sim.units import MS
@@ -80,6 +81,26 @@ class _Queue:
             return
 
 
+class QueueState(NamedTuple):
+    """One queue, as the debugging pages show it.
+
+    position: among the queues of the level
+    waiting: numbers of the requests, oldest first
+    seats: taken by running requests
+    next: virtual start time of its next request, in 1e-8 seat-seconds
+    initial_seats, seats_max, work: sums over the waiting requests, the last in 1e-8 seat-seconds
+    """
+
+    position: int
+    waiting: tuple[int, ...] = ()
+    executing: int = 0
+    seats: int = 0
+    next: int = 0
+    initial_seats: int = 0
+    seats_max: int = 0
+    work: int = 0
+
+
 class QueueSet:
     """The state of one level.
 
@@ -112,6 +133,39 @@ class QueueSet:
     def waiting(self) -> bool:
         """True if a request waits."""
         return bool(self._waiting_queues)
+
+    @property
+    def executing(self) -> tuple[int, ...]:
+        """The numbers of the requests that have seats."""
+        return tuple([number for number, job in self._jobs.items() if job.began_us >= 0])
+
+    def states(self) -> list[QueueState]:
+        """All queues of the level, in the order of their indexes."""
+        count = 0 if self.queuing is None else self.queuing.queues
+        executing: dict[int, int] = {}
+        for job in self._jobs.values():
+            if job.queue is not None and job.began_us >= 0:
+                executing[job.queue.index] = executing.get(job.queue.index, 0) + 1
+        found = []
+        for index in range(count):
+            queue = self._queues.get(index)
+            if queue is None:
+                found.append(QueueState(index))
+                continue
+            jobs = queue.waiting.values()
+            found.append(
+                QueueState(
+                    index,
+                    tuple(queue.waiting),
+                    executing.get(index, 0),
+                    queue.seats,
+                    queue.next,
+                    sum(job.work.seats for job in jobs),
+                    sum(job.seats for job in jobs),
+                    queue.waiting_cost,
+                )
+            )
+        return found
 
     # --- events ---------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ Differs  upstream compares Go values, in which structs held by value and fields 
 from __future__ import annotations
 
 import json
+from json.encoder import encode_basestring
 from typing import Any
 
 from sim import remembered
@@ -339,6 +340,10 @@ def _compare_items(node: SchemaNode, old: Any, new: Any, changed: Tree, removed:
     theirs = {path_element(node, item): item for item in new}
     if len(mine) != len(old) or len(theirs) != len(new):
         raise Duplicates
+    if _shape(below) == _SCALAR:  # the element says all
+        changed.update(dict.fromkeys([element for element in theirs if element not in mine], LEAF))
+        removed.update(dict.fromkeys([element for element in mine if element not in theirs], LEAF))
+        return
     for element, item in theirs.items():
         before = mine.pop(element, _MISSING)
         if before is item:
@@ -462,10 +467,15 @@ def _all(node: SchemaNode, value: Any) -> Tree:
     out: Tree = {SELF: LEAF}
     if shape == _LIST and isinstance(value, list):
         assert node.items is not None
-        for item in value:
-            out[path_element(node, item)] = _all(node.items, item)
+        if _shape(node.items) == _SCALAR:
+            out.update(dict.fromkeys([path_element(node, item) for item in value], LEAF))
+        else:
+            for item in value:
+                out[path_element(node, item)] = _all(node.items, item)
         if len(out) <= len(value):
             raise Duplicates
+    elif isinstance(value, dict) and _maps_to_scalars(node):
+        out.update(dict.fromkeys([f"f:{key}" for key in value], LEAF))
     elif isinstance(value, dict):
         for key, below in value.items():
             schema = node.properties.get(key) or node.values
@@ -474,6 +484,11 @@ def _all(node: SchemaNode, value: Any) -> Tree:
     else:
         return LEAF  # of unknown type
     return intern(out)
+
+
+def _maps_to_scalars(node: SchemaNode) -> bool:
+    """True for a map of scalars of one kind, which can be as long as a body."""
+    return node.values is not None and not node.properties and _shape(node.values) == _SCALAR
 
 
 def _set_below(node: SchemaNode, value: Any) -> Tree | None:
@@ -486,9 +501,13 @@ def _set_below(node: SchemaNode, value: Any) -> Tree | None:
     out: Tree = {}
     if shape == _LIST and isinstance(value, list):
         assert node.items is not None
+        if _shape(node.items) == _SCALAR:
+            return intern(dict.fromkeys([path_element(node, item) for item in value], LEAF))
         for item in value:
             below = _set_below(node.items, item)
             out[path_element(node, item)] = intern({SELF: LEAF, **below}) if below else LEAF
+    elif isinstance(value, dict) and _maps_to_scalars(node):
+        out = dict.fromkeys([f"f:{key}" for key in value], LEAF)
     elif isinstance(value, dict):
         for key, item in value.items():
             schema = node.properties.get(key) or node.values
@@ -509,6 +528,8 @@ _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 def path_element(node: SchemaNode, item: Any) -> str:
     """Path element of a list item: its keys (with their defaults) in a map list, itself in a set."""
+    if type(item) is str:
+        return "v:" + encode_basestring(item)
     if node.list_map_keys and isinstance(item, dict):
         names = node.list_map_keys
         defaults = node.key_defaults
@@ -517,18 +538,13 @@ def path_element(node: SchemaNode, item: Any) -> str:
             # Not a valid key: the body will be refused.
             return _key_element.__wrapped__(names, values)
         return _key_element(names, values)
-    return _value_element(item) if isinstance(item, str | int) else "v:" + _json(item)
+    return "v:" + _json(item)
 
 
 @cached(16384)
 def _key_element(names: tuple[str, ...], values: tuple[Any, ...]) -> str:
     fields = {n: v for n, v in sorted(zip(names, values, strict=True)) if v is not None}
     return "k:" + _json(fields)
-
-
-@cached(16384, typed=True)
-def _value_element(value: str | int) -> str:
-    return "v:" + _json(value)
 
 
 def _json(value: Json) -> str:

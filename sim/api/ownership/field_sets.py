@@ -118,7 +118,7 @@ def _union(a: Tree, b: Tree) -> Tree:
     out = dict(a)
     for name, below in b.items():
         mine = out.get(name)
-        out[name] = below if mine is None else _union(mine, below)
+        out[name] = below if mine is None or mine is below else _union(mine, below)
     return intern(out)
 
 
@@ -132,6 +132,8 @@ def _difference(a: Tree, b: Tree) -> Tree | None:
                 out[SELF] = LEAF
             continue
         theirs = b.get(name)
+        if theirs is below and not below:
+            continue
         left = below if theirs is None else _difference(below, theirs)
         if left is not None:
             out[name] = left
@@ -144,7 +146,11 @@ def _intersection(a: Tree, b: Tree) -> Tree | None:
         out[SELF] = LEAF
     for name, below in a.items():
         theirs = b.get(name)
-        if name != SELF and theirs is not None:
+        if name == SELF or theirs is None:
+            continue
+        if theirs is below:
+            out[name] = below
+        else:
             both = _intersection(below, theirs)
             if both is not None:
                 out[name] = both

@@ -15,6 +15,7 @@ Differs  fields are checked in the order of the text; Go's maps have none.
 from __future__ import annotations
 
 import json
+from collections import deque
 from typing import Any
 
 from sim.api.ownership.differences import path_element
@@ -96,7 +97,14 @@ def _check_items(node: SchemaNode, value: list[Json], at: str, found: list[str])
             _check(below, item, f"{at}[{i}]", found)
         return
     seen: set[str] = set()
+    are_texts = below.type == "string" and not node.list_map_keys
     for i, item in enumerate(value):
+        if are_texts and type(item) is str:
+            name = path_element(node, item)
+            if name in seen:
+                found.append(f"{at}: duplicate entries for key {element_text(name)}")
+            seen.add(name)
+            continue
         wrong = _misnamed(node, item)
         if wrong:
             found.append(f"{at}: element {i}: {wrong}")
@@ -224,7 +232,11 @@ def _merge_items(node: SchemaNode, live: list[Json], given: list[Json]) -> list[
     mine = {path_element(node, item): item for item in live}
     theirs = {path_element(node, item): item for item in given}
     left, right = list(mine), list(theirs)
-    shared = [name for name in right if name in mine]
+    if left == right and below.type == "string":
+        return list(theirs.values())
+    if not live:
+        return [merge(below, _ABSENT, item) for item in theirs.values()]
+    shared = deque([name for name in right if name in mine])
     taken: set[str] = set()
     out: list[Json] = []
 
@@ -232,7 +244,7 @@ def _merge_items(node: SchemaNode, live: list[Json], given: list[Json]) -> list[
         out.append(merge(below, mine.get(name, _ABSENT), theirs.get(name, _ABSENT)))
         taken.add(name)
         if shared and shared[0] == name:
-            shared.pop(0)
+            shared.popleft()
 
     i = j = 0
     while i < len(left) or j < len(right):
@@ -268,6 +280,8 @@ def _nulls(node: SchemaNode, live: Any, given: Any) -> Tree | None:
     out: Tree = {}
     if is_list(node):
         assert node.items is not None
+        if not is_list(node.items) and not is_map(node.items):
+            return None
         mine = {path_element(node, item): item for item in live}
         for item in given:
             name = path_element(node, item)
@@ -279,7 +293,7 @@ def _nulls(node: SchemaNode, live: Any, given: Any) -> Tree | None:
             schema = node.properties.get(key) or node.values
             if value is None and key not in live:
                 out[f"f:{key}"] = LEAF
-            elif schema is not None and value and type(live.get(key)) is type(value):
+            elif isinstance(value, dict | list) and schema and value and type(live.get(key)) is type(value):
                 below = _nulls(schema, live[key], value)
                 if below is not None:
                     out[f"f:{key}"] = below

@@ -126,11 +126,13 @@ def _below(node: SchemaNode | None, key: str) -> SchemaNode | None:
 
 def _kind(value: Json) -> str:
     """The kind of a decoded value, as Go distinguishes kinds."""
-    if isinstance(value, dict):
+    return _kind_of(type(value))
+
+
+def _kind_of(given: type[Any]) -> str:
+    if issubclass(given, dict):
         return "map"
-    if isinstance(value, list):
-        return "slice"
-    return type(value).__name__
+    return "slice" if issubclass(given, list) else given.__name__
 
 
 def without_nulls(value: Json) -> Json:
@@ -339,7 +341,7 @@ def _find_merged(
 
 
 def _is_list_of_maps(old: list[Json], patch: list[Json]) -> bool:
-    kinds = list(dict.fromkeys(_kind(v) for v in [*old, *patch]))
+    kinds = list(dict.fromkeys(map(_kind_of, dict.fromkeys(map(type, [*old, *patch])))))
     if kinds[0] == "slice":
         raise PatchError(422, "Invalid", GENERIC_REFUSAL, {})  # "lists of lists are not supported"
     if len(kinds) > 1:
@@ -381,16 +383,22 @@ def _name(item: Json, key: str) -> Json:
 def _places(items: list[Json], key: str) -> dict[Json, int]:
     """The name of each item with its first position."""
     places: dict[Json, int] = {}
-    for at, item in enumerate(items):
-        places.setdefault(_name(item, key), at)
+    for at, name in enumerate(_names(items, key)):
+        places.setdefault(name, at)
     return places
+
+
+def _names(items: list[Json], key: str) -> list[Json]:
+    if not key and {str}.issuperset(map(type, items)):
+        return items
+    return [_name(item, key) for item in items]
 
 
 def _ordered(merged: list[Json], wanted: list[Json], server: list[Json], key: str) -> list[Json]:
     """The items of the patch in its order and those of the server only in theirs, interleaved by
     the server's order.
     """
-    named = [(_name(item, key), item) for item in merged]
+    named = list(zip(_names(merged, key), merged, strict=True))
     first, before = _places(wanted, key), _places(server, key)
     mine = sorted((pair for pair in named if pair[0] in first), key=lambda pair: first[pair[0]])
     theirs = sorted(
@@ -422,12 +430,17 @@ def restore_error(node: SchemaNode, value: Json) -> str:
     if kind in ("object", "map"):
         if not isinstance(value, dict):
             return f"cannot restore {'struct from:' if kind == 'object' else 'map from'} {_restored(value)}"
+        texts = node.values is not None and node.values.type == "string" and not node.properties
+        if texts and {str}.issuperset(map(type, value.values())):
+            return ""
         below = ((node.properties.get(key) or node.values, item) for key, item in value.items())
         return next((e for n, v in below if n is not None and (e := restore_error(n, v))), "")
     if kind == "array":
         if not isinstance(value, list):
             return f"cannot restore slice from {_restored(value)}"
         items = node.items
+        if items is not None and items.type == "string" and {str}.issuperset(map(type, value)):
+            return ""
         return next((e for v in value if items is not None and (e := restore_error(items, v))), "")
     return _scalar_error(node, value)
 

@@ -21,6 +21,7 @@ import re
 from base64 import b64encode
 from binascii import Error as BinasciiError
 from binascii import a2b_base64
+from collections.abc import Iterable
 from typing import Any
 
 from sim.api.schema.field_schemas import JSON_SCHEMA, SchemaNode, definition_name, schema_of
@@ -289,6 +290,8 @@ class _Walk:
             return _plain(value)
         for key in value.keys_twice if isinstance(value, Twice) else ():
             self._report(f"duplicate field {go_quote(f'{at}.{key}')}")
+        if _are_texts(below, value.values()):
+            return dict(value)
         out = {}
         for key, given in value.items():
             out[key] = _zero(below) if given is None else self.value(below, given, field, go, f"{at}.{key}")
@@ -300,6 +303,8 @@ class _Walk:
         below = node.items
         if below is None:
             return [_plain(item) for item in value]
+        if _are_texts(below, value):
+            return list(value)
         return [
             _zero(below) if item is None else self.value(below, item, field, go, f"{at}[{i}]")
             for i, item in enumerate(value)
@@ -400,6 +405,11 @@ def _schema_or(kind: str, value: Json) -> Any:
 
 
 _ZEROS = {"string": "", "boolean": False, "integer": 0, "number": 0}
+
+
+def _are_texts(node: SchemaNode, values: Iterable[Json]) -> bool:
+    """True if all values are texts, as their type wants them: there can be very many."""
+    return node.type == "string" and node.format != "byte" and {str}.issuperset(map(type, values))
 
 
 def _missing(node: SchemaNode, made: Obj) -> Obj:

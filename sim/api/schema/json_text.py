@@ -86,15 +86,16 @@ def duplicates(value: Any, at: str = "") -> list[str]:
     found: list[str] = []
     if isinstance(value, list):
         for index, item in enumerate(value):
-            found += duplicates(item, f"{at}[{index}]")
+            if isinstance(item, dict | list):
+                found += duplicates(item, f"{at}[{index}]")
     elif isinstance(value, dict):
-        twice = value.keys_twice if isinstance(value, Twice) else ()
+        twice = frozenset(value.keys_twice if isinstance(value, Twice) else ())
         for key, item in value.items():
-            path = f"{at}.{key}" if at else key
             if key in twice and isinstance(value, Twice):
                 found += [f"{at}.{lost}" if at else lost for lost in value.lost.get(key, ())]
-                found.append(path)
-            found += duplicates(item, path)
+                found.append(f"{at}.{key}" if at else key)
+            if isinstance(item, dict | list):
+                found += duplicates(item, f"{at}.{key}" if at else key)
     return found
 
 
@@ -106,11 +107,13 @@ def parse(text: str) -> Any:
 def plain(value: Any) -> Any:
     """The value with a plain dict for each `Twice`; the value itself if it contains none."""
     if isinstance(value, dict):
-        made = {key: plain(below) for key, below in value.items()}
+        made = {
+            key: plain(below) if isinstance(below, dict | list) else below for key, below in value.items()
+        }
         same = type(value) is dict and all(made[key] is below for key, below in value.items())
         return value if same else made
     if isinstance(value, list):
-        items = [plain(below) for below in value]
+        items = [plain(below) if isinstance(below, dict | list) else below for below in value]
         return value if all(map(is_, items, value)) else items
     return value
 

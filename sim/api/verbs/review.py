@@ -19,7 +19,7 @@ from sim.api.ownership import managed
 from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj, Reply, UserInfo
 from sim.api.verbs.body import decode
-from sim.api.verbs.call import Call, Refusal, Steps, bad_request, check_namespace
+from sim.api.verbs.call import Call, Refusal, Steps, admitted, bad_request, check_namespace
 
 SELF, LOCAL = "selfsubjectaccessreviews", "localsubjectaccessreviews"
 _ONE_OF = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
@@ -27,12 +27,12 @@ _ONE_OF = "exactly one of nonResourceAttributes or resourceAttributes must be sp
 
 def review_access(call: Call) -> Steps:
     """POST selfsubjectaccessreviews, subjectaccessreviews, localsubjectaccessreviews."""
-    obj = _decoded(call)
+    obj = yield from admitted(call, _decoded(call))
     spec = obj.get("spec") or {}
     errors = errors_of(call.resource.plural, obj)
     if errors:
         raise Refusal.of(status.invalid(call.resource.group, "", "", errors))
-    yield from ()
+    call.registry.rules.check(call, obj, None)
     user = call.request.user if call.resource.plural == SELF else _user_of(spec)
     giver = call.registry.authorizer
     opinion = ALLOWED if giver is None else giver.authorize(user, _attributes_of(spec))
@@ -46,11 +46,11 @@ def review_rules(call: Call) -> Steps:
 
     Quirk: the answer has neither the metadata nor the spec of the request.
     """
-    obj = _decoded(call)
+    obj = yield from admitted(call, _decoded(call))
     namespace = (obj.get("spec") or {}).get("namespace")
     if not namespace:
         raise bad_request("no namespace on request")
-    yield from ()
+    call.registry.rules.check(call, obj, None)
     giver = call.registry.user_rules
     rules = UserRules() if giver is None else giver(call.request.user, namespace)
     answer: Obj = {

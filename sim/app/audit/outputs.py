@@ -6,11 +6,14 @@ Holds: both get the events in the order in which the servers send them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
+from sim.api.audit.policy import Level
 from sim.api.audit.settings import AuditSettings, LogSettings
 from sim.api.types import Obj
-from sim.app.audit.log import AuditLog
+from sim.app.audit.log import STDOUT, AuditLog
 from sim.errors import InputError
+from sim.files import check_output
 from sim.options.audit import WEBHOOK
 from sim.options.base import raw_option
 from sim.scenario.plan.plan import ComponentPlan
@@ -19,12 +22,30 @@ from sim.scenario.plan.plan import ComponentPlan
 class AuditOutputs:
     """The sink of the servers of a cluster (`actors.apiserver.ports.AuditSink`).  Raises InputError.
 
-    forward: takes each event at once, for a webhook that batches by itself
+    forward_to: takes each event at once, for a webhook that batches by itself
+    sent: number of events; refused: of requests that were refused because of theirs
+    levels: number of requests by the level of their rule
     """
 
     def __init__(self, log: LogSettings, *, force: bool = False) -> None:
         self._log = AuditLog(log, force=force) if log.path else None
-        self.forward: Callable[[Obj], None] = _drop
+        self.forward_to: Callable[[Obj], None] | None = None
+        self.sent = self.refused = 0
+        self.levels = dict.fromkeys(Level, 0)
+
+    def evaluate(self, level: Level) -> None:
+        """Count a request, by the level of its rule."""
+        self.levels[level] += 1
+
+    def refuse(self) -> None:
+        """Count a request that is refused, because its event is not stored."""
+        self.refused += 1
+
+    def forward(self, event: Obj) -> None:
+        """Take an event, before batches are made of it."""
+        self.sent += 1
+        if self.forward_to is not None:
+            self.forward_to(event)
 
     def write(self, events: Sequence[Obj], wall_us: int) -> bool:
         """Write events to the log; False if they are not stored.  wall_us: Unix time of the cluster"""
@@ -36,8 +57,14 @@ class AuditOutputs:
             self._log.close()
 
 
-def _drop(_: Obj) -> None:
-    return None
+def refuse_existing(settings: AuditSettings | None, *, force: bool) -> None:
+    """Refuse a log whose file is there already, before other files are made.  Raises InputError."""
+    if settings is None or settings.log.path in ("", STDOUT):
+        return
+    path = Path(settings.log.path)
+    check_output(path, private=True)
+    if path.exists() and not force:
+        raise InputError("exists already", str(path), "name another file, or --force replaces it")
 
 
 def refuse_many(settings: AuditSettings | None) -> None:

@@ -36,7 +36,7 @@ from sim.app.lab import frames
 from sim.app.lab.portal import Portal
 from sim.app.lab.shown import Picture, State, Story
 from sim.app.reference.shipped import scenario_path
-from sim.app.run import header_of, sample
+from sim.app.run import draw_availability, header_of, sample
 from sim.app.steps import documentation
 from sim.check import Observer, Trigger, World
 from sim.errors import InputError, suggestion
@@ -75,6 +75,7 @@ class _Session:
         try:
             async with self.cluster as cluster:
                 cluster.observe(self.timeline.see, self.timeline.resources)
+                draw_availability(cluster, self.timeline)
                 sample(cluster, self.timeline)
                 cluster.do.on_step(self.timeline.step)
                 cluster.do.schedule(self.plan.steps)

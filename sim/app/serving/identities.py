@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from actors.apiserver.builtin.client_authorities import CLIENT_CA, LISTS, PROXY_CA
 from sim.api.auth.account_tokens import AccountTokens, Find
 from sim.api.auth.authenticator import (
     AudienceAgnostic,
@@ -195,6 +196,26 @@ def claim_rules(flags: AuthenticationFlags) -> ClaimRules:
         flags.oidc_signing_algs,
         flags.oidc_required_claims,
     )
+
+
+def published_authorities(
+    files: Files, flags: AuthenticationFlags, authorities: Sequence[bytes]
+) -> dict[str, str]:
+    """What other servers may know of the authentication of clients: the data of its ConfigMap.
+
+    authorities: PEM, of the server's own
+    """
+    data = {CLIENT_CA: b"".join((*authorities, files.client_ca)).decode()}
+    if files.front_proxy_ca:
+        values = (
+            flags.requestheader_username_headers,
+            flags.requestheader_group_headers,
+            flags.requestheader_extra_prefixes,
+            flags.requestheader_allowed_names,
+        )
+        texts = [msgspec.json.encode(value).decode() for value in values]
+        data |= {PROXY_CA: files.front_proxy_ca.decode(), **dict(zip(LISTS, texts, strict=True))}
+    return data
 
 
 def make_certificate_reader(files: Files, authorities: Sequence[bytes]) -> CertificateReader:

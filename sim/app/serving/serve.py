@@ -31,8 +31,11 @@ import trio
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from sim.api.audit.policy import LEVEL_TEXTS
+from sim.api.fairness.state import debug_page
 from sim.api.store import Change
 from sim.api.types import UserInfo
+from sim.app.audit.outputs import AuditOutputs, refuse_existing
 from sim.app.audit.webhook import Webhook
 from sim.app.cli.commands.arguments import tell
 from sim.app.cluster import Cluster, young_collections
@@ -46,6 +49,7 @@ from sim.app.serving.identities import (
     issuer_documents,
     make_authenticator,
     make_certificate_reader,
+    published_authorities,
     read_users,
 )
 from sim.app.serving.journal import End, JournalFile, Session
@@ -57,9 +61,11 @@ from sim.wire.descriptors import connections_below, descriptor_limit, raise_desc
 from sim.wire.http.app import Application, Front
 from sim.wire.http.audited import HttpAudit
 from sim.wire.http.documents import Documents, checks_of
+from sim.wire.http.flow_metrics import flow_families
 from sim.wire.http.gateway import Gateway
 from sim.wire.http.identification import Identification
 from sim.wire.http.metrics import Counts, text_format
+from sim.wire.http.routing import parse_query
 from sim.wire.http.server import serve as serve_http
 from sim.wire.tls import Authority, server_context
 
@@ -115,6 +121,7 @@ async def _main(
     epoch_us = _outside_us()
     cluster = Cluster(plan.cluster, seed=plan.seed, epoch_us=epoch_us, replaces_log=arguments.force)
     kernel = cluster.kernel
+    refuse_existing(cluster.audit_settings, force=arguments.force)
     journal = (
         _Forgotten()
         if arguments.journal is None
@@ -247,7 +254,7 @@ def make_webhook(cluster: Cluster) -> Webhook | None:
     if settings is None or not settings.webhook.config or cluster.audit is None:
         return None
     webhook = Webhook(settings.webhook, cluster.names)
-    cluster.audit.forward = webhook.put
+    cluster.audit.forward_to = webhook.put
     return webhook
 
 
@@ -276,13 +283,22 @@ def make_front(
         return any(server.running for server in cluster.api_servers.values())
 
     def metrics() -> str:
-        return text_format((*_metrics(cluster), *counts.families()))
+        fairness = gateway.fairness()
+        flows = () if fairness is None else flow_families(fairness.state())
+        audited = () if cluster.audit is None else _audit_metrics(cluster.audit)
+        return text_format((*_metrics(cluster), *flows, *audited, *counts.families()))
+
+    def debug(name: str, query: str) -> str | None:
+        fairness = gateway.fairness()
+        if fairness is None:
+            return None
+        return debug_page(name, parse_query(query), fairness.state(), cluster.kernel.epoch_us)
 
     names = cluster.names
     checks = checks_of(names, fairness=bool(cluster.options.api_server.seats))
     scheme = partial(gateway.scheme, cluster.scheme)
     issuer = issuer_documents(cluster, files, address)
-    documents = Documents(scheme, address, healthy, metrics, version(), checks, issuer)
+    documents = Documents(scheme, address, healthy, metrics, version(), checks, issuer, debug)
 
     def look(resource: str, namespace: str, name: str) -> Any:
         item = cluster.storage.store.get(cluster.scheme.key(resource, namespace, name))
@@ -290,14 +306,23 @@ def make_front(
 
     # The journal holds the key, so that a replay makes the same tokens.
     cluster.kernel.gate.post("service-account-key", files.signing.pem.decode(), lambda _: None)
+    published = published_authorities(files, cluster.options.authentication, authorities)
+    cluster.kernel.gate.post("client-authorities", published, lambda _: None)
     authenticator, remote = make_authenticator(cluster, files, tokens, look, gateway.wall_us, _outside_us)
     cluster.identities.authenticator = authenticator
     certificates = make_certificate_reader(files, authorities)
     audit = None
     if cluster.audit is not None and cluster.audit_settings is not None:
         audit = HttpAudit(names, cluster.audit_settings, cluster.audit, gateway.wall_us)
-    identities = Identification(authenticator, certificates, remote.answer)
-    return Front(cluster.scheme, gateway, identities, cluster.authorization, documents, counts, audit)
+    return Front(
+        cluster.scheme,
+        gateway,
+        Identification(authenticator, certificates, remote.answer),
+        cluster.authorization,
+        documents,
+        counts,
+        audit,
+    )
 
 
 def _outside_us() -> int:
@@ -325,3 +350,20 @@ def _metrics(cluster: Cluster) -> Iterator[Metric]:
     for prefix, resource in sorted(stored.items(), key=lambda pair: pair[1].group_resource):
         objects.add_metric((resource.group_resource,), len(store.bucket(prefix).items))
     yield objects
+
+
+def _audit_metrics(audit: AuditOutputs) -> Iterator[Metric]:
+    """The metric families of the audit (apiserver pkg/audit/metrics.go)."""
+    text = "[ALPHA] Counter of audit events generated and sent to the audit backend."
+    yield CounterMetricFamily("apiserver_audit_event", text, audit.sent)
+    levels = CounterMetricFamily(
+        "apiserver_audit_level",
+        "[ALPHA] Counter of policy levels for audit events (1 per request).",
+        labels=("level",),
+    )
+    for level, count in audit.levels.items():
+        if count:
+            levels.add_metric((LEVEL_TEXTS[level],), count)
+    yield levels
+    text = "[ALPHA] Counter of apiserver requests rejected due to an error in audit logging backend."
+    yield CounterMetricFamily("apiserver_audit_requests_rejected", text, audit.refused)

@@ -14,13 +14,14 @@ from typing import Any
 from sim.app.run import expectations_of
 from sim.app.study.outcome import Job, Measured, Outcome, key_of, packed
 from sim.check import Judgement, judge
+from sim.check.build import MEASURED
 from sim.check.expect import Expectation, Within
 from sim.check.over import Like
 from sim.scenario.plan.plan import Plan
 from sim.statistics import Summary, summarize
 
 FAILURES_SHOWN = 10
-TIMED = ("when", "eventually", "order")
+TIMED = ("when", "eventually", "order", "unavailability")
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +204,7 @@ def _quantities(expectation: Expectation, runs: Sequence[Measured]) -> Iterator[
         for part in range(max((len(one.values) for one in runs), default=0)):
             groups = tuple(one.values[part : part + 1] for one in runs)
             yield Quantity(f"{name}: part {part + 1}", unit, groups, groups.count(()), None)
-    elif kind in ("when", "eventually", "count"):
+    elif kind in MEASURED:
         wanted = None
         if isinstance(expectation, Within) and expectation.within_us is not None:
             wanted = expectation.within_us[0] / 1e6, expectation.within_us[1] / 1e6

@@ -61,6 +61,7 @@ class Ledger:
         self.cluster = cluster
         self.kernel = cluster.kernel
         self.paces: dict[str, int] = {}
+        self.on_settled: list[Callable[[str, str], None]] = []  # called with target and aspect
         self._aspects = aspects
         self._entries: dict[tuple[str, str], dict[str, _Entry]] = {}
         self._keys: dict[str, dict[tuple[str, str], None]] = {}  # of each step, in order
@@ -72,13 +73,18 @@ class Ledger:
             self.kernel.standing.begin(f"{aspect} {step}", (target,), kind.silences, kind.lasting)
         self._entries.setdefault((target, aspect), {})[step] = _Entry(value, self.kernel.cause)
         self._keys.setdefault(step, {})[target, aspect] = None
-        kind.settle(self, target)
+        self._settle(target, aspect)
+
+    def _settle(self, target: str, aspect: str) -> None:
+        self._aspects[aspect].settle(self, target)
+        for listener in self.on_settled:
+            listener(target, aspect)
 
     def lift(self, step: str) -> None:
         """End all values of a step."""
         for target, aspect in self._keys.pop(step, {}):
             self._drop(target, aspect, step)
-            self._aspects[aspect].settle(self, target)
+            self._settle(target, aspect)
 
     def heal(self, target: str, only: str = "") -> list[str]:
         """End the values of a target, of one aspect or all; returns the steps without others."""
@@ -92,7 +98,7 @@ class Ledger:
                 if not keys:
                     del self._keys[step]
                     ended.append(step)
-            self._aspects[aspect].settle(self, at)
+            self._settle(at, aspect)
         return ended
 
     def values(self, target: str, aspect: str) -> list[Any]:

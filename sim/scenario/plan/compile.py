@@ -256,7 +256,7 @@ class _Compiler:
             path = ("spec", "cluster", key)
             flags = self._from_folder(part.flags)
             if key == "apiServer":
-                flags = dict(with_files(self.document, self.folder, flags, (*path, "flags")))
+                flags = with_files(self.document, self.folder, flags, (*path, "flags"))
             return ComponentPlan(part.replicas, flags, *self._flag_places(part.flags, path))
 
         return ClusterPlan(

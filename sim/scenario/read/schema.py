@@ -82,8 +82,24 @@ class Cluster(Strict):
 # --- expectations ---------------------------------------------------------------------------------
 
 
+class Unavailability(Strict):
+    """Too few pods of a workload serve, for at most so long.
+
+    of: deployments/NAME, or deployments/NAMESPACE/NAME
+    below: fewer pods than these are too few; the default is the workload's replicas at each instant
+    view: in truth (a pod on a machine without power does not serve), or as the control plane sees it
+    """
+
+    of: str
+    at_most: str
+    below: Count | UnsetType = UNSET
+    view: Literal["truth", "controlPlane"] = "truth"
+
+
 class Expectation(Strict):
-    """One expectation; exactly one of when, never, always, eventually, count and order is given."""
+    """One expectation; exactly one of when, never, always, eventually, count, order and
+    unavailability is given.
+    """
 
     name: Annotated[Label, Meta(min_length=1)]
     when: str | Matter | UnsetType = UNSET
@@ -93,6 +109,7 @@ class Expectation(Strict):
     eventually: str | Matter | UnsetType = UNSET
     count: str | Matter | UnsetType = UNSET
     order: list[str | Matter] | UnsetType = UNSET
+    unavailability: Unavailability | UnsetType = UNSET
     after: str = ""
     """Start of the window: a step, a kind of action, "end of NAME", or a time; default 0."""
     until: str = ""

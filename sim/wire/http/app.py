@@ -85,11 +85,13 @@ class _Found:
 
     asked: set once the path is understood
     audited: the audit of the exchange, which does nothing until the user is known
+    flow: headers with the uids of FlowSchema and priority level
     """
 
     asked: Attributes | None = None
     resource: Resource | None = None
     audited: AuditedExchange = field(default_factory=AuditedExchange)
+    flow: tuple[tuple[str, str], ...] = ()
 
 
 class Front:
@@ -129,7 +131,7 @@ class Front:
             LOG.debug("the error", exc_info=error)
             response = self._response(Answer(500, rendering.TEXT, status.PANIC.encode()))
             found.audited.panic(str(error))
-        response.headers.append(("Audit-Id", exchange.ident))
+        response.headers += [("Audit-Id", exchange.ident), *found.flow]
         found.audited.complete(response.code)
         if not await _drained(exchange, response):
             response.headers.append(("Connection", "close"))
@@ -171,6 +173,7 @@ class Front:
         user = await self._user(exchange, asked, options, found)
         if isinstance(user, Answer):
             return self._response(user)
+        found.flow = self._flow_headers(user, asked)
         opinion = self._authorizer.authorize(user, asked.access)
         found.audited.decide(opinion)
         refused = refusal(user, asked.access, opinion)
@@ -197,15 +200,15 @@ class Front:
     async def _user(
         self, exchange: Exchange, asked: Attributes, options: dict[str, str], found: _Found
     ) -> UserInfo | Answer:
-        headers, certificate = exchange.headers, exchange.extensions.get(PEER)
-        identified = await self._identification.identify(headers.pairs, certificate)
+        headers, peer = exchange.headers, exchange.extensions.get(PEER)
+        identified = await self._identification.identify(headers.pairs, peer)
         user = None if isinstance(identified, Rejected) else identified.user
         if self._audit is not None:
             found.audited = self._audit.open(exchange, asked.access, user)
             exchange.extensions.setdefault(OPENED, []).append(found.audited.close)
         if isinstance(identified, Rejected):
             LOG.debug("unable to authenticate the request: %s", identified.text)
-            found.audited.refuse_credentials(exchange, options, certificate is not None)
+            found.audited.refuse_credentials(exchange, options, peer is not None)
             raise Refused(status.unauthorized())
         user = identified.user
         if not found.audited.receive():
@@ -224,6 +227,13 @@ class Front:
             found.audited.impersonate(acting)
             return acting
         raise Refused(acting)
+
+    def _flow_headers(self, user: UserInfo, asked: Attributes) -> tuple[tuple[str, str], ...]:
+        """The headers that tell how a request was classified (priority-and-fairness.go)."""
+        fairness = self._gateway.fairness()
+        if fairness is None:
+            return ()
+        return tuple(zip(self._names.headers_flow, fairness.uids(user, asked.access), strict=True))
 
     @staticmethod
     def _check_timeout(options: dict[str, str]) -> None:

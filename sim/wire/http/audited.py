@@ -43,7 +43,17 @@ from sim.wire.http.exchange import Exchange
 class Sink(Protocol):
     """Where events go (`sim.app.audit.outputs`)."""
 
-    forward: Callable[[Obj], None]
+    def evaluate(self, level: Level) -> None:
+        """Count a request, by the level of its rule."""
+        ...
+
+    def refuse(self) -> None:
+        """Count a request that is refused, because its event is not stored."""
+        ...
+
+    def forward(self, event: Obj) -> None:
+        """Take an event at once, for a backend that batches by itself."""
+        ...
 
     def write(self, events: tuple[Obj, ...], wall_us: int) -> bool:
         """Write events to the log; False if they are not stored."""
@@ -65,6 +75,7 @@ class HttpAudit:
     def open(self, exchange: Exchange, asked: AccessAttributes, user: UserInfo | None) -> AuditedExchange:
         """The audit of an exchange.  user: None if it could not be authenticated"""
         scope = self._settings.policy.scope(user, asked)
+        self._sink.evaluate(scope.level)
         if scope.level is Level.NONE:
             return AuditedExchange(self, None)
         uri = f"{exchange.path}?{exchange.query}" if exchange.query else exchange.path
@@ -73,16 +84,22 @@ class HttpAudit:
         )
         return AuditedExchange(self, Record(self.names, exchange.ident, scope, arrival))
 
+    def begin(self, record: Record) -> bool:
+        """Send the first event; False if the request has to be refused, because it is not stored."""
+        if self.stage(record, RECEIVED) or self._settings.log.batching.mode != STRICT:
+            return True
+        self._sink.refuse()
+        return False
+
     def stage(self, record: Record, stage: str) -> bool:
-        """Send the event of a stage; False if the request has to be refused, since it is not stored."""
+        """Send the event of a stage; False if it is not stored."""
         now_us = self.wall_us()
         event = record.event(stage, now_us)
         if event is None:
             return True
         self._sink.forward(event)
         cut = cut_to(event, self._settings.log.event_max, self.names)
-        stored = cut is None or self._sink.write((cut,), now_us)
-        return stored or self._settings.log.batching.mode != STRICT
+        return cut is None or self._sink.write((cut,), now_us)
 
 
 class AuditedExchange:
@@ -97,7 +114,7 @@ class AuditedExchange:
         """The request has been authenticated; False if it has to be refused."""
         if self._audit is None or self._record is None:
             return True
-        return self._audit.stage(self._record, RECEIVED)
+        return self._audit.begin(self._record)
 
     def refuse_credentials(self, exchange: Exchange, query: dict[str, str], certificate: bool) -> None:
         """The request could not be authenticated: it has this one event."""

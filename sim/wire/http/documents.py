@@ -35,6 +35,7 @@ from sim.wire.http.routing import query_pairs
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 PUBLIC = "public, max-age=3600"  # openidmetadata.go: cacheControl
+DEBUG = "/debug/api_priority_and_fairness/"
 NOT_FOUND = b"404 page not found\n"
 FAIRNESS_HOOKS = (
     "priority-and-fairness-config-consumer",
@@ -119,6 +120,7 @@ class Documents:
     version: the fields of /version
     checks: as from `checks_of`
     issuer: documents of the issuer of service account tokens, by path
+    debug: returns a page below `DEBUG` by its name and query; None if there is none
     """
 
     def __init__(
@@ -130,6 +132,7 @@ class Documents:
         version: Mapping[str, str],
         checks: Mapping[str, tuple[str, ...]],
         issuer: Mapping[str, Published] = MappingProxyType({}),
+        debug: Callable[[str, str], str | None] = lambda name, query: None,
     ) -> None:
         self._now = scheme
         self._address = address
@@ -138,6 +141,7 @@ class Documents:
         self._about = dict(version)
         self._checks = checks
         self._issuer = issuer
+        self._debug = debug
 
     @property
     def _scheme(self) -> Scheme:
@@ -160,6 +164,9 @@ class Documents:
             return self._openapi(parts, accept)
         if path == "/metrics":
             return Document(raw=self._metrics().encode(), media=METRICS_TYPE)
+        if path.startswith(DEBUG):
+            page = self._debug(path.removeprefix(DEBUG), query)
+            return NO_PAGE if page is None else Document(raw=page.encode(), media=TEXT)
         if path in ("/", "/index.html"):
             return Document(
                 value=discovery.root_paths(self._scheme, (*OTHERS, *self._issuer)),

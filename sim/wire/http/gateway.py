@@ -26,6 +26,8 @@ from typing import Any, Protocol
 import trio
 
 from sim.api import status
+from sim.api.auth.attributes import AccessAttributes
+from sim.api.fairness.state import FairnessState
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Reply, Request, UserInfo, Watch, WatchEvent
 from sim.kernel import Kernel, unheard
@@ -53,6 +55,18 @@ _FIELDS = (
 LOG = logging.getLogger(__name__)
 
 
+class Fairness(Protocol):
+    """Priority and fairness of an API server, for clients outside."""
+
+    def uids(self, user: UserInfo, attributes: AccessAttributes) -> tuple[str, str]:
+        """The uids of the FlowSchema and of the priority level of a request."""
+        ...
+
+    def state(self) -> FairnessState:
+        """The present state."""
+        ...
+
+
 class OutsideEndpoint(Protocol):
     """The interface of an API server that the gateway uses."""
 
@@ -68,6 +82,11 @@ class OutsideEndpoint(Protocol):
     @property
     def sees(self) -> Scheme:
         """The resources that it serves now."""
+        ...
+
+    @property
+    def seats(self) -> Fairness | None:
+        """Priority and fairness; None if it is off."""
         ...
 
     def handle(
@@ -201,6 +220,11 @@ class Gateway:
         """
         server = self._server()
         return fixed if server is None else server.sees
+
+    def fairness(self) -> Fairness | None:
+        """Priority and fairness of the API server that gets the next request; None if it is off."""
+        server = self._server()
+        return None if server is None else server.seats
 
     async def call(self, request: Request) -> tuple[Reply, OutsideWatch | None]:
         """Sends a request and waits for its reply. A reply without an answer becomes a Status."""

@@ -56,6 +56,16 @@ async def test_every_write_is_denied_but_reads_are_not() -> None:
         assert reply.message == 'configmaps "m" is forbidden: admission control is denying all modifications'
         assert (await p.ask("delete", "namespaces", name=NAMES_ORCH.lease_namespace)).code == 403
         assert (await p.ask("get", "namespaces", name="default")).code == 200
+        review = {"spec": {"nonResourceAttributes": {"verb": "get", "path": "/"}}}
+        assert (await p.ask("create", "selfsubjectaccessreviews", body=review)).code == 403
+
+
+async def test_access_review_does_not_tell_whether_its_namespace_exists() -> None:
+    async with plane(options=options()) as p:
+        await p.run(SECOND)
+        spec = {"user": "ann", "resourceAttributes": {"namespace": "none", "verb": "get", "resource": "pods"}}
+        body = {"metadata": {"namespace": "none"}, "spec": spec}
+        assert (await p.ask("create", "localsubjectaccessreviews", "none", body=body)).code == 201
 
 
 async def test_delete_in_an_absent_namespace_is_refused_by_a_validating_plugin() -> None:

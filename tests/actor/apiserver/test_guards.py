@@ -612,7 +612,7 @@ LEASES: dict[str, Callable[[Obj], Obj]] = {
 
 
 @pytest.mark.parametrize("name", LEASES)
-def test_lease_update_takes_the_lane_only_for_its_time(name: str) -> None:
+def test_lease_update_takes_the_fast_path_only_for_its_time(name: str) -> None:
     assert lease_history(FAST, LEASES[name]) == lease_history(PLAIN, LEASES[name])
 
 

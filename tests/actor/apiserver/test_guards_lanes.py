@@ -127,7 +127,7 @@ async def opened(odd: Callable[[Leases], bool]) -> bool:
 
 
 @pytest.mark.parametrize("name", CLOSED)
-def test_lane_is_closed_to_what_is_not_a_renewal_by_its_client(name: str) -> None:
+def test_lease_fast_path_is_closed_to_requests_other_than_its_clients_renewals(name: str) -> None:
     assert not trio.run(opened, CLOSED[name])
 
 
@@ -141,7 +141,7 @@ OWNERS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", OWNERS)
-def test_lane_is_closed_while_its_client_is_not_the_owner_of_the_time(name: str) -> None:
+def test_lease_fast_path_is_closed_while_its_client_does_not_own_the_time(name: str) -> None:
     async def main() -> None:
         async with plane(options=OPTIONS) as p:
             server = Leases(p)
@@ -160,7 +160,7 @@ def test_lane_is_closed_while_its_client_is_not_the_owner_of_the_time(name: str)
     trio.run(main)
 
 
-def test_lane_does_not_write_a_time_that_is_stored_already() -> None:
+def test_lease_fast_path_does_not_write_a_time_that_is_stored_already() -> None:
     async def main() -> None:
         async with plane(options=OPTIONS) as p:
             server = Leases(p)

@@ -172,7 +172,7 @@ def test_a_lazy_informer_shows_at_every_instant_what_an_eager_one_shows():
     assert len(views(lazy=True)[-1][1]) == 4
 
 
-def test_a_watch_across_a_cut_goes_on_after_a_short_one_and_lists_again_after_a_long_one():
+def test_watch_continues_after_a_short_cut_and_lists_again_after_a_long_one():
     server, names = FakeServer(), []
 
     async def main(ctx):
@@ -196,7 +196,7 @@ def test_a_watch_across_a_cut_goes_on_after_a_short_one_and_lists_again_after_a_
     assert server.requests.count("list") >= 2
 
 
-def test_a_key_added_while_worked_on_comes_back_once_and_an_earlier_time_wins():
+def test_key_added_during_its_processing_is_queued_once_and_the_earlier_time_wins():
     log = []
 
     async def main(ctx):
@@ -219,7 +219,7 @@ def test_a_key_added_while_worked_on_comes_back_once_and_an_earlier_time_wins():
     assert log == [("a", 0), ("late", 4_000_000)]
 
 
-def test_a_key_is_dealt_with_because_of_the_last_that_was_listed_of_it_but_of_the_first_that_is_told_later():
+def test_cause_of_a_key_is_the_last_listed_object_but_the_first_watched_one():
     causes = []
 
     async def main(ctx):
@@ -246,7 +246,7 @@ def test_a_key_is_dealt_with_because_of_the_last_that_was_listed_of_it_but_of_th
     assert causes == [9, 11, 11]
 
 
-def test_a_key_that_would_only_be_put_back_wakes_no_worker_and_comes_at_the_same_times():
+def test_key_that_would_be_put_back_wakes_no_worker_and_keeps_its_times():
     """Of a hundred rounds in five milliseconds each and then ten a second, as the limiter gives
     them.
     """
@@ -336,7 +336,7 @@ def test_two_events_of_one_object_at_one_instant_are_both_stored():
     assert len(server.items) == 2
 
 
-def test_an_event_tells_the_time_of_a_clock_that_was_set_back():
+def test_event_has_the_time_of_a_clock_that_was_set_back():
     bodies = []
 
     class Keeping(FakeServer):
@@ -360,7 +360,7 @@ def test_an_event_tells_the_time_of_a_clock_that_was_set_back():
     assert told[1] < told[0] and bodies[0]["metadata"]["name"] < bodies[1]["metadata"]["name"]
 
 
-def test_an_event_that_nobody_takes_is_sent_twelve_times_after_a_first_pause_of_random_length():
+def test_event_without_server_is_sent_twelve_times_after_a_random_first_pause():
     sent: dict[str, list[int]] = {}
     pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p", "namespace": "d"}}
 

@@ -180,7 +180,7 @@ async def test_a_leader_cut_off_stops_within_12_1_seconds_and_before_anybody_fol
         election.check_never_two()
 
 
-async def test_a_leader_whose_server_restarts_within_the_deadline_goes_on_leading() -> None:
+async def test_leader_keeps_leading_if_its_server_restarts_within_the_deadline() -> None:
     async with rig() as r:
         election = Election(r, ("a", "b"))
         await r.run(31.5)
@@ -208,7 +208,7 @@ async def test_a_paused_leader_has_stopped_when_it_finds_itself_followed() -> No
 
 
 @pytest.mark.parametrize(("offset_s", "drift_ppm"), [(-7200, 0), (7200, 0), (0, 150_000), (0, -150_000)])
-async def test_wrong_clocks_let_nobody_lead_beside_another(offset_s: int, drift_ppm: int) -> None:
+async def test_wrong_clocks_never_allow_two_leaders(offset_s: int, drift_ppm: int) -> None:
     """Offsets never matter, rates up to 15/12 do not."""
     async with rig() as r:
         election = Election(r, ("a", "b"))

@@ -118,7 +118,7 @@ async def test_renewals_within_one_second_are_one_record(retry_ms: int) -> None:
             r.start(first)
 
 
-async def test_a_leader_whose_lease_another_writes_asks_for_ten_seconds_more_and_leaves_it_alone() -> None:
+async def test_leader_with_a_stolen_lease_retries_for_ten_seconds_and_does_not_write() -> None:
     """The round in which it sees the other's record is its last: it begins 2 s at most after the
     last one.
     """
@@ -135,7 +135,7 @@ async def test_a_leader_whose_lease_another_writes_asks_for_ten_seconds_more_and
         assert [round(each) for each in tries] == [2, 4, 6, 8, 10]
 
 
-async def test_a_leader_to_whom_its_lease_comes_back_in_time_goes_on_as_if_nothing_had_been() -> None:
+async def test_leader_that_gets_its_lease_back_in_time_keeps_leading() -> None:
     async with rig() as r:
         election = Election(r, ("a",), restart=False)
         await r.run(31.1)
@@ -149,7 +149,7 @@ async def test_a_leader_to_whom_its_lease_comes_back_in_time_goes_on_as_if_nothi
         assert spec["leaseTransitions"] == 7 and spec["acquireTime"] == election.writes[0][1]["acquireTime"]
 
 
-async def test_a_leader_makes_a_lease_that_is_gone_anew_and_leads_on() -> None:
+async def test_leader_creates_its_deleted_lease_again_and_keeps_leading() -> None:
     async with rig(seed=2) as r:
         election = Election(r, ("a", "b"), restart=False)
         await r.run(31.1)
@@ -177,7 +177,7 @@ async def test_a_record_without_a_holder_is_taken_by_the_next_try_and_counts_on(
 
 
 @pytest.mark.parametrize("code_of", ["get", "update"])
-async def test_a_leader_that_is_refused_for_less_than_its_deadline_stays_and_for_longer_goes(
+async def test_leader_refused_for_less_than_its_deadline_stays_and_for_longer_ends(
     code_of: str,
 ) -> None:
     for lasts_s, stays in ((8.5, True), (12.1, False)):

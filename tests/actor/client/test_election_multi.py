@@ -93,7 +93,7 @@ async def test_one_that_knows_only_the_annotation_is_waited_for() -> None:
         assert said["leaderTransitions"] == lease["leaseTransitions"] == 5
 
 
-async def test_where_the_records_differ_nobody_leads_until_the_time_is_over() -> None:
+async def test_differing_records_have_no_leader_until_the_lease_expires() -> None:
     async with rig() as r:
         election = Election(r, ("a",), lock="configmapsleases")
         await r.run(20)
@@ -128,7 +128,7 @@ async def test_a_leader_that_goes_in_peace_leaves_both_records_free() -> None:
         assert (said["leaseDurationSeconds"], lease["leaseDurationSeconds"]) == (1, 1)
 
 
-async def test_a_leader_beside_whose_lease_another_made_the_first_record_tells_of_the_lease() -> None:
+async def test_leader_with_a_foreign_first_record_records_events_about_the_lease_only() -> None:
     """It was not there when it was looked for, and is when it is to be made."""
     async with rig() as r:
         namespace, name = LOCK

@@ -100,7 +100,7 @@ class Beater:
         return parse_time(item.obj["spec"]["renewTime"]) - self.rig.kernel.epoch_us
 
 
-async def test_a_steady_beat_is_one_event_and_says_when_it_was_sent() -> None:
+async def test_steady_renewal_is_one_event_and_has_its_sending_time() -> None:
     async with rig() as r:
         beater = Beater(r)
         await r.run(30)
@@ -123,7 +123,7 @@ async def check_resumed(r: Rig, beater: Beater) -> None:
     assert r.kernel.now_us - beater.stored_us() <= PERIOD_US + SECOND
 
 
-async def test_a_cut_link_loses_the_beat_and_the_lane_opens_again_after_an_ordinary_write() -> None:
+async def test_cut_link_loses_the_renewal_and_an_ordinary_write_opens_the_fast_path() -> None:
     async with rig() as r:
         beater = Beater(r)
         await r.run(60)
@@ -137,7 +137,7 @@ async def test_a_cut_link_loses_the_beat_and_the_lane_opens_again_after_an_ordin
         await check_resumed(r, beater)
 
 
-async def test_after_a_restart_of_the_server_beats_go_the_ordinary_way_until_a_lane_is_open_again() -> None:
+async def test_renewals_after_a_server_restart_are_ordinary_until_the_fast_path_opens() -> None:
     async with rig() as r:
         beater = Beater(r)
         await r.run(60)
@@ -182,7 +182,7 @@ async def test_an_object_changed_by_another_is_seen_and_kept(how: str) -> None:
         assert r.kernel.now_us - beater.stored_us() <= PERIOD_US + SECOND
 
 
-async def test_a_paused_process_beats_late_and_a_dead_one_never() -> None:
+async def test_paused_process_renews_late_and_a_crashed_one_never() -> None:
     async with rig() as r:
         beater = Beater(r)
         await r.run(60)
@@ -200,7 +200,7 @@ async def test_a_paused_process_beats_late_and_a_dead_one_never() -> None:
         assert beater.stored_us() == before
 
 
-async def test_a_beat_carries_its_owners_wrong_clock() -> None:
+async def test_renewal_has_the_time_of_its_clients_wrong_clock() -> None:
     async with rig() as r:
         beater = Beater(r)
         await r.run(30)
@@ -229,7 +229,7 @@ def one_way(name: str, out: bool, **values: Any) -> Rule:
     ],
     ids=["loss_of_requests", "loss_of_replies", "duplication", "delay_beyond_the_timeout"],
 )
-async def test_no_renewal_takes_the_lane_over_a_disturbed_link(rule: Rule) -> None:
+async def test_no_renewal_takes_the_fast_path_over_a_disturbed_link(rule: Rule) -> None:
     async with rig() as r:
         beater = Beater(r)
         await r.run(35)
@@ -240,7 +240,7 @@ async def test_no_renewal_takes_the_lane_over_a_disturbed_link(rule: Rule) -> No
         assert len(beater.fast) == before
 
 
-async def test_no_renewal_of_a_slow_process_takes_the_lane() -> None:
+async def test_no_renewal_of_a_slow_process_takes_the_fast_path() -> None:
     async with rig() as r:
         beater = Beater(r)
         await r.run(35)
@@ -250,7 +250,7 @@ async def test_no_renewal_of_a_slow_process_takes_the_lane() -> None:
         assert before and len(beater.fast) == before
 
 
-async def test_a_reply_that_passes_a_one_way_cut_opens_no_lane() -> None:
+async def test_reply_that_passes_a_one_way_cut_opens_no_fast_path() -> None:
     async with rig() as r:
         r.kernel.network.impose(one_way("far", False, low_us=SECOND, high_us=SECOND))
         beater = Beater(r)

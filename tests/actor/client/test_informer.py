@@ -72,7 +72,7 @@ def options_of(r: Rig, index: int) -> Request:
     return [request for _, request in r.tap.asked if request.verb in ("list", "watch")][index]
 
 
-async def test_the_first_list_is_from_the_cache_and_the_watch_goes_on_from_it() -> None:
+async def test_first_list_is_from_the_cache_and_the_watch_continues_from_it() -> None:
     async with rig() as r:
         await make(r, "a")
         reader = Reader(r)
@@ -90,7 +90,7 @@ async def test_the_first_list_is_from_the_cache_and_the_watch_goes_on_from_it() 
 
 
 @pytest.mark.parametrize("cares", [True, False])
-async def test_heartbeat_times_alone_wake_only_who_cares_for_them_and_come_before_what_is_more(
+async def test_heartbeat_updates_call_only_interested_handlers_and_precede_other_changes(
     cares: bool,
 ) -> None:
     async with rig() as r:
@@ -157,7 +157,7 @@ async def told_of_beats(r: Rig, log: list[str], *, late: bool = False, urged: bo
 
 
 @pytest.mark.parametrize("how", ["calm", "urged", "moved"])
-async def test_who_handles_beats_late_is_told_before_anybody_reads_or_at_once_if_it_matters(how: str) -> None:
+async def test_late_heartbeat_handler_is_called_before_a_read_or_at_once_if_urged(how: str) -> None:
     log: list[str] = []
     async with rig() as r:
         informer = await told_of_beats(r, log, late=True)
@@ -176,7 +176,7 @@ async def test_who_handles_beats_late_is_told_before_anybody_reads_or_at_once_if
         assert len(log) == 2  # it is calm again
 
 
-async def test_who_handles_beats_only_when_urged_is_told_of_none_otherwise_though_things_move() -> None:
+async def test_urged_only_heartbeat_handler_is_called_only_while_urged() -> None:
     log: list[str] = []
     async with rig() as r:
         informer = await told_of_beats(r, log, urged=True)
@@ -189,7 +189,7 @@ async def test_who_handles_beats_only_when_urged_is_told_of_none_otherwise_thoug
             assert log[-1:] == [beaten] * urgent  # after what was kept back before
 
 
-async def test_of_the_beats_of_one_object_that_nobody_reads_the_last_that_came_is_kept() -> None:
+async def test_last_of_several_unread_heartbeats_of_one_object_is_kept() -> None:
     async with rig() as r:
         await make(r, "a")
         informers: list[Informer] = []
@@ -220,7 +220,7 @@ def beat(r: Rig, name: str) -> str:
     return str(item.rev)
 
 
-async def test_a_watch_that_ends_in_time_goes_on_at_once_from_what_was_seen_last() -> None:
+async def test_watch_that_times_out_continues_at_once_from_the_last_event() -> None:
     async with rig() as r:
         await make(r, "a")
         reader = Reader(r)
@@ -255,7 +255,7 @@ async def _writes(r: Rig, until_s: int) -> dict[int, int]:
     return revisions
 
 
-async def test_a_watch_that_ends_with_much_unread_goes_on_too() -> None:
+async def test_watch_that_ends_with_many_unread_events_continues() -> None:
     async with rig() as r:
         await make(r, "a")
         reader = Reader(r, eager=False)
@@ -275,7 +275,7 @@ async def test_a_watch_that_ends_with_much_unread_goes_on_too() -> None:
         assert sum(request.verb == "list" for _, request in r.tap.asked) == 1
 
 
-async def test_a_reader_that_is_told_of_no_bookmark_goes_on_from_the_last_one_all_the_same() -> None:
+async def test_reader_without_bookmark_events_continues_from_the_last_bookmark() -> None:
     async with rig() as r:
         await make(r, "a")
         QuietReader(r)
@@ -289,7 +289,7 @@ async def test_a_reader_that_is_told_of_no_bookmark_goes_on_from_the_last_one_al
         assert revisions[end_s - 63] <= asked < revisions[end_s]
 
 
-async def test_a_watch_whose_connection_dies_as_the_cut_ends_is_opened_anew() -> None:
+async def test_watch_with_a_connection_lost_at_the_end_of_a_cut_is_opened_again() -> None:
     """Its reply has waited for the end of the cut, and comes after all."""
     async with rig() as r:
         network = r.kernel.network
@@ -360,7 +360,7 @@ async def test_a_bookmark_due_before_a_fault_was_seen_and_one_due_after_it_was_n
         assert revisions[59] <= int(asked.options["resourceVersion"]) <= revisions[65]
 
 
-async def test_a_long_list_from_the_store_comes_in_pages_and_one_from_the_cache_in_one_piece() -> None:
+async def test_list_from_the_store_is_paged_and_list_from_the_cache_is_not() -> None:
     async with rig() as r:
         await make(r, *[f"l{n:04}" for n in range(1100)])
         reader = Reader(r)
@@ -423,7 +423,7 @@ async def test_a_list_at_a_revision_that_cannot_be_served_is_asked_again_in_one_
         assert reader.view() == stored(r)
 
 
-async def test_a_watch_refused_as_too_old_lists_again_after_a_pause_and_keeps_what_did_not_change() -> None:
+async def test_expired_watch_lists_after_a_pause_and_keeps_unchanged_objects() -> None:
     async with rig(replicas=2) as r:
         await make(r, "a", "b", at=1)
         reader = Reader(r)
@@ -481,7 +481,7 @@ class Refuser:
 @pytest.mark.parametrize(
     ("code", "then"), [(429, ["watch"]), (410, ["list", "watch"]), (500, ["list", "watch"])]
 )
-async def test_a_watch_that_ends_in_an_error_goes_on_or_lists_after_a_pause(
+async def test_watch_that_ends_in_an_error_continues_or_lists_after_a_pause(
     code: int, then: list[str]
 ) -> None:
     async with rig() as r:
@@ -499,7 +499,7 @@ async def test_a_watch_that_ends_in_an_error_goes_on_or_lists_after_a_pause(
         assert reader.names() == ["a"]
 
 
-def test_back_off_grows_from_800_ms_to_30_s_doubled_at_most_and_is_forgotten_after_two_calm_minutes() -> None:
+def test_back_off_doubles_from_800_ms_to_30_s_and_resets_after_two_minutes() -> None:
     backoff, now_us, base = Backoff(Random(1)), 0, BACKOFF_US
     for _ in range(12):
         wait_us = backoff.step(now_us)
@@ -552,7 +552,7 @@ async def test_a_replica_too_far_behind_is_asked_again_and_then_for_its_newest()
         assert reader.names() == ["a", "b"]
 
 
-async def test_resync_tells_every_object_again_and_changes_nothing() -> None:
+async def test_resync_reports_every_object_and_changes_nothing() -> None:
     async with rig() as r:
         await make(r, "a", "b")
         reader = Reader(r, resync_us=60 * SECOND)

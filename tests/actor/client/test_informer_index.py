@@ -45,7 +45,7 @@ async def test_an_index_shows_what_a_search_would(eager: bool) -> None:
 
 
 @pytest.mark.parametrize("changes", [False, True])
-async def test_an_index_that_is_made_when_it_is_read_shows_what_one_kept_from_the_start_does(
+async def test_index_filled_at_its_first_read_equals_one_filled_from_the_start(
     changes: bool,
 ) -> None:
     async with rig() as r:
@@ -75,7 +75,7 @@ def _colours(obj: Any) -> list[str]:
     return [obj["metadata"].get("labels", {}).get("colour", "")]
 
 
-async def test_a_route_spares_handlers_what_is_about_something_else_and_tells_all_of_a_change_of_it() -> None:
+async def test_route_skips_unconcerned_handlers_and_reports_its_own_change_to_all() -> None:
     async with rig() as r:
         told: dict[str, list[str]] = {"red": [], "blue": [], "": []}
 

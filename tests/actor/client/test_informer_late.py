@@ -19,7 +19,7 @@ from tests.actor.client.rig import OPTIONS, rig
 from tests.actor.client.test_informer import Reader, make, stored
 
 
-async def test_a_paused_reader_has_missed_nothing_when_it_goes_on() -> None:
+async def test_paused_reader_has_all_events_after_it_resumes() -> None:
     async with rig() as r:
         reader = Reader(r)
         await r.run(5)
@@ -86,7 +86,7 @@ class Over:
         self.tell()
 
 
-async def test_watches_whose_end_nobody_has_taken_yet_are_over_when_the_link_is_cut() -> None:
+async def test_ended_watches_that_were_not_taken_yet_stay_ended_at_a_cut() -> None:
     async with rig() as r:
         channels: list[Channel] = []
         r.actor("reader", lambda ctx: channels.append(Channel(ctx, "reader", r.taps, "apiserver-0")))

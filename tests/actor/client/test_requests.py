@@ -77,7 +77,7 @@ async def test_what_a_cut_holds_up_is_given_up_when_its_connection_is_found_dead
         assert found == [pytest.approx(found_s, abs=0.01)]
 
 
-async def test_what_a_server_that_stands_still_has_begun_is_given_up_with_what_it_has_not() -> None:
+async def test_paused_server_loses_requests_it_has_begun_and_those_it_has_not() -> None:
     async with rig() as r:
         r.taps["apiserver-0"] = r.plane.server
         r.plane.server.overload(20 * SECOND, None)
@@ -92,7 +92,7 @@ async def test_what_a_server_that_stands_still_has_begun_is_given_up_with_what_i
         ]
 
 
-async def test_a_request_that_arrives_twice_is_carried_out_twice_and_its_first_answer_counts() -> None:
+async def test_duplicated_request_is_carried_out_twice_and_its_first_reply_counts() -> None:
     nameless = {**lease("x"), "metadata": {"generateName": "x-", "namespace": "default"}}
     async with rig() as r:
         r.kernel.cause = 77
@@ -136,7 +136,7 @@ async def test_client_gets_the_conflict_of_a_copy_that_is_answered_first() -> No
 
 
 @pytest.mark.parametrize("timeout_us", [0, 2 * SECOND])
-async def test_of_a_request_that_arrives_twice_one_loss_is_told(timeout_us: int) -> None:
+async def test_duplicated_request_reports_one_loss(timeout_us: int) -> None:
     async with rig() as r:
         r.kernel.network.impose(
             Rule("twice", frozenset({"job"}), None, duplication=0.999_999, both_ways=False)
@@ -168,7 +168,7 @@ async def test_a_request_refused_for_load_succeeds_when_there_is_room_again() ->
 
 
 @pytest.mark.parametrize(("after_us", "lost"), [(100, "ConnectionReset"), (2000, "")])
-async def test_a_server_that_dies_while_the_storage_commits_has_written_and_not_replied(
+async def test_server_that_crashes_during_a_commit_has_written_and_not_replied(
     after_us: int, lost: str
 ) -> None:
     async with rig() as r:
@@ -273,7 +273,7 @@ async def test_what_a_client_has_given_up_is_not_begun_any_more(extra_s: int, la
         assert (await r.plane.ask("get", "leases", name="b")).ok is lands
 
 
-async def test_what_came_to_a_server_that_stood_still_is_not_begun_when_its_client_has_gone() -> None:
+async def test_paused_server_does_not_begin_requests_of_a_client_that_has_ended() -> None:
     for lasts_s, lands in ((2, True), (4, False)):
         async with rig() as r:
             r.taps["apiserver-0"] = r.plane.server
@@ -337,7 +337,7 @@ def unanswered(r: Rig, *jobs: str) -> None:
     r.kernel.network.impose(Rule("cut job", *way, cut=True, both_ways=False))
 
 
-async def test_who_does_not_hear_the_server_is_not_heard_on_a_new_connection_either() -> None:
+async def test_client_cut_off_from_replies_gets_none_on_a_new_connection_either() -> None:
     """What is sent on a connection that was there arrives; another takes messages both ways to
     make.
     """
@@ -355,7 +355,7 @@ async def test_who_does_not_hear_the_server_is_not_heard_on_a_new_connection_eit
 
 
 @pytest.mark.parametrize("first", ["cut", "crash"])
-async def test_a_server_that_was_started_again_hears_nobody_on_a_connection_of_before(first: str) -> None:
+async def test_restarted_server_gets_nothing_from_connections_of_before(first: str) -> None:
     """Who does not hear the server does not hear either that it has reset the connection, before
     the link is healed; who knows that it has gone makes a new one then.
     """
@@ -378,7 +378,7 @@ async def test_a_server_that_was_started_again_hears_nobody_on_a_connection_of_b
 
 
 @pytest.mark.parametrize("answered", [False, True])
-async def test_what_meets_a_cut_link_goes_on_when_it_is_healed(answered: bool) -> None:
+async def test_request_at_a_cut_link_continues_when_the_link_is_healed(answered: bool) -> None:
     """A request that was on its way, or the answer to one that was served."""
     async with rig() as r:
         job = Job(r, create_after(SECOND))
@@ -452,7 +452,7 @@ async def test_a_client_moves_to_the_next_server_and_stays() -> None:
         assert [len(tap.asked) for tap in r.taps.values()] == [4, 6, 0]  # type: ignore[attr-defined]
 
 
-async def test_a_dead_clients_requests_are_served_and_answered_to_nobody() -> None:
+async def test_requests_of_a_crashed_client_are_served_without_a_receiver() -> None:
     async with rig() as r:
         seen: list[Reply] = []
 
@@ -483,7 +483,7 @@ async def test_a_watch_of_a_dead_client_is_closed_at_the_server() -> None:
         assert source.ended
 
 
-async def test_what_follows_a_write_is_caused_by_what_led_to_it_and_what_is_seen_of_it_by_the_write() -> None:
+async def test_cause_after_a_write_is_the_requests_cause_and_of_its_watch_event_the_write() -> None:
     async with rig() as r:
         causes: dict[str, int] = {}
 

@@ -29,7 +29,7 @@ EVERYWHERE: dict[str, Any] = {
 
 @pytest.mark.parametrize("workload", [WEB, WITH_STATE, EVERYWHERE], ids=lambda each: str(each["kind"]))
 @pytest.mark.parametrize("grace", [0, 60])
-async def test_a_new_leader_replaces_pods_because_of_what_took_them_while_nobody_led(
+async def test_new_leader_replaces_pods_because_of_their_deletion_without_a_leader(
     workload: dict[str, Any], grace: int, tmp_path: Path
 ) -> None:
     """They are gone, or on their way, when it looks: nothing that is there leads to that."""
@@ -89,7 +89,7 @@ async def test_a_report_that_says_nothing_new_hides_nothing_from_a_new_leader(
     assert freed is not None and freed.at_us > 690_000_000 and root(book, freed) == "cut"
 
 
-async def test_a_new_leader_taints_a_node_because_of_what_made_it_unready_though_it_is_not_silent(
+async def test_new_leaders_taint_is_caused_by_what_made_the_node_unready(
     tmp_path: Path,
 ) -> None:
     fault = {"nodes": {"name": "node-1"}, "how": "pod-network-failure"}
@@ -104,7 +104,7 @@ async def test_a_new_leader_taints_a_node_because_of_what_made_it_unready_though
     assert zones and {root(book, r) for r in zones} == {"fault"}
 
 
-async def test_who_got_no_answer_lists_again_because_of_what_was_in_the_way(tmp_path: Path) -> None:
+async def test_relist_without_a_reply_is_caused_by_what_blocked_the_reply(tmp_path: Path) -> None:
     """A new leader asks because it leads; that a server does not answer it does not come of that."""
     book = await told(
         tmp_path,
@@ -117,7 +117,7 @@ async def test_who_got_no_answer_lists_again_because_of_what_was_in_the_way(tmp_
     assert again and {root(book, r) for r in again} == {"still"}
 
 
-async def test_who_finds_history_gone_lists_again_because_the_server_had_started_anew(tmp_path: Path) -> None:
+async def test_relist_after_lost_history_is_caused_by_the_restart_of_the_server(tmp_path: Path) -> None:
     """Whatever has brought it there, which may be that its last watch was over."""
     book = await told(
         tmp_path,
@@ -130,7 +130,7 @@ async def test_who_finds_history_gone_lists_again_because_the_server_had_started
     assert again and {root(book, r) for r in again} == {"anew"}
 
 
-async def test_pods_of_a_node_that_went_while_nobody_led_go_because_it_did(tmp_path: Path) -> None:
+async def test_pods_of_a_node_deleted_without_a_leader_go_because_of_the_deletion(tmp_path: Path) -> None:
     book = await told(
         tmp_path,
         {"at": "2m", "name": "killed", "crash": {"actor": "controller-manager-0", "restartAfter": "60s"}},
@@ -141,7 +141,7 @@ async def test_pods_of_a_node_that_went_while_nobody_led_go_because_it_did(tmp_p
     assert collected and {root(book, r) for r in collected} == {"gone"}
 
 
-async def test_who_tells_of_a_node_that_went_or_came_does_so_because_it_did(tmp_path: Path) -> None:
+async def test_node_add_and_delete_events_are_caused_by_the_write_of_the_node(tmp_path: Path) -> None:
     """The pass that finds it comes of nothing but time."""
     away = {"nodes": {"name": "node-1"}, "how": "agent-crash"}
     book = await told(
@@ -154,14 +154,14 @@ async def test_who_tells_of_a_node_that_went_or_came_does_so_because_it_did(tmp_
         for r in book.records
         if r.kind == "write"
         and r.at_us > 120_000_000
-        and r.values["user"].endswith("controller-manager")
+        and r.values["user"].endswith(":node-controller")
         and r.values["key"].startswith("//events/default/node-1.")
     ]
     assert events == ["gone", "anew"]
 
 
 @pytest.mark.parametrize("away", ["crash", "cut"])
-async def test_pods_of_a_node_that_was_tainted_while_nobody_led_are_evicted_because_of_that(
+async def test_eviction_from_a_node_tainted_without_a_leader_is_caused_by_the_taint(
     away: str, tmp_path: Path
 ) -> None:
     """The new leader lists the node first, or its pods; they are as they were long before."""
@@ -195,7 +195,7 @@ def of(record: Record, verb: str, resource: str) -> bool:
     {"workload": {"exitAfter": "1s", "exitCode": 1}},
     {"delete": {"resource": "pods", "selector": "app=web", "gracePeriodSeconds": 0}},
 ])  # fmt: skip
-async def test_what_shows_how_pods_are_is_brought_up_to_date_by_what_befell_them_while_nobody_led(
+async def test_status_after_a_time_without_leader_is_caused_by_the_changes_of_pods(
     fault: dict[str, Any],
     tmp_path: Path,
 ) -> None:
@@ -236,7 +236,7 @@ async def test_what_shows_how_pods_are_is_brought_up_to_date_by_what_befell_them
 
 
 @pytest.mark.parametrize("stalled", ["119s", "118500ms", "118s"])
-async def test_a_leader_that_was_asked_to_end_while_it_stood_still_ends_because_of_that(
+async def test_leader_that_gets_sigterm_during_a_pause_ends_because_of_that(
     stalled: str, tmp_path: Path
 ) -> None:
     """Its next renewal is due as well when it goes on, and comes first."""
@@ -271,7 +271,7 @@ TURNED: dict[str, Any] = {
     (WORK, {"delete": {"resource": "pods", "selector": "job-name=web"}}, ("update status", "jobs")),
     (WEB, {"patch": TURNED}, ("update", "replicasets")),
 ])  # fmt: skip
-async def test_what_was_listed_before_its_owner_is_seen_to_because_of_what_befell_it_while_nobody_led(
+async def test_sync_of_objects_listed_before_their_owner_is_caused_by_the_missed_change(
     workload: dict[str, Any], what: dict[str, Any], done: tuple[str, str], tmp_path: Path
 ) -> None:
     """Answers come in any order."""
@@ -290,7 +290,7 @@ async def test_what_was_listed_before_its_owner_is_seen_to_because_of_what_befel
         assert made and root(book, made[0]) == "lost"
 
 
-async def test_an_agent_tells_that_its_node_was_closed_because_it_was_not_because_a_report_is_due(
+async def test_agents_report_of_a_closed_node_is_caused_by_the_closing(
     tmp_path: Path,
 ) -> None:
     """Reports that say nothing new are due each five minutes."""

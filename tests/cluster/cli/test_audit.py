@@ -1,6 +1,9 @@
 """The audit of a run: a file with virtual times, the same for each run of the scenario."""
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ from sim.app.cli.main import main
 from sim.app.run import Result, run_plan
 from sim.errors import InputError
 from sim.scenario.plan.compile import load
+from tests.cluster.cli.test_replay import PODS, SCENARIO, WAIT_S, disturb
 
 POLICY: dict[str, Any] = {
     "apiVersion": "audit.orch.io/v1",
@@ -75,6 +79,14 @@ async def test_request_of_an_actor_is_recorded_at_the_level_of_its_rule(tmp_path
     assert complete["annotations"]["authorization.orch.io/decision"] == "allow"
     assert all("requestObject" not in event for event in events if event["level"] == "Metadata")
     assert not [event for event in events if event.get("objectRef", {}).get("resource") == "leases"]
+    reasons = {
+        event["annotations"]["authorization.orch.io/reason"] for event in events if event.get("annotations")
+    }
+    scheduler = "system:orch-scheduler"
+    assert (
+        f'RBAC: allowed by ClusterRoleBinding "{scheduler}" of ClusterRole "{scheduler}" to User "{scheduler}"'
+        in reasons
+    )
     agent = next(event for event in events if event["user"]["username"] == "system:node:node-0")
     assert agent["sourceIPs"] == ["172.16.0.2"]
 
@@ -104,6 +116,18 @@ async def test_events_of_a_crashed_server_wait_for_no_batch(tmp_path: Path) -> N
     assert events[0]["stageTimestamp"] >= "2026-01-01T00:01:05"
     _, events = await audited(tmp_path, "d.log", spec=crash)
     assert events[0]["stageTimestamp"] < "2026-01-01T00:00:10"
+
+
+async def test_server_that_ends_in_order_writes_what_is_open_and_what_waits(tmp_path: Path) -> None:
+    batches = {"audit-log-mode": "batch", "audit-log-batch-max-size": 5000, "audit-log-batch-max-wait": "10m"}
+    end = {"actor": "apiserver-0", "gracefully": True}
+    spec = {"duration": "4m", "timeline": [{"at": "1m", "name": "end", "crash": end}]}
+    _, events = await audited(tmp_path, "a.log", spec=spec, **batches)
+    started = {event["auditID"] for event in events if event["stage"] == "ResponseStarted"}
+    complete = {event["auditID"] for event in events if event["stage"] == "ResponseComplete"}
+    before = {event["auditID"] for event in events if event["stageTimestamp"] < "2026-01-01T00:01"}
+    assert started & before
+    assert started & before <= complete
 
 
 async def test_log_is_not_replaced_without_force(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,3 +161,36 @@ async def test_wrong_policy_of_a_scenario_is_refused_with_its_place(tmp_path: Pa
     (tmp_path / "policy.yaml").write_text("apiVersion: audit.orch.io/v1\nkind: Policy\nrules: [{level: x}]\n")
     with pytest.raises(InputError, match=r"policy.yaml:3:\d+: rules\[0\].level: Unsupported value"):
         await run_plan(load(file))
+
+
+def test_run_of_an_audited_server_is_made_again_without_its_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = {**POLICY, "apiVersion": "audit.k8s.io/v1"}
+    (tmp_path / "policy.yaml").write_text(yaml.safe_dump(policy))
+    scenario = yaml.safe_load(SCENARIO)
+    flags = {"audit-log-mode": "batch", "audit-log-batch-max-size": 50, "audit-log-batch-max-wait": "7s"}
+    scenario["spec"]["cluster"]["apiServer"] = {"flags": flags_of(tmp_path, **flags)}
+    (tmp_path / "night.yaml").write_text(yaml.safe_dump(scenario))
+    options = ["--pace", "max", "--port", "0", "--client-config", "config", "--journal", "night.journal"]
+    command = [sys.executable, "-m", "sim.app.cli.main", "serve", "night.yaml", *options]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            disturb(server.stdout.readline().split()[-1], tmp_path / "config")
+        finally:
+            server.send_signal(signal.SIGTERM)
+        assert server.wait(WAIT_S) == 0
+    again = subprocess.run(
+        [*command[:-1], "new.journal"], check=False, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (again.returncode, (tmp_path / "new.journal").exists()) == (2, False)
+    assert "audit.log: exists already" in again.stderr
+    log = (tmp_path / "audit.log").read_bytes()
+    events = [json.loads(line) for line in log.splitlines()]
+    pods = [event for event in events if event["requestURI"] == PODS and event["verb"] == "create"]
+    assert {event["sourceIPs"][0] for event in pods} == {"127.0.0.1"}
+    assert {event["sourceIPs"][0] for event in events} > {"127.0.0.1", "172.16.250.1", "172.16.0.2"}
+    assert main(["replay", str(tmp_path / "night.journal"), "--json", "--no-report"]) == 0
+    assert json.loads(capsys.readouterr().out)["as_served"] is True
+    assert (tmp_path / "audit.log").read_bytes() == log

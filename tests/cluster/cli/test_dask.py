@@ -110,13 +110,13 @@ def test_a_dask_cluster_gives_what_processes_give(tmp_path: Path) -> None:
     assert {seed: one.sha256 for seed, one in found.items() if one is not None} == here
 
 
-def test_an_address_without_a_scheduler_is_told() -> None:
+def test_address_without_a_scheduler_is_reported() -> None:
     with pytest.raises(InputError, match="no Dask scheduler"):
         dask("nonsense")
 
 
 @pytest.mark.slow
-def test_what_is_wrong_with_a_cluster_is_told_in_a_line_of_it(tmp_path: Path) -> None:
+def test_problem_of_a_cluster_is_reported_in_one_line(tmp_path: Path) -> None:
     scenario = tmp_path / "small.yaml"
     scenario.write_text(SMALL)
     ran = subprocess.run(
@@ -148,7 +148,7 @@ def test_a_job_of_another_version_is_not_performed() -> None:
     )
 
 
-def test_an_address_where_nothing_is_said_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_address_without_an_answer_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dask_pool, "ANSWER_S", 0.2)
     nothing = pytest.raises(InputError, match="no Dask scheduler answers: nothing was heard")
     with socket.create_server(("127.0.0.1", 0)) as mute, nothing:

@@ -31,7 +31,7 @@ DESCRIPTORS, CONNECTIONS = 256, 300
 UNREAD = 20 * b"GET /openapi/v2 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer TOKEN\r\n\r\n"
 
 
-def test_server_survives_mutated_bytes_and_serves_everybody_else() -> None:
+def test_server_survives_mutated_bytes_and_serves_all_other_clients() -> None:
     with serving() as server:
         outcome = judged(server, trio.run(fuzz, server, 300, 1))
     assert outcome.failures == []

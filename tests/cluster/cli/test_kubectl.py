@@ -132,7 +132,7 @@ pytestmark = [
 ]
 
 
-def test_version_and_resources_are_told(kubectl: Kubectl) -> None:
+def test_version_and_resources_are_shown(kubectl: Kubectl) -> None:
     assert kubectl.json("version")["serverVersion"]["minor"] == "25"
     assert "deployments" in kubectl("api-resources", "-o", "name")
     assert "replicas" in kubectl("explain", "deployment.spec")
@@ -306,7 +306,7 @@ def test_what_kubectl_creates_by_protobuf_is_read_whole(kubectl: Kubectl) -> Non
     kubectl("delete", "namespace", "bounded")
 
 
-def test_one_is_told_what_one_may_do(kubectl: Kubectl) -> None:
+def test_auth_can_i_shows_what_the_user_may_do(kubectl: Kubectl) -> None:
     assert kubectl("auth", "can-i", "create", "pods") == "yes\n"
     assert kubectl.says(1, "auth", "can-i", "impersonate", "users", "--as=somebody") == "no\n"
     assert "*.*" in kubectl("auth", "can-i", "--list")
@@ -320,7 +320,7 @@ def test_pods_keep_to_the_standard_of_their_namespace(kubectl: Kubectl) -> None:
     kubectl("delete", "namespace", "strict")
 
 
-def test_one_sees_a_zone_die_and_its_pods_come_back_elsewhere(tmp_path: Path) -> None:
+def test_kubectl_shows_a_zone_fail_and_its_pods_run_elsewhere(tmp_path: Path) -> None:
     if KUBECTL is None:
         pytest.skip("no kubectl")
     (tmp_path / "zone.yaml").write_text(SCENARIO)

@@ -4,7 +4,7 @@ wrong at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ class OwnError(Exception):
 
 
 @pytest.mark.parametrize("run", ["", "1m"], ids=["before it runs", "after a while"])
-async def test_an_error_of_whoever_uses_the_cluster_is_seen_as_itself(run: str) -> None:
+async def test_error_of_the_callers_code_is_raised_unchanged(run: str) -> None:
     with pytest.raises(OwnError):
         async with Cluster(nodes=2) as cluster:
             if run:
@@ -53,7 +53,7 @@ async def test_an_error_of_whoever_uses_the_cluster_is_seen_as_itself(run: str) 
         ),
     ],
 )
-async def test_what_is_wrong_is_told_where_it_is_said(use: Callable[[Cluster], Any], told: str) -> None:
+async def test_error_is_reported_with_its_place(use: Callable[[Cluster], Any], told: str) -> None:
     async with Cluster(nodes=2) as cluster:
         await cluster.run_for("10s")
         with pytest.raises(InputError, match=told):
@@ -63,7 +63,7 @@ async def test_what_is_wrong_is_told_where_it_is_said(use: Callable[[Cluster], A
 
 
 @pytest.mark.parametrize("duration", ["ten", "-1s", -1, 1.5])
-async def test_a_duration_that_is_none_is_told(duration: Any) -> None:
+async def test_invalid_duration_is_reported(duration: Any) -> None:
     async with Cluster() as cluster:
         for use in (cluster.run_for, cluster.run_until, lambda d: cluster.run_while(lambda: True, limit=d)):
             with pytest.raises(InputError, match=f"{duration!r} is no duration .write it as 90s"):
@@ -84,7 +84,7 @@ async def test_a_duration_that_is_none_is_told(duration: Any) -> None:
         ({"trace": "/no/such/folder/trace"}, "/no/such/folder/trace: there is no folder"),
     ],
 )
-def test_what_no_cluster_is_made_of_is_told(given: dict[str, Any], told: str) -> None:
+def test_invalid_part_of_a_cluster_is_reported(given: dict[str, Any], told: str) -> None:
     with pytest.raises(InputError, match=told):
         Cluster(**given)
 
@@ -116,7 +116,7 @@ async def test_a_cluster_that_does_not_run_says_so() -> None:
         await cluster.run_while(lambda: True)
 
 
-async def test_a_program_of_ones_own_lives_dies_and_is_told_of(
+async def test_users_own_actor_runs_crashes_and_is_recorded(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seen: list[str] = []
@@ -142,6 +142,36 @@ async def test_a_program_of_ones_own_lives_dies_and_is_told_of(
     assert main_of_cli(["why", trace, "node/node-0"]) == 0
     assert main_of_cli(["show", trace, "--actor", "own", "--grep", "^patches nodes/node-0"]) == 0
     assert capsys.readouterr().out.count("patches nodes/node-0") >= 3
+
+
+async def test_program_has_the_rights_of_the_user_that_it_is_given() -> None:
+    codes: dict[str, list[int]] = {}
+
+    def program(name: str) -> Callable[[Client], Awaitable[None]]:
+        async def main(client: Client) -> None:
+            answers = [await client.list("nodes"), await client.list("configmaps", "default")]
+            codes[name] = [answer.code for answer in answers]
+            await client.ctx.forever()
+
+        return main
+
+    reference = {"apiGroup": "rbac.authorization.orch.io", "kind": "ClusterRole", "name": "view"}
+    subjects = [{"kind": "ServiceAccount", "name": "bot", "namespace": "default"}]
+    binding = {
+        "apiVersion": "rbac.authorization.orch.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "b", "namespace": "default"},
+        "roleRef": reference,
+        "subjects": subjects,
+    }
+    async with Cluster() as cluster:
+        cluster.apply(binding)
+        await cluster.run_for("5s")
+        cluster.add_program("admin-like", program("admin-like"))
+        cluster.add_program("bot", program("bot"), user="system:serviceaccount:default:bot")
+        cluster.add_program("alice", program("alice"), user="alice", groups=("dev",))
+        await cluster.run_for("5s")
+    assert codes == {"admin-like": [200, 200], "bot": [403, 200], "alice": [403, 403]}
 
 
 async def test_a_program_of_ones_own_is_part_of_a_scenario(tmp_path: Path) -> None:

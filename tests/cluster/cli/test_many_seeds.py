@@ -79,7 +79,7 @@ def test_many_seeds_give_what_single_runs_give_and_a_second_start_reads_it(
 
 
 @pytest.mark.slow
-def test_commands_that_came_to_nothing_are_told_of_many_seeds_as_of_one(small: Path) -> None:
+def test_rejected_commands_are_reported_for_many_seeds_as_for_one(small: Path) -> None:
     service = "{apiVersion: v1, kind: Service, metadata: {name: d}, spec: {clusterIP: 1.2.3.4, ports: [{port: 80}]}}"
     late = f"timeline: [{{at: 1m, apply: {{objects: [{service}]}}}}, "
     small.write_text(small.read_text().replace("timeline: [", late))
@@ -114,7 +114,7 @@ def test_bounds_over_seeds_decide_the_exit_status(small: Path, tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_a_worker_that_dies_costs_one_seed_and_is_replaced(small: Path) -> None:
+def test_crashed_worker_costs_one_seed_and_is_replaced(small: Path) -> None:
     short, long = packed(load(small)), packed(load(small, ["duration=9h"]))
     jobs = [Job(Key("k"), 0, b"not a plan"), Job(Key("k"), 1, short), Job(Key("k"), 2, long)]
     found = []
@@ -138,7 +138,7 @@ def test_a_worker_ignores_interrupts_from_its_first_instruction_on() -> None:
     worker.end()
 
 
-def test_a_worker_that_died_while_it_waited_costs_the_job_it_is_given() -> None:
+def test_worker_that_crashed_while_idle_costs_its_next_job() -> None:
     worker = Worker()
     assert worker.process.pid is not None
     os.kill(worker.process.pid, signal.SIGKILL)
@@ -148,7 +148,7 @@ def test_a_worker_that_died_while_it_waited_costs_the_job_it_is_given() -> None:
     worker.end()
 
 
-def test_an_interrupt_while_a_worker_starts_is_heard_as_soon_as_it_has(
+def test_interrupt_during_the_start_of_a_worker_is_handled_after_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     started: list[bool] = []
@@ -169,7 +169,7 @@ def test_an_interrupt_while_a_worker_starts_is_heard_as_soon_as_it_has(
 
 
 @pytest.mark.slow
-def test_a_worker_whose_memory_has_grown_is_replaced_and_nothing_else_changes(small: Path) -> None:
+def test_worker_with_grown_memory_is_replaced_and_nothing_else_changes(small: Path) -> None:
     blob = packed(load(small))
     jobs = [Job(Key("k"), seed, blob) for seed in range(3)]
 
@@ -278,7 +278,7 @@ def test_workers_end_in_the_middle_of_their_jobs_when_their_parent_is_killed(sma
 
 
 @pytest.mark.slow
-def test_a_single_run_that_is_told_to_end_leaves_no_file_behind(small: Path, tmp_path: Path) -> None:
+def test_single_run_that_gets_sigterm_leaves_no_file_behind(small: Path, tmp_path: Path) -> None:
     """The trace that its report is made of lies in a folder for as long as it is needed."""
     folder = tmp_path / "temporary"
     folder.mkdir()

@@ -44,7 +44,7 @@ async def test_what_a_pod_costs_to_delete_counts_while_its_gate_is_on(gate: bool
 
 
 @pytest.mark.parametrize("gate", [True, False])
-async def test_a_jobs_status_tells_ready_pods_while_their_gate_is_on(gate: bool) -> None:
+async def test_status_of_a_job_counts_ready_pods_while_the_gate_is_on(gate: bool) -> None:
     async with Cluster(manager(1, feature_gates={"JobReadyPods": gate})) as cluster:
         spec = {"template": {"spec": pod("", restartPolicy="Never")["spec"]}}
         cluster.apply({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec})

@@ -321,7 +321,7 @@ async def test_watches_without_a_time_out_end_after_one_to_two_times_the_least(s
         assert 1 <= min(lived) < 1.1 and 1.9 < max(lived) <= 2.02
 
 
-async def test_a_request_on_a_storage_that_stands_still_ends_at_its_time_out() -> None:
+async def test_request_to_a_paused_storage_ends_at_its_timeout() -> None:
     options = api_server_options(parse_api_server({"request-timeout": "7s"}), "")
     async with plane(options=options) as p:
         await p.run(SECOND)
@@ -337,10 +337,15 @@ async def test_a_request_on_a_storage_that_stands_still_ends_at_its_time_out() -
 
 
 @pytest.mark.parametrize("own", [True, False])
+<<<<<<< HEAD
 async def test_loops_ask_as_accounts_of_their_own_where_told(own: bool) -> None:
     flags = {"use-service-account-credentials": own}
     everything = {"authorization-mode": "AlwaysAllow"}  # the controller manager has no role for it
     async with Cluster(plan(1, controller_manager=flags, api_server=everything)) as cluster:
+=======
+async def test_loops_use_service_accounts_of_their_own_if_configured(own: bool) -> None:
+    async with Cluster(manager(1, use_service_account_credentials=own)) as cluster:
+>>>>>>> lang
         makers: set[str] = set()
         store = cluster.storage.store
 

@@ -114,7 +114,7 @@ async def test_pod_eviction_timeout_changes_nothing_where_taints_evict() -> None
         assert len(cluster.list("pods")) == 3
 
 
-async def test_quotas_are_counted_anew_in_each_sync_period() -> None:
+async def test_quotas_are_recounted_in_each_sync_period() -> None:
     async with Cluster(manager(resource_quota_sync_period="20s")) as cluster:
         quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}}
         cluster.apply({**quota, "spec": {"hard": {"configmaps": "9"}}})
@@ -161,7 +161,7 @@ async def test_a_slice_holds_no_more_endpoints_than_allowed() -> None:
         assert sorted(sizes) == [1, 2, 2]
 
 
-async def test_the_lock_stands_where_the_options_say() -> None:
+async def test_lock_is_where_the_options_place_it() -> None:
     flags = {"leader-elect-resource-namespace": "default", "leader-elect-resource-name": "lock"}
     everything = {"authorization-mode": "AlwaysAllow"}  # roles name the lock of the defaults
     async with Cluster(plan(controller_manager=flags, api_server=everything)) as cluster:
@@ -285,9 +285,7 @@ async def test_a_rate_of_zero_is_the_clients_own_and_less_is_no_limit(qps: int, 
 @pytest.mark.parametrize(
     ("period", "least", "most"), [("60s", 0, 120), ("1us", 0, 1.1), ("12h", 600, 1 << 40)]
 )
-async def test_what_an_informer_says_again_repairs_what_no_event_tells(
-    period: str, least: float, most: float
-) -> None:
+async def test_resync_repairs_what_no_event_reports(period: str, least: float, most: float) -> None:
     """Endpoints that somebody overwrites are no event of their Service; the resync is, each 1 to 2
     periods, 1 s at least.
     """
@@ -355,7 +353,7 @@ async def test_a_toleration_of_less_than_no_time_is_none() -> None:
         assert [0 <= at - tainted <= SECOND // 5 for at in cluster.seen.deleted["node-0"]] == [True]
 
 
-async def test_pods_get_the_tolerations_that_the_api_server_is_told() -> None:
+async def test_pods_get_the_tolerations_that_the_api_server_flags_set() -> None:
     flags = {
         "default-not-ready-toleration-seconds": 7,
         "default-unreachable-toleration-seconds": 9,
@@ -386,7 +384,7 @@ async def test_services_get_the_ports_of_nodes_that_there_are() -> None:
 
 
 @pytest.mark.parametrize("gate", [True, False])
-async def test_unknown_fields_are_told_while_their_gate_is_on(gate: bool) -> None:
+async def test_unknown_fields_are_reported_while_their_gate_is_on(gate: bool) -> None:
     async with Cluster(plan(api_server={"feature-gates": {"ServerSideFieldValidation": gate}})) as cluster:
         await cluster.run_for("1s")
         body = {"metadata": {"name": "c"}, "dat": {"a": "b"}}
@@ -467,7 +465,7 @@ async def test_an_events_life_is_of_whole_seconds_and_of_none_it_has_no_end(
 
 
 @pytest.mark.parametrize("chance", [0, 0.02])
-async def test_connections_that_end_now_and_then_bring_clients_to_a_server_that_has_come_back(
+async def test_goaway_chance_returns_clients_to_a_restarted_server(
     chance: float,
 ) -> None:
     """A client that has gone to another server stays there otherwise."""
@@ -518,7 +516,7 @@ async def test_a_node_registers_as_its_options_say() -> None:
         assert node["metadata"]["labels"]["disk"] == "ssd"
 
 
-async def test_a_node_that_must_not_register_waits_until_somebody_makes_it() -> None:
+async def test_node_without_registration_waits_until_its_object_is_created() -> None:
     async with Cluster(plan(1, {"register-node": False})) as cluster:
         await cluster.run_for("30s")
         assert cluster.list("nodes") == []
@@ -527,7 +525,7 @@ async def test_a_node_that_must_not_register_waits_until_somebody_makes_it() -> 
         assert cluster.counts()["ready"] == 1
 
 
-async def test_a_node_tells_no_more_images_than_allowed() -> None:
+async def test_node_reports_at_most_the_allowed_number_of_images() -> None:
     told: list[int] = []
     for limit in (-1, 2):
         host = replace(plain_nodes(1)[0], runtime=COLD, flags={"node-status-max-images": limit})
@@ -568,7 +566,7 @@ async def test_an_agent_says_no_more_than_its_events_burst() -> None:
     assert said[0] > 20 > said[1]
 
 
-async def test_an_agent_without_debugging_handlers_tells_no_logs_and_one_that_knows_no_pod_has_none() -> None:
+async def test_agent_without_debugging_handlers_or_without_the_pod_returns_no_logs() -> None:
     refusals = {
         405: ("MethodNotAllowed", "the server does not allow this method on the requested resource"),
         404: ("NotFound", "the server could not find the requested resource"),

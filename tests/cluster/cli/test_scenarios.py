@@ -63,7 +63,7 @@ def failed(result: Result) -> dict[str, str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-async def test_a_scenario_holds_whatever_the_seed(name: str, tmp_path: Path) -> None:
+async def test_scenario_holds_under_any_seed(name: str, tmp_path: Path) -> None:
     results = [await first(name, tmp_path), *[await run(name, seed) for seed in SEEDS[1:]]]
     assert [failed(result) for result in results] == [{}] * len(SEEDS)
     assert len({result.trace_sha256 for result in results}) == len(SEEDS)
@@ -89,14 +89,14 @@ async def test_a_scenario_fails_where_it_is_broken_on_purpose(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_scenario_says_what_breaks_it_bears_the_name_of_its_file_and_is_in_the_list(name: str) -> None:
+def test_scenario_names_what_breaks_it_has_its_files_name_and_is_listed(name: str) -> None:
     assert breaks(name)
     assert f"[{name}]({name}.yaml)" in (SCENARIOS / "README.md").read_text()
     assert load(SCENARIOS / f"{name}.yaml").name == name
 
 
 @pytest.mark.slow
-async def test_a_seed_gives_one_run_whatever_the_hash_seed(tmp_path: Path) -> None:
+async def test_seed_gives_one_run_under_any_hash_seed(tmp_path: Path) -> None:
     """This process has a hash seed of its own, mostly a random one."""
     theirs = await trio.to_thread.run_sync(of_a_process, 4_294_967_295, 1, QUICK)
     assert theirs == {f"{name} 0": told(await first(name, tmp_path)) for name in QUICK}

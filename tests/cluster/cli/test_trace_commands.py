@@ -49,7 +49,7 @@ def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, l
     return status, said.out.splitlines(), said.err
 
 
-def test_why_tells_the_chain_from_the_fault(traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_why_shows_the_chain_from_the_fault(traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, lines, _ = call(capsys, "why", traces / "one", "node/node-1")
     assert status == 0
     assert lines[0] == "why nodes/node-1: ready True → Unknown (small)"
@@ -114,7 +114,7 @@ def test_the_object_may_stand_behind_options(traces: Path, capsys: pytest.Captur
 
 
 @pytest.mark.slow
-def test_the_chain_that_the_readme_shows_is_the_one_that_is_told(
+def test_chain_in_the_readme_is_the_one_that_is_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root, trace = Path(__file__).resolve().parents[3], tmp_path / "zone.trace"
@@ -237,7 +237,7 @@ def test_trace_hash_ignores_the_name_and_the_lines_of_the_scenario_file(
     assert int(next_line) == int(line) + 1
 
 
-def test_runs_do_not_part_because_a_step_stands_elsewhere_in_its_file(
+def test_runs_do_not_differ_because_a_step_moved_within_its_file(
     traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "small.yaml").write_text(SMALL.replace("  timeline:", "  # a story\n\n  timeline:"))
@@ -369,7 +369,7 @@ def test_a_run_can_be_had_as_a_perfetto_file(
     assert {event["ph"] for event in whole["traceEvents"]} == {"X", "M", "C", "s", "f"}
 
 
-def test_a_report_tells_why_of_each_expectation(
+def test_report_shows_the_causes_of_each_verdict(
     traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     report = tmp_path / "small.html"

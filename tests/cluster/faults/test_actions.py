@@ -214,7 +214,7 @@ async def test_the_end_of_a_fault_is_in_the_trace_with_its_cause(tmp_path: Path)
     assert (begin.at_us, end.at_us, end.cause) == (120_000_000, 240_000_000, begin.ident)
 
 
-async def test_a_selector_that_matches_nothing_is_told(tmp_path: Path) -> None:
+async def test_selector_that_matches_nothing_is_reported(tmp_path: Path) -> None:
     result = await run(
         tmp_path, [step("delete", {"resource": "pods", "selector": "app=wob"})], [RUNNING], duration="3m"
     )
@@ -231,7 +231,7 @@ async def test_a_selector_that_matches_nothing_is_told(tmp_path: Path) -> None:
         ({"drain": {"nodes": {"zone": "a"}}}, "cordon node-a-0"),
     ],
 )
-async def test_what_meets_no_server_for_a_minute_is_told(
+async def test_command_without_a_server_for_a_minute_is_reported(
     action: dict[str, Any], told: str, tmp_path: Path
 ) -> None:
     timeline = [{"at": "1m", "crash": {"actor": "apiserver"}}, {"at": "2m", **action}]
@@ -244,7 +244,7 @@ async def test_what_meets_no_server_for_a_minute_is_told(
     assert not drained  # nor is it said to be done
 
 
-async def test_evictions_that_come_to_nothing_are_told_and_those_of_who_went_before_are_not(
+async def test_failed_evictions_are_reported_and_earlier_evictions_are_not(
     tmp_path: Path,
 ) -> None:
     strict = {**BUDGET, "spec": {**BUDGET["spec"], "minAvailable": 6}}
@@ -258,7 +258,7 @@ async def test_evictions_that_come_to_nothing_are_told_and_those_of_who_went_bef
     assert told.startswith("evict pods/web-0 at 3m0.") and "NotFound" in told
 
 
-async def test_a_budget_without_room_is_told_of_when_an_eviction_is_given_up(tmp_path: Path) -> None:
+async def test_budget_without_room_is_reported_when_an_eviction_is_abandoned(tmp_path: Path) -> None:
     strict = {**BUDGET, "spec": {**BUDGET["spec"], "minAvailable": 6}}
     result = await run(
         tmp_path, [step("evict", {"selector": "app=web"})], [RUNNING], objects=[WEB, strict], duration="13m"

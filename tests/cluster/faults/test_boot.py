@@ -40,7 +40,7 @@ async def test_without_a_boot_time_all_start_at_once() -> None:
         assert len(cluster.list("nodes")) == 20
 
 
-async def test_an_observer_of_some_resources_is_told_of_no_others() -> None:
+async def test_observer_of_some_resources_gets_no_others() -> None:
     seen: dict[str, None] = {}
 
     def see(change: Change) -> None:

@@ -58,7 +58,7 @@ async def begun(cluster: Cluster) -> None:
     await cluster.run_for("1s")
 
 
-async def test_who_knows_an_object_hears_of_what_its_definition_fills_in_since() -> None:
+async def test_watch_of_an_object_shows_new_defaults_of_its_definition() -> None:
     async with Cluster(naming="kubernetes") as cluster:
         await begun(cluster)
         made(cluster, WIDGETS, {**widget("a"), "spec": {}})
@@ -102,7 +102,7 @@ async def test_owners_and_dependents_may_be_custom() -> None:
         assert names(cluster) == [] and "map" not in names(cluster, "configmaps")
 
 
-async def test_an_orphan_of_a_custom_owner_is_let_go() -> None:
+async def test_orphan_of_a_custom_owner_loses_its_owner_reference() -> None:
     async with Cluster(naming="kubernetes") as cluster:
         await begun(cluster)
         top = made(cluster, WIDGETS, widget("top"))
@@ -114,9 +114,7 @@ async def test_an_orphan_of_a_custom_owner_is_let_go() -> None:
         assert left["metadata"]["name"] == "left" and "ownerReferences" not in left["metadata"]
 
 
-async def test_an_owner_of_a_custom_kind_that_went_while_no_collector_ran_takes_its_dependents_along() -> (
-    None
-):
+async def test_custom_owner_deleted_without_collector_takes_its_dependents_along() -> None:
     async with Cluster(naming="kubernetes") as cluster:
         await begun(cluster)
         top = made(cluster, WIDGETS, widget("top"))
@@ -133,7 +131,7 @@ async def test_an_owner_of_a_custom_kind_that_went_while_no_collector_ran_takes_
         assert {"goes", "stays"} & {*names(cluster, "configmaps")} == {"stays"}
 
 
-async def test_an_owner_of_a_kind_that_nobody_knows_is_asked_for_until_there_is_one() -> None:
+async def test_owner_of_an_unknown_kind_is_looked_up_until_the_kind_exists() -> None:
     async with Cluster(naming="kubernetes") as cluster:
         await cluster.run_for("2s")
         assert cluster.request("create", "namespaces", body={"metadata": {"name": "n"}}).code == 201
@@ -176,7 +174,7 @@ async def test_a_scenario_makes_kinds_and_objects_of_them_the_same_each_time(tmp
     assert not results[0].refused
 
 
-async def test_who_asks_for_objects_of_a_kind_that_is_gone_is_told_so(tmp_path: Path) -> None:
+async def test_request_for_objects_of_a_deleted_kind_gets_not_found(tmp_path: Path) -> None:
     plural = WIDGETS.partition(".")[0]
     gone = {"after": "gone", "delay": "5s"}
     steps = [
@@ -209,9 +207,7 @@ async def test_who_asks_for_objects_of_a_kind_that_is_gone_is_told_so(tmp_path: 
         ),
     ],
 )
-def test_a_scenario_is_told_what_is_wrong_with_such_objects(
-    objects: list[Any], why: str, tmp_path: Path
-) -> None:
+def test_scenario_reports_errors_of_custom_objects(objects: list[Any], why: str, tmp_path: Path) -> None:
     import yaml
 
     spec = {"duration": "1m", "cluster": {"nodes": [{"count": 1}]}, "objects": objects, "expect": []}

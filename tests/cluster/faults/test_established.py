@@ -140,7 +140,7 @@ async def test_it_is_as_one_that_came_up() -> None:
             assert found == wanted, resource
 
 
-async def test_everything_runs_from_the_first_instant_on_and_nobody_finds_anything_to_change() -> None:
+async def test_established_cluster_runs_from_the_first_instant_without_changes() -> None:
     async with Cluster(plan(*OBJECTS), seed=1) as cluster:
         await cluster.run_for(0)
         assert cluster.counts() == {"nodes": 5, "ready": 5, "pods": PODS, "running": PODS}
@@ -257,7 +257,7 @@ async def test_a_quota_counts_them_soon() -> None:
 
 
 @pytest.mark.parametrize("hard", [{"pods": "5"}, {"requests.cpu": "2500m"}])
-async def test_no_more_pods_run_than_a_quota_allows_whatever_the_order(hard: Obj) -> None:
+async def test_quota_limits_the_number_of_pods_in_any_order(hard: Obj) -> None:
     quota: Obj = {
         "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard},
     }  # fmt: skip

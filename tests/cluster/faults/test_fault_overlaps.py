@@ -108,7 +108,7 @@ async def test_shortages_of_one_disk_end_one_by_one(
         assert found == left
 
 
-async def test_another_shortage_does_not_put_off_one_that_grows(tmp_path: Path) -> None:
+async def test_another_shortage_does_not_delay_one_that_grows(tmp_path: Path) -> None:
     memory = {"nodes": {}, "resource": "memory"}
     async with befalls(
         tmp_path,
@@ -124,7 +124,7 @@ async def test_another_shortage_does_not_put_off_one_that_grows(tmp_path: Path) 
         assert found == [20, 32 - 30 * 0.55, 2]
 
 
-async def test_an_agent_that_dies_during_a_shutdown_holds_it_up_no_more(tmp_path: Path) -> None:
+async def test_agent_that_crashes_during_a_shutdown_no_longer_delays_it(tmp_path: Path) -> None:
     flags = {"shutdown-grace-period": "2m", "shutdown-grace-period-critical-pods": "10s"}
     async with befalls(
         tmp_path,
@@ -253,7 +253,7 @@ async def test_an_agent_that_lists_again_goes_by_nothing_older_than_what_it_has_
             assert [container.attempt for container in runtime.containers] == [0]
 
 
-async def test_what_a_process_that_stood_still_finds_broken_was_broken_by_the_cut(tmp_path: Path) -> None:
+async def test_connection_found_broken_after_a_pause_was_broken_by_the_cut(tmp_path: Path) -> None:
     """Whoever looks first when it goes on: the pass over the nodes reads the leases before it is
     told that their watch is over.
     """
@@ -273,7 +273,7 @@ async def test_what_a_process_that_stood_still_finds_broken_was_broken_by_the_cu
     assert {book.chain(r)[0].values["name"] for r in broken} == {"cut"}
 
 
-async def test_a_process_that_exits_while_it_is_slow_comes_back_slow(tmp_path: Path) -> None:
+async def test_process_that_exits_while_slow_is_slow_after_its_restart(tmp_path: Path) -> None:
     """Cut off for too long, a scheduler loses its lease, exits and is started again."""
     async with befalls(
         tmp_path,
@@ -289,7 +289,7 @@ async def test_a_process_that_exits_while_it_is_slow_comes_back_slow(tmp_path: P
         assert [*states, actor.context.state] == [State.SLOW, State.RUNNING]
 
 
-async def test_who_goes_on_after_a_stall_and_is_slow_does_what_was_held_slowly() -> None:
+async def test_process_that_resumes_slow_does_held_work_slowly() -> None:
     done: list[int] = []
 
     def main(ctx: Context) -> None:
@@ -342,7 +342,7 @@ async def test_how_programs_behave_changes_while_no_agent_runs_beside_them(tmp_p
         assert ready()
 
 
-async def test_who_is_stalled_before_its_machine_boots_stands_still_when_it_has(tmp_path: Path) -> None:
+async def test_process_stalled_before_its_machine_boots_is_paused_after_the_boot(tmp_path: Path) -> None:
     async with befalls(
         tmp_path, fault("0s", "stalled", stall={"actor": "node-0"}, lasts="1m"), boot="10s"
     ) as cluster:
@@ -361,7 +361,7 @@ async def test_who_is_stalled_before_its_machine_boots_stands_still_when_it_has(
         {"crash": {"actor": ["nodes", "controller-manager", "scheduler"]}},
     ],
 )
-async def test_nobody_starts_before_its_machine_boots_though_a_fault_of_it_ends(
+async def test_no_process_starts_before_its_machine_boots_when_one_fault_ends(
     action: dict[str, Any], tmp_path: Path
 ) -> None:
     """The same seed without any fault tells when each machine boots."""
@@ -464,7 +464,7 @@ async def test_nothing_is_left_of_faults_of_every_kind_at_once(tmp_path: Path, o
 # --- what is shown --------------------------------------------------------------------------------
 
 
-async def test_what_befalls_one_server_is_shown_from_its_beginning_to_its_own_end(tmp_path: Path) -> None:
+async def test_fault_of_one_server_is_shown_from_its_beginning_to_its_own_end(tmp_path: Path) -> None:
     server = {"apiServer": "apiserver-0"}
     async with befalls(
         tmp_path,
@@ -500,7 +500,7 @@ async def test_what_befalls_one_server_is_shown_from_its_beginning_to_its_own_en
 # --- what is blamed -------------------------------------------------------------------------------
 
 
-async def test_who_is_cut_off_is_so_because_of_its_own_cut_whoever_is_cut_off_after_it(
+async def test_cut_off_host_is_silent_because_of_its_own_cut_and_not_a_later_one(
     tmp_path: Path,
 ) -> None:
     async with befalls(
@@ -513,7 +513,7 @@ async def test_who_is_cut_off_is_so_because_of_its_own_cut_whoever_is_cut_off_af
     assert roots(tmp_path, "node-1") == ["second"]
 
 
-async def test_a_dead_node_is_silent_because_it_died_whatever_hinders_it_later(tmp_path: Path) -> None:
+async def test_dead_node_is_silent_because_of_its_death_and_not_a_later_hindrance(tmp_path: Path) -> None:
     async with befalls(
         tmp_path,
         fault("1m", "death", fail={**AGENT, "how": "power-loss"}),
@@ -539,7 +539,7 @@ ALL_CUT: dict[str, Any] = {"partition": {"between": ["nodes", "apiserver"]}}
     ({"partition": {"between": ["nodes", "apiserver-0"]}}, DEATH, "second"),
     ({"network": {"between": ["nodes", "apiserver"], "loss": 0.1}}, ALL_CUT, "second"),
 ])  # fmt: skip
-async def test_who_is_silent_is_so_because_of_what_silenced_it_first_and_stands(
+async def test_silence_is_caused_by_the_first_fault_that_is_still_active(
     first: dict[str, Any], second: dict[str, Any], blamed: str, tmp_path: Path
 ) -> None:
     async with befalls(
@@ -552,7 +552,7 @@ async def test_who_is_silent_is_so_because_of_what_silenced_it_first_and_stands(
     assert set(roots(tmp_path, "node-0")) == {blamed}
 
 
-async def test_the_end_of_one_fault_of_an_api_server_leaves_the_other_to_blame(tmp_path: Path) -> None:
+async def test_end_of_one_fault_of_an_api_server_leaves_the_other_as_the_cause(tmp_path: Path) -> None:
     async with befalls(
         tmp_path,
         fault("1m", "refuses", overload={"apiServer": "apiserver-0", "inflight": 0}, lasts="2m"),
@@ -587,7 +587,7 @@ async def test_faults_that_stand_are_not_forgotten_for_those_that_are_over(tmp_p
         ({"fail": CUT, "for": "30s"}, {"fail": CUT}),
     ],
 )
-async def test_who_is_silent_still_is_so_because_of_what_stands_not_of_what_began_it(
+async def test_continued_silence_is_caused_by_the_active_fault_and_not_an_ended_one(
     action: dict[str, Any], other: dict[str, Any], tmp_path: Path
 ) -> None:
     async with befalls(

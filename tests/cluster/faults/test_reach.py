@@ -112,7 +112,7 @@ async def test_when_only_answers_are_lost_what_was_written_stays() -> None:
         assert (asked.code, asked.took, shown.names) == (504, 34, [])
 
 
-async def test_nothing_is_written_any_more_over_a_connection_that_is_dead_for_its_answers_are_lost() -> None:
+async def test_nothing_is_written_over_a_dead_connection_because_its_replies_are_lost() -> None:
     async with Cluster(bare(2), seed=1) as cluster:
         await cluster.run_for("5s")
         disturb(cluster, "storage", CUT_OFF, both=False)
@@ -147,7 +147,7 @@ async def test_a_slow_line_is_crossed_there_and_back_and_watches_come_so_much_la
 
 
 @pytest.mark.parametrize("minutes", [1, 14])
-async def test_a_watch_goes_on_unless_history_has_lost_what_it_missed(minutes: int) -> None:
+async def test_watch_continues_unless_its_missed_history_is_compacted(minutes: int) -> None:
     """The other server compacts each five minutes, to where it was five minutes before."""
     async with Cluster(bare(2), seed=1) as cluster:
         cluster.apply(pod("a"))
@@ -165,7 +165,7 @@ async def test_a_watch_goes_on_unless_history_has_lost_what_it_missed(minutes: i
         assert len(watch.told) == (2 if minutes == 1 else 1)
 
 
-async def test_what_stands_still_is_not_told_how_far_the_storage_is() -> None:
+async def test_paused_server_gets_no_progress_of_the_storage() -> None:
     """Every ten minutes it tells all watches, but for those that nothing reaches.  What is shown
     outlives history.
     """
@@ -180,7 +180,7 @@ async def test_what_stands_still_is_not_told_how_far_the_storage_is() -> None:
         assert shown.names == ["old"]
 
 
-async def test_who_talks_to_it_is_given_up_and_who_talks_to_its_replica_is_not() -> None:
+async def test_clients_of_a_cut_off_server_time_out_and_those_of_its_replica_do_not() -> None:
     """Agents keep their connections, so that the leases of those at the cut-off server stay as they
     are.  Healed, a heartbeat that was made from an old read does not make a node ready: the next
     pass does, within 10.4 s.

@@ -63,7 +63,7 @@ def status_of(cluster: Cluster, name: str, resource: str = "jobs") -> Obj:
     return found
 
 
-async def test_a_job_whose_pods_succeed_runs_as_many_at_a_time_as_it_says() -> None:
+async def test_job_with_succeeding_pods_runs_its_parallelism_at_a_time() -> None:
     async with FixedPhases({"": 3}, profile=ends(5)) as cluster:
         await cluster.run_until("20s")
         made = Made(cluster, "pods")
@@ -77,7 +77,7 @@ async def test_a_job_whose_pods_succeed_runs_as_many_at_a_time_as_it_says() -> N
         assert made.at[1] - made.at[0] < 0.1 and all(6.5 < gap < 10 for gap in made.gaps[1::2])
 
 
-async def test_failures_are_spaced_by_the_back_off_that_doubles_and_end_a_job_after_the_limit() -> None:
+async def test_job_failures_are_spaced_by_a_doubling_back_off_and_end_it_at_the_limit() -> None:
     async with FixedPhases({"": 3}, profile=ends(1, 1)) as cluster:
         await cluster.run_until("20s")
         made = Made(cluster, "pods")
@@ -187,7 +187,7 @@ async def test_57_a_quota_of_ten_pods_lets_fifteen_creates_through_and_then_one_
         assert len(made.at) == 11 and made.at[10] - freed_s < 2
 
 
-async def test_a_quota_that_comes_later_holds_for_pods_whose_like_was_made_before() -> None:
+async def test_later_quota_applies_to_pods_like_those_created_before() -> None:
     async with Cluster(nodes=3, seed=1) as cluster:
         await cluster.run_until("20s")
         cluster.apply(workload("ReplicaSet", "web", 20))

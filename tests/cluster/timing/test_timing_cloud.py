@@ -103,7 +103,7 @@ def spans(found: Sequence[Sequence[int]], end_us: int) -> list[Span]:
     return [(each[0], each[1] if len(each) > 1 else end_us) for each in found]
 
 
-async def test_a_node_goes_when_its_instance_is_found_gone_and_its_pods_after_their_quarantine(
+async def test_node_is_deleted_with_its_instance_and_its_pods_after_their_quarantine(
     tmp_path: Path,
 ) -> None:
     async with in_the_cloud(tmp_path, fails("2m", "node-1", "instance-deleted")) as cluster:
@@ -125,7 +125,7 @@ async def test_a_node_goes_when_its_instance_is_found_gone_and_its_pods_after_th
     assert book.chain(gone)[0].values["name"] == "fail-1"
 
 
-async def test_who_comes_back_is_another_machine_with_an_empty_disk(tmp_path: Path) -> None:
+async def test_returning_instance_is_another_machine_with_an_empty_disk(tmp_path: Path) -> None:
     async with in_the_cloud(tmp_path, fails("2m", "node-1", "instance-deleted", "5m")) as cluster:
         life = lives(cluster)
         cluster.apply(WEB)
@@ -198,7 +198,7 @@ async def test_each_question_takes_as_long_as_the_cloud_does(tmp_path: Path, by_
         assert by_s * SECOND <= late <= by_s * SECOND + SECOND // 2
 
 
-def test_who_asks_for_a_cloud_gets_the_one_there_is(tmp_path: Path) -> None:
+def test_cloud_provider_flag_gets_the_simulated_cloud(tmp_path: Path) -> None:
     for provider, wrong in (("external", "no cloud controller manager"), ("moon", "unknown cloud provider")):
         with pytest.raises(InputError, match=wrong):
             Cluster(_plan(tmp_path, {"cloud-provider": provider}))

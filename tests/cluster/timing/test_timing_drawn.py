@@ -29,7 +29,7 @@ def state_of(size: int, dead: int, threshold: float) -> str:
 
 
 @pytest.mark.parametrize("seed", [*range(8), 34, 58, 75])
-async def test_16_taints_come_at_the_rate_of_each_zones_state_whatever_the_settings(seed: int) -> None:
+async def test_16_taints_come_at_the_rate_of_each_zones_state_under_drawn_settings(seed: int) -> None:
     draw = Random(seed)
     sizes = {zone: draw.randint(1, 14) for zone in "abcd"[: draw.randint(1, 4)]}
     dead = {zone: draw.choice([size, draw.randint(0, size)]) for zone, size in sizes.items()}

@@ -43,7 +43,7 @@ async def test_a_node_removed_while_it_waits_takes_its_turn_all_the_same() -> No
         assert 157.3 <= cluster.seen.no_execute[last] / SECOND <= 157.6
 
 
-async def test_a_node_that_moves_to_another_zone_is_tainted_there_and_its_old_turn_is_spent_on_it() -> None:
+async def test_node_that_changes_its_zone_is_tainted_there_and_uses_its_old_turn_too() -> None:
     async with FixedPhases({"a": 6, "b": 3}) as cluster:
         dead = ["node-a0", "node-a1", "node-a2"]
         await cluster.kill(*dead)

@@ -288,7 +288,7 @@ async def test_43_a_leader_that_loses_the_api_stops_before_anybody_follows(
                 assert (stopped, leader) in lease.ended
 
 
-async def test_43_a_server_that_comes_back_within_the_deadline_keeps_its_leader() -> None:
+async def test_43_server_that_returns_within_the_deadline_keeps_its_leader() -> None:
     async with Cluster(candidates(MANAGER), seed=1) as cluster:
         lease = Leadership(cluster, MANAGER)
         await cluster.run_for("31s")

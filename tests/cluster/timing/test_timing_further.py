@@ -87,7 +87,7 @@ def ready_of(pod: Obj) -> str:
 # --- what becomes of a dead node's pods -----------------------------------------------------------
 
 
-async def test_pods_of_a_silent_node_turn_unready_in_the_pass_that_finds_it_and_stay_in_their_phase() -> None:
+async def test_pods_of_a_silent_node_turn_unready_in_its_pass_and_keep_their_phase() -> None:
     async with FixedPhases({"": 4}) as cluster:
         times = PodTimes(cluster)
         cluster.apply(*pods_on(["node-3"], 5), *pods_on(["node-0"], 1))
@@ -101,7 +101,7 @@ async def test_pods_of_a_silent_node_turn_unready_in_the_pass_that_finds_it_and_
         assert events(cluster, "NodeNotReady") == dict.fromkeys(gone, 1)
 
 
-async def test_14_a_node_that_comes_back_before_its_pods_go_keeps_them() -> None:
+async def test_14_node_that_returns_before_its_pods_go_keeps_them() -> None:
     """Status within 10.4 s; NoSchedule off at once, NoExecute in the next pass; timers are
     cancelled.
     """
@@ -176,7 +176,7 @@ async def test_11_a_pod_bound_to_a_tainted_node_has_its_time_from_then_on() -> N
         assert 300 <= (second - bound_us) / SECOND <= 300.3
 
 
-async def test_11_a_toleration_added_in_time_cancels_the_eviction_and_a_shorter_one_changes_nothing() -> None:
+async def test_11_toleration_added_in_time_cancels_eviction_and_a_shorter_one_does_not() -> None:
     async with FixedPhases({"": 4}) as cluster:
         cluster.apply(*pods_on(["node-3"], 2))
         await cluster.kill("node-3")
@@ -201,7 +201,7 @@ async def test_11_a_toleration_added_in_time_cancels_the_eviction_and_a_shorter_
 # --- another leader -------------------------------------------------------------------------------
 
 
-async def test_a_new_leader_starts_the_times_of_eviction_anew() -> None:
+async def test_new_leader_restarts_the_times_of_eviction() -> None:
     """It takes the taints it finds off, taints again at the zone's rate, and each pod has its 300 s
     from then on.
     """
@@ -259,7 +259,7 @@ async def test_pods_of_a_removed_node_go_forty_to_eighty_seconds_after_it(remove
         assert all(40 <= at - removed <= 80.5 for at in times.gone.values())
 
 
-async def test_8_a_stateful_sets_pod_moves_when_its_node_is_removed_or_it_is_deleted_by_force() -> None:
+async def test_8_stateful_pod_moves_when_its_node_is_deleted_or_by_forced_deletion() -> None:
     async with FixedPhases({"": 3}) as cluster:
         cluster.apply(workload("StatefulSet", "web", 3))
         await cluster.run_until("90s")
@@ -279,7 +279,7 @@ async def test_8_a_stateful_sets_pod_moves_when_its_node_is_removed_or_it_is_del
         assert cluster.pod("web-2")["status"]["phase"] == "Running"
 
 
-async def test_8_a_stateful_sets_pod_is_made_anew_when_its_node_comes_back() -> None:
+async def test_8_stateful_pod_is_recreated_when_its_node_returns() -> None:
     async with FixedPhases({"": 3}) as cluster:
         cluster.apply(workload("StatefulSet", "web", 3))
         await cluster.run_until("90s")
@@ -296,7 +296,7 @@ async def test_8_a_stateful_sets_pod_is_made_anew_when_its_node_comes_back() -> 
 # --- a node that speaks but is not well -----------------------------------------------------------
 
 
-async def test_a_node_without_its_runtime_is_tainted_not_ready_and_then_unreachable_at_once() -> None:
+async def test_node_without_runtime_is_tainted_not_ready_and_then_unreachable_at_once() -> None:
     """The swap is made in the pass that sees it and takes no token; the pods' times run on."""
     async with FixedPhases({"": 10}) as cluster:
         log = NodeLog(cluster)
@@ -358,7 +358,7 @@ async def test_2_a_nodes_own_clock_does_not_matter(offset: int, drift_ppm: int) 
 
 
 @pytest.mark.parametrize("back", [199.5, 202, 205, 208, 209.9])
-async def test_30_a_controller_that_hears_nobody_takes_all_for_silent_and_taints_none(back: float) -> None:
+async def test_30_cut_off_controller_finds_all_nodes_silent_and_taints_none(back: float) -> None:
     """It does not elect here, else it ends with the outage; its watches come back later than its
     passes, by their back-off, so that it takes all nodes for silent in its first pass, also where
     they were heard before it.
@@ -381,7 +381,7 @@ async def test_30_a_controller_that_hears_nobody_takes_all_for_silent_and_taints
 
 
 @pytest.mark.parametrize("lasts", [20, 100, 400])
-async def test_30_a_controller_that_lost_its_lease_meets_all_nodes_anew(lasts: int) -> None:
+async def test_30_controller_that_lost_its_lease_observes_all_nodes_as_new(lasts: int) -> None:
     async with FixedPhases({"": 10}) as cluster:
         await cluster.run_until("100s")
         cluster.supervisor["apiserver-0"].crash("killed")
@@ -412,7 +412,7 @@ async def test_nodes_that_are_exempt_from_disruption_do_not_count_but_are_tainte
 
 
 @pytest.mark.parametrize(("rate", "moves"), [("1", False), ("0.9", True)])
-async def test_a_rate_of_exactly_one_does_not_come_back_after_a_stop(rate: str, moves: bool) -> None:
+async def test_rate_of_exactly_one_does_not_return_after_a_stop(rate: str, moves: bool) -> None:
     """Upstream's limiter of "never" calls itself one of 1/s, so that nothing seems to change."""
     async with FixedPhases({"": 20}, manager(node_eviction_rate=rate)) as cluster:
         zones = Zones(cluster)

@@ -82,7 +82,7 @@ async def die_for_a_second(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("after_ms", [9, 21, 70])
-async def test_a_manager_that_dies_while_it_makes_pods_has_none_made_twice(after_ms: int) -> None:
+async def test_manager_that_crashes_while_it_creates_pods_creates_none_twice(after_ms: int) -> None:
     """Its caches are current before the next one acts, so that it sees all that the first has made."""
     async with Cluster(plan()) as cluster:
         await cluster.run_until("30s")
@@ -126,7 +126,7 @@ async def test_a_manager_that_begins_with_a_past_takes_back_what_it_made_twice()
         assert web is not None and "collisionCount" not in web["status"]
 
 
-async def test_a_rollout_goes_on_within_its_limits_whoever_leads() -> None:
+async def test_rollout_stays_within_its_limits_under_any_leader() -> None:
     async with Cluster(plan(3)) as cluster:
         made = workload("Deployment", "web", 10)
         cluster.apply(made)
@@ -190,7 +190,7 @@ async def test_a_time_to_live_is_looked_at_again_by_a_clock_that_was_set_back() 
         assert 90 <= fates.gone[0][0] - ended_s <= 92
 
 
-async def test_a_forbidden_run_starts_once_when_the_other_is_over_whoever_leads_then() -> None:
+async def test_forbidden_run_starts_once_after_the_other_under_any_leader() -> None:
     """Made at 60 s for 100 s: the next at 160 s for what was due at 120, and at 260 s for 240."""
     async with Cluster(plan(2)) as cluster:
         await cluster.run_until("30s")

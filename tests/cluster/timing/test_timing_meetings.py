@@ -67,7 +67,7 @@ def _is_ready(obj: Obj) -> bool:
 # --- sets -----------------------------------------------------------------------------------------
 
 
-async def test_daemon_pods_that_a_crowded_node_refuses_are_made_anew_after_growing_delays() -> None:
+async def test_daemon_pods_rejected_by_a_full_node_are_recreated_after_growing_delays() -> None:
     """0, 1, 2, 4 … s; a new leader knows nothing of them and begins anew."""
     profile = RuntimeProfile(rules=(Rule(ContainerBehaviour(log_bytes=GI), pod_prefix="big"),))
     async with FixedPhases({"": 1}, TWO_MANAGERS, profile=profile, capacity=SMALL) as cluster:
@@ -196,7 +196,7 @@ def tolerating(seconds: int | None, key: str = "x") -> Obj:
     return {**name, "operator": "Exists", "effect": "NoExecute", **limit}
 
 
-async def test_pods_leave_a_node_that_somebody_taints_after_what_they_tolerate() -> None:
+async def test_pods_leave_a_tainted_node_after_their_tolerations() -> None:
     """Nothing, zero and less: at once; the shorter of two times, and for good once it runs; without
     end: never.
     """
@@ -224,7 +224,7 @@ async def test_pods_leave_a_node_that_somebody_taints_after_what_they_tolerate()
         assert all(wanted[row] <= left[row] <= wanted[row] + 0.3 for row in wanted)
 
 
-async def test_a_controller_whose_clock_is_fast_keeps_its_own_time() -> None:
+async def test_controller_with_a_fast_clock_keeps_its_own_time() -> None:
     """Twice as fast: 20 s of silence and half a pass, the next pass 2.5 s later, 150 s of
     toleration.
     """
@@ -265,7 +265,7 @@ async def test_a_namespace_ends_with_its_last_pod_also_where_that_is_on_a_dead_n
 
 
 @pytest.mark.parametrize("crash", [False, True])
-async def test_a_job_goes_its_time_after_its_end_whoever_leads_then(crash: bool) -> None:
+async def test_finished_job_is_deleted_after_its_ttl_under_any_leader(crash: bool) -> None:
     async with FixedPhases({"": 1}, TWO_MANAGERS, profile=behaving(exit_after_us=5 * SECOND)) as cluster:
         ended: list[float] = []
         gone: list[float] = []

@@ -192,7 +192,7 @@ async def test_19_a_small_zone_mostly_down_is_left_alone() -> None:
         assert not cluster.seen.deleted
 
 
-async def test_23_one_zone_of_three_lost_is_tainted_at_the_full_rate_and_the_others_untouched() -> None:
+async def test_23_one_lost_zone_of_three_is_tainted_at_the_full_rate_and_alone() -> None:
     async with FixedPhases({"a": 10, "b": 10, "c": 10}) as cluster:
         dead = cluster.nodes_of("a")
         cluster.apply(*pods_on(cluster.nodes, 1))

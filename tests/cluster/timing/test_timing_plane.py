@@ -95,7 +95,7 @@ async def test_a_standby_has_five_seconds_for_each_request_not_for_both(part: st
 
 
 @pytest.mark.parametrize(("takes_ms", "keeps"), [(4900, True), (5100, False)])
-async def test_a_leader_whose_requests_take_nearly_five_seconds_stays(takes_ms: int, keeps: bool) -> None:
+async def test_leader_with_requests_of_nearly_five_seconds_stays(takes_ms: int, keeps: bool) -> None:
     async with Cluster(candidates(MANAGER), seed=1) as cluster:
         lease = Leadership(cluster, MANAGER)
         await cluster.run_for("31s")
@@ -109,7 +109,7 @@ async def test_a_leader_whose_requests_take_nearly_five_seconds_stays(takes_ms: 
             assert 10 <= lease.lost[0][0] - renewed <= 12.1
 
 
-async def test_a_round_ends_after_ten_seconds_whatever_its_requests_wait_for() -> None:
+async def test_round_ends_after_ten_seconds_regardless_of_its_requests() -> None:
     """The first hangs for five seconds; those after it are told to come back in a second, ten
     times.
     """
@@ -159,7 +159,7 @@ async def test_a_scheduler_asked_to_go_waits_for_no_reply_but_that_to_its_releas
 
 
 @pytest.mark.parametrize("part", [MANAGER, SCHEDULER])
-async def test_a_leader_that_hears_no_reply_is_followed_a_lease_later_for_it_has_nothing_to_release(
+async def test_leader_without_replies_is_followed_a_lease_later_without_a_release(
     part: str,
 ) -> None:
     """Only the way back is cut: its last read failed, and what it would release is what it read."""
@@ -176,7 +176,7 @@ async def test_a_leader_that_hears_no_reply_is_followed_a_lease_later_for_it_has
 
 
 @pytest.mark.parametrize(("leads", "drift_ppm"), [(False, 200_000), (True, -150_000)])
-async def test_clocks_that_part_by_less_than_a_quarter_let_nobody_lead_beside_another(
+async def test_clocks_that_differ_by_less_than_a_quarter_never_allow_two_leaders(
     leads: bool, drift_ppm: int
 ) -> None:
     """A standby's lease of 15 s is over after 12.5, or a leader's 12 last 14.1: 12 before 12.5,
@@ -277,7 +277,7 @@ def mixed(cluster: Cluster, draw: Random, step: str) -> None:
         ("lag", 1 * SECOND, 1 * SECOND, 2.0),  # one more comes
     ],
 )
-async def test_who_waits_for_a_revision_is_answered_when_the_cache_has_it(
+async def test_request_for_a_later_revision_is_answered_when_the_cache_has_it(
     aspect: str, before: Any, after: Any, answered_s: float
 ) -> None:
     async with Cluster(bare(), seed=1) as cluster:
@@ -339,7 +339,7 @@ async def test_a_server_that_starts_while_the_storage_is_silent_has_nothing_to_s
 
 
 @pytest.mark.parametrize("aspect", ["pause", "quorum"])
-async def test_a_read_of_a_silent_storage_is_asked_again_while_it_lasts_and_one_of_a_cache_is_answered(
+async def test_read_of_a_silent_storage_is_retried_and_read_of_a_cache_is_answered(
     aspect: str,
 ) -> None:
     """etcd's client repeats what only reads; nobody repeats a write, which etcd gives up after
@@ -364,9 +364,7 @@ async def test_a_read_of_a_silent_storage_is_asked_again_while_it_lasts_and_one_
             assert await made.code() == 500 and 7 <= made.took <= 7.1
 
 
-async def test_a_server_that_starts_meanwhile_lists_when_a_storage_that_stood_still_without_a_quorum_is_whole() -> (
-    None
-):
+async def test_server_started_during_a_pause_lists_when_the_storage_is_whole_again() -> None:
     """What it had asked by then fails when the storage goes on, and is asked again."""
     async with Cluster(bare(), seed=1) as cluster:
         cluster.apply(pod("a"))
@@ -383,9 +381,7 @@ async def test_a_server_that_starts_meanwhile_lists_when_a_storage_that_stood_st
         assert await asked.code() == 200 and asked.took <= 9
 
 
-async def test_a_storage_that_is_killed_fails_the_writes_that_had_come_to_it_and_does_those_that_come_later() -> (
-    None
-):
+async def test_killed_storage_fails_arrived_writes_and_carries_out_later_ones() -> None:
     """A connection that breaks answers what was on its way; who comes then waits for the next
     process.
     """
@@ -447,9 +443,7 @@ async def test_watches_end_when_there_was_no_leader_for_half_a_minute(
             assert events.told[-1][1] == "ERROR"
 
 
-async def test_a_cache_without_a_leader_shows_what_it_has_until_it_is_given_up_and_then_all_that_is_stored() -> (
-    None
-):
+async def test_cache_without_a_leader_shows_its_state_until_it_ends_and_then_lists() -> None:
     async with Cluster(bare(), seed=1) as cluster:
         cluster.apply(pod("a"))
         await cluster.run_for("20s")
@@ -503,7 +497,7 @@ class Probe:
         again(None)
 
 
-async def test_a_server_that_stands_still_tells_its_watches_nothing_until_it_goes_on() -> None:
+async def test_paused_server_sends_no_watch_events_until_it_resumes() -> None:
     async with Cluster(bare(2), seed=1) as cluster:
         cluster.apply(pod("a"))
         await cluster.run_for("20s")
@@ -521,7 +515,7 @@ async def test_a_server_that_stands_still_tells_its_watches_nothing_until_it_goe
         assert [kind for _, kind in probe.told] == ["MODIFIED", "MODIFIED"]
 
 
-async def test_what_a_slow_server_learns_it_tells_so_much_later() -> None:
+async def test_slow_server_sends_its_events_later_by_its_delay() -> None:
     async with Cluster(bare(2), seed=1) as cluster:
         found = await stream(cluster, "configmaps")
         began = now_s(cluster)
@@ -554,7 +548,7 @@ async def test_what_a_slow_server_learns_it_tells_so_much_later() -> None:
         assert [round(wait, 1) for wait in waits] == [0.4, 1.4, 1.0, 0.0]
 
 
-async def test_a_server_that_is_killed_while_it_stands_still_ends_its_connections_then_and_once() -> None:
+async def test_paused_server_that_is_killed_ends_its_connections_then_and_once() -> None:
     """Not 45 s after it began to stand still, when another of its processes serves them."""
     async with Cluster(bare(), seed=1) as cluster:
         cluster.apply(pod("a"))

@@ -269,7 +269,7 @@ async def test_38_a_node_says_what_it_refuses_a_pod_for_and_never_tries_again(
         assert not cluster.pod("second")["status"].get("containerStatuses")
 
 
-async def test_38_who_is_bound_to_a_node_before_it_registers_is_judged_by_what_it_will_register() -> None:
+async def test_38_pod_bound_before_its_node_registers_is_judged_by_the_registration() -> None:
     """An agent that does not find its node among the API's takes the one that it is about to
     create.
     """
@@ -319,7 +319,7 @@ async def test_39_the_grace_period_is_the_pods_or_the_one_asked_for(wanted: int,
         assert 40 < times.gone["mild"] <= 44
 
 
-async def test_39_a_second_deletion_can_only_shorten_the_grace_period_and_not_a_kill_under_way() -> None:
+async def test_39_second_deletion_only_shortens_the_grace_period_before_the_kill() -> None:
     async with FixedPhases({"": 1}, profile=behaving(stop_us=None)) as cluster:
         times = PodTimes(cluster)
         cluster.apply(pod("short"), pod("long"))

@@ -90,7 +90,7 @@ async def test_a_rollout_of_what_never_starts_comes_to_rest_at_its_two_limits(
 
 
 @pytest.mark.parametrize(("replicas", "rest"), [(15, [12, 7]), (5, [4, 3]), (20, [15, 10])])
-async def test_a_rollout_that_stands_still_is_scaled_in_proportion(replicas: int, rest: list[int]) -> None:
+async def test_stalled_rollout_is_scaled_in_proportion(replicas: int, rest: list[int]) -> None:
     """From 8 and 5 of 13 to parts of 15 + 4, of 5 + 2, of 20 + 5."""
     async with FixedPhases(THREE) as cluster:
         await roll_out_nothing(cluster, workload("Deployment", "web", 10))
@@ -273,7 +273,7 @@ def priority_class(cluster: Cluster, name: str, value: int) -> Obj:
     return {"apiVersion": version, "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
 
 
-async def test_who_preempts_waits_for_its_victims_grace_and_keeps_the_place() -> None:
+async def test_preemptor_waits_for_its_victims_grace_and_keeps_the_node() -> None:
     """A pod without priority that comes meanwhile does not get it."""
     async with FixedPhases({"": 1}, profile=STUBBORN, capacity={"cpu": "2"}) as cluster:
         times = PodTimes(cluster)
@@ -295,7 +295,7 @@ async def test_who_preempts_waits_for_its_victims_grace_and_keeps_the_place() ->
         assert not cluster.pod("late")["spec"].get("nodeName")
 
 
-async def test_who_waits_on_a_node_that_dies_preempts_elsewhere_once_that_is_known() -> None:
+async def test_preemptor_on_a_failed_node_preempts_elsewhere_after_the_detection() -> None:
     """The victim there never ends: while its node only is full, nobody else goes; its taint makes
     it hopeless.
     """

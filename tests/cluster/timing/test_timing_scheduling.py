@@ -91,7 +91,7 @@ async def places(cluster: Cluster, pods: int) -> list[int]:
         (300, {"percentage_of_nodes_to_score": "5"}, 100),
     ],
 )
-async def test_60_the_search_ends_with_enough_feasible_nodes_and_goes_on_there_for_the_next_pod(
+async def test_60_search_ends_with_enough_feasible_nodes_and_continues_from_there(
     nodes: int, flags: Mapping[str, str], looked: int
 ) -> None:
     """All nodes are feasible, so a pod goes to one of as many as are wanted, in the order of the
@@ -196,7 +196,7 @@ async def test_60_without_events_each_pod_is_tried_again_after_five_minutes_of_i
 
 
 @pytest.mark.parametrize("added", [5, 20, 100])
-async def test_60_a_node_with_room_lets_all_waiting_pods_be_placed_within_a_second_and_a_half(
+async def test_60_node_with_room_places_all_waiting_pods_within_a_second_and_a_half(
     added: int,
 ) -> None:
     async with Cluster(alone(), seed=1) as cluster:
@@ -216,9 +216,7 @@ async def test_60_a_node_with_room_lets_all_waiting_pods_be_placed_within_a_seco
 
 
 @pytest.mark.parametrize(("at", "wanted"), [("125s", ["node-1", "node-1"]), ("8m", ["node-0", "node-1"])])
-async def test_how_many_nodes_hold_an_image_is_counted_for_a_node_when_it_is_heard_of(
-    at: str, wanted: list[str]
-) -> None:
+async def test_image_spread_is_counted_for_a_node_when_it_is_observed(at: str, wanted: list[str]) -> None:
     """An image of 95 MiB is worth 7 points where both nodes are known to hold it, 2 where one is.
 
     node-0 pulled it first, and is taken for its only holder until its heartbeat, five minutes later

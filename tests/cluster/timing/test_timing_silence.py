@@ -88,7 +88,7 @@ async def test_28_a_node_that_never_speaks_has_its_startup_grace(grace: int, per
         assert grace < unknown - 10 <= grace + period + 0.1
 
 
-async def test_28_a_node_that_spoke_once_has_forty_seconds_from_the_pass_that_heard_it() -> None:
+async def test_28_node_that_reported_once_has_forty_seconds_from_the_observing_pass() -> None:
     async with ghosts() as cluster:
         ghost = Ghost(cluster)
         await cluster.run_until("10s")
@@ -171,7 +171,7 @@ async def test_29_a_lease_that_is_written_without_a_new_time_is_no_sign_of_life(
         assert 40 < unknown <= 40 + 2 * PASS
 
 
-async def test_29_a_status_with_an_older_heartbeat_is_a_sign_of_life_as_any_other_change_of_it() -> None:
+async def test_29_status_with_an_older_heartbeat_counts_as_a_report() -> None:
     async with ghosts() as cluster:
         ghost = Ghost(cluster)
         ghost.appear()
@@ -181,7 +181,7 @@ async def test_29_a_status_with_an_older_heartbeat_is_a_sign_of_life_as_any_othe
         assert not ghost.unknown()
 
 
-async def test_29_a_status_with_the_same_heartbeat_is_none_and_is_overwritten_again_and_again() -> None:
+async def test_29_status_with_the_same_heartbeat_is_no_report_and_is_overwritten() -> None:
     async with ghosts() as cluster:
         ghost = Ghost(cluster)
         ghost.appear()
@@ -194,7 +194,7 @@ async def test_29_a_status_with_the_same_heartbeat_is_none_and_is_overwritten_ag
         assert 50 < second <= 50 + PASS + 0.1  # what was said at 50
 
 
-async def test_2_a_taint_that_somebody_takes_off_a_dead_node_comes_back() -> None:
+async def test_2_taint_removed_from_a_dead_node_returns() -> None:
     """NoSchedule at once, NoExecute by the queue: in the next pass but one at most."""
     async with ghosts() as cluster:
         ghost = Ghost(cluster)
@@ -213,7 +213,7 @@ async def test_2_a_taint_that_somebody_takes_off_a_dead_node_comes_back() -> Non
         assert 0 <= late - 100 <= 2 * PASS + 0.2
 
 
-async def test_28_a_node_made_anew_under_an_old_name_has_its_startup_grace_again() -> None:
+async def test_28_node_recreated_under_an_old_name_has_its_startup_grace_again() -> None:
     async with ghosts() as cluster:
         ghost = Ghost(cluster)
         ghost.appear()

@@ -245,7 +245,7 @@ def reigns_of(
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_11_pods_go_when_what_they_tolerate_is_over_whatever_changes_and_whoever_leads(
+async def test_11_pods_are_evicted_at_the_end_of_their_toleration_under_any_leader(
     seed: int,
 ) -> None:
     draw = Random(seed)

@@ -63,7 +63,7 @@ async def test_nodes_of_one_zone_name_in_two_regions_are_two_zones() -> None:
         assert len(cluster.seen.no_execute) == 4
 
 
-async def test_a_beta_label_says_a_nodes_zone_whatever_the_other_one_says() -> None:
+async def test_beta_label_defines_a_nodes_zone_before_the_other_label() -> None:
     async with FixedPhases({"a": 7}) as cluster:
         await cluster.run_until("20s")
         zones, nodes = Zones(cluster), cluster.nodes_of("a")
@@ -87,7 +87,7 @@ async def test_nodes_without_labels_are_a_zone_beside_the_others() -> None:
 # --- states that change midway --------------------------------------------------------------------
 
 
-async def test_a_zone_that_loses_more_stops_and_goes_on_ten_seconds_after_it_has_recovered() -> None:
+async def test_zone_with_more_losses_stops_and_resumes_ten_seconds_after_recovery() -> None:
     """8 of 20 and, 40 s later, 12 of 20; the later ones are found at 172.34."""
     async with FixedPhases({"": 20}) as cluster:
         zones, nodes = Zones(cluster), cluster.nodes_of()
@@ -106,7 +106,7 @@ async def test_a_zone_that_loses_more_stops_and_goes_on_ten_seconds_after_it_has
         assert regularly(tainted(cluster, nodes)[4:], recovered + 10, 10)
 
 
-async def test_a_large_zone_that_loses_more_goes_on_a_hundred_seconds_after() -> None:
+async def test_large_zone_with_more_losses_resumes_a_hundred_seconds_after() -> None:
     async with FixedPhases({"": 60}) as cluster:
         zones, nodes = Zones(cluster), cluster.nodes_of()
         await cluster.kill(*nodes[:20])
@@ -132,7 +132,7 @@ async def test_a_large_zone_that_loses_all_is_tainted_at_the_full_rate_ten_secon
         assert regularly([at for at in times if at > lost], lost + 10, 10)
 
 
-async def test_a_dark_zone_whose_nodes_return_a_few_at_a_time_stops_and_goes_on() -> None:
+async def test_lost_zone_with_nodes_that_return_in_turn_stops_and_resumes() -> None:
     """8 of 10 left: partly disrupted; 4 of 10: normal."""
     async with FixedPhases({"a": 10, "b": 10}) as cluster:
         zones, nodes = Zones(cluster), cluster.nodes_of("a")
@@ -156,7 +156,7 @@ async def test_a_dark_zone_whose_nodes_return_a_few_at_a_time_stops_and_goes_on(
         assert regularly(tainted(cluster, nodes)[known:], recovered + 10, 10)
 
 
-async def test_a_dark_zone_that_is_normal_again_goes_on_without_a_break() -> None:
+async def test_lost_zone_that_is_normal_again_resumes_without_a_break() -> None:
     """The rate is the same, so nothing is changed."""
     async with FixedPhases({"a": 7, "b": 3}) as cluster:
         zones, nodes = Zones(cluster), cluster.nodes_of("a")
@@ -172,7 +172,7 @@ async def test_a_dark_zone_that_is_normal_again_goes_on_without_a_break() -> Non
         assert len(tainted(cluster, nodes)) == 3 and regularly(tainted(cluster, nodes), 137.27, 10)
 
 
-async def test_when_one_node_of_all_returns_the_other_zones_begin_anew_and_its_own_stops() -> None:
+async def test_one_returned_node_of_all_restarts_the_other_zones_and_stops_its_own() -> None:
     async with FixedPhases({"a": 3, "b": 3, "c": 5}) as cluster:
         zones = Zones(cluster)
         await cluster.kill(*cluster.nodes)
@@ -202,7 +202,7 @@ async def test_a_new_healthy_zone_beside_dark_ones_sets_none_of_them_going() -> 
         assert not cluster.seen.no_execute
 
 
-async def test_a_secondary_rate_of_exactly_one_does_not_come_back_after_everything_was_lost() -> None:
+async def test_secondary_rate_of_exactly_one_does_not_return_after_a_full_outage() -> None:
     flags = {"large_cluster_size_threshold": "5", "secondary_node_eviction_rate": "1"}
     async with FixedPhases({"": 8}, manager(**flags)) as cluster:
         zones, nodes = Zones(cluster), cluster.nodes_of()
@@ -269,7 +269,7 @@ async def test_nodes_that_come_or_go_change_the_share(
         (6, join, 0),  # 4 of 7, and large by now
     ],
 )
-async def test_a_zone_whose_size_changes_keeps_its_rate_while_it_keeps_its_state(
+async def test_zone_with_a_changed_size_keeps_its_rate_while_it_keeps_its_state(
     size: int, change: Callable[[FixedPhases], None], rate: float
 ) -> None:
     flags = {**LARGE_FROM_5, "large_cluster_size_threshold": "6"}

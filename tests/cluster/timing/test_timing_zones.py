@@ -87,7 +87,7 @@ def taints(cluster: FixedPhases, effect: str) -> list[str]:
     ("period", "grace", "lease"),
     [(5, 40, 40), (5, 50, 40), (5, 20, 40), (5, 120, 40), (1, 40, 40), (10, 40, 40), (7, 31, 40), (5, 40, 20), (5, 40, 80), (2, 16, 20)],
 )  # fmt: skip
-async def test_2_a_node_is_found_in_the_first_pass_after_its_grace_whatever_the_periods(
+async def test_2_node_is_found_in_the_first_pass_after_its_grace_for_any_periods(
     period: int, grace: int, lease: int
 ) -> None:
     control = manager(node_monitor_period=f"{period}s", node_monitor_grace_period=f"{grace}s")
@@ -100,7 +100,7 @@ async def test_2_a_node_is_found_in_the_first_pass_after_its_grace_whatever_the_
         assert -0.01 <= cluster.seen.no_execute["node-3"] / SECOND - tainted <= 0.13
 
 
-async def test_3_passes_that_take_no_time_tie_with_the_grace_and_find_the_node_one_pass_later() -> None:
+async def test_3_passes_without_duration_tie_with_the_grace_and_are_one_pass_late() -> None:
     """Of 132 and 137 this engine gives 137: silence must last longer than the grace, and passes
     that cost nothing do not drift.  With any cost at all (case 2, and the default) it is the
     earlier pass.
@@ -142,7 +142,7 @@ async def test_11_the_time_that_admission_grants_is_an_option(wanted: str, toler
         assert tolerated * SECOND <= after_us <= (tolerated + 0.2) * SECOND
 
 
-async def test_11_of_several_matching_tolerations_the_first_counts_and_a_foreign_one_not_at_all() -> None:
+async def test_11_first_of_several_matching_tolerations_counts_and_a_foreign_one_never() -> None:
     """Upstream looks no further than the first that tolerates a taint (core/v1/helper
     GetMatchingTolerations).
     """
@@ -217,7 +217,7 @@ async def test_20_zones_are_partly_disrupted_from_three_dead_nodes_and_the_thres
         (6, 3, "Normal"),
     ],
 )
-async def test_20_half_of_a_zone_is_tainted_one_each_ten_seconds_and_more_than_that_not_at_all(
+async def test_20_half_of_a_zone_is_tainted_each_ten_seconds_and_more_is_not(
     size: int, dead: int, state: str
 ) -> None:
     async with FixedPhases({"": size}) as cluster:
@@ -273,7 +273,7 @@ async def test_21_the_rates_and_the_size_of_a_large_zone_are_options(
         assert all(1 / rate <= gap <= 1 / rate + 0.2 for gap in gaps(tainted))
 
 
-async def test_21_a_node_that_stands_aside_does_not_count_for_its_zone() -> None:
+async def test_21_excluded_node_does_not_count_for_its_zone() -> None:
     """Of six nodes three are dead: half.  With a healthy one excluded it is three of five."""
     for aside, state in ((0, "Normal"), (1, "PartialDisruption")):
         async with FixedPhases({"": 6}) as cluster:
@@ -313,7 +313,7 @@ async def test_19_a_zone_that_recovers_begins_to_taint_ten_seconds_later() -> No
         assert not set(cluster.seen.no_execute) & set(dead[:6])
 
 
-async def test_24_when_the_last_zone_goes_taints_come_off_and_nobody_is_evicted() -> None:
+async def test_24_loss_of_the_last_zone_removes_taints_and_evicts_no_pod() -> None:
     async with FixedPhases({"a": 3, "b": 3}) as cluster:
         zones = Zones(cluster)
         cluster.apply(*pods_on(cluster.nodes, 1))

@@ -10,7 +10,7 @@ import pytest
 
 import sim
 
-PUBLIC = ["Cluster", "InputError", "__version__", "load", "run_plan", "served"]
+PUBLIC = ["Cluster", "InputError", "Lab", "__version__", "load", "run_plan", "served"]
 
 
 def test_public_names_are_these_and_no_others() -> None:

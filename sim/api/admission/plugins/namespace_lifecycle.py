@@ -11,6 +11,8 @@ from sim.api.admission.base import Attributes, Denial, View, forbidden, name_of,
 from sim.api.types import Obj
 from sim.ident import Names
 
+LOCAL_REVIEW = "localsubjectaccessreviews"
+
 
 class NamespaceLifecycle:
     """Refuses creates in an absent or terminating namespace, and deletes of the system namespaces."""
@@ -20,6 +22,8 @@ class NamespaceLifecycle:
 
     def concerns(self, operation: str, plural: str, subresource: str) -> bool:
         """True for requests with objects that the plugin mutates."""
+        if plural == LOCAL_REVIEW:  # an answer about the namespace would tell whether it exists
+            return False
         return (operation == "delete") == (plural == "namespaces")
 
     def mutate(self, attributes: Attributes, obj: Obj, view: View) -> Obj | Denial:

@@ -3,8 +3,7 @@
 A request counts as a node's if its user has the prefix of node users and is in the group of nodes.
 Each kind has its own rule; kinds without one are left to authorization.
 
-Mirrors  kubernetes v1.25 plugin/pkg/admission/noderestriction/admission.go,
-         pkg/auth/nodeidentifier/default.go, k8s.io/kubelet pkg/apis/well_known_labels.go.
+Mirrors  kubernetes v1.25 plugin/pkg/admission/noderestriction/admission.go, k8s.io/kubelet pkg/apis/well_known_labels.go.
 Differs  - the refusal of a claim's status names no differences.
          - CSINodes are not served, so they have no rule.
 """
@@ -15,21 +14,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from sim.api.admission.base import Attributes, Denial, View, forbidden, is_mirror, name_of, not_found
+from sim.api.auth.node_identity import node_of
 from sim.api.schema.json_text import go_quote
-from sim.api.types import Obj, UserInfo
+from sim.api.types import Obj
 from sim.ident import Names
 
 KINDS = ("pods", "nodes", "persistentvolumeclaims", "serviceaccounts", "leases")
 # What a node may change of the status of a claim: after an expansion of its file system.
 CLAIM_FIELDS = ("capacity", "conditions")
-
-
-def node_of(names: Names, user: UserInfo) -> str | None:
-    """The name of the node whose agent sends requests as this user; None for other users."""
-    prefix = names.user_node_prefix
-    if not user.name.startswith(prefix) or names.group_nodes not in user.groups:
-        return None
-    return user.name.removeprefix(prefix)
 
 
 def agent_may_set(label: str, names: Names) -> bool:

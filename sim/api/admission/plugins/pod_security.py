@@ -1,15 +1,14 @@
-"""PodSecurity: enforces and warns by the security standards in a namespace's labels.
+"""PodSecurity: enforces, audits and warns by the security standards in a namespace's labels.
 
 The labels of a namespace decide whether a pod is refused and whether a pod or template causes
-warnings; a stricter level of a namespace causes warnings about its existing pods.
+warnings and audit annotations; a stricter level of a namespace causes warnings about its existing pods.
 
 Holds: a namespace without such labels costs one lookup. Templates cause warnings only: their pods
 are judged on create.
 
 Mirrors  pod-security-admission v0.25 admission/admission.go, api/helpers.go.
-Differs  nothing is audited, so the audit level is only validated; when the level of a namespace
-         rises, all its pods are checked in the order of their names (upstream: 3,000 of them, or as
-         many as one second allows).
+Differs  when the level of a namespace rises, all its pods are checked in the order of their names
+         (upstream: 3,000 of them, or as many as one second allows).
 """
 
 from __future__ import annotations
@@ -93,34 +92,66 @@ class PodSecurity:
         if plural == "namespaces":
             return self._namespace(attributes, obj, view)
         if attributes.namespace in self._exempt.namespaces:
+            self._note(attributes, "exempt", "namespace")
             return None
         if self._exempt.usernames:
             view.mark_volatile()
             if attributes.user.name in self._exempt.usernames:
+                self._note(attributes, "exempt", "user")
                 return None
         namespace = view.get("namespaces", "", attributes.namespace)
         labels = labels_of(namespace) if namespace is not None else {}
         if self._privileged and not any(label.startswith(self._prefix) for label in labels):
+            if plural == "pods":
+                self._note(attributes, "enforce-policy", str(PLAIN))
             return None
-        standards, _ = standards_of(labels, self._prefix, self._defaults)
+        standards, errors = standards_of(labels, self._prefix, self._defaults)
         path = POD_SPECS[plural]
         spec = get_in(obj, path)
         if not isinstance(spec, dict):
             return None
-        if plural == "pods":
-            if attributes.old is not None and not is_significant(attributes.old, obj, self._seccomp):
-                return None
-            enforced = PLAIN if self._is_exempt_class(spec) else standards["enforce"]
-            against = self._against(enforced, obj, spec)
-            if against:
-                text = f'violates PodSecurity "{standards["enforce"]}": {listed(against)}'
-                return forbidden(attributes, text, name_of(attributes, obj))
-        if self._is_exempt_class(spec):
+        old = attributes.old if plural == "pods" else None
+        if old is not None and not is_significant(old, obj, self._seccomp):
             return None
-        against = self._against(standards["warn"], get_in(obj, path[:-1]), spec)
-        if against:
-            attributes.warnings.append(f'would violate PodSecurity "{standards["warn"]}": {listed(against)}')
-        return None
+        if spec.get("runtimeClassName") in self._exempt.runtime_classes:
+            self._note(attributes, "exempt", "runtimeClass")
+            return None
+        if errors:
+            texts = [f"{error.field}: {error.message}" for error in errors]
+            text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+            self._note(attributes, "error", f"Failed to parse policy: {text}")
+        return self._evaluated(attributes, obj, standards)
+
+    def _evaluated(
+        self, attributes: Attributes, obj: Obj, standards: Mapping[str, Standard]
+    ) -> Denial | None:
+        """The refusal of a pod, with what the levels audit and warn say of a pod or template."""
+        path = POD_SPECS[attributes.resource.rule]
+        holder, spec = get_in(obj, path[:-1]), get_in(obj, path)
+        denial = None
+        if attributes.resource.rule == "pods":
+            enforced = standards["enforce"]
+            self._note(attributes, "enforce-policy", str(enforced))
+            against = self._against(enforced, holder, spec)
+            if against:
+                text = f'violates PodSecurity "{enforced}": {listed(against)}'
+                denial = forbidden(attributes, text, name_of(attributes, obj))
+        if attributes.annotations is not None:
+            against = self._against(standards["audit"], holder, spec)
+            if against:
+                text = f'would violate PodSecurity "{standards["audit"]}": {listed(against)}'
+                self._note(attributes, "audit-violations", text)
+        if denial is None:
+            against = self._against(standards["warn"], holder, spec)
+            if against:
+                text = f'would violate PodSecurity "{standards["warn"]}": {listed(against)}'
+                attributes.warnings.append(text)
+        return denial
+
+    def _note(self, attributes: Attributes, key: str, value: str) -> None:
+        """An annotation of the audit event."""
+        if attributes.annotations is not None:
+            attributes.annotations.setdefault(self._prefix + key, value)
 
     def _against(self, standard: Standard, holder: Obj, spec: Obj) -> list[Finding]:
         """The checks that a pod or template (`holder`) fails at a standard."""
@@ -161,9 +192,6 @@ class PodSecurity:
         return [
             f'namespace "{namespace}" is exempt from Pod Security, and the policy ({policy}) will be ignored'
         ]
-
-    def _is_exempt_class(self, spec: Obj) -> bool:
-        return spec.get("runtimeClassName") in self._exempt.runtime_classes
 
     def _existing(self, namespace: str, standard: Standard, view: View) -> list[str]:
         """Warnings about existing pods that fail the new level; pods with equal findings share a

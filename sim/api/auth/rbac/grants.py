@@ -100,7 +100,7 @@ def missing_role(names: Names, reference: Obj, stored: bool) -> str:
 
 
 def _subject_key(names: Names, subject: Obj, namespace: str) -> tuple[str, str] | None:
-    """The key by which a user that a subject stands for finds it; None if there is none."""
+    """The key in the index: a kind of subject and a name; None if the subject matches no user."""
     kind, name = subject.get("kind", ""), subject.get("name", "")
     if kind in (USER, GROUP):
         return kind, name

@@ -153,9 +153,10 @@ def finalizers(value: Any, field: str) -> Errors:
     """Errors of finalizers."""
     errors: Errors = []
     for name in value or ():
-        errors += [invalid(field, name, problem) for problem in text.qualified_name(name)]
-        if len(errors) > CAUSES_MAX:
-            break
+        if problems := text.qualified_name(name):
+            errors += [invalid(field, name, problem) for problem in problems]
+            if len(errors) > CAUSES_MAX:
+                break
     if value and "orphan" in value and "foregroundDeletion" in value:
         detail = "finalizer orphan and foregroundDeletion cannot be both set"
         errors.append(invalid(field, Shown("[]string{" + ", ".join(map(go_quote, value)) + "}"), detail))
@@ -167,6 +168,7 @@ def core_finalizers(metadata: Obj) -> Errors:
     return [
         error
         for i, name in enumerate(metadata.get("finalizers") or ())
+        if "/" not in name
         for error in _standard(name, f"metadata.finalizers[{i}]")
     ]
 

@@ -97,8 +97,7 @@ def quantity(name: str, value: Any, field: str) -> Errors:
     """Errors of an amount of a resource."""
     nano = quantity_nano(value)
     errors = [_bad(field, value, AT_LEAST_ZERO)] if nano < 0 else []
-    whole = name in ("pods", "services") or is_extended(name)
-    if whole and nano % _NANO:
+    if nano % _NANO and (name in ("pods", "services") or is_extended(name)):
         errors.append(invalid(field, _go_quantity(value), "must be an integer"))
     return errors
 

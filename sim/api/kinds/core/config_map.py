@@ -24,7 +24,8 @@ def _validate_create(obj: Obj) -> Errors:
     for key, value in data.items():
         if len(errors) > CAUSES_MAX:
             break
-        errors += [invalid(f"data[{key}]", key, problem) for problem in text.config_key(key)]
+        if problems := text.config_key(key):
+            errors += [invalid(f"data[{key}]", key, problem) for problem in problems]
         if key in binary:
             errors.append(invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
         size += len((value or "").encode())

@@ -70,7 +70,7 @@ async def test_45_a_watch_from_before_the_cache_window_gets_one_expired_error_an
         assert watch.ended
 
 
-async def test_45_a_list_cannot_be_continued_after_compaction_but_is_told_how_to_go_on() -> None:
+async def test_45_list_cannot_continue_after_compaction_but_gets_a_new_token() -> None:
     async with Cluster(nodes=1, seed=1) as cluster:
         cluster.apply(*(pod(name) for name in "abcd"))
         await cluster.run_for("30s")

@@ -100,7 +100,7 @@ async def slow(cluster: Cluster) -> Answers:
 
 
 @pytest.mark.parametrize("level", SEATS)
-async def test_56_a_level_serves_as_many_at_once_as_it_has_seats_and_sends_away_who_waited_15_s(
+async def test_56_level_serves_as_many_requests_as_seats_and_rejects_after_15_s(
     level: str,
 ) -> None:
     """One flow has room for 50 in each of its 4 or 6 queues."""
@@ -121,7 +121,7 @@ async def test_56_a_level_serves_as_many_at_once_as_it_has_seats_and_sends_away_
         assert waits and set(waits) == {"1"}
 
 
-async def test_56_a_flow_whose_queues_are_full_is_sent_away_at_once_and_another_waits() -> None:
+async def test_56_flow_with_full_queues_is_rejected_at_once_and_another_waits() -> None:
     """6 of 128 queues, 50 each: 245 are served, 300 wait, the rest goes."""
     async with Cluster(alone(), seed=1) as cluster:
         answers = await slow(cluster)
@@ -166,7 +166,7 @@ async def test_56_the_levels_do_not_take_seats_from_each_other_and_masters_need_
 @pytest.mark.parametrize(
     ("timeout", "takes_s", "wanted"), [("15s", 70, (15, 504)), ("60s", 61, (60, 504)), ("60s", 59, (59, 404))]
 )
-async def test_56_a_request_that_takes_too_long_is_given_up_a_request_timeout_after_it_came(
+async def test_56_slow_request_ends_a_request_timeout_after_its_arrival(
     timeout: str, takes_s: int, wanted: tuple[int, int]
 ) -> None:
     async with Cluster(alone(request_timeout=timeout), seed=1) as cluster:

@@ -28,7 +28,7 @@ def patch(cluster: Cluster, number: int) -> Request:
     )
 
 
-async def test_56_levels_have_their_seats_and_who_waits_15_s_for_one_gets_429() -> None:
+async def test_56_levels_have_their_seats_and_a_wait_of_15_s_ends_with_429() -> None:
     async with Cluster(nodes=1, seed=1) as cluster:
         await cluster.run_for("20s")
         kinds = cluster.list("flowschemas"), cluster.list("prioritylevelconfigurations")
@@ -60,7 +60,7 @@ async def test_56_levels_have_their_seats_and_who_waits_15_s_for_one_gets_429() 
 
 
 @pytest.mark.parametrize("fair", [True, False])
-async def test_a_flood_of_writes_keeps_nodes_from_renewing_their_leases_unless_it_has_to_wait(
+async def test_flood_of_writes_blocks_lease_renewals_unless_it_has_to_queue(
     fair: bool,
 ) -> None:
     """250 writes a second, of which two may run at once, for a quarter of a second each; with

@@ -60,7 +60,7 @@ async def test_47_bookmarks_come_once_a_minute_and_two_seconds_before_the_end(
         assert "ERROR" not in {kind for _, kind in found.told}
 
 
-async def test_47_who_does_not_ask_for_bookmarks_gets_none_and_without_an_event_there_is_none() -> None:
+async def test_47_no_bookmarks_come_without_request_or_without_an_event() -> None:
     async with Cluster(nodes=1, seed=1) as cluster:
         cluster.apply(pod("a"))
         await cluster.run_for("30s")
@@ -71,7 +71,7 @@ async def test_47_who_does_not_ask_for_bookmarks_gets_none_and_without_an_event_
         assert other.ended is not None and not other.marks
 
 
-async def test_47_where_nothing_happens_bookmarks_begin_when_the_storage_tells_of_its_progress() -> None:
+async def test_47_bookmarks_of_an_idle_resource_begin_with_the_progress_of_the_storage() -> None:
     """Ten minutes after the server's start (etcd's interval); what is not cached has no bookmarks
     at all.
     """
@@ -169,7 +169,7 @@ async def test_49_a_list_waits_for_a_revision_that_comes_within_three_seconds(co
 # --- 50, 51, 52: deletion -------------------------------------------------------------------------
 
 
-async def test_51_a_watch_tells_of_a_deletion_once_with_a_revision_of_its_own() -> None:
+async def test_51_watch_reports_a_deletion_once_with_a_revision_of_its_own() -> None:
     async with Cluster(nodes=1, seed=1) as cluster:
         cluster.apply(pod("a", nodeName="node-0"))
         await cluster.run_for("30s")

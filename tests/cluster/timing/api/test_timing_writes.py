@@ -67,7 +67,7 @@ async def test_49_a_list_of_the_future_is_refused_after_three_seconds_and_a_watc
         assert answer.watch.take() == []
 
 
-async def test_50_of_two_puts_at_one_revision_the_second_conflicts_and_an_equal_one_changes_nothing() -> None:
+async def test_50_second_put_at_one_revision_conflicts_and_an_equal_one_changes_nothing() -> None:
     async with Cluster(nodes=1, seed=1) as cluster:
         await cluster.run_for("10s")
         made = cluster.request("create", "configmaps", "default", body=config_map("a")).obj

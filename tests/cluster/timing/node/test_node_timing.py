@@ -119,7 +119,7 @@ async def test_11_tolerations_decide_how_long_a_pod_stays() -> None:
         assert 300 <= after["node-3/pod-node-3-3"] <= 300.2
 
 
-async def test_16_five_dead_nodes_of_twenty_are_found_together_and_tainted_one_each_ten_seconds() -> None:
+async def test_16_five_dead_nodes_of_twenty_are_found_together_and_tainted_in_turn() -> None:
     async with cluster(Layout(zones={"": 20}, pods=1)) as found:
         await found.kill(95, found.nodes_of()[3:8])
         await found.run_to(480)
@@ -171,7 +171,7 @@ async def test_21_a_large_zone_mostly_down_is_tainted_at_the_secondary_rate() ->
         assert 900 <= tainted[9] - tainted[0] <= 910
 
 
-async def test_23_one_zone_of_three_lost_is_tainted_at_the_full_rate_and_the_others_are_untouched() -> None:
+async def test_23_one_lost_zone_of_three_is_tainted_at_the_full_rate_and_alone() -> None:
     async with cluster(Layout(zones={"a": 10, "b": 10, "c": 10}, pods=1)) as found:
         await found.kill(95, found.nodes_of("a"))
         await found.run_to(560)
@@ -211,7 +211,7 @@ async def test_29_a_lease_without_status_keeps_a_node_from_being_judged() -> Non
         assert not found.seen.nodes["node-1"].get("status", {}).get("conditions")
 
 
-async def test_30_an_outage_of_the_api_evicts_nobody() -> None:
+async def test_30_outage_of_the_api_evicts_no_pod() -> None:
     async with cluster(Layout(jitter=True, pods=1)) as found:
         await found.run_to(100)
         found.supervisor["apiserver"].crash()
@@ -243,7 +243,7 @@ async def test_a_restarted_controller_manager_gives_every_node_a_fresh_grace_per
         assert 165 <= found.seen.unknown["node-3"] / SECOND <= 165.3
 
 
-async def test_a_restarted_controller_manager_takes_the_taints_off_and_evictions_start_anew() -> None:
+async def test_restarted_controller_manager_removes_taints_and_restarts_evictions() -> None:
     async with cluster(Layout(pods=1)) as found:
         await found.kill(95, ["node-3"])
         await found.run_to(300)

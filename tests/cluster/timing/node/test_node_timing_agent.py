@@ -99,7 +99,7 @@ class PodTimes:
 
 
 @pytest.mark.parametrize(("how", "gone_by"), [("restarted", 645), ("partition", 705)])
-async def test_14_a_node_that_comes_back_gives_up_its_evicted_pod(how: str, gone_by: int) -> None:
+async def test_14_node_that_returns_ends_its_evicted_pod(how: str, gone_by: int) -> None:
     async with FixedPhases({"": 10}) as cluster:
         times = PodTimes(cluster)
         cluster.apply(workload("ReplicaSet", "web", 10))
@@ -288,7 +288,7 @@ async def test_34_a_container_wedged_from_its_start_is_killed_by_its_liveness_pr
         )
 
 
-async def test_35_a_bad_endpoint_is_taken_out_of_its_service_within_a_second_of_turning_unready() -> None:
+async def test_35_unready_endpoint_leaves_its_service_within_a_second() -> None:
     probe = {"httpGet": {"port": 80}, "periodSeconds": 5, "failureThreshold": 3}
     async with FixedPhases({"": 1}) as cluster:
         times = PodTimes(cluster)

@@ -320,7 +320,7 @@ async def test_a_pod_over_its_local_storage_limit_is_evicted_without_any_pressur
         assert condition(cluster, "DiskPressure")["status"] == "False"
 
 
-async def test_a_pod_may_write_as_much_as_its_containers_together_or_an_init_container_alone() -> None:
+async def test_pod_may_write_the_sum_of_its_containers_or_one_init_containers_limit() -> None:
     limit = {"resources": {"limits": {"ephemeral-storage": "3Gi"}}}
     first = {"name": "first", "image": "registry.example/c:1"}
     writing = Rule(ContainerBehaviour(log_bytes=2 * GI))
@@ -342,7 +342,7 @@ async def test_a_pod_may_write_as_much_as_its_containers_together_or_an_init_con
 # --- runtime and shutdown -------------------------------------------------------------------------
 
 
-async def test_a_silent_runtime_makes_its_node_not_ready_after_30_s_and_unhealthy_after_3_minutes() -> None:
+async def test_silent_runtime_is_not_ready_after_30_s_and_unhealthy_after_3_minutes() -> None:
     async with FixedPhases({"": 2}) as cluster:
         await cluster.run_until("60s")
         node = cluster.nodes["node-0"]
@@ -527,7 +527,7 @@ async def test_a_critical_pod_without_room_ends_the_nearest_of_the_others_and_st
         assert len(cluster.nodes["node-0"].machine.pods) == 4
 
 
-async def test_an_agent_that_starts_anew_makes_room_for_the_critical_pod_that_waited() -> None:
+async def test_restarted_agent_makes_room_for_the_critical_pod_that_waited() -> None:
     async with FixedPhases({"": 1}, capacity={"cpu": "2"}, profile=behaving(stop_us=None)) as cluster:
         cluster.apply(pod("large", requests={"cpu": "2"}))
         await cluster.run_until("60s")

@@ -95,7 +95,7 @@ async def test_failures_of_an_instance_that_ended_by_itself_count_against_the_ne
         assert len([e for e in cluster.list("events") if e["reason"] == "Killing"]) == 1
 
 
-async def test_what_has_started_is_told_by_the_relist_that_shows_it() -> None:
+async def test_started_container_is_reported_by_the_relist_that_shows_it() -> None:
     """Not before, and not by the result of a probe."""
     async with FixedPhases({"": 1}) as cluster:
         told: list[tuple[float, int]] = []
@@ -250,7 +250,7 @@ async def hung(until: str) -> tuple[FixedPhases, Obj | None]:
         return cluster, cluster.get("pods", "pod-node-1-0")
 
 
-async def test_a_node_that_stood_still_says_that_it_is_well_as_soon_as_it_goes_on() -> None:
+async def test_resumed_node_reports_that_it_is_ready_at_once() -> None:
     """Unknown at 132.26, on again at 134: what fell due meanwhile is done at once, before the pass
     at 137.27.
     """
@@ -263,7 +263,7 @@ async def test_a_node_that_stood_still_says_that_it_is_well_as_soon_as_it_goes_o
 @pytest.mark.parametrize(
     ("until", "stays"), [("130s", True), ("139s", True), ("430s", True), ("434s", False)]
 )
-async def test_a_node_that_goes_on_saves_its_pods_if_a_pass_sees_it_in_time(until: str, stays: bool) -> None:
+async def test_resumed_node_keeps_its_pods_if_a_pass_observes_it_in_time(until: str, stays: bool) -> None:
     """Due at 437.3; the last passes before are those at 432.86 and 437.87."""
     cluster, held = await hung(until)
     assert (held is not None) is stays
@@ -352,7 +352,7 @@ async def test_an_agent_probes_once_in_a_period_of_its_own_clock(ppm: int) -> No
 
 
 @pytest.mark.parametrize("ppm", [10_000, -10_000])
-async def test_what_happens_on_a_machine_is_seen_by_the_next_relist_and_poll_whatever_the_clock(
+async def test_machine_events_are_seen_by_the_next_relist_and_poll_under_any_clock(
     ppm: int,
 ) -> None:
     """One container ends after a thousand seconds; memory becomes short in as many."""
@@ -393,7 +393,7 @@ async def test_a_pod_is_gone_when_its_containers_are_and_not_before() -> None:
 # --- pressure and what happens meanwhile ----------------------------------------------------------
 
 
-async def test_a_soft_threshold_counts_its_grace_anew_when_it_is_met_again() -> None:
+async def test_soft_threshold_restarts_its_grace_period_when_it_is_met_again() -> None:
     flags = {
         "eviction-soft": "memory.available<1Gi",
         "eviction-soft-grace-period": "memory.available=1m30s",
@@ -432,7 +432,7 @@ async def test_pods_go_until_the_minimum_reclaim_is_free_too() -> None:
         assert list(times.evicted) == ["a", "b"]
 
 
-async def test_a_pod_evicted_while_its_node_is_cut_off_is_told_when_the_link_is_back() -> None:
+async def test_pod_evicted_during_a_cut_of_its_node_is_reported_when_the_cut_ends() -> None:
     """So is the pressure, and from then on nothing is sent there."""
     async with FixedPhases({"": 2}, capacity=SMALL, profile=using({"a": 300})) as cluster:
         times = PodTimes(cluster)

@@ -25,7 +25,7 @@ def pressed(cluster: FixedPhases, size: int, resource: str = "memory") -> None:
     machine.outside[resource] = type(over)(over.end + size, over.end + size, 0, 0)
 
 
-async def test_a_pod_that_waits_for_its_next_start_has_no_statistics_and_goes_before_those_that_run() -> None:
+async def test_pod_that_waits_for_a_restart_has_no_statistics_and_is_evicted_first() -> None:
     """Of containers that have ended nothing is measured: the crash loop goes first, with nothing
     said of its use.
     """
@@ -59,9 +59,7 @@ async def test_what_an_init_container_uses_counts_for_its_pod_and_is_not_named()
         assert cluster.pod("job")["status"]["message"] == "The node was low on resource: memory. "
 
 
-async def test_what_is_written_into_layers_is_no_matter_of_a_container_where_images_have_their_own_disk() -> (
-    None
-):
+async def test_layer_writes_do_not_count_for_containers_if_images_have_their_own_disk() -> None:
     """The pod as a whole answers for it still."""
     rules = (Rule(ContainerBehaviour(layer_bytes=3 * GI, log_bytes=GI)),)
     limit = {"resources": {"limits": {"ephemeral-storage": "2Gi"}}}
@@ -111,7 +109,7 @@ async def test_a_pod_that_is_being_evicted_stays_ready_until_it_has_ended() -> N
         ("OnFailure", 1, "Failed", "Evicted"),
     ],
 )
-async def test_an_evicted_pod_whose_programs_end_well_and_for_good_has_succeeded(
+async def test_evicted_pod_with_programs_that_end_well_for_good_has_succeeded(
     policy: str, code: int, phase: str, reason: str | None
 ) -> None:
     profile = behaving(memory_bytes=GI, stop_us=SECOND, stop_exit_code=code)
@@ -158,7 +156,7 @@ def told(cluster: FixedPhases, reason: str) -> list[tuple[str, float]]:
     return [(e["involvedObject"]["name"], at_s(cluster, e["firstTimestamp"])) for e in found]
 
 
-async def test_a_shutdown_waits_for_a_pod_half_as_long_again_as_its_grace_and_goes_on() -> None:
+async def test_shutdown_waits_for_a_pod_one_and_a_half_grace_periods_and_continues() -> None:
     """20 s to end with 10 s of grace: after 15 s the next group's turn comes, though its own has
     50.
     """
@@ -178,7 +176,7 @@ async def test_a_shutdown_waits_for_a_pod_half_as_long_again_as_its_grace_and_go
         assert not cluster.nodes["node-0"].machine.powered
 
 
-async def test_a_pod_that_comes_to_its_end_before_its_groups_turn_is_waited_for_as_if_it_ran() -> None:
+async def test_pod_that_ends_before_its_shutdown_group_is_waited_for_as_if_running() -> None:
     flags = {"shutdown-grace-period": "60s", "shutdown-grace-period-critical-pods": "30s"}
     rules = (
         Rule(ContainerBehaviour(exit_after_us=30 * SECOND), pod_prefix="job"),
@@ -200,7 +198,7 @@ async def test_a_pod_that_comes_to_its_end_before_its_groups_turn_is_waited_for_
         assert not cluster.nodes["node-0"].machine.powered
 
 
-async def test_a_critical_pod_does_not_wait_for_longer_than_its_victims_grace_and_half_of_it() -> None:
+async def test_critical_pod_waits_for_its_victim_at_most_one_and_a_half_grace_periods() -> None:
     async with FixedPhases({"": 1}, capacity={"cpu": "2"}, profile=behaving(stop_us=None)) as cluster:
         times = PodTimes(cluster)
         cluster.apply(slow_to_end("large", 20, requests={"cpu": "2"}))
@@ -213,7 +211,7 @@ async def test_a_critical_pod_does_not_wait_for_longer_than_its_victims_grace_an
         assert cluster.pod("large")["status"]["reason"] == "Preempting"
 
 
-async def test_of_those_who_ask_for_a_pods_end_before_it_begins_the_last_is_heard() -> None:
+async def test_last_of_several_requests_to_end_a_pod_before_its_end_counts() -> None:
     """A deleted pod whose image is still being pulled is chosen for eviction: its end is told as
     one.
     """

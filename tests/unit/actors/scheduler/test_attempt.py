@@ -87,7 +87,7 @@ OF_ALL = {"matchExpressions": [{"key": "disk", "operator": "DoesNotExist"}]}
 
 
 @pytest.mark.parametrize("others", [[], [{"matchFields": AT_ONCE["matchFields"][:1]}], [OF_ALL]])
-def test_an_affinity_term_that_contradicts_itself_refuses_all_nodes_whatever_follows_it(others):
+def test_contradictory_affinity_term_rejects_all_nodes_before_later_terms(others):
     world = World()
     world.node("a")
     required = {"nodeSelectorTerms": [AT_ONCE, *others]}
@@ -208,7 +208,7 @@ def test_a_second_preemption_waits_for_the_victims_of_the_first():
     assert answer.message.endswith("preemption: not eligible due to a terminating pod on the nominated node.")
 
 
-def test_nodes_are_listed_one_of_each_zone_in_turn_and_keep_their_place_while_they_stay_in_it():
+def test_nodes_are_listed_zone_by_zone_in_turn_and_keep_their_places():
     world = World()
     for name, zone in (("a1", "a"), ("a2", "a"), ("a3", "a"), ("b1", "b"), ("c1", "c"), ("c2", "c")):
         world.node(name, **{N.label_zone: zone})
@@ -253,7 +253,7 @@ def test_searches_begin_where_the_last_one_ended():
     assert seen == [100, 0, 100]
 
 
-def test_a_pod_that_names_its_nodes_makes_searches_begin_anew_at_their_number():
+def test_pod_with_named_nodes_restarts_searches_at_their_number():
     world = World()
     for index in range(200):
         world.node(f"n{index}", cpu="4")
@@ -265,7 +265,7 @@ def test_a_pod_that_names_its_nodes_makes_searches_begin_anew_at_their_number():
         assert world.attempts.start == 0
 
 
-def test_searches_begin_anew_also_after_a_refusal_that_is_remembered():
+def test_searches_restart_also_after_a_remembered_refusal():
     world = World()
     for index in range(200):
         world.node(f"n{index}", cpu="4")
@@ -320,7 +320,7 @@ def test_a_namespace_that_gets_the_selected_labels_counts_from_then_on():
     assert world.place(app="b", affinity=near) == Placed("b")
 
 
-def test_pods_that_differ_in_a_label_nobody_asks_for_share_a_class_until_somebody_does():
+def test_pods_that_differ_in_an_unused_label_share_a_class_until_it_is_used():
     world = World()
     world.node("n1")
     infos = world.cluster.templates
@@ -337,7 +337,7 @@ def test_pods_that_differ_in_a_label_nobody_asks_for_share_a_class_until_somebod
     assert world.attempts.state(one) is world.attempts.state(two)
 
 
-def test_a_class_made_for_a_label_that_nobody_asked_for_is_not_that_of_pods_without_it_once_somebody_does():
+def test_class_for_an_unused_label_is_not_shared_after_a_selector_uses_it():
     world = World()
     world.node("n1", cpu="8")
     assert world.place(app="db") == Placed("n1")
@@ -351,7 +351,7 @@ def test_a_class_made_for_a_label_that_nobody_asked_for_is_not_that_of_pods_with
     assert isinstance(world.place(app="db"), Failed)
 
 
-def test_a_class_that_keeps_up_does_not_look_at_every_node_anew_when_the_log_is_cut():
+def test_current_class_does_not_recheck_every_node_when_the_log_is_cut():
     world = World()
     world.node("n1")
     info = world.cluster.templates.info(world.pod())
@@ -436,7 +436,7 @@ def test_those_under_a_budget_without_room_are_spared_before_more_important_ones
     assert victims(world.place(priority=100)) == ("a", [guarded])
 
 
-def test_the_text_of_a_refusal_counts_as_text_and_names_what_preemption_found_on_each_node():
+def test_text_of_a_refusal_counts_and_names_what_preemption_found_on_each_node():
     world = World()
     for number in range(10):
         world.node(f"a{number}", cpu="1")

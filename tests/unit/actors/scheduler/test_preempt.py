@@ -41,7 +41,7 @@ def test_the_node_on_which_a_pod_waits_is_asked_though_the_pod_does_not_name_it(
     )
 
 
-def test_what_is_told_of_a_node_is_so_beside_the_pods_that_wait_for_it():
+def test_preemption_state_of_a_node_includes_its_nominated_pods():
     world = World()
     world.node("a", cpu="1")
     waiting = world.cluster.templates.info(world.pod(cpu="1", priority=5, ports=(80,)))
@@ -108,7 +108,7 @@ def test_a_pod_does_not_wait_for_the_victims_on_a_node_that_is_gone():
     assert victims(world.place(cpu="2", priority=9, nominated="a")) == ("b", [other])
 
 
-def test_the_search_goes_on_beyond_a_hundred_candidates_until_one_spares_the_budgets():
+def test_search_continues_beyond_a_hundred_candidates_until_one_spares_budgets():
     world = World()
     for number in range(130):
         world.node(f"n{number:03}", cpu="1")

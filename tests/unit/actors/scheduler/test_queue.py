@@ -40,7 +40,7 @@ def test_higher_priority_comes_first_then_the_one_that_waits_longer():
     assert made.pop() is None
 
 
-def test_tries_under_constant_events_are_spaced_by_a_doubling_back_off_up_to_ten_seconds():
+def test_tries_under_constant_events_back_off_by_doubling_up_to_ten_seconds():
     made = queue(pod("a"))
     tries, now_us = [], 0
     while len(tries) < 7:
@@ -127,7 +127,7 @@ def test_a_pod_that_did_not_fit_for_other_reasons_waits_on_when_its_company_come
     assert bool(len(made)) is wakes
 
 
-def test_a_pod_deleted_while_it_is_tried_does_not_come_back():
+def test_pod_deleted_during_its_try_is_not_queued_again():
     made = queue(pod("a"))
     queued = made.pop()
     made.delete("default/a")

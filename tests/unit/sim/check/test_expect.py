@@ -115,7 +115,7 @@ def test_what_must_always_be_must_be_of_every_object() -> None:
     assert not outage({"always": "nodes have Ready=True", "after": "dark"}).verdict().ok
 
 
-def test_a_condition_that_goes_on_happens_once_and_is_timed_from_the_step() -> None:
+def test_continued_condition_counts_once_and_is_timed_from_the_step() -> None:
     run = outage({"never": "any nodes have Ready=Unknown", "after": "dark"})
     run.node(60, "n0", "a", "True")
     run.node(61, "n1", "a", "True")
@@ -181,7 +181,7 @@ def test_always_holds_from_the_start_of_its_window() -> None:
     ],
 )
 @pytest.mark.parametrize("later", [False, True])
-def test_what_holds_when_the_window_opens_counts_from_there_on_whether_or_not_anything_is_written_later(
+def test_condition_that_holds_at_the_opening_counts_without_a_later_write(
     spec: dict[str, Any], ok: bool, measured: str, after: str, later: bool
 ) -> None:
     run = Run({**spec, "after": after})
@@ -234,7 +234,7 @@ def test_what_holds_of_nothing_is_found_though_nothing_is_ever_written() -> None
         ({"name": "p?"}, 1),
     ],
 )
-def test_events_are_told_apart_by_what_they_are_about(where: dict[str, Any], times: int) -> None:
+def test_events_are_distinguished_by_their_objects(where: dict[str, Any], times: int) -> None:
     run = outage({"count": {"event": "Lost", "where": where}, "equals": times})
     about_node = {"kind": "Node", "name": "n1"}
     about_pod = {"kind": "Pod", "name": "p7", "namespace": "default"}
@@ -272,7 +272,7 @@ def test_an_agent_is_in_its_zone_before_its_node_is_registered() -> None:
     assert run.verdict().ok, run.verdict().measured
 
 
-def test_an_event_that_a_controller_tells_of_a_pod_belongs_where_that_is_or_was() -> None:
+def test_controllers_event_about_a_pod_belongs_to_the_pods_node() -> None:
     """Its source names no host; who expects that nobody is evicted in a zone means the zone of the
     pod.
     """
@@ -292,9 +292,7 @@ def test_an_event_that_a_controller_tells_of_a_pod_belongs_where_that_is_or_was(
 
 
 @pytest.mark.parametrize(("resource", "owner"), [("replicasets", "web"), ("jobs", "web")])
-def test_pods_are_owned_by_the_owner_of_their_replica_set_or_job_too_while_it_is_there_and_after(
-    resource: str, owner: str
-) -> None:
+def test_pods_are_owned_by_the_owner_of_their_replica_set_or_job_too(resource: str, owner: str) -> None:
     """Deployments and CronJobs are what people speak of; a rule that goes by them must see their
     pods go.
     """
@@ -315,7 +313,7 @@ def test_pods_are_owned_by_the_owner_of_their_replica_set_or_job_too_while_it_is
     assert [verdict.ok for verdict in run.checker.verdicts(9)] == [False, False, True, True]
 
 
-def test_a_replica_set_that_was_let_go_makes_its_pods_nobody_elses() -> None:
+def test_orphaned_replica_set_makes_its_pods_unowned() -> None:
     run = Run({"never": {"deleted": "pods", "where": {"owner": "web"}}})
     ref = {"uid": "d", "name": "web"}
     run.put(1, "//replicasets/default/web-1", {"metadata": {"uid": "r", "ownerReferences": [ref]}})
@@ -503,13 +501,13 @@ def test_a_step_before_the_window_does_not_end_it() -> None:
 
 
 @pytest.mark.parametrize("kind", ["when", "never", "always", "eventually", "count"])
-def test_a_window_whose_step_comes_after_its_end_never_was(kind: str) -> None:
+def test_window_with_a_step_after_its_end_never_opens(kind: str) -> None:
     bounds = {"when": {"within": ["0s", "90s"]}, "count": {"equals": 4}}
     spec = {kind: "nodes exist", "after": "dark", "until": "8s", **bounds.get(kind, {})}
     assert not outage(spec).verdict().ok
 
 
-def test_who_comes_after_the_window_is_not_missed_in_it() -> None:
+def test_object_created_after_the_window_is_not_missing_in_it() -> None:
     run = outage(
         {
             "when": "each nodes in zone a have Ready=Unknown",
@@ -565,9 +563,7 @@ def test_a_verdict_names_the_commit_that_decided_it(spec: dict[str, Any], rev: i
         ("pods", {"node": "n-7"}, "there is no node 'n-7' (there are n-0, n-1)"),
     ],
 )
-def test_a_node_or_zone_that_does_not_exist_is_told(
-    resource: str, where: dict[str, Any], problem: str
-) -> None:
+def test_missing_node_or_zone_is_reported(resource: str, where: dict[str, Any], problem: str) -> None:
     assert misplaced(resource, where, {"n-0": "a", "n-1": "b"}) == problem
 
 
@@ -580,9 +576,7 @@ def test_a_node_or_zone_that_does_not_exist_is_told(
         ("Evicted", ""),
     ],
 )
-def test_what_is_expected_of_events_that_never_came_says_so_if_others_are_called_nearly_so(
-    reason: str, doubt: str
-) -> None:
+def test_missing_event_with_a_similarly_named_one_is_reported(reason: str, doubt: str) -> None:
     run = Run({"never": {"event": reason}}, {"never": {"event": "Failed"}, "until": "1s"})
     for at_s, each in enumerate(("Failed", "NodeReady", "BackOff", "Failed"), 2):
         about = {"kind": "Pod", "namespace": "default", "name": "p"}

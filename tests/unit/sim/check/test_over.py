@@ -106,7 +106,7 @@ def test_counts_are_bounded_by_plain_numbers() -> None:
         ({"share": [True, 1]}, "True is not a number"),
     ],
 )
-def test_what_is_not_understood_is_told(given: dict[str, Any], message: str) -> None:
+def test_unknown_key_is_reported(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         parse_over(given, timed=True)
 

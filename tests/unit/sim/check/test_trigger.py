@@ -33,7 +33,7 @@ class Run:
         self.observer.see(Change(self.rev, item, prev, False, self.rev))
 
 
-def test_it_fires_when_the_condition_comes_to_hold_and_each_time_anew() -> None:
+def test_trigger_fires_each_time_the_condition_begins_to_hold() -> None:
     run = Run("any pods are Failed")
     run.pod("a", "Running")
     assert run.fired == 0

@@ -31,7 +31,7 @@ async def test_nothing_of_a_crashed_actor_runs_and_its_memory_is_gone() -> None:
         assert log == [(1, 1), (2, 1), (2, "callback")]
 
 
-async def test_the_task_in_whose_parking_its_process_crashes_does_not_go_on_either() -> None:
+async def test_task_that_parks_during_the_crash_of_its_process_ends_too() -> None:
     kernel, log = Kernel(), []
     async with running(kernel) as supervisor:
 
@@ -68,7 +68,7 @@ async def test_a_paused_actor_runs_nothing_and_catches_up_in_order() -> None:
         assert log == [(1, 1), (10, 4), (10, 6), (20, 20)]
 
 
-async def test_a_paused_task_goes_on_where_it_was() -> None:
+async def test_paused_task_continues_where_it_was() -> None:
     kernel, log = Kernel(), []
     async with running(kernel) as supervisor:
 
@@ -87,7 +87,7 @@ async def test_a_paused_task_goes_on_where_it_was() -> None:
 
 
 @pytest.mark.parametrize("how", ["paused", "slow"])
-async def test_a_task_whose_turn_was_put_off_ends_with_its_process(how: str) -> None:
+async def test_held_task_ends_with_its_process(how: str) -> None:
     kernel, log = Kernel(), []
     async with running(kernel) as supervisor:
 
@@ -129,7 +129,7 @@ async def test_a_slow_actor_does_each_piece_of_work_later_but_in_order() -> None
         assert log == [(110, 10), (210, 11), (310, 12)]
 
 
-async def test_what_an_actor_has_put_off_is_done_in_order_as_soon_as_it_is_not_slow_any_more() -> None:
+async def test_deferred_work_of_a_slow_actor_runs_in_order_when_it_is_fast_again() -> None:
     kernel, log = Kernel(), []
     async with running(kernel) as supervisor:
 

@@ -23,7 +23,7 @@ class Run:
         self.standing.end(what, hosts)
 
 
-def test_a_fault_is_blamed_while_it_stands_and_for_a_silence_that_began_before_it_ended() -> None:
+def test_fault_explains_a_silence_while_active_and_one_that_began_before_its_end() -> None:
     run = Run()
     assert run.standing.silence("a", "o", 0) == 0
     run.begin(10, 7, "process", "a")
@@ -34,7 +34,7 @@ def test_a_fault_is_blamed_while_it_stands_and_for_a_silence_that_began_before_i
     assert run.standing.silence("b", "o", 0) == 0
 
 
-def test_what_was_done_to_a_clock_is_blamed_by_its_end_when_nothing_else_can_be() -> None:
+def test_clock_change_explains_a_silence_by_its_end_as_a_last_resort() -> None:
     run = Run()
     run.now_us, run.cause = 10, 7
     run.standing.begin("clock", ("a",), mute=False, lasting=True)
@@ -48,7 +48,7 @@ def test_what_was_done_to_a_clock_is_blamed_by_its_end_when_nothing_else_can_be(
     assert run.standing.silence("a", "o", 21) == 9
 
 
-def test_a_hindrance_is_blamed_for_what_it_held_up_past_its_end_but_not_for_ever() -> None:
+def test_hindrance_explains_a_silence_after_its_end_but_not_for_ever() -> None:
     run = Run()
     run.now_us, run.cause = 10, 7
     run.standing.begin("loss", ("a",), mute=False)
@@ -59,7 +59,7 @@ def test_a_hindrance_is_blamed_for_what_it_held_up_past_its_end_but_not_for_ever
     assert run.standing.silence("b", "o", 21) == 0
 
 
-def test_of_several_faults_of_a_host_the_latest_is_blamed() -> None:
+def test_latest_of_several_faults_of_a_host_explains_a_silence() -> None:
     run = Run()
     run.begin(10, 7, "process", "a")
     run.begin(11, 8, "cut", "a", "b")
@@ -101,9 +101,7 @@ def test_a_host_that_fails_for_ever_is_remembered_by_its_latest_faults_only() ->
     assert run.standing.silence("a", "o", 0) == 3 * KEPT
 
 
-def test_relief_is_the_end_of_what_hindered_one_since_then_the_own_before_the_shared_and_the_last_of_several() -> (
-    None
-):
+def test_relief_is_the_last_end_of_a_hindrance_and_own_ones_precede_shared_ones() -> None:
     run = Run()
     run.standing.shared["api"] = None
     assert run.standing.relief("a", 0) == 0
@@ -119,7 +117,7 @@ def test_relief_is_the_end_of_what_hindered_one_since_then_the_own_before_the_sh
     assert run.standing.relief("a", 23) == 0
 
 
-def test_the_end_of_a_lesser_hindrance_is_no_relief_of_who_is_hindered_still() -> None:
+def test_end_of_a_lesser_hindrance_is_no_relief_under_another_hindrance() -> None:
     run = Run()
     run.standing.shared = {"server": None}
     run.now_us, run.cause = 10, 7
@@ -134,7 +132,7 @@ def test_the_end_of_a_lesser_hindrance_is_no_relief_of_who_is_hindered_still() -
     assert run.standing.relief("a", 0) == 10
 
 
-def test_what_was_made_is_known_by_its_latest_record_and_the_earliest_is_forgotten_first() -> None:
+def test_made_returns_the_latest_record_and_the_earliest_is_forgotten_first() -> None:
     standing = Standing(lambda: 0, lambda: 0)
     for number in range(GONE_MAX):
         standing.make(f"uid-{number}", number + 1)

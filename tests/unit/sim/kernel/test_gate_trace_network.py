@@ -157,7 +157,7 @@ def test_a_share_of_requests_arrives_twice_while_the_rule_is_in_force() -> None:
     assert not any(link.duplicates(link.lot(at_us)) for at_us in range(100))
 
 
-def test_who_listens_hears_of_a_cut_before_and_after_it() -> None:
+def test_link_listener_is_called_before_and_after_a_cut() -> None:
     network, heard = Kernel(1).network, []
     link = network.link("a", "b")
     link.listeners.append(lambda: heard.append(link.up))

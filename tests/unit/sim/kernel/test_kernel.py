@@ -33,7 +33,7 @@ async def test_callbacks_run_by_time_then_by_order_of_scheduling() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-async def test_what_is_planned_seconds_or_hours_ahead_runs_in_the_one_order_of_time_and_scheduling(
+async def test_calls_seconds_or_hours_ahead_run_in_order_of_time_and_planning(
     seed: int,
 ) -> None:
     kernel, random = Kernel(), Random(seed)
@@ -123,7 +123,7 @@ async def test_tasks_run_in_the_same_order_in_every_run_with_one_seed() -> None:
     assert await one_run(8) != first
 
 
-async def test_adding_actors_moves_nobody_elses_draws() -> None:
+async def test_adding_actors_changes_no_other_draws() -> None:
     assert sorted(await one_run(7)) == sorted(await one_run(7, others=5))
 
 
@@ -141,7 +141,7 @@ async def test_sleeping_tasks_of_one_instant_run_in_order_of_falling_asleep() ->
         assert log == list(range(50))
 
 
-async def test_a_paused_kernel_runs_only_the_steps_it_is_told() -> None:
+async def test_paused_kernel_runs_only_the_requested_steps() -> None:
     kernel, seen = Kernel(), []
     async with running(kernel):
         kernel.set_rate(0)

@@ -81,7 +81,7 @@ def test_counts_are_whole_and_their_bars_stand_on_them(values: list[float]) -> N
             assert not told.startswith(f"{text}: ") or abs(middle - x) < 1.5
 
 
-def test_no_label_of_a_quantile_stands_over_the_vertical_axis() -> None:
+def test_no_label_of_a_quantile_covers_the_vertical_axis() -> None:
     summary = summarize([[0.0] * 5])
     assert summary is not None
     shown = texts(draw_histogram([0.0] * 5, summary, None, "s"))
@@ -89,7 +89,7 @@ def test_no_label_of_a_quantile_stands_over_the_vertical_axis() -> None:
     assert all(x - 6 * len(text) / 2 > values for text, (x, _) in shown.items() if text.startswith("p"))
 
 
-def test_a_chart_leaves_out_labels_that_would_overlap_and_dashes_what_may_lie_on_another() -> None:
+def test_chart_omits_overlapping_labels_and_dashes_lines_that_may_coincide() -> None:
     places = [Place(float(n), f"{n}m0.000s", [1.0, 2.0, 3.0]) for n in range(100)]
     svg = draw_chart([Line("a", places), Line("b", places)], "how long", "s").partition("<div")[0]
     shown = sorted(x for text, (x, _) in texts(svg).items() if text.endswith("m0.000s"))
@@ -110,7 +110,7 @@ def test_pairs_stand_in_rows_of_one_picture() -> None:
     assert len(root.findall("{http://www.w3.org/2000/svg}g")) == 2
 
 
-def test_pairs_are_read_on_their_own_paper_whatever_the_page_and_however_long_the_names() -> None:
+def test_pairs_have_their_own_background_and_cut_long_names() -> None:
     name, there = (
         "an expectation with a rather long name " * 2,
         "a file with a rather long name.csv and column",

@@ -8,7 +8,7 @@ import pytest
 
 from sim.kernel import Record
 from sim.report.perfetto import events
-from sim.report.story import Book, about, choices, chosen, clock, names, notable, shown, tell
+from sim.report.story import Book, about, choices, chosen, clock, names, notable, shown, tell, who
 
 POD = "//pods/default/web-1"
 NODE = "//nodes//node-1"
@@ -91,7 +91,7 @@ def test_a_story_goes_from_the_fault_to_the_end_with_what_each_did() -> None:
     ]
 
 
-def test_what_befell_the_control_plane_while_a_link_was_long_in_coming_stands_aside() -> None:
+def test_control_plane_faults_during_a_long_link_are_shown_aside() -> None:
     lines = OUTAGE.story(OUTAGE.records[12])
     assert [(line.ident, line.text) for line in lines if line.aside] == [
         (11, "(takes over leases/s/m: manager-0 has not renewed it for 16s)")
@@ -225,9 +225,7 @@ def test_a_renewal_by_a_clock_that_is_behind_is_said_not_to_count() -> None:
         ("pressure", {"nodes": ["a"], "resource": "memory", "available": 80 << 20, "ramp_us": 0}, "pressure nodes a; resource memory; available 80Mi"),
     ],
 )  # fmt: skip
-def test_a_step_is_told_in_words_without_what_it_does_not_do(
-    kind: str, detail: dict[str, Any], told: str
-) -> None:
+def test_step_is_described_in_words_without_empty_parts(kind: str, detail: dict[str, Any], told: str) -> None:
     record = Record(1, 0, 0, "step", {"name": "s", "kind": kind, "place": "f:1:1", "detail": detail})
     assert tell(record) == f'step "s": {told} (f:1:1)'
 
@@ -263,7 +261,7 @@ def test_perfetto_gets_tracks_lasting_slices_arrows_between_tracks_and_counters(
     assert tracks <= named.keys()
 
 
-def test_slices_of_a_perfetto_track_lie_apart_or_within_each_other_and_each_arrow_has_one() -> None:
+def test_slices_of_a_perfetto_track_are_disjoint_or_nested_with_one_per_arrow() -> None:
     def step(name: str) -> tuple[str, dict[str, Any]]:
         return "step", {**FAIL, "name": name}
 
@@ -307,3 +305,37 @@ def test_slices_of_a_perfetto_track_lie_apart_or_within_each_other_and_each_arro
     ends = [(e["ts"], named[e["pid"], e["tid"]]) for e in made if e["ph"] in "sf"]
     assert (40_000, "scenario 2") in ends
     assert all(any(s <= at < e and on == track for s, e, track in slices) for at, on in ends)
+
+
+def test_equal_failures_in_a_row_are_told_by_the_first_and_the_last() -> None:
+    def failed(error: str) -> tuple[str, dict[str, str]]:
+        return "sync-error", {"queue": "replicaset", "key": "default/web", "error": error}
+
+    kinds = [("start", {}), *[failed("is forbidden")] * 4, *[failed("not found")] * 2, failed("is forbidden")]
+    records = [
+        Record(number, number * 1000, number - 1, kind, values)
+        for number, (kind, values) in enumerate(kinds, 1)
+    ]
+    lines = Book(records).story(records[-1])
+    assert [(line.ident, line.text) for line in lines[1:]] == [
+        (2, "replicaset: sync of default/web failed: is forbidden"),
+        (5, "replicaset: sync of default/web failed the same way 3 more times"),
+        (6, "replicaset: sync of default/web failed: not found"),
+        (7, "replicaset: sync of default/web failed: not found"),
+        (8, "replicaset: sync of default/web failed: is forbidden"),
+    ]
+    assert [line.delta_us for line in lines[1:3]] == [1000, 3000]
+
+
+@pytest.mark.parametrize(
+    ("user", "shown"),
+    [
+        ("system:node:node-1", "node-1"),
+        ("system:orch-scheduler", "orch-scheduler"),
+        ("system:serviceaccount:orch-system:job-controller", "job-controller"),
+        ("system:serviceaccount:shop:web", "serviceaccount:shop:web"),
+        ("admin", "admin"),
+    ],
+)
+def test_user_is_shown_in_short(user: str, shown: str) -> None:
+    assert who(Record(1, 0, 0, *write(user, "create", POD, 1))) == shown

@@ -72,13 +72,13 @@ def test_a_series_keeps_the_last_value_of_an_instant_and_no_repetition() -> None
     assert series.points == [(1, 2), (9, 0)]
 
 
-def test_the_picture_is_well_formed_and_names_lanes_and_steps() -> None:
+def test_picture_is_well_formed_and_names_rows_and_steps() -> None:
     root = ET.fromstring(draw(story(), 120_000_000))
     texts = [text.text for text in root.iter(SVG + "text")]
     assert {"nodes, zone a<b", "NoExecute taints", "pods", "API requests a second", "dark <1>"} <= set(texts)
 
 
-def test_lines_of_several_zones_are_told_apart_by_a_key() -> None:
+def test_lines_of_several_zones_are_distinguished_by_a_legend() -> None:
     timeline = story()
     timeline.taints["z&"] = Series()
     for at_us, value in ((1, 1), (2, 0)):
@@ -96,7 +96,7 @@ def test_lines_of_several_zones_are_told_apart_by_a_key() -> None:
     assert not list(ET.fromstring(draw(story(), 120_000_000)).iter(SVG + "tspan"))
 
 
-def test_the_largest_number_of_a_lane_stands_whole_within_the_picture() -> None:
+def test_largest_number_of_a_row_fits_into_the_picture() -> None:
     timeline = Timeline(NAMES_)
     timeline.pods["running"] = Series()
     timeline.pods["running"].put(1, 150_000)

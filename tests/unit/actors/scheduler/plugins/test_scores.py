@@ -110,7 +110,7 @@ def test_mild_taints_are_scored_by_their_share_of_the_most_rounded_against_the_p
     assert [(found[name] - found["d"]) // 3 for name in "abcd"] == [100, 67, 34, 0]
 
 
-def test_preferred_nodes_are_scored_by_their_share_of_the_most_and_an_empty_preference_prefers_none():
+def test_preferred_nodes_score_by_share_of_the_most_and_empty_preference_by_none():
     world = World()
     for name, disk in (("a", "ssd"), ("b", "hdd"), ("c", "tape")):
         world.node(name, disk=disk)
@@ -153,7 +153,7 @@ def test_an_image_counts_by_its_size_and_by_the_share_of_nodes_that_hold_it(size
     assert found["a"] - found["b"] == wanted
 
 
-def test_how_many_hold_an_image_is_counted_anew_for_a_node_when_it_is_heard_of():
+def test_image_spread_is_recounted_for_a_node_when_it_is_observed():
     world = World()
     cluster, images = world.cluster, world.cluster.images
 

@@ -89,7 +89,7 @@ def test_change_of_collector_fields_alone_is_not_checked(api: GuardedApi) -> Non
     path, merge = api.path(ROLES, "strong"), "application/merge-patch+json"
     freed = {"metadata": {"finalizers": None}}
     api.ask("PATCH", path, {"metadata": {"finalizers": ["foregroundDeletion"]}}, merge)
-    # Quirk: the finalizer has an owner, whose entry in managedFields changes as well.
+    # Quirk: the finalizer has an owner, and its entry in managedFields changes as well.
     assert refusal(api.ask_as(ALICE, "PATCH", path, freed)) == SECRETS
     api.ask("PATCH", path, {"metadata": {"managedFields": [{}]}}, merge)
     assert api.ask_as(ALICE, "PATCH", path, freed).code == 200

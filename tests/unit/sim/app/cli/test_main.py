@@ -45,7 +45,7 @@ def tiny(tmp_path: Path) -> Path:
         (["--frob"], "unrecognized arguments: --frob"),
     ],
 )
-def test_a_bad_argument_is_told_in_one_line(
+def test_bad_argument_is_reported_in_one_line(
     tiny: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
 ) -> None:
     with pytest.raises(SystemExit) as caught:
@@ -80,7 +80,7 @@ def test_a_report_that_is_wanted_and_unwanted_is_refused(
 
 
 @pytest.mark.parametrize("command", ["run", "validate"])
-def test_an_option_that_is_taken_and_changes_nothing_is_told(
+def test_option_without_effect_is_reported(
     tiny: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     flags = "controllerManager: {flags: {pod-eviction-timeout: 1s}}"
@@ -110,7 +110,7 @@ CRON_JOB = """{{apiVersion: batch/v1, kind: CronJob, metadata: {{name: pi}}, spe
         (JOB, "", "perl", "runtime: {exitAfter: 5s}, ", ""),
     ],
 )
-def test_a_job_that_would_never_end_is_told(
+def test_job_that_would_never_end_is_reported(
     tiny: Path,
     capsys: pytest.CaptureFixture[str],
     manifest: str,
@@ -128,7 +128,7 @@ def test_a_job_that_would_never_end_is_told(
 
 
 @pytest.mark.parametrize("option", ["--report", "--junit", "--trace", "--perfetto"])
-def test_a_file_that_cannot_be_written_is_told_before_the_run(
+def test_unwritable_file_is_reported_before_the_run(
     tiny: Path, capsys: pytest.CaptureFixture[str], option: str
 ) -> None:
     assert main(["run", str(tiny), "-q", "--no-report", option, str(tiny.parent)]) == 2
@@ -148,7 +148,7 @@ def test_a_file_that_cannot_be_written_is_told_before_the_run(
         ("serve", "{}", "--port", "0", "--journal", "{}"),
     ],
 )
-def test_a_scenario_is_not_overwritten_by_what_comes_of_it(
+def test_scenario_is_not_overwritten_by_an_output(
     tiny: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
 ) -> None:
     before = tiny.read_text()
@@ -180,7 +180,7 @@ def test_a_file_that_turns_out_not_to_be_writable_is_no_crash(
         (["--pace", "0"], "argument --pace: 0 would stop time for good, since nothing could move it: a slow"),
     ],
 )
-def test_a_bad_argument_of_serve_is_told_with_what_it_may_be(
+def test_bad_argument_of_serve_is_reported_with_the_valid_values(
     capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
 ) -> None:
     with pytest.raises(SystemExit) as caught:
@@ -208,7 +208,7 @@ def test_a_setting_without_a_scenario_and_a_filter_of_a_whole_trace_are_refused(
     ("host", "reached"),
     [("localhost", "localhost"), ("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("fe80::2", "[fe80::2]")],
 )
-def test_a_client_is_told_an_address_that_it_can_reach(host: str, reached: str) -> None:
+def test_client_gets_an_address_that_it_can_reach(host: str, reached: str) -> None:
     assert reached_at(host) == reached
 
 
@@ -216,7 +216,7 @@ def test_a_host_with_a_long_name_gets_a_certificate() -> None:
     assert b"BEGIN CERTIFICATE" in Authority("ca").server(("a." * 50 + "example",)).certificate
 
 
-def test_a_journal_that_cannot_be_written_is_told_before_serving(
+def test_unwritable_journal_is_reported_before_serving(
     tiny: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["serve", "--port", "0", "--journal", str(tiny.parent)]) == 2
@@ -240,7 +240,7 @@ def test_every_output_says_that_a_condition_held_when_its_window_opened(
 
 
 @pytest.mark.slow
-def test_a_server_to_which_nobody_can_log_in_says_so() -> None:
+def test_server_without_a_possible_login_reports_that() -> None:
     command = [sys.executable, "-m", "sim.app.cli.main", "serve", "--port", "0"]
     with subprocess.Popen(
         command, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
@@ -267,7 +267,7 @@ def test_the_folder_that_examples_write_to_is_made(tiny: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("more", [(), ("--seeds", "3"), ("--vary", "seed=1,2")])
-def test_a_report_that_cannot_be_written_is_told_before_the_work(
+def test_unwritable_report_is_reported_before_the_work(
     tiny: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], more: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(tiny.parent)
@@ -277,7 +277,7 @@ def test_a_report_that_cannot_be_written_is_told_before_the_work(
     assert "there is no folder out (--report FILE or --no-report)" in said.err and not said.out
 
 
-def test_a_list_tells_of_bad_files_and_goes_on(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_reports_bad_files_and_continues(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tiny.parent / "bad.yaml").write_text("[1")
     assert main(["list", str(tiny.parent)]) == 2
     said = capsys.readouterr()
@@ -298,7 +298,7 @@ def test_a_folder_without_scenarios_is_said_to_have_none(
 @pytest.mark.parametrize(
     ("option", "says"), [("--from", "'5' is not a time (write it as 90s"), ("--grep", "missing )")]
 )
-def test_a_bad_filter_is_told_with_its_option(
+def test_bad_filter_is_reported_with_its_option(
     tiny: Path, capsys: pytest.CaptureFixture[str], option: str, says: str
 ) -> None:
     assert main(["show", str(tiny), option, "5" if option == "--from" else "("]) == 2
@@ -317,7 +317,7 @@ def command(*arguments: str, **more: Any) -> subprocess.Popen[bytes]:
 @pytest.mark.parametrize(
     "arguments", [("list",), ("list", "--help"), ("run", "scenarios/single-node-death.yaml", "--no-report")]
 )
-def test_output_that_nobody_reads_ends_a_command_in_silence(arguments: tuple[str, ...]) -> None:
+def test_output_without_a_reader_ends_a_command_silently(arguments: tuple[str, ...]) -> None:
     ours, theirs = os.pipe()
     os.close(ours)
     process = command(*arguments, stdout=theirs)
@@ -329,7 +329,7 @@ def test_output_that_nobody_reads_ends_a_command_in_silence(arguments: tuple[str
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
 @pytest.mark.parametrize("option", ["", "--trace", "--junit"])
-def test_a_full_disk_is_told_in_one_line(tiny: Path, option: str) -> None:
+def test_full_disk_is_reported_in_one_line(tiny: Path, option: str) -> None:
     more = (option, "/dev/full") if option else ()
     with open("/dev/full" if not option else os.devnull, "wb") as out:
         process = command("run", str(tiny), "-q", "--no-report", *more, stdout=out)
@@ -348,7 +348,7 @@ def test_files_without_end_are_not_read_to_it(tiny: Path, capsys: pytest.Capture
     assert second == "orrery: /dev/zero: is no ordinary file"
 
 
-def test_what_the_api_refused_of_a_scenario_is_told(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejected_commands_of_a_scenario_are_reported(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = tiny.parent / "tiny.html"
     assert main(["run", str(tiny), "-q", "--report", str(report)]) == 0
     assert "refused apply services/far at 15.00" in capsys.readouterr().out
@@ -368,7 +368,7 @@ def test_a_run_of_which_nothing_is_expected_says_so(tiny: Path, capsys: pytest.C
     assert "nothing is expected of it" in said and "measured" not in said
 
 
-def test_a_dask_address_that_is_none_is_told_in_one_line(
+def test_invalid_dask_address_is_reported_in_one_line(
     tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     distributed = pytest.importorskip("distributed")
@@ -379,7 +379,7 @@ def test_a_dask_address_that_is_none_is_told_in_one_line(
     assert said.startswith("orrery: nonsense: no Dask scheduler answers: missing port number")
 
 
-def test_a_filter_that_lets_nothing_through_is_told(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_filter_without_matches_is_reported(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = str(tiny.parent / "t.trace")
     assert main(["run", str(tiny), "-q", "--no-report", "--trace", trace]) == 0
     capsys.readouterr()

@@ -92,7 +92,7 @@ def test_a_run_that_ends_with_an_exception_fails_the_study(plan: Plan) -> None:
     assert "1 of 2 did not\nseed 5: DeadlockError: all wait\n" in told and "--seed 5 --set spec" in told
 
 
-def test_a_failing_seed_is_told_as_the_command_that_repeats_it(plan: Plan) -> None:
+def test_failing_seed_is_shown_as_the_command_that_repeats_it(plan: Plan) -> None:
     assert repeat_command(replace(plan, file="a b.yaml"), 7, ["spec.duration=1m", "x=[1, 2]"]) == (
         "orrery run 'a b.yaml' --seed 7 --set spec.duration=1m --set 'x=[1, 2]'"
     )
@@ -226,14 +226,14 @@ def test_a_file_that_another_run_is_writing_is_left_to_it(tmp_path: Path) -> Non
     assert len(list(Results(file).perform(jobs(9), second))) == 9 and second.seeds == [2]
 
 
-def test_a_full_disk_is_told_with_the_files_name(tmp_path: Path) -> None:
+def test_full_disk_is_reported_with_the_files_name(tmp_path: Path) -> None:
     results = Results(tmp_path / "results.jsonl")
     with FileIO("/dev/full", "a") as full, pytest.raises(OSError, match="No space left") as caught:
         results._write(full, b"{}\n")
     assert caught.value.filename == str(results.file)
 
 
-def test_results_of_a_changed_scenario_are_told_of(tmp_path: Path) -> None:
+def test_results_of_a_changed_scenario_are_reported(tmp_path: Path) -> None:
     file = tmp_path / "results.jsonl"
     assert Results(file).told(jobs(4)) == ""
     list(Results(file).perform(jobs(4), CountingPool()))  # of which one broke
@@ -275,7 +275,7 @@ def test_the_page_shows_every_distribution_and_what_failed(plan: Plan, tmp_path:
         ElementTree.fromstring("<svg" + svg.split("</svg>")[0] + "</svg>")
 
 
-def test_what_never_happened_is_said_so_wherever_it_is_told(
+def test_values_that_never_occurred_are_shown_as_such(
     plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # one node of two, each time

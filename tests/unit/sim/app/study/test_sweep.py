@@ -119,7 +119,7 @@ def test_a_chart_and_its_table_agree_on_what_mostly_never_happened(
     assert "<title>2s : p50 never, p10 never, p90 never</title>" in told and ">never</text>" in told
 
 
-def test_bad_settings_are_told_before_anything_runs(tmp_path: Path) -> None:
+def test_bad_settings_are_reported_before_anything_runs(tmp_path: Path) -> None:
     file = tmp_path / "small.yaml"
     file.write_text(SCENARIO)
     for text, message in (

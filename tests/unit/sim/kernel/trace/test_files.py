@@ -102,7 +102,7 @@ def test_garbage_after_the_header_is_refused_with_where_it_is(tmp_path: Path) ->
     assert "damaged after record 3" in refusal(tmp_path / "t", data[:end] + b"\x07\x07")
 
 
-def test_a_growing_file_gives_each_record_as_soon_as_it_is_whole(tmp_path: Path) -> None:
+def test_growing_file_yields_each_record_when_it_is_complete(tmp_path: Path) -> None:
     data = written(tmp_path / "t", 20)
     decoder, seen = Decoder("t"), []
     for byte in data:

@@ -236,6 +236,20 @@ def test_what_is_written_is_read_as_it_was() -> None:
     assert decode(encode(terminating, NAMING), "") == terminating
 
 
+def test_rules_of_the_core_group_survive_protobuf() -> None:
+    group = "rbac.authorization.k8s.io"
+    rule = {"verbs": ["get"], "apiGroups": ["", "apps"], "resources": ["pods"], "resourceNames": ["a"]}
+    paths = {"verbs": ["get"], "nonResourceURLs": ["/x/*"]}
+    gathers = {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}
+    role = {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": {"name": "r"}}
+    role |= {"rules": [rule, paths], "aggregationRule": gathers}
+    assert decode(encode(role, NAMING), group) == role
+    binding = {"apiVersion": f"{group}/v1", "kind": "RoleBinding", "metadata": {"name": "b"}}
+    binding["roleRef"] = {"apiGroup": group, "kind": "ClusterRole", "name": "r"}
+    binding["subjects"] = [{"kind": "ServiceAccount", "name": "s", "namespace": "n"}]
+    assert decode(encode(binding, NAMING), group) == binding
+
+
 def test_lists_in_messages_of_their_own_are_written_as_such() -> None:
     extra = {"scopes": ["a", "b"]}
     review = {

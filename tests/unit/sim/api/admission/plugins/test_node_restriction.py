@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from sim.api.admission.base import Denial
-from sim.api.admission.plugins.node_restriction import NodeRestriction, node_of
+from sim.api.admission.plugins.node_restriction import NodeRestriction
+from sim.api.auth.node_identity import node_of
 from sim.api.types import Obj, UserInfo
 from sim.ident import NAMES
 from tests.unit.sim.api.admission.test_chain import FakeView, asks

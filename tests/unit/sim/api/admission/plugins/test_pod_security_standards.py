@@ -260,3 +260,51 @@ def test_labels_of_an_exempt_namespace_cause_a_warning() -> None:
         'namespace "d" is exempt from Pod Security, and the policy (enforce=baseline:latest, warn=restricted:latest)'
         " will be ignored"
     ]
+
+
+@pytest.mark.parametrize(
+    ("labels", "exempt", "annotations"),
+    [
+        ({}, Exemptions(), {"enforce-policy": "privileged:latest"}),
+        ({"enforce": "baseline"}, Exemptions(), {"enforce-policy": "baseline:latest"}),
+        (
+            {"audit": "baseline", "audit_version": "v1.20"},
+            Exemptions(),
+            {
+                "enforce-policy": "privileged:latest",
+                "audit-violations": 'would violate PodSecurity "baseline:v1.20": host namespaces (hostPID=true)',
+            },
+        ),
+        (
+            {"warn": "odd"},
+            Exemptions(),
+            {
+                "enforce-policy": "privileged:latest",
+                "error": f'Failed to parse policy: metadata.labels[{PREFIX}warn]: Invalid value: "odd": must be one of '
+                "privileged, baseline, restricted",
+            },
+        ),
+        ({"enforce": "baseline"}, Exemptions(namespaces=("d",)), {"exempt": "namespace"}),
+        ({"enforce": "baseline"}, Exemptions(usernames=("ann",)), {"exempt": "user"}),
+        ({"enforce": "baseline"}, Exemptions(runtime_classes=("sandbox",)), {"exempt": "runtimeClass"}),
+    ],
+)
+def test_decision_about_a_pod_is_annotated(
+    labels: dict[str, str], exempt: Exemptions, annotations: dict[str, str]
+) -> None:
+    plugin = PodSecurity(NAMESET, PodSecurityLimits(exemptions=exempt))
+    asked = asks("pods", user=UserInfo("ann"), annotations={})
+    host = {"metadata": {"name": "p", "namespace": "d"}, "spec": spec(**HOST)}
+    plugin.validate(asked, host, view(**labels))
+    assert asked.annotations == {PREFIX + key: value for key, value in annotations.items()}
+
+
+def test_template_is_annotated_only_if_it_violates_the_audit_level() -> None:
+    deployment = {"metadata": {"name": "w"}, "spec": {"template": {"spec": spec(hostPID=True)}}}
+    for labels, keys in (
+        ({"enforce": "baseline"}, []),
+        ({"audit": "baseline"}, [f"{PREFIX}audit-violations"]),
+    ):
+        asked = asks("deployments", annotations={})
+        assert PodSecurity(NAMESET).validate(asked, deployment, view(**labels)) is None
+        assert [*(asked.annotations or ())] == keys

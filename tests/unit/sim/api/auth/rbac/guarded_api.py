@@ -44,7 +44,7 @@ class StoredRules:
 
 
 class GuardedApi(Api):
-    """An `Api` whose registry has an authorizer; requests themselves are not authorized."""
+    """An `Api` with an authorizer in its registry; requests themselves are not authorized."""
 
     def __init__(self) -> None:
         super().__init__("ns")

@@ -21,8 +21,8 @@ def book(**objects: list[Obj]) -> RoleBook:
     return made
 
 
-def judged(source: RoleBook, who: UserInfo, attributes: AccessAttributes = GET_POD) -> Opinion:
-    return RbacAuthorizer(NAMES_USED, source).authorize(who, attributes)
+def judged(source: RoleBook, subject: UserInfo, attributes: AccessAttributes = GET_POD) -> Opinion:
+    return RbacAuthorizer(NAMES_USED, source).authorize(subject, attributes)
 
 
 READER = role("reader", rule("get", "pods"))

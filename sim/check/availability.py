@@ -1,0 +1,152 @@
+"""Availability: how many pods serve over time, in truth and as the control plane sees it.
+
+Turns commits of pods, and what becomes of machines, into two step functions.  A pod is available as
+the control plane sees it while it is Ready and not being deleted.  It is available in truth if,
+besides, its node has power and its network is not cut.  From a node's death until the control plane
+gives its pods up, the two differ: this is the service that is lost while all seems well.
+
+Holds: a commit costs as much as its one pod, and a machine as much as its number of pods that are
+Ready.
+
+Differs  A container that ends counts until its agent reports it, which takes about a second.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sim.api.objects import condition_status
+from sim.api.store import Change
+from sim.api.types import Obj
+
+Point = tuple[int, int]  # an instant, and the value from then on
+
+
+class Steps:
+    """A step function of time.  A second value of one instant replaces the first."""
+
+    def __init__(self) -> None:
+        self.points: list[Point] = []
+
+    def put(self, at_us: int, value: int) -> None:
+        """Set the value from an instant on; instants do not decrease."""
+        points = self.points
+        if points and points[-1][0] == at_us:
+            points.pop()
+        if (points[-1][1] if points else 0) != value:
+            points.append((at_us, value))
+
+    def pieces(self, from_us: int, end_us: int) -> list[tuple[int, int, int]]:
+        """The pieces (from, to, value) that cover a window, without pieces of no length."""
+        found, at_us, value = [], from_us, 0
+        for next_us, following in self.points:
+            if next_us >= end_us:
+                break
+            if next_us > at_us:
+                found.append((at_us, next_us, value))
+                at_us = next_us
+            value = following
+        if end_us > at_us:
+            found.append((at_us, end_us, value))
+        return found
+
+
+class AvailablePods:
+    """The numbers of available pods of a selection over time: `truth` and `seen`.
+
+    changed: called with the time and both numbers after a commit or an event of a machine
+    """
+
+    def __init__(self, changed: Callable[[int, int, int], None] | None = None) -> None:
+        self.truth = Steps()
+        self.seen = Steps()
+        self._changed = changed
+        self._node_of: dict[str, str] = {}  # of each pod that is Ready, by its key
+        self._ready_on: Counter[str] = Counter()
+        self._down: dict[str, None] = {}
+        self._truth = self._seen = 0
+
+    def pod(self, change: Change) -> None:
+        """Take a commit of a pod of the selection."""
+        key, pod = change.item.key, change.item.obj
+        self._count(self._node_of.pop(key, None), -1)
+        if not change.deleted and is_available(pod):
+            node = self._node_of[key] = (pod.get("spec") or {}).get("nodeName", "")
+            self._count(node, +1)
+        self._note(change.at_us)
+
+    def machine(self, node: str, serves: bool, at_us: int) -> None:
+        """A node's machine begins or ceases to serve: power, or its network."""
+        if serves is (node not in self._down):
+            return
+        if serves:
+            del self._down[node]
+        else:
+            self._down[node] = None
+        self._truth += self._ready_on[node] if serves else -self._ready_on[node]
+        self._note(at_us)
+
+    def _count(self, node: str | None, more: int) -> None:
+        if node is None:
+            return
+        self._ready_on[node] += more
+        self._seen += more
+        if node not in self._down:
+            self._truth += more
+
+    def _note(self, at_us: int) -> None:
+        self.truth.put(at_us, self._truth)
+        self.seen.put(at_us, self._seen)
+        if self._changed is not None:
+            self._changed(at_us, self._truth, self._seen)
+
+
+def is_available(pod: Obj) -> bool:
+    """True if the control plane takes a pod for one that serves: Ready, and not being deleted."""
+    return "deletionTimestamp" not in pod["metadata"] and condition_status(pod, "Ready") == "True"
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What was missing in a window.
+
+    below_us: for how long fewer pods were available than wanted
+    lowest: the lowest number of available pods
+    missing_us: the missing pods, each counted with its time
+    """
+
+    below_us: int
+    lowest: int
+    missing_us: int
+
+
+def loss(available: Steps, wanted: Steps | int, from_us: int, end_us: int) -> Loss:
+    """The loss in a window.  wanted: a number, or one that changes"""
+    whole = [(from_us, end_us, wanted)] if isinstance(wanted, int) else wanted.pieces(from_us, end_us)
+    below_us = missing_us = 0
+    lowest: int | None = None
+    for begin_us, stop_us, there, bound in _together(available.pieces(from_us, end_us), whole):
+        lowest = there if lowest is None else min(lowest, there)
+        if there < bound:
+            below_us += stop_us - begin_us
+            missing_us += (bound - there) * (stop_us - begin_us)
+    return Loss(below_us, lowest or 0, missing_us)
+
+
+def _together(
+    first: Sequence[tuple[int, int, int]], second: Sequence[tuple[int, int, int]]
+) -> list[tuple[int, int, int, int]]:
+    """Two coverings of one window, cut at the ends of both: (from, to, first value, second value)."""
+    found, one, two = [], 0, 0
+    while one < len(first) and two < len(second):
+        begin_us = max(first[one][0], second[two][0])
+        end_us = min(first[one][1], second[two][1])
+        if end_us > begin_us:
+            found.append((begin_us, end_us, first[one][2], second[two][2]))
+        if first[one][1] == end_us:
+            one += 1
+        if two < len(second) and second[two][1] == end_us:
+            two += 1
+    return found
