@@ -80,14 +80,15 @@ class World:
         return self.client("root")
 
     async def who(self, client: httpx.AsyncClient, headers: Any = ()) -> str:
-        """The user of a request as the refusal of an impersonation names it; the code if it is no
-        refusal of authorization.
+        """The user of a request as the refusal to impersonate another names it; admin for one that may;
+        the code if it is no refusal of authorization.
         """
         wanted = [*headers, ("Impersonate-User", "another")]
         found = await client.get(f"{CORE}/configmaps", headers=wanted)
         if found.status_code != 403:
-            return "admin" if found.status_code == 200 else str(found.status_code)
-        return str(found.json()["message"]).split('User "')[1].split('"')[0]
+            return str(found.status_code)
+        name = str(found.json()["message"]).split('User "')[1].split('"')[0]
+        return "admin" if name == "another" else name
 
     async def review(self, token: str, audiences: Sequence[str] = ()) -> dict[str, Any]:
         """The status of a TokenReview."""
