@@ -36,6 +36,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 GROUPS = {"admin": "system:masters", "alice": "dev"}  # of the users of the recordings
 BEGIN, END = "<!-- made by: python -m tests.bench.fidelity -->", "<!-- end of what is made -->"
+ADMIN_RULES = 24  # of the ClusterRole admin, once they are gathered
 NODES = 3
 SHOWN_MAX = 8  # lines of how one answer differs
 
@@ -174,6 +175,7 @@ def send(folder: Path, file: Path) -> Row:
     row = Row(file.stem)
     with served(tokens, NODES if needs_nodes else 0) as url:
         client = replay.Server(url, tokens)
+        _await_controllers(replay, client)
         if needs_nodes:
             _await_nodes(replay, client)
         missing = upstream_resources(folder) - _served_resources(client)
@@ -201,6 +203,16 @@ def _served_resources(client: Any) -> set[tuple[str, str]]:
     groups = get("/apis")["groups"]
     versions = [version["groupVersion"] for group in groups for version in group["versions"]]
     return resources_in([get("/api/v1"), *[get(f"/apis/{version}") for version in versions]])
+
+
+def _await_controllers(replay: Any, client: Any) -> None:
+    """Wait until the controllers have done their work on a new cluster, as the recorded ones had.
+
+    The role that gathers the rules of the most others has its last rule late.
+    """
+    until = {"pointer": f"/rules/{ADMIN_RULES - 1}", "exists": True}
+    do = "GET /apis/rbac.authorization.k8s.io/v1/clusterroles/admin"
+    replay.ask(client, {"do": do, "until": until}, {})
 
 
 def _await_nodes(replay: Any, client: Any) -> None:

@@ -165,7 +165,7 @@ async def test_account_is_created_for_each_controller_with_own_credentials() -> 
 
 
 async def test_no_account_is_created_for_controllers_without_own_credentials() -> None:
-    async with pair({"job": _use_two_clients}) as found:
+    async with pair({"job": _use_two_clients}, use_service_account_credentials="false") as found:
         await found.plane.run(20 * SECOND)
         assert await _accounts(found) == []
 
