@@ -337,15 +337,10 @@ async def test_request_to_a_paused_storage_ends_at_its_timeout() -> None:
 
 
 @pytest.mark.parametrize("own", [True, False])
-<<<<<<< HEAD
-async def test_loops_ask_as_accounts_of_their_own_where_told(own: bool) -> None:
+async def test_loops_use_service_accounts_of_their_own_if_configured(own: bool) -> None:
     flags = {"use-service-account-credentials": own}
     everything = {"authorization-mode": "AlwaysAllow"}  # the controller manager has no role for it
     async with Cluster(plan(1, controller_manager=flags, api_server=everything)) as cluster:
-=======
-async def test_loops_use_service_accounts_of_their_own_if_configured(own: bool) -> None:
-    async with Cluster(manager(1, use_service_account_credentials=own)) as cluster:
->>>>>>> lang
         makers: set[str] = set()
         store = cluster.storage.store
 
