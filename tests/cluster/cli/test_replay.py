@@ -84,7 +84,11 @@ def test_a_journal_that_lacks_a_request_is_found_out(
 ) -> None:
     records = list(Blocks().feed(journal.read_bytes()))
     rows = [msgpack.unpackb(record, strict_map_key=False) for record in records]
-    made = next(n for n, row in enumerate(rows) if isinstance(row, list) and row[3][0][0] == "create")
+    made = next(
+        n
+        for n, row in enumerate(rows)
+        if isinstance(row, list) and row[2] == "request" and row[3][0][0] == "create"
+    )
     other = tmp_path / "other.journal"
     other.write_bytes(b"".join(map(block, records[:made] + records[made + 1 :])))
     status, result, _ = replayed(capsys, other)
