@@ -2,7 +2,8 @@
 
 `decide` is what a new folder of `actors/controllers` would hold in `decide.py`, `start` what it
 would hold in `loop.py`; `loops=` below takes the place of the line in
-`actors/controllers/table.py`.
+`actors/controllers/table.py`, and `role` that of the line in
+`sim/api/auth/bootstrap_policy/controller_roles.py`.
 """
 
 from __future__ import annotations
@@ -75,6 +76,25 @@ def deployment(replicas: int) -> Obj:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
 
 
+def role() -> list[Obj]:
+    """The role of the controller, bound to the service account that is named after its client."""
+    group = "rbac.authorization.orch.io"
+    rules = [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["patch"]}]
+    name = {"name": "pod-counter"}
+    version = f"{group}/v1"
+    account = {"kind": "ServiceAccount", **name, "namespace": "orch-system"}
+    return [
+        {"apiVersion": version, "kind": "ClusterRole", "metadata": name, "rules": rules},
+        {
+            "apiVersion": version,
+            "kind": "ClusterRoleBinding",
+            "metadata": name,
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", **name},
+            "subjects": [account],
+        },
+    ]
+
+
 def counted(cluster: Cluster) -> str | None:
     namespace = cluster.get("namespaces", "default", "")
     assert namespace is not None
@@ -90,7 +110,7 @@ def test_decision_is_a_patch_only_if_the_count_differs() -> None:
 
 async def test_added_controller_counts_pods_and_continues_after_a_crash() -> None:
     async with ClusterWithPodCount(nodes=2, seed=1) as cluster:
-        cluster.apply(deployment(3))
+        cluster.apply(*role(), deployment(3))
         await cluster.run_for("1m")
         assert counted(cluster) == "3"
         manager = cluster.supervisor.actors["controller-manager-0"]
