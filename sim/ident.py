@@ -48,6 +48,7 @@ class Names:
         self._set_taints_and_finalizers(self.domain)
         self._set_cluster_objects(self.short)
         self._set_users(self.short)
+        self._set_tokens(self.domain)
         self._set_media_types()
 
     def __repr__(self) -> str:
@@ -214,12 +215,12 @@ class Names:
         self.priority_class_cluster_critical = "system-cluster-critical"
         self.node_agent = "kubelet" if self.naming == "kubernetes" else "orchlet"
         self.secret_type_service_account = f"{self.domain}/service-account-token"
-        self.secret_type_bootstrap_token = f"bootstrap.{self.domain}/token"
         self.secret_type_dockercfg = f"{self.domain}/dockercfg"
         self.secret_type_dockerconfigjson = f"{self.domain}/dockerconfigjson"
         self.secret_type_basic_auth = f"{self.domain}/basic-auth"
         self.secret_type_ssh_auth = f"{self.domain}/ssh-auth"
         self.secret_type_tls = f"{self.domain}/tls"
+        self.secret_type_bootstrap_token = f"bootstrap.{self.domain}/token"
 
     def _set_users(self, s: str) -> None:
         self.user_scheduler = f"system:{s}-scheduler"
@@ -234,6 +235,22 @@ class Names:
         self.group_nodes = "system:nodes"
         self.group_monitoring = "system:monitoring"
         self.group_service_accounts = "system:serviceaccounts"
+
+    def _set_tokens(self, d: str) -> None:
+        self.user_bootstrap_prefix = "system:bootstrap:"
+        self.group_bootstrappers = "system:bootstrappers"
+        self.bootstrap_secret_prefix = "bootstrap-token-"
+        self.issuer_service_account = f"https://{self.product}.default.svc.cluster.local"
+        self.issuer_legacy_service_account = f"{self.product}/serviceaccount"
+        self.claim_bound = d
+        self.claim_legacy_namespace = f"{d}/serviceaccount/namespace"
+        self.claim_legacy_secret = f"{d}/serviceaccount/secret.name"
+        self.claim_legacy_account = f"{d}/serviceaccount/service-account.name"
+        self.claim_legacy_uid = f"{d}/serviceaccount/service-account.uid"
+        self.extra_pod_name = f"authentication.{d}/pod-name"
+        self.extra_pod_uid = f"authentication.{d}/pod-uid"
+        self.openid_configuration_path = "/.well-known/openid-configuration"
+        self.openid_keys_path = "/openid/v1/jwks"
 
     def _set_media_types(self) -> None:
         prefix = f"X-{self.product.capitalize()}-PF"

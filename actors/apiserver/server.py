@@ -58,7 +58,7 @@ from sim.api.audit.events import unstored
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Answer, Get, Op, Pause, Range, Unavailable
 from sim.api.types import Reply, Request, UserInfo
-from sim.api.verbs.call import Call, Refusal, Registry, Steps
+from sim.api.verbs.call import Call, Identities, Refusal, Registry, Steps
 from sim.kernel import Context, Kernel, State
 from sim.units import MS, SECOND
 
@@ -75,6 +75,7 @@ class ApiServer:
 
     log: serves pods/log; the composition root sets it, since it knows the nodes
     trust: how the transports authenticate clients; the composition root sets its data
+    identities: shared by the servers of a cluster; the composition root sets it
     sees: the scheme with the definitions that this replica has observed
     goaway: None if the chance is 0 or no incarnation runs
     seats: None if priority and fairness is off or no incarnation runs
@@ -107,6 +108,7 @@ class ApiServer:
         self.authorizer: Authorizer = authorizer or allow_all(scheme.names)
         self.log: Callable[[Call, Any, str], Reply] | None = None
         self.trust = Trust()
+        self.identities: Identities | None = None
         self.sees = scheme
         self.ctx: Context | None = None
         self.reach: Reach | None = None
@@ -216,6 +218,7 @@ class ApiServer:
             self.options.gates,
             authorizer=self.authorizer,
             user_rules=self.authorizer.user_rules,
+            identities=self.identities,
         )
         self.plans = Plans(self, registry, machinery.view) if self.kernel.fast.templates else None
         self.storage.writer = (self.scheme.names.user_apiserver, "create")

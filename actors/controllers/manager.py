@@ -27,6 +27,7 @@ from actors.controllers.shared.cloud_instances import Cloud
 from actors.controllers.shared.metrics_api import Metrics, NoMetrics
 from actors.controllers.shared.shell import Env, RootCa
 from actors.controllers.table import LOOPS, Start
+from sim.api.auth.web_tokens import Sign, digest_token
 from sim.api.generated_names import new_uid
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Transport, UserInfo
@@ -48,6 +49,7 @@ def controller_manager_main(
     root_ca: RootCa | None = None,
     metrics: Metrics | None = None,
     cloud: Cloud | None = None,
+    sign_token: Sign = digest_token,
 ) -> Callable[[Context], Awaitable[None]]:
     """The main function of a controller manager process.
 
@@ -56,10 +58,11 @@ def controller_manager_main(
     root_ca: the certificate authority that is published in each namespace
     metrics: source of the metrics for autoscaling; None for a cluster without a metrics server
     cloud: the provider that `--cloud-provider` selects
+    sign_token: signs the claims of a token with the key of service accounts
     """
 
     async def main(ctx: Context) -> None:
-        manager = Manager(ctx, scheme, connect(ctx), options, metrics, cloud)
+        manager = Manager(ctx, scheme, connect(ctx), options, metrics, cloud, sign_token)
         await manager.run(loops, root_ca or RootCa())
 
     return main
@@ -76,6 +79,7 @@ class Manager:
         options: ControllerManagerOptions,
         metrics: Metrics | None = None,
         cloud: Cloud | None = None,
+        sign_token: Sign = digest_token,
     ) -> None:
         self._ctx = ctx
         self._scheme = scheme
@@ -84,6 +88,7 @@ class Manager:
         self._options = options
         self._metrics = NoMetrics(scheme.names) if metrics is None else metrics
         self._cloud = cloud
+        self._sign_token = sign_token
         self._accounts: Accounts | None = None  # of controllers that use accounts of their own
 
     def client(self, name: str, qps: float, burst: int) -> Client:
@@ -158,6 +163,7 @@ class Manager:
             self._root_client,
             root_ca,
             self._cloud,
+            self._sign_token,
         )
         interval_us = options.controller_start_interval_us
         if interval_us:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from actors.controllers import (
     cloud_node_lifecycle,
+    clusterrole_aggregation,
     disruption,
     endpoint,
     podgc,
@@ -43,6 +44,7 @@ LOOPS: Mapping[str, Start] = MappingProxyType(
     {
         "bootstrapsigner": bootstrapsigner.start,
         cloud_node_lifecycle.NAME: cloud_node_lifecycle.start,
+        clusterrole_aggregation.NAME: clusterrole_aggregation.start,
         "cronjob": cronjob.start,
         "daemonset": daemonset.start,
         "deployment": deployment.start,

@@ -29,7 +29,6 @@ import trio
 
 from actors.apiserver import ApiServer
 from actors.apiserver.authorization import make_authorization
-from actors.apiserver.builtin.client_authorities import CLIENT_CA
 from actors.apiserver.outside_time import ask
 from actors.controllers.manager import controller_manager_main
 from actors.controllers.shared.shell import RootCa
@@ -44,11 +43,13 @@ from actors.scheduler.plugins.registry import check_added
 from actors.storage import Storage
 from actors.users import Admin, ApplyAll
 from sim.api.audit.settings import LogSettings
+from sim.api.auth.users import user_named
 from sim.api.crd.served import Latest
 from sim.api.objects import is_ready
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Change
-from sim.api.types import BAD_REQUEST, Reply, Request, UserInfo
+from sim.api.types import BAD_REQUEST, Obj, Reply, Request, UserInfo
+from sim.api.verbs.call import Identities
 from sim.app.audit.outputs import AuditOutputs
 from sim.app.cloud import Instances
 from sim.app.established import Established
@@ -165,6 +166,9 @@ class Cluster:
         self.stated_metrics = StatedMetrics()
         self.root_ca = RootCa()
         self.kernel.gate.handle("root-ca", self._root_ca_given)
+        self.identities = Identities(self.options.tokens)
+        self.kernel.gate.handle("client-authorities", self._client_authorities_given)
+        self.kernel.gate.handle("service-account-key", self._account_key_given)
         self.admin_user = UserInfo("admin", (self.names.group_masters, self.names.group_authenticated))
         self.admin = Admin(self.kernel, self.scheme, self.names, self._admin_client)
         self.node_clients = NodeClients(self.scheme, self.names, self.connect)
@@ -246,6 +250,7 @@ class Cluster:
             server.log = partial(pod_log, self.nodes, self.options.nodes)
             server.audit_sink = self.audit
             server.client_address = partial(self._address_of, server)
+            server.identities = self.identities
             self.api_servers[name] = server
             supervisor.add(name, server.main)
         supervisor.add("admin", self.admin.main)
@@ -285,14 +290,27 @@ class Cluster:
             self.kernel.call_at(self.kernel.stream(f"boot/{name}").randrange(self.plan.boot_us), boot)
 
     def _root_ca_given(self, pem: str, done: Callable[[None], None]) -> None:
-        """Take the certificate authority under which the cluster is served from now on.
-
-        It signs the certificates of clients too.
-        """
+        """Take the certificate authority under which the cluster is served from now on."""
         self.root_ca.pem = pem
-        for server in self.api_servers.values():
-            server.trust.data = {CLIENT_CA: pem}
         done(None)
+
+    def _client_authorities_given(self, data: dict[str, str], done: Callable[[None], None]) -> None:
+        """Take the authorities of clients, as other servers may know them."""
+        for server in self.api_servers.values():
+            server.trust.data = data
+        done(None)
+
+    def _account_key_given(self, pem: str, done: Callable[[None], None]) -> None:
+        """Take the key with which tokens of service accounts are signed from now on."""
+        # A cluster that is not served needs no package for cryptography.
+        from sim.api.auth.keys import read_signing_key
+
+        self.identities.sign = read_signing_key(pem.encode()).token
+        done(None)
+
+    def _sign_token(self, claims: Obj) -> str:
+        """Sign a token with the present key, which may come after the controller manager started."""
+        return self.identities.sign(claims)
 
     def manager_main(self) -> Callable[[Context], Any]:
         """The main function of a controller manager."""
@@ -308,6 +326,7 @@ class Cluster:
             root_ca=self.root_ca,
             metrics=metrics,
             cloud=Instances(self.faults, self.nodes),
+            sign_token=self._sign_token,
         )
 
     def _scheduler_main(self) -> Callable[[Context], Any]:
@@ -357,20 +376,25 @@ class Cluster:
         *,
         qps: float = DEFAULT_QPS,
         burst: int = 10,
+        user: str = "",
+        groups: Sequence[str] = (),
     ) -> Actor:
         """Run a program of the caller, such as a controller, as a process of the cluster.
 
-        The program is an administrator with the name of the process. An exception of the program
-        ends the run and is raised by `run_*`. The actor can be crashed, started again with its
-        memory lost, paused and resumed. A request for objects of a definition that is not
-        established raises `NoResource` (`sim.api.schema.scheme`), a KeyError.
+        An exception of the program ends the run and is raised by `run_*`. The actor can be crashed,
+        started again with its memory lost, paused and resumed. A request for objects of a
+        definition that is not established raises `NoResource` (`sim.api.schema.scheme`), a
+        KeyError.
+
+        user, groups: who sends its requests; by default an administrator with the name of the
+            process, who may do everything
         """
         if name in self.supervisor.actors:
             raise InputError(f"there is a process {name!r}", "", "give it another name")
-        user = UserInfo(name, (self.names.group_masters, self.names.group_authenticated))
+        sender = user_named(self.names, user or name, tuple(groups) if user else (self.names.group_masters,))
 
         async def run(ctx: Context) -> None:
-            await main(Client(ctx, self.scheme, self.connect(ctx), user, qps=qps, burst=burst, agent=name))
+            await main(Client(ctx, self.scheme, self.connect(ctx), sender, qps=qps, burst=burst, agent=name))
 
         actor = self.supervisor.add(name, run, restart_us=RESTART_US, start=False)
         self._boot(name, actor.start)

@@ -12,6 +12,7 @@ from actors.controllers.table import LOOPS
 from actors.node.heartbeat.node_status import reserved_nano
 from sim.api.admission.chain import Defaults, plugin_names
 from sim.api.auth.abac import Policy, PolicyError, read_policies
+from sim.api.auth.account_tokens import TokenRules
 from sim.api.kinds.common.metadata import labels
 from sim.api.kinds.common.taints import taint_errors
 from sim.api.schema.runtime_config import turned_off
@@ -22,6 +23,7 @@ from sim.files import read_bounded
 from sim.ident import NAMES, Names
 from sim.options.api_server import ApiServerFlags, parse_api_server
 from sim.options.audit import POLICY
+from sim.options.authentication import AuthenticationFlags
 from sim.options.cloud import CLOUD
 from sim.options.controller_manager import ControllerManagerOptions, parse_controller_manager
 from sim.options.gates import enabled, of_api_server
@@ -35,14 +37,20 @@ POLICY_FILE_MAX = 4 << 20  # bytes
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """Options of every daemon of a cluster; `nodes` by node name; `off`: group, version and plural
-    of what is not served.
+    """Options of every daemon of a cluster.
+
+    nodes: by node name
+    off: group, version and plural of what is not served
+    tokens: how tokens of service accounts are issued
+    authentication: how clients from outside are authenticated
     """
 
     api_server: ApiServerOptions
     controller_manager: ControllerManagerOptions
     scheduler: SchedulerOptions
     nodes: dict[str, NodeAgentOptions]
+    tokens: TokenRules
+    authentication: AuthenticationFlags
     off: frozenset[tuple[str, str, str]] = frozenset()
 
 
@@ -80,7 +88,20 @@ def check_options(plan: ClusterPlan) -> ClusterOptions:
         controllers,
         parse_scheduler(scheduler.flags, names=names, place=scheduler.place, places=scheduler.places),
         nodes,
+        token_rules(flags, names),
+        flags,
         off,
+    )
+
+
+def token_rules(flags: AuthenticationFlags, names: Names) -> TokenRules:
+    """How tokens of service accounts are issued."""
+    issuers = flags.issuers(names.issuer_service_account)
+    return TokenRules(
+        issuers,
+        flags.api_audiences or issuers,
+        flags.service_account_extend_token_expiration,
+        flags.service_account_max_token_expiration_us // SECOND,
     )
 
 

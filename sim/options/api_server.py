@@ -24,6 +24,7 @@ from ipaddress import IPv4Network
 from sim.errors import InputError
 from sim.ident import NAMES, Names
 from sim.options.audit import AuditFlags, check_audit
+from sim.options.authentication import AuthenticationFlags
 from sim.options.base import (
     at_least,
     boolean,
@@ -44,21 +45,19 @@ from sim.units import MS
 
 # Known upstream, and without effect in this program (the frequent ones: others are called unknown).
 _WITHOUT_EFFECT = """
-    admission-control-config-file advertise-address allow-privileged anonymous-auth api-audiences
-    apiserver-count audit-webhook-batch-initial-backoff bind-address cert-dir client-ca-file
-    default-watch-cache-size
-    delete-collection-workers enable-admission-plugins enable-aggregator-routing
-    enable-bootstrap-token-auth encryption-provider-config etcd-cafile etcd-certfile etcd-keyfile
-    etcd-prefix etcd-servers external-hostname help http2-max-streams-per-connection
-    livez-grace-period logging-format max-connection-bytes-per-sec profiling proxy-client-cert-file
-    proxy-client-key-file requestheader-allowed-names requestheader-client-ca-file
-    requestheader-extra-headers-prefix requestheader-group-headers requestheader-username-headers
-    secure-port service-account-issuer service-account-key-file service-account-signing-key-file
+    admission-control-config-file advertise-address allow-privileged apiserver-count
+    audit-webhook-batch-initial-backoff
     authorization-webhook-cache-authorized-ttl authorization-webhook-cache-unauthorized-ttl
-    authorization-webhook-config-file authorization-webhook-version show-hidden-metrics-for-version storage-backend storage-media-type strict-transport-security-directives
-    tls-cert-file tls-cipher-suites tls-min-version tls-private-key-file tls-sni-cert-key token-auth-file
-    v version vmodule {short}let-client-certificate {short}let-client-key
-    {short}let-preferred-address-types
+    authorization-webhook-config-file authorization-webhook-version bind-address cert-dir
+    default-watch-cache-size delete-collection-workers
+    enable-admission-plugins enable-aggregator-routing encryption-provider-config etcd-cafile
+    etcd-certfile etcd-keyfile etcd-prefix etcd-servers external-hostname help
+    http2-max-streams-per-connection livez-grace-period logging-format max-connection-bytes-per-sec
+    profiling proxy-client-cert-file proxy-client-key-file secure-port
+    show-hidden-metrics-for-version storage-backend storage-media-type
+    strict-transport-security-directives tls-cert-file tls-cipher-suites tls-min-version
+    tls-private-key-file tls-sni-cert-key v version vmodule {short}let-client-certificate
+    {short}let-client-key {short}let-preferred-address-types
 """
 WITHOUT_EFFECT = tuple(_WITHOUT_EFFECT.split())
 MODES = ("AlwaysAllow", "AlwaysDeny", "ABAC", "RBAC", "Node")
@@ -130,7 +129,7 @@ def _known_modes(modes: tuple[str, ...]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class ApiServerFlags(AuditFlags):
+class ApiServerFlags(AuditFlags, AuthenticationFlags):
     """The options of every API server replica."""
 
     authorization_modes: tuple[str, ...] = option(

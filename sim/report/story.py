@@ -23,7 +23,8 @@ from sim.units import BINARY_SI, SECOND, format_duration, format_quantity, forma
 
 Values = Mapping[str, Any]
 NAMED_MAX = 3  # of a list of names, before "and n more"
-NODE_USER = "system:node:"
+NODE_USER, ACCOUNT_USER = "system:node:", "system:serviceaccount:"
+SYSTEM_NAMESPACE = "-system"  # the end of its name in every naming set
 NODE_PREFIX = "//nodes//"
 LONG_US = SECOND  # a link that took this long may have waited for something
 AMOUNTS = tuple(name for fault in FAULTS for name in fault.amounts)
@@ -101,8 +102,11 @@ class Book:
         """
         lines: list[Line] = []
         before: Record | None = None
-        for link in self.chain(record):
+        for link, count in _without_repeats(self.chain(record)):
             line = self.line(link, before)
+            if count > 1:
+                text = f"{link.values['queue']}: sync of {link.values['key']} failed the same way {count} more times"
+                line = msgspec.structs.replace(line, text=text)
             if before is not None and line.delta_us is not None and line.delta_us >= LONG_US:
                 lines += self._meanwhile(before, link)
             lines += self._blamed(link, lines)
@@ -141,6 +145,25 @@ class Book:
     def _aside(self, record: Record) -> Line:
         line = self.line(record, None)
         return msgspec.structs.replace(line, text=f"({line.text})", aside=True)
+
+
+def _without_repeats(chain: Sequence[Record]) -> list[tuple[Record, int]]:
+    """The links of a chain, of equal failures in a row only the first and the last.
+
+    Each comes with the number of failures for which it stands.
+    """
+    found: list[tuple[Record, int]] = []
+    first: Record | None = None
+    for link in chain:
+        alike = first is not None and link.kind == "sync-error" and link.values == first.values
+        if not alike:
+            first = link if link.kind == "sync-error" else None
+            found.append((link, 1))
+        elif found[-1][0] is first:
+            found.append((link, 1))
+        else:
+            found[-1] = link, found[-1][1] + 1
+    return found
 
 
 # --- which record is meant ------------------------------------------------------------------------
@@ -273,7 +296,7 @@ def who(record: Record) -> str:
         case "actor":
             return str(values["name"])
         case "write":
-            return str(values["user"]).removeprefix(NODE_USER).removeprefix("system:")
+            return _user(str(values["user"]))
         case "step" | "step-end":
             return "scenario"
         case "schedule":
@@ -284,6 +307,14 @@ def who(record: Record) -> str:
             return str(values["server"])
         case _:
             return ""
+
+
+def _user(name: str) -> str:
+    """A user in short: a node by its name, an account of the control plane by that of its controller."""
+    account = name.removeprefix(ACCOUNT_USER).partition(":")
+    if account[0] != name and account[0].endswith(SYSTEM_NAMESPACE):
+        return account[2]
+    return name.removeprefix(NODE_USER).removeprefix("system:")
 
 
 def names(found: Any) -> str:

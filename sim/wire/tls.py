@@ -26,6 +26,7 @@ VALID = timedelta(days=365)  # kubeadm: CertificateValidity
 _BACKDATED = timedelta(hours=1)  # clients with clocks a little behind
 # Letters of a common name: ITU-T X.520, ub-common-name; clients read the alternatives.
 NAME_MAX = 64
+_NO_CHECK_TIME = 0x200000  # OpenSSL's X509_V_FLAG_NO_CHECK_TIME, which `ssl` does not name
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +110,12 @@ def _general_name(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-def server_context(pair: Pair, authority: bytes) -> ssl.SSLContext:
-    """TLS of a server that accepts, but does not require, client certificates of `authority`."""
+def server_context(pair: Pair, authorities: bytes) -> ssl.SSLContext:
+    """TLS of a server that accepts, but does not require, client certificates of these authorities.
+
+    A certificate of another authority ends the handshake. One that has expired does not: the
+    request is refused instead, with an answer that its client can read.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with TemporaryDirectory() as folder:
         certificate, key = Path(folder, "tls.crt"), Path(folder, "tls.key")
@@ -118,7 +123,8 @@ def server_context(pair: Pair, authority: bytes) -> ssl.SSLContext:
         key.touch(0o600)
         key.write_bytes(pair.key)
         context.load_cert_chain(certificate, key)
-    context.load_verify_locations(cadata=authority.decode())
+    context.load_verify_locations(cadata=authorities.decode())
     context.verify_mode = ssl.CERT_OPTIONAL
+    context.verify_flags |= _NO_CHECK_TIME
     context.set_alpn_protocols(["http/1.1"])
     return context

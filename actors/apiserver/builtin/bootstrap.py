@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from hashlib import sha256
 from ipaddress import IPv4Network
+from types import MappingProxyType
 from typing import NamedTuple
 
 from actors.apiserver.builtin import bootstrap_flows as flows
@@ -41,6 +42,7 @@ CLUSTER_CRITICAL, NODE_CRITICAL = 2_000_000_000, 2_000_001_000
 # The kinds whose uids are drawn. All others were added after many runs had been recorded; their
 # uids are derived from key and revision, so that no random draw of a run shifts.
 DRAWN = ("Namespace", "PriorityClass", "Service")
+NO_TRUST: Mapping[str, str] = MappingProxyType({})
 
 
 class Wanted(NamedTuple):
@@ -136,7 +138,9 @@ def prepared(resource: Resource, registry: Registry, obj: Obj) -> Obj:
     return resource.behavior.strategy.fill_named(whole, registry.names)
 
 
-def bootstrap(registry: Registry, store: LocalStore, server_address: str, trust: Mapping[str, str]) -> None:
+def bootstrap(
+    registry: Registry, store: LocalStore, server_address: str, trust: Mapping[str, str] = NO_TRUST
+) -> None:
     """Create the objects that are missing."""
     names, now_us = registry.names, registry.wall_us()
     for each in wanted(names, registry.service_cidr, server_address, trust, now_us):

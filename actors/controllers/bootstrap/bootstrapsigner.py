@@ -38,7 +38,9 @@ async def start(env: Env) -> None:
             return None
         now_us = env.ctx.wall_us()
         found = [
-            signing_token(secret, now_us) for secret in secrets.list() if is_bootstrap_token(secret, names)
+            signing_token(secret, names, now_us)
+            for secret in secrets.list()
+            if is_bootstrap_token(secret, names)
         ]
         made = signed_config_map(config_map, [token for token in found if token is not None], names)
         if made is not None:

@@ -12,16 +12,19 @@ from __future__ import annotations
 import hmac
 import json
 import re
-from base64 import b64decode, urlsafe_b64encode
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
+from sim.api.auth.authenticators.bootstrap_tokens import EXPIRATION, ID, SECRET
+from sim.api.auth.web_tokens import encode
 from sim.api.types import Obj
 from sim.ident import Names
 from sim.units import parse_time
 
-_NAME = re.compile(r"bootstrap-token-([a-z0-9]{6})")
+FOR_SIGNING = "usage-bootstrap-signing"
+_ID = re.compile("[a-z0-9]{6}")
 
 
 class Token(NamedTuple):
@@ -43,7 +46,7 @@ def expires_in_us(secret: Obj, now_us: int) -> int | None:
     """The time until a token expires; 0 if it has, or if its time cannot be read; None if it never
     does.
     """
-    text = _value(secret, "expiration")
+    text = _value(secret, EXPIRATION)
     if not text:
         return None
     try:
@@ -52,22 +55,22 @@ def expires_in_us(secret: Obj, now_us: int) -> int | None:
         return 0
 
 
-def signing_token(secret: Obj, now_us: int) -> Token | None:
+def signing_token(secret: Obj, names: Names, now_us: int) -> Token | None:
     """The token of a Secret if it may sign cluster-info, else None."""
-    match = _NAME.fullmatch(secret["metadata"]["name"])
-    token = Token(_value(secret, "token-id"), _value(secret, "token-secret"))
-    if match is None or match[1] != token.id or not token.secret:
+    token = Token(_value(secret, ID), _value(secret, SECRET))
+    named = secret["metadata"]["name"] == f"{names.bootstrap_secret_prefix}{token.id}"
+    if not named or not _ID.fullmatch(token.id) or not token.secret:
         return None
-    if expires_in_us(secret, now_us) == 0 or _value(secret, "usage-bootstrap-signing") != "true":
+    if expires_in_us(secret, now_us) == 0 or _value(secret, FOR_SIGNING) != "true":
         return None
     return token
 
 
 def detached_signature(content: str, token: Token) -> str:
     """A JSON web signature (HS256) of a text, without the text."""
-    head = _text(json.dumps({"alg": "HS256", "kid": token.id}, separators=(",", ":")).encode())
-    signed = f"{head}.{_text(content.encode())}"
-    return f"{head}..{_text(hmac.digest(token.secret.encode(), signed.encode(), sha256))}"
+    head = encode(json.dumps({"alg": "HS256", "kid": token.id}, separators=(",", ":")).encode())
+    signed = f"{head}.{encode(content.encode())}"
+    return f"{head}..{encode(hmac.digest(token.secret.encode(), signed.encode(), sha256))}"
 
 
 def signed_config_map(config_map: Obj, tokens: Sequence[Token], names: Names) -> Obj | None:
@@ -91,7 +94,3 @@ def signed_config_map(config_map: Obj, tokens: Sequence[Token], names: Names) ->
 
 def _value(secret: Obj, key: str) -> str:
     return b64decode((secret.get("data") or {}).get(key) or "").decode("utf-8", "replace")
-
-
-def _text(data: bytes) -> str:
-    return urlsafe_b64encode(data).rstrip(b"=").decode()

@@ -1,10 +1,10 @@
 """Decisions about Secrets that hold tokens of service accounts.  Pure.
 
 Turns a Secret of type service-account-token, its account and the certificate authority into the
-fields that the Secret lacks, the claims of its token, and the filled Secret.
+fields that the Secret lacks, and into the filled Secret.
 
 Mirrors  kubernetes v1.25 pkg/controller/serviceaccount/tokens_controller.go (secretUpdateNeeded,
-         generateTokenIfNeeded, removeSecretReference), pkg/serviceaccount/{util,legacy}.go.
+         generateTokenIfNeeded, removeSecretReference), pkg/serviceaccount/util.go.
 """
 
 from __future__ import annotations
@@ -81,19 +81,6 @@ def missing_fields(secret: Obj, authority: str) -> list[str]:
         *([] if data.get(NAMESPACE) else [NAMESPACE]),
         *([] if data.get(TOKEN) else [TOKEN]),
     ]
-
-
-def claims(secret: Obj, account: Obj, names: Names) -> Obj:
-    """The claims of the token of a Secret."""
-    metadata, private = account["metadata"], f"{names.domain}/serviceaccount"
-    return {
-        "iss": f"{names.product}/serviceaccount",
-        f"{private}/namespace": metadata["namespace"],
-        f"{private}/secret.name": secret["metadata"]["name"],
-        f"{private}/service-account.name": metadata["name"],
-        f"{private}/service-account.uid": metadata["uid"],
-        "sub": names.service_account_user(metadata["namespace"], metadata["name"]),
-    }
 
 
 def filled(secret: Obj, account: Obj, authority: str, token: str, names: Names) -> Obj:

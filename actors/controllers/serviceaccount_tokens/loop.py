@@ -19,7 +19,6 @@ from actors.controllers.serviceaccount_tokens.decide import (
     AccountKey,
     SecretKey,
     account_key,
-    claims,
     filled,
     is_token_secret,
     missing_fields,
@@ -28,6 +27,7 @@ from actors.controllers.serviceaccount_tokens.decide import (
     without_reference,
 )
 from actors.controllers.shared.shell import Env, aggregate, retry_on_conflict, run_workers
+from sim.api.auth.account_tokens import legacy_claims
 from sim.api.types import Obj, Reply
 from sim.units import MS
 
@@ -134,7 +134,11 @@ class TokenController:
         if secret["metadata"]["resourceVersion"] != metadata["resourceVersion"]:
             return None  # the update that the cache lacks will come
         missing = missing_fields(secret, authority)
-        token = self._env.sign_token(claims(secret, account, self._names)) if TOKEN in missing else ""
+        token = (
+            self._env.sign_token(legacy_claims(self._names, account, metadata["name"]))
+            if TOKEN in missing
+            else ""
+        )
         reply = await self._client.update("secrets", filled(secret, account, authority, token, self._names))
         return None if reply.ok or reply.reason in ("Conflict", "NotFound") else reply.message
 

@@ -18,11 +18,11 @@ Differs  expectations expire by the process's own clock, not by the wall clock; 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sim.api.auth.digest_tokens import digest_token
+from sim.api.auth.web_tokens import Sign, digest_token
 from sim.api.objects import controller_of
 from sim.api.types import Obj, Reply
 from sim.units import MINUTE, MS
@@ -45,7 +45,6 @@ RETRY_US = (10 * MS, 10 * MS, 10 * MS, 10 * MS)
 BACKOFF_US = (10 * MS, 50 * MS, 250 * MS)
 
 Sync = Callable[[Any], Awaitable[str | None]]
-SignToken = Callable[[Mapping[str, Any]], str]
 Send = Callable[[int, Callable[[Reply], None]], None]
 
 
@@ -96,7 +95,7 @@ class Env:
     root_client: Callable[[str], Client]
     root_ca: RootCa = field(default_factory=RootCa)
     cloud: Cloud | None = None
-    sign_token: SignToken = digest_token
+    sign_token: Sign = digest_token
 
     def client(self, name: str, qps: float | None = None, burst: int | None = None) -> Client:
         """A new client; each client has a token bucket of its own, as upstream."""
@@ -152,7 +151,8 @@ def run_workers(env: Env, queue: WorkQueue, sync: Sync, workers: int, max_retrie
             if error is None:
                 queue.forget(key)
             else:
-                env.ctx.record(failed, (queue.name, str(key), error))
+                # The next try comes of this failure, so that a chain of causes shows what held it up.
+                env.ctx.kernel.cause = env.ctx.record(failed, (queue.name, str(key), error))
                 if max_retries is None or queue.retries(key) < max_retries:
                     queue.add_rate_limited(key)
                 else:

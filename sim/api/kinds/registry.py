@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from sim.api.kinds.apiextensions.custom_resource_definition import kind as custom_resource_definition
 from sim.api.kinds.apps import controller_revision, daemon_set, deployment, replica_set, stateful_set
+from sim.api.kinds.authentication import token_review
 from sim.api.kinds.authorization import reviews
 from sim.api.kinds.autoscaling.horizontal_pod_autoscaler import kind as horizontal_pod_autoscaler
 from sim.api.kinds.batch import cron_job
@@ -62,6 +63,7 @@ KINDS: tuple[Kind, ...] = (
     deployment.KIND,
     replica_set.KIND,
     stateful_set.KIND,
+    token_review.KIND,
     reviews.LOCAL_SUBJECT_ACCESS_REVIEW,
     reviews.SELF_SUBJECT_ACCESS_REVIEW,
     reviews.SELF_SUBJECT_RULES_REVIEW,

@@ -19,8 +19,11 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from sim.api.auth.account_tokens import TokenRules
 from sim.api.auth.attributes import OpinionGiver
+from sim.api.auth.authenticator import Reviewer
 from sim.api.auth.chain import UserRules
+from sim.api.auth.web_tokens import Sign, digest_token
 from sim.api.kinds.common.errors import UNSUPPORTED, FieldError
 from sim.api.ownership.managed import Writer
 from sim.api.schema import field_validation as fieldvalidation
@@ -89,6 +92,20 @@ class Rules:
     charge: Callable[[Call, Obj, Obj | None], Generator[Op, Answer, None] | None]
 
 
+class Identities:
+    """What the servers of a cluster share about identities.
+
+    tokens: how tokens of service accounts are issued
+    sign: makes a token of claims; a digest until the cluster is served with a key
+    authenticator: judges credentials; None while no client from outside is served
+    """
+
+    def __init__(self, tokens: TokenRules, sign: Sign = digest_token) -> None:
+        self.tokens = tokens
+        self.sign = sign
+        self.authenticator: Reviewer | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Registry:
     """What all calls on one API server share.
@@ -101,6 +118,7 @@ class Registry:
     gates: enabled features that are off by default (`Kind.gated_fields`)
     authorizer: judges what a request does beside its own verb; None allows everything
     user_rules: lists what a user may do in a namespace
+    identities: None for those of a cluster without options (see `issuing`)
     """
 
     scheme: Scheme
@@ -115,11 +133,22 @@ class Registry:
     gates: tuple[str, ...] = ()
     authorizer: OpinionGiver | None = None
     user_rules: Callable[[UserInfo, str], UserRules] | None = None
+    identities: Identities | None = None
 
     @property
     def names(self) -> Names:
         """The identifiers of this cluster."""
         return self.scheme.names
+
+    @property
+    def issuing(self) -> Identities:
+        """How tokens of service accounts are issued."""
+        return self.identities or Identities(TokenRules.of(self.names))
+
+    @property
+    def authenticator(self) -> Reviewer | None:
+        """The authenticator of the server; None while no client from outside is served."""
+        return None if self.identities is None else self.identities.authenticator
 
 
 @dataclass(slots=True)

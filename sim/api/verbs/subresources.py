@@ -43,6 +43,7 @@ from sim.api.verbs.review import review_access, review_rules
 from sim.api.verbs.scale import get_scale, write_scale
 from sim.api.verbs.single import as_before, get, update, update_object
 from sim.api.verbs.token import request_token
+from sim.api.verbs.token_review import review_token
 from sim.options.gates import POD_DISRUPTION
 from sim.units import MS
 
@@ -370,6 +371,7 @@ SUBRESOURCES: dict[tuple[str, str, str], Callable[[Call], Steps]] = {
     ("create", "subjectaccessreviews", ""): review_access,
     ("create", "localsubjectaccessreviews", ""): review_access,
     ("create", "selfsubjectrulesreviews", ""): review_rules,
+    ("create", "tokenreviews", ""): review_token,
     ("update", "namespaces", "finalize"): update,
     ("create", "serviceaccounts", "token"): request_token,
     ("get", "pods", "log"): read_log,

@@ -2,12 +2,13 @@
 
 The TokenRequest is answered with a JSON web token of upstream's claims and form.
 
-Holds: nothing is stored; the same request at the same instant gets the same token.
+Holds: nothing is stored; the same request at the same instant gets the same token, except where a
+served cluster signs with a random key.
 
 Mirrors  kubernetes v1.25 pkg/registry/core/serviceaccount/storage/token.go,
-         pkg/apis/authentication/validation, pkg/serviceaccount/claims.go.
-Differs  the signature is a digest: it has the length of RS256's, and no key can verify it. For
-         clients outside of the simulation `sim.api.auth.account_tokens` replaces the signature.
+         pkg/apis/authentication/{validation,v1/defaults.go}.
+Differs  inside of a simulation the signature is a digest (`sim.api.auth.web_tokens`); a cluster that
+         is served signs with the key of the server.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Generator
 
 from msgspec.structs import replace
 
-from sim.api.auth.digest_tokens import digest_token
+from sim.api.auth.account_tokens import EXTENDED_EXPIRATION_S, WARN_ONLY_EXPIRATION_S, bound_claims
 from sim.api.kinds.common.errors import FieldError, invalid
 from sim.api.ownership import managed
 from sim.api.status import invalid_object
@@ -38,7 +39,10 @@ def request_token(call: Call) -> Steps:
     body = decode(call, kind)
     metadata = dict(body.get("metadata") or {})
     check_namespace(metadata, call.request)
-    spec = {"boundObjectRef": None, "expirationSeconds": EXPIRATION_S, **(body.get("spec") or {})}
+    spec = dict(body.get("spec") or {})
+    if spec.get("expirationSeconds") is None:
+        spec["expirationSeconds"] = EXPIRATION_S
+    spec = {"boundObjectRef": None, **spec}
     obj = {**body, "metadata": metadata, "spec": spec}
     writer = replace(call.writer(), api_version=kind.api_version, subresource="token")
     record = managed.on_create(kind.schema, obj, writer)
@@ -49,44 +53,64 @@ def request_token(call: Call) -> Steps:
     account = found((yield Get(call.key)))
     if account is None:
         raise call.not_found()
-    wanted_s = spec["expirationSeconds"]
+    issuing = call.registry.issuing
+    rules = issuing.tokens
+    if not spec.get("audiences"):
+        spec["audiences"] = list(rules.audiences)
+    _check_expiration(call, spec["expirationSeconds"])
+    bound = yield from _bound(call, spec["boundObjectRef"])
+    wanted_s = _shortened(call, spec["expirationSeconds"], rules.expiration_max_s)
+    spec["expirationSeconds"] = wanted_s
+    now_us = call.registry.wall_us()
+    stale_after_s, expiration_s = 0, wanted_s
+    of_pod = bound is not None and bound[0] == "pods"
+    for_api = all(each in rules.audiences for each in spec["audiences"])
+    if rules.extends and of_pod and for_api and wanted_s == WARN_ONLY_EXPIRATION_S:
+        stale_after_s, expiration_s = wanted_s, EXTENDED_EXPIRATION_S
+    claims = bound_claims(
+        call.registry.names, rules.issuer, account.obj, bound, spec["audiences"], now_us // SECOND,
+        expiration_s, stale_after_s,
+    )  # fmt: skip
+    shown = {"name": name, "namespace": namespace, "creationTimestamp": call.now_text}
+    expires = format_time(now_us + wanted_s * SECOND)
+    body = {
+        **obj,
+        "metadata": {**metadata, **shown, "managedFields": managed.render(record, obj)},
+        "status": {"token": issuing.sign(claims), "expirationTimestamp": expires},
+    }
+    return Reply(201, body=body, warnings=tuple(call.warnings))
+
+
+def _check_expiration(call: Call, wanted_s: int) -> None:
+    """Raise if the expiration is out of bounds."""
     if wanted_s < EXPIRATION_MIN_S:
         text = "may not specify a duration less than 10 minutes"
         _refuse(call, "", invalid("spec.expirationSeconds", wanted_s, text))
     if wanted_s > EXPIRATION_MAX_S:
         text = "may not specify a duration larger than 2^32 seconds"
         _refuse(call, "", invalid("spec.expirationSeconds", wanted_s, text))
-    if not spec.get("audiences"):
-        spec["audiences"] = [_issuer(call)]
-    claims = {"serviceaccount": {"name": name, "uid": account.obj["metadata"]["uid"]}}
-    claims.update((yield from _bound(call, spec["boundObjectRef"])))
-    now_us = call.registry.wall_us()
-    token = _token(call, spec, claims, now_us // SECOND)
-    shown = {"name": name, "namespace": namespace, "creationTimestamp": call.now_text}
-    body = {
-        **obj,
-        "metadata": {**metadata, **shown, "managedFields": managed.render(record, obj)},
-        "status": {"token": token, "expirationTimestamp": format_time(now_us + wanted_s * SECOND)},
-    }
-    return Reply(201, body=body, warnings=tuple(call.warnings))
+
+
+def _shortened(call: Call, wanted_s: int, most_s: int) -> int:
+    """The expiration within the server's bound, with a warning if that is shorter."""
+    if not 0 < most_s < wanted_s:
+        return wanted_s
+    call.warnings.append(f"requested expiration of {wanted_s} seconds shortened to {most_s} seconds")
+    return most_s
 
 
 def _refuse(call: Call, name: str, error: FieldError) -> None:
     raise Refusal.of(invalid_object(body_kind(call), name, [error]))
 
 
-def _issuer(call: Call) -> str:
-    return f"https://{call.registry.names.apiserver_service}.default.svc.cluster.local"
-
-
-def _bound(call: Call, reference: Obj | None) -> Generator[Op, Answer, Obj]:
-    """The claims of the object that the token is bound to."""
+def _bound(call: Call, reference: Obj | None) -> Generator[Op, Answer, tuple[str, Obj] | None]:
+    """Plural and object that the token is bound to."""
     if reference is None:
-        return {}
+        return None
     kind, name = reference.get("kind", ""), reference.get("name", "")
-    resource = _BINDABLE.get(kind)
+    group, _, version = reference.get("apiVersion", "").rpartition("/")
+    resource = None if group else _BINDABLE.get(kind)
     if resource is None:
-        group, _, version = reference.get("apiVersion", "").rpartition("/")
         raise bad_request(f"cannot bind token to object of type {group}/{version}, Kind={kind}")
     known = call.registry.scheme.resource(resource)
     item = found((yield Get(call.registry.scheme.key(known, call.request.namespace, name))))
@@ -107,19 +131,4 @@ def _bound(call: Call, reference: Obj | None) -> Generator[Op, Answer, Obj]:
         )
         message = f'Operation cannot be fulfilled on {kind} "{name}": {text}'
         raise Refusal(409, "Conflict", message, {"name": name, "kind": kind})
-    return {kind.lower(): {"name": name, "uid": uid}}
-
-
-def _token(call: Call, spec: Obj, claims: Obj, now_s: int) -> str:
-    names, request = call.registry.names, call.request
-    issuer = _issuer(call)
-    payload = {
-        "aud": spec["audiences"],
-        "exp": now_s + spec["expirationSeconds"],
-        "iat": now_s,
-        "iss": issuer,
-        names.domain: {"namespace": request.namespace, **claims},
-        "nbf": now_s,
-        "sub": names.service_account_user(request.namespace, request.name),
-    }
-    return digest_token(payload)
+    return resource, item.obj

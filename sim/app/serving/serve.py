@@ -9,7 +9,7 @@ runs.
 Holds: virtual time begins at the wall clock's present, so that ages read right (the library's where
 its user has it begin); what clients do enters at the gate only.
 
-Differs  the client configuration holds both a token and a client certificate of the administrator.
+Differs  a client configuration holds both a token and a client certificate of its user.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ import argparse
 import secrets
 import signal
 import sys
-from base64 import b64encode
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from math import inf
@@ -29,12 +28,10 @@ from types import MappingProxyType
 from typing import Any
 
 import trio
-import yaml
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from sim.api.audit.policy import LEVEL_TEXTS
-from sim.api.auth.account_tokens import AccountTokens
 from sim.api.fairness.state import debug_page
 from sim.api.store import Change
 from sim.api.types import UserInfo
@@ -46,15 +43,20 @@ from sim.app.director import Director
 from sim.app.interrupts import heard
 from sim.app.notes import note_of_pod, unwaited_claims
 from sim.app.possible import zones_of
+from sim.app.serving.client_configs import ClientConfig, write_client_config
+from sim.app.serving.identities import (
+    Files,
+    make_authenticator,
+    make_certificate_reader,
+    published_authorities,
+    read_users,
+)
 from sim.app.serving.journal import End, JournalFile, Session
 from sim.app.version import version
 from sim.errors import InputError
-from sim.files import check_output, read_bounded, write_text
-from sim.ident import Names
 from sim.kernel import NEVER_US, Operation
 from sim.scenario.plan.plan import Plan
 from sim.wire.descriptors import connections_below, descriptor_limit, raise_descriptor_limit
-from sim.wire.http.access import Authenticator, read_tokens
 from sim.wire.http.app import Application, Front
 from sim.wire.http.audited import HttpAudit
 from sim.wire.http.documents import Documents, checks_of
@@ -66,8 +68,6 @@ from sim.wire.http.server import serve as serve_http
 from sim.wire.tls import Authority, server_context
 
 TOKEN_BYTES = 24
-ADMIN, CLUSTER = "admin", "orrery"  # as the client configuration names them
-CONFIG_MAX = 1 << 20  # bytes of a client configuration that is to be replaced
 # names that a certificate holds beside the host that was asked for
 LOCAL = ("localhost", "127.0.0.1", "::1")
 
@@ -92,7 +92,7 @@ def serve(arguments: argparse.Namespace) -> int:
         scenario, tuple(arguments.set), arguments.naming or "", arguments.nodes or 0, arguments.seed
     )
     plan = session.plan()
-    tokens = read_tokens(arguments.token_auth_file) if arguments.token_auth_file else {}
+    tokens = read_users(arguments.token_auth_file) if arguments.token_auth_file else {}
     raise_descriptor_limit()
     _check_connections(arguments.max_connections)
     # Worker threads would starve beside the busy loop otherwise: below the kernel's slice.
@@ -116,7 +116,7 @@ def _check_connections(most: int | None) -> None:
 async def _main(
     arguments: argparse.Namespace, session: Session, plan: Plan, tokens: dict[str, UserInfo]
 ) -> None:
-    epoch_us = time_ns() // 1000
+    epoch_us = _outside_us()
     cluster = Cluster(plan.cluster, seed=plan.seed, epoch_us=epoch_us, replaces_log=arguments.force)
     kernel = cluster.kernel
     refuse_existing(cluster.audit_settings, force=arguments.force)
@@ -139,7 +139,8 @@ async def _main(
             ):
                 begun.set()
                 print(f"orrery: serving {url}", flush=True)
-                if arguments.client_config is None and not tokens:
+                known = tokens or cluster.options.authentication.admits_users
+                if arguments.client_config is None and not known:
                     hint = "orrery: nobody can log in (give --client-config FILE, which is written, or --token-auth-file)"
                     print(hint, file=sys.stderr)
                 async for _ in signals:
@@ -183,7 +184,7 @@ async def _discarded_unless_served(journal: JournalFile | _Forgotten) -> AsyncIt
 @asynccontextmanager
 async def served(
     cluster: Cluster,
-    config: Path | None = None,
+    config: Path | Sequence[ClientConfig] | None = None,
     pace: float = inf,
     where: tuple[str, int] = (LOCAL[1], 0),
     tokens: Mapping[str, UserInfo] = MappingProxyType({}),
@@ -191,21 +192,27 @@ async def served(
 ) -> AsyncIterator[str]:
     """Serve a cluster that lives, at the URL given, for programs of any kind.  Raises InputError.
 
-    config: a client configuration of the administrator is written here.  pace: virtual seconds a
-        second, while the cluster is run; requests are answered also while it is not.  where: host,
-        and port (0: any).  tokens: further users.
+    config: client configurations that are written; a path for one of the administrator
+    pace: virtual seconds a second, while the cluster is run; requests are answered also while it is
+        not
+    where: host, and port (0: any)
+    tokens: further users
     connections_max: open at a time (None: as many as the limit of file descriptors leaves room for)
     """
     host, port = where
     cluster.kernel.set_rate(pace)
-    token = secrets.token_urlsafe(TOKEN_BYTES)
     names = cluster.names
-    everyone = {**tokens, token: UserInfo(ADMIN, (names.group_masters,))}
+    configs = (ClientConfig(config),) if isinstance(config, Path) else tuple(config or ())
+    with_token = {secrets.token_urlsafe(TOKEN_BYTES): each for each in configs}
+    everyone = {**tokens, **{token: each.user(names) for token, each in with_token.items()}}
+    files = Files.read(cluster.options.authentication)
     authority = Authority(names.component("ca"))
     cluster.kernel.gate.post("root-ca", authority.pem.decode(), lambda _: None)
     hosts = tuple(dict.fromkeys((host, *LOCAL, names.apiserver_service)))
-    context = server_context(authority.server(hosts), authority.pem)
-    front = make_front(cluster, everyone, f"{reached_at(host)}:{port}")
+    trusted = authority.pem + files.client_ca + files.front_proxy_ca
+    context = server_context(authority.server(hosts), trusted)
+    address = f"{reached_at(host)}:{port}"
+    front = make_front(cluster, everyone, address, files, (authority.pem,))
     webhook = make_webhook(cluster)
     try:
         async with trio.open_nursery() as nursery:
@@ -218,8 +225,8 @@ async def served(
             except OSError as error:
                 raise InputError(f"cannot listen: {error.strerror}", f"{host}:{port}") from None
             url = f"https://{reached_at(host)}:{port}"
-            if config is not None:
-                write_client_config(config, names, url, authority, token)
+            for token, each in with_token.items():
+                write_client_config(each.path, each.user(names), url, authority, token)
             yield url
             nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:
@@ -249,8 +256,19 @@ def make_webhook(cluster: Cluster) -> Webhook | None:
     return webhook
 
 
-def make_front(cluster: Cluster, tokens: dict[str, UserInfo], address: str) -> Front:
-    """The HTTP front of a cluster that is running."""
+def make_front(
+    cluster: Cluster,
+    tokens: Mapping[str, UserInfo],
+    address: str,
+    files: Files,
+    authorities: Sequence[bytes] = (),
+) -> Front:
+    """The HTTP front of a cluster that is running.
+
+    tokens: users beside those of the options
+    files: what the options of authentication name
+    authorities: PEM, whose certificates are believed beside those of the options
+    """
     gateway = Gateway(cluster.kernel, cluster.api_servers)
 
     counts = Counts()
@@ -283,14 +301,24 @@ def make_front(cluster: Cluster, tokens: dict[str, UserInfo], address: str) -> F
         item = cluster.storage.store.get(cluster.scheme.key(resource, namespace, name))
         return None if item is None else item.obj
 
-    accounts = AccountTokens(names, secrets.token_bytes(TOKEN_BYTES), gateway.wall_us, look)
-    authenticator = Authenticator(names, tokens, accounts)
+    # The journal holds the key, so that a replay makes the same tokens.
+    cluster.kernel.gate.post("service-account-key", files.signing.pem.decode(), lambda _: None)
+    published = published_authorities(files, cluster.options.authentication, authorities)
+    cluster.kernel.gate.post("client-authorities", published, lambda _: None)
+    authenticator = make_authenticator(cluster, files, tokens, look, gateway.wall_us, _outside_us)
+    cluster.identities.authenticator = authenticator
+    certificates = make_certificate_reader(files, authorities)
     audit = None
     if cluster.audit is not None and cluster.audit_settings is not None:
         audit = HttpAudit(names, cluster.audit_settings, cluster.audit, gateway.wall_us)
     return Front(
-        cluster.scheme, gateway, authenticator, cluster.authorization, documents, counts, accounts, audit
+        cluster.scheme, gateway, authenticator, cluster.authorization, documents, counts, certificates, audit
     )
+
+
+def _outside_us() -> int:
+    """The real time: connections are outside of the simulation."""
+    return time_ns() // 1000
 
 
 def _metrics(cluster: Cluster) -> Iterator[Metric]:
@@ -330,49 +358,3 @@ def _audit_metrics(audit: AuditOutputs) -> Iterator[Metric]:
     yield levels
     text = "[ALPHA] Counter of apiserver requests rejected due to an error in audit logging backend."
     yield CounterMetricFamily("apiserver_audit_requests_rejected", text, audit.refused)
-
-
-def write_client_config(path: Path, names: Names, url: str, authority: Authority, token: str) -> None:
-    """A client configuration (kubeconfig) for the administrator, readable by its owner only."""
-    pair = authority.client(ADMIN, (names.group_masters,))
-
-    def text(data: bytes) -> str:
-        return b64encode(data).decode()
-
-    user = {
-        "client-certificate-data": text(pair.certificate),
-        "client-key-data": text(pair.key),
-        "token": token,
-    }
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [
-            {"name": CLUSTER, "cluster": {"server": url, "certificate-authority-data": text(authority.pem)}}
-        ],
-        "users": [{"name": ADMIN, "user": user}],
-        "contexts": [{"name": CLUSTER, "context": {"cluster": CLUSTER, "user": ADMIN}}],
-        "current-context": CLUSTER,
-    }
-    write_text(path, yaml.safe_dump(config, sort_keys=False), private=True)
-
-
-def check_client_config(path: Path) -> None:
-    """Refuse to replace a file that `write_client_config` did not write, such as one with other
-    clusters in it.
-
-    Raises InputError.
-    """
-    check_output(path, private=True)
-    if not path.exists():
-        return
-    try:
-        found = yaml.safe_load(read_bounded(path, CONFIG_MAX))
-        names = found and [each["name"] for each in (*found["clusters"], *found["contexts"])]
-    except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError):
-        names = ["something else"]
-    if names not in (None, [CLUSTER, CLUSTER]):
-        remedy = "name another file, or --force replaces it"
-        raise InputError(
-            "is there already, and holds other things than this command writes", str(path), remedy
-        )

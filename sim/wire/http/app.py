@@ -23,8 +23,8 @@ from quart_trio import QuartTrio
 
 from sim.api import status
 from sim.api.audit.events import unstored
-from sim.api.auth.account_tokens import AccountTokens
 from sim.api.auth.attributes import OpinionGiver
+from sim.api.auth.authenticator import Authenticator, Credentials, Rejected
 from sim.api.auth.chain import refusal
 from sim.api.crd.served import CustomResource
 from sim.api.schema.resource import Resource
@@ -32,9 +32,9 @@ from sim.api.schema.scheme import Scheme
 from sim.api.types import Obj, Reply, Request, UserInfo
 from sim.units import parse_duration_us
 from sim.wire.http import negotiation, rendering, routing
-from sim.wire.http.access import Authenticator, Certificate
 from sim.wire.http.audited import AuditedExchange, HttpAudit
 from sim.wire.http.body import BODY_MAX, BadBody, json_text, strict_warnings
+from sim.wire.http.certificates import CertificateReader
 from sim.wire.http.documents import NO_PAGE, Document, Documents
 from sim.wire.http.exchange import Exchange, Response, serve_exchange
 from sim.wire.http.gateway import REQUEST_TIMEOUT_S, Gateway, OutsideWatch, failure_line
@@ -46,7 +46,7 @@ from sim.wire.http.rendering import PART_MAX, Answer, EventWriter, View
 from sim.wire.http.routing import Attributes, NoRoute, Target
 from sim.wire.http.upgraded import STREAMED
 
-# Extensions of the ASGI scope: the `Certificate` of the connection; resources to be closed at the
+# Extensions of the ASGI scope: the certificate of the connection, DER, or None; resources to be closed at the
 # end of the request, also if the client leaves before the answer begins.
 PEER, OPENED = "orrery.peer", "orrery.opened"
 _BROWSERS = ("curl", "Wget", "Mozilla/5.0")  # clients that get pretty-printed answers by default
@@ -92,7 +92,7 @@ class Front:
         authorizer: OpinionGiver,
         documents: Documents,
         counts: Counts,
-        accounts: AccountTokens,
+        certificates: CertificateReader,
         audit: HttpAudit | None = None,
     ) -> None:
         self._scheme = scheme
@@ -102,7 +102,7 @@ class Front:
         self._authorizer = authorizer
         self._documents = documents
         self._counts = counts
-        self._accounts = accounts
+        self._certificates = certificates
         self._audit = audit
         self._served = 0
         self._threads = trio.CapacityLimiter(1)
@@ -190,16 +190,20 @@ class Front:
         self, exchange: Exchange, asked: Attributes, options: dict[str, str], found: _Found
     ) -> UserInfo | Answer:
         headers = exchange.headers
-        certificate: Certificate | None = exchange.extensions.get(PEER)
-        user = self._authenticator.identify(headers.get("authorization"), certificate)
+        certificate = self._certificates.certificate(exchange.extensions.get(PEER))
+        identified = self._authenticator.identify(Credentials(headers.pairs, certificate))
         if self._audit is not None:
-            found.audited = self._audit.open(exchange, asked.access, user)
+            found.audited = self._audit.open(
+                exchange, asked.access, None if isinstance(identified, Rejected) else identified.user
+            )
             exchange.extensions.setdefault(OPENED, []).append(found.audited.close)
-        if user is None:
+        if isinstance(identified, Rejected):
+            LOG.debug("unable to authenticate the request: %s", identified.text)
             found.audited.refuse_credentials(exchange, options, certificate is not None)
             raise Refused(status.unauthorized())
         if not found.audited.receive():
             return Answer(500, rendering.TEXT, f"{unstored(exchange.path)}\n".encode())
+        user = identified.user
         wanted = Impersonation.of(headers.pairs)
         nobody = wanted.without_user(self._names)
         if nobody:
@@ -312,12 +316,6 @@ class Front:
             return self._stream(EventWriter(view), watch, exchange.extensions.get(STREAMED))
         if warnings and reply.ok:
             reply.warnings += warnings
-        if target.subresource == "token" and reply.ok and isinstance(reply.body, dict):
-            answered = reply.body["status"]
-            reply.body = {
-                **reply.body,
-                "status": {**answered, "token": self._accounts.sign(answered["token"])},
-            }
         # YAML is printed node by node, some 8 us each.
         size = len(reply.items or ()) * ITEM_BYTES if form.media == names.media_yaml else 0
         return self._response(await self._aside(size, rendering.prepare(view, reply)))

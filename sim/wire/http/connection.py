@@ -28,7 +28,6 @@ from hypercorn.typing import ConnectionState
 from hypercorn.utils import parse_socket_addr
 
 from sim.wire.accepting import first_of, log_failure
-from sim.wire.http.access import Certificate, subject
 from sim.wire.http.app import OPENED, PEER
 from sim.wire.http.http1 import Http1, Refused, refusal
 from sim.wire.http.upgraded import Upgraded
@@ -65,7 +64,7 @@ class Connection:
         self._send_until = float("inf")
         self._nursery: trio.Nursery | None = None
         self._protocol: Http1 | None = None
-        self._peer: Certificate | None = None
+        self._peer: bytes | None = None
         self._idle = True
         self._ended = False  # the client sends no more
         self._gone = False  # nothing can be sent any more
@@ -123,7 +122,7 @@ class Connection:
             if handshake.cancelled_caught:
                 self._gone = True
                 return
-            self._peer = subject(self._stream.getpeercert())
+            self._peer = self._stream.getpeercert(True)
         raw = self._socket.socket
         client = parse_socket_addr(raw.family, raw.getpeername())
         server = parse_socket_addr(raw.family, raw.getsockname())

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from sim.api.auth.attributes import AccessAttributes, Decision, OpinionGiver
 from sim.api.auth.chain import forbidden
+from sim.api.auth.users import account_named, user_named
 from sim.api.types import Obj, UserInfo
 from sim.ident import Names
 
@@ -60,30 +61,19 @@ def impersonated(
     names: Names, authorizer: OpinionGiver, user: UserInfo, wanted: Impersonation
 ) -> UserInfo | Obj:
     """The user to act as, or the Status of a refusal."""
-    account = _account(names, wanted.name)
-    for asked in _rights(names, wanted, account):
+    for asked in _rights(names, wanted):
         opinion = authorizer.authorize(user, asked)
         if opinion.decision is not Decision.ALLOW:
             return forbidden(user, asked, opinion.reason)
-    groups = wanted.groups
-    if account and not groups:
-        groups = names.service_account_groups(account[0])
-    authenticated, unauthenticated = names.group_authenticated, names.group_unauthenticated
-    if wanted.name == names.user_anonymous:
-        groups = groups if unauthenticated in groups else (*groups, unauthenticated)
-    elif authenticated not in groups and unauthenticated not in groups:
-        groups = (*groups, authenticated)
     extra: dict[str, tuple[str, ...]] = {}
     for key, value in wanted.extra:
         extra[key] = (*extra.get(key, ()), value)
-    return UserInfo(wanted.name, groups, wanted.uid, extra)
+    return user_named(names, wanted.name, wanted.groups, wanted.uid, extra)
 
 
-def _rights(
-    names: Names, wanted: Impersonation, account: tuple[str, str] | None
-) -> Iterator[AccessAttributes]:
+def _rights(names: Names, wanted: Impersonation) -> Iterator[AccessAttributes]:
     """The rights that a request for an impersonation needs, in the order of the checks."""
-    group = names.group("authentication")
+    group, account = names.group("authentication"), account_named(names, wanted.name)
     if account:
         namespace, name = account
         yield AccessAttributes(VERB, version="v1", resource="serviceaccounts", namespace=namespace, name=name)
@@ -97,12 +87,3 @@ def _rights(
         )
     if wanted.uid:
         yield AccessAttributes(VERB, group=group, version="v1", resource="uids", name=wanted.uid)
-
-
-def _account(names: Names, name: str) -> tuple[str, str] | None:
-    """Namespace and name of a service account."""
-    start = names.service_account_user("", "").removesuffix(":")
-    namespace, _, account = name.removeprefix(start).partition(":")
-    if not namespace or not account or ":" in account or not name.startswith(start):
-        return None
-    return namespace, account

@@ -254,6 +254,8 @@ def _verb(resource: Resource, method: str, name: str, sub: str, namespace: str) 
         return verb
     verb = {"get": "list", "delete": "deletecollection", "create": "create"}.get(verb, "")
     across = resource.namespaced and not namespace
+    if across and "list" not in resource.verbs:  # created and forgotten: there is no such path
+        raise NoRoute(status.unknown_resource())
     if verb not in resource.verbs or (across and verb != "list"):
         raise NoRoute(status.method_not_allowed())
     return verb

@@ -63,7 +63,7 @@ async def test_every_eviction_replacement_and_binding_of_the_zone_outage_leads_b
         assert len({r.values["target"] for r in made}) == number
     for verb in ("create", "create binding", "update status"):
         assert [root(book, r) for r in pods(book, verb, outage_us)] == ["outage"] * 300
-    evicted = [r for r in pods(book, "delete", outage_us) if r.values["user"].endswith("controller-manager")]
+    evicted = [r for r in pods(book, "delete", outage_us) if r.values["user"].endswith(":node-controller")]
     assert [root(book, r) for r in evicted] == ["outage"] * 300
     gone = [r for r in pods(book, "delete", outage_us) if r not in evicted]
     # two writes each: its grace is cut to nothing, and it ends
@@ -544,7 +544,9 @@ async def test_what_a_request_that_arrived_twice_did_the_second_time_leads_to_wh
         duration="6m",
     )
     made = [root(book, r) for r in pods(book, "create", 180_000_000)]
-    marked = [r for r in pods(book, "delete", 180_000_000) if r.values["user"].endswith("controller-manager")]
+    marked = [
+        r for r in pods(book, "delete", 180_000_000) if r.values["user"].endswith(":replicaset-controller")
+    ]
     surplus = len(made) - 24
     assert set(made) == {"more", "proxy"} and made.count("proxy") >= surplus == len(marked) >= 3
 

@@ -154,7 +154,7 @@ async def test_who_tells_of_a_node_that_went_or_came_does_so_because_it_did(tmp_
         for r in book.records
         if r.kind == "write"
         and r.at_us > 120_000_000
-        and r.values["user"].endswith("controller-manager")
+        and r.values["user"].endswith(":node-controller")
         and r.values["key"].startswith("//events/default/node-1.")
     ]
     assert events == ["gone", "anew"]

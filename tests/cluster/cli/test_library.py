@@ -4,7 +4,7 @@ wrong at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +142,36 @@ async def test_a_program_of_ones_own_lives_dies_and_is_told_of(
     assert main_of_cli(["why", trace, "node/node-0"]) == 0
     assert main_of_cli(["show", trace, "--actor", "own", "--grep", "^patches nodes/node-0"]) == 0
     assert capsys.readouterr().out.count("patches nodes/node-0") >= 3
+
+
+async def test_program_has_the_rights_of_the_user_that_it_is_given() -> None:
+    codes: dict[str, list[int]] = {}
+
+    def program(name: str) -> Callable[[Client], Awaitable[None]]:
+        async def main(client: Client) -> None:
+            answers = [await client.list("nodes"), await client.list("configmaps", "default")]
+            codes[name] = [answer.code for answer in answers]
+            await client.ctx.forever()
+
+        return main
+
+    reference = {"apiGroup": "rbac.authorization.orch.io", "kind": "ClusterRole", "name": "view"}
+    subjects = [{"kind": "ServiceAccount", "name": "bot", "namespace": "default"}]
+    binding = {
+        "apiVersion": "rbac.authorization.orch.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "b", "namespace": "default"},
+        "roleRef": reference,
+        "subjects": subjects,
+    }
+    async with Cluster() as cluster:
+        cluster.apply(binding)
+        await cluster.run_for("5s")
+        cluster.add_program("admin-like", program("admin-like"))
+        cluster.add_program("bot", program("bot"), user="system:serviceaccount:default:bot")
+        cluster.add_program("alice", program("alice"), user="alice", groups=("dev",))
+        await cluster.run_for("5s")
+    assert codes == {"admin-like": [200, 200], "bot": [403, 200], "alice": [403, 403]}
 
 
 async def test_a_program_of_ones_own_is_part_of_a_scenario(tmp_path: Path) -> None:

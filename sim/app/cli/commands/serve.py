@@ -11,6 +11,7 @@ from sim.errors import InputError
 
 if TYPE_CHECKING:
     from sim.app.cli.commands.arguments import Commands
+    from sim.app.serving.client_configs import ClientConfig
 
 
 HOST_MAX = 253  # letters of a name: RFC 1035
@@ -40,7 +41,11 @@ def add(commands: Commands) -> None:
     )
     add_seed(serve)
     serve.add_argument(
-        "--client-config", type=Path, metavar="FILE", help="write a client configuration when ready"
+        "--client-config",
+        type=_client_configs,
+        metavar="FILE",
+        help="write a client configuration of the administrator when ready; or several, as "
+        "admin=FILE,alice=FILE,bob+dev+ops=FILE (users alice, and bob in the groups dev and ops)",
     )
     serve.add_argument(
         "--token-auth-file", type=Path, metavar="FILE", help='further users: token,user,uid,"group1,group2"'
@@ -54,7 +59,7 @@ def add(commands: Commands) -> None:
     serve.add_argument(
         "--force",
         action="store_true",
-        help="replace an existing journal, and a client configuration that holds other things",
+        help="replace an existing journal, and client configurations that hold other things",
     )
     serve.add_argument(
         "--max-connections",
@@ -95,15 +100,27 @@ def _pace(text: str) -> float:
     return value
 
 
+def _client_configs(text: str) -> tuple[ClientConfig, ...]:
+    from sim.app.serving.client_configs import parse_client_configs
+
+    try:
+        return parse_client_configs(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def _serve(arguments: argparse.Namespace) -> int:
     try:
-        from sim.app.serving.serve import check_client_config, serve
+        from sim.app.serving.client_configs import check_client_configs
+        from sim.app.serving.serve import serve
     except ModuleNotFoundError as error:
         raise InputError(
             f"serving needs the package {error.name}", "", "pip install 'orrery[serve]'"
         ) from None
     inputs = arguments.scenario, arguments.token_auth_file
-    check_outputs(arguments.client_config, arguments.journal, inputs=inputs, private=True)
-    if arguments.client_config is not None and not arguments.force:
-        check_client_config(arguments.client_config)
+    configs = arguments.client_config or ()
+    written = [config.path for config in configs]
+    check_outputs(*written, arguments.journal, inputs=inputs, private=True)
+    if not arguments.force:
+        check_client_configs(configs)
     return serve(arguments)

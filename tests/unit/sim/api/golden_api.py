@@ -93,7 +93,10 @@ class Api:
         call = Call(request, found, self.registry, options=request.options, subresource=subresource)
         call.dry_run = request.options.get("dryRun") == "All"
         try:
-            steps = verbs_sub.verb_of(call) if subresource else PLAIN.get(request.verb)
+            special = subresource or found.plural in verbs_sub.VIRTUAL
+            if found.rule == "bindings":
+                call.resource = self.scheme.resource("pods")
+            steps = verbs_sub.verb_of(call) if special else PLAIN.get(request.verb)
             if steps is None:
                 raise method_not_allowed()
             run = steps(call)

@@ -8,7 +8,7 @@ import pytest
 
 from sim.kernel import Record
 from sim.report.perfetto import events
-from sim.report.story import Book, about, choices, chosen, clock, names, notable, shown, tell
+from sim.report.story import Book, about, choices, chosen, clock, names, notable, shown, tell, who
 
 POD = "//pods/default/web-1"
 NODE = "//nodes//node-1"
@@ -307,3 +307,37 @@ def test_slices_of_a_perfetto_track_lie_apart_or_within_each_other_and_each_arro
     ends = [(e["ts"], named[e["pid"], e["tid"]]) for e in made if e["ph"] in "sf"]
     assert (40_000, "scenario 2") in ends
     assert all(any(s <= at < e and on == track for s, e, track in slices) for at, on in ends)
+
+
+def test_equal_failures_in_a_row_are_told_by_the_first_and_the_last() -> None:
+    def failed(error: str) -> tuple[str, dict[str, str]]:
+        return "sync-error", {"queue": "replicaset", "key": "default/web", "error": error}
+
+    kinds = [("start", {}), *[failed("is forbidden")] * 4, *[failed("not found")] * 2, failed("is forbidden")]
+    records = [
+        Record(number, number * 1000, number - 1, kind, values)
+        for number, (kind, values) in enumerate(kinds, 1)
+    ]
+    lines = Book(records).story(records[-1])
+    assert [(line.ident, line.text) for line in lines[1:]] == [
+        (2, "replicaset: sync of default/web failed: is forbidden"),
+        (5, "replicaset: sync of default/web failed the same way 3 more times"),
+        (6, "replicaset: sync of default/web failed: not found"),
+        (7, "replicaset: sync of default/web failed: not found"),
+        (8, "replicaset: sync of default/web failed: is forbidden"),
+    ]
+    assert [line.delta_us for line in lines[1:3]] == [1000, 3000]
+
+
+@pytest.mark.parametrize(
+    ("user", "shown"),
+    [
+        ("system:node:node-1", "node-1"),
+        ("system:orch-scheduler", "orch-scheduler"),
+        ("system:serviceaccount:orch-system:job-controller", "job-controller"),
+        ("system:serviceaccount:shop:web", "serviceaccount:shop:web"),
+        ("admin", "admin"),
+    ],
+)
+def test_user_is_shown_in_short(user: str, shown: str) -> None:
+    assert who(Record(1, 0, 0, *write(user, "create", POD, 1))) == shown

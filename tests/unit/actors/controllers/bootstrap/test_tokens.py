@@ -61,8 +61,8 @@ def test_token_expires_at_its_time_or_at_once_if_that_is_unreadable(expiration: 
     ],
 )
 def test_unfit_secret_does_not_sign(changes: dict[str, str], name: str):
-    assert signing_token(_secret(**GOOD), NOW_US) == Token("abcdef", "0123456789abcdef")
-    assert signing_token(_secret(name, **{**GOOD, **changes}), NOW_US) is None
+    assert signing_token(_secret(**GOOD), N, NOW_US) == Token("abcdef", "0123456789abcdef")
+    assert signing_token(_secret(name, **{**GOOD, **changes}), N, NOW_US) is None
 
 
 def test_token_counts_only_in_the_system_namespace():

@@ -9,7 +9,6 @@ import pytest
 
 from actors.controllers.serviceaccount_tokens.decide import (
     AccountKey,
-    claims,
     filled,
     missing_fields,
     secret_key,
@@ -57,17 +56,6 @@ def _ca(text: str) -> dict[str, Any]:
 )
 def test_secret_lacks_empty_fields_and_another_authority(secret: Obj, authority: str, missing: list[str]):
     assert missing_fields(secret, authority) == missing
-
-
-def test_claims_are_those_of_a_legacy_token():
-    assert claims(_secret(), ACCOUNT, N) == {
-        "iss": "kubernetes/serviceaccount",
-        "kubernetes.io/serviceaccount/namespace": "shop",
-        "kubernetes.io/serviceaccount/secret.name": "key",
-        "kubernetes.io/serviceaccount/service-account.name": "robot",
-        "kubernetes.io/serviceaccount/service-account.uid": "u-1",
-        "sub": "system:serviceaccount:shop:robot",
-    }
 
 
 def test_filled_secret_keeps_what_it_has_and_names_the_uid():

@@ -13,6 +13,7 @@ def test_groups_come_in_the_order_of_their_priority():
     assert names == [
         "apps",
         "events.k8s.io",
+        "authentication.k8s.io",
         "authorization.k8s.io",
         "autoscaling",
         "batch",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from base64 import urlsafe_b64decode
 from typing import Any
 
 from tests.unit.sim.api.golden_api import Api
@@ -135,21 +133,6 @@ def test_a_scale_is_owned_under_its_subresource() -> None:
         ("scale", {"f:spec": {"f:replicas": {}}})
     ]
     assert api.ask("PATCH", f"{path}/d/scale", {"spec": {"replicas": "x"}}, MERGE).code == 422
-
-
-def test_token_names_its_audience_and_expires_as_requested() -> None:
-    api = Api()
-    path = f"{BASE}/serviceaccounts/default/token"
-    asked = {"spec": {"audiences": ["vault"], "expirationSeconds": 7200}}
-    reply = api.ask("POST", path, asked)
-    assert reply.code == 201
-    token = reply.body["status"]["token"]
-    assert token == api.ask("POST", path, asked).body["status"]["token"]
-    claims = json.loads(urlsafe_b64decode(token.split(".")[1] + "=="))
-    assert claims["sub"] == "system:serviceaccount:golden-ns:default"
-    assert (claims["aud"], claims["exp"] - claims["iat"]) == (["vault"], 7200)
-    assert api.ask("POST", path, {"spec": {"expirationSeconds": 599}}).code == 422
-    assert api.ask("POST", f"{BASE}/serviceaccounts/none/token", {}).code == 404
 
 
 def test_a_write_of_ephemeral_containers_changes_nothing_else() -> None:

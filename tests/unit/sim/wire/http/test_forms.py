@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
 from sim.api.schema.scheme import Scheme
-from sim.api.types import UserInfo
-from sim.errors import InputError
 from sim.ident import NAMES
-from sim.wire.http.access import Authenticator, Certificate, read_tokens, subject
 from sim.wire.http.body import BadBody, json_text
 from sim.wire.http.negotiation import Form, NotAcceptable, check_route, choose, error_form
 from sim.wire.http.options import BadOption, check_options, manager_of
@@ -356,37 +352,3 @@ def test_unprintable_manager_is_reported_in_go_quotes() -> None:
         check_options(N, target, "", "fieldManager=%C3%A9%07", None)
     message = 'Invalid value: "é\\a": invalid character U+0007 (at position 2)'
     assert [cause["message"] for cause in refused.value.body["details"]["causes"]] == [message]
-
-
-def test_credentials_are_distinguished_from_none_and_from_invalid_ones() -> None:
-    who = Authenticator(N, {"t": UserInfo("alice", ("dev",))})
-    alice = who.identify("Bearer t", None)
-    assert alice is not None
-    assert alice.groups == ("dev", N.group_authenticated)
-    assert who.identify("bearer t", None) == alice
-    for offered_nothing in ("", "Bearer", "Basic dDp0"):
-        anonymous = who.identify(offered_nothing, None)
-        assert anonymous is not None
-        assert anonymous.name == N.user_anonymous
-    assert who.identify("Bearer x", None) is None
-    by_certificate = who.identify("Bearer x", Certificate("bob", ("ops",)))
-    assert by_certificate is not None
-    assert by_certificate.name == "bob"
-
-
-def test_the_subject_of_a_certificate_is_user_and_groups() -> None:
-    peer = {"subject": ((("organizationName", "a"),), (("organizationName", "b"),), (("commonName", "u"),))}
-    assert subject(peer) == Certificate("u", ("a", "b"))
-    assert subject(None) is None
-
-
-def test_a_token_file_is_read_as_upstreams(tmp_path: Path) -> None:
-    file = tmp_path / "tokens.csv"
-    file.write_text('t1,admin,u1,"system:masters,dev"\n\nt2,alice,u2\n')
-    assert read_tokens(file) == {
-        "t1": UserInfo("admin", ("system:masters", "dev"), "u1"),
-        "t2": UserInfo("alice", (), "u2"),
-    }
-    file.write_text("t1,admin\n")
-    with pytest.raises(InputError, match=r"tokens\.csv:1"):
-        read_tokens(file)

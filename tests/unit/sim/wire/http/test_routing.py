@@ -76,6 +76,7 @@ def test_a_path_is_read_as_upstream_reads_it(
         ("TRACE", "/api/v1/namespaces/n/pods/p", 405),
         ("GET", "/api/v1/namespaces/n/bindings", 405),
         ("POST", "/api/v1/namespaces/n/bindings/x", 404),
+        ("POST", "/api/v1/bindings", 404),
         ("POST", "/api/v1/namespaces/n/pods/p/exec", 405),
         ("POST", "/api/v1/watch/namespaces/n/pods", 405),
         ("DELETE", "/api/v1/watch/namespaces/n/pods/p", 405),

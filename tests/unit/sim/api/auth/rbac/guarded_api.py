@@ -12,7 +12,7 @@ from sim.api.auth.chain import Chain, RbacMember
 from sim.api.auth.rbac.authorizer import RbacAuthorizer
 from sim.api.auth.rbac.source import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
 from sim.api.schema.scheme import Scheme
-from sim.api.store import Page, Range
+from sim.api.store import Item, Page, Range
 from sim.api.types import Obj, Reply, UserInfo
 from tests.unit.sim.api.golden_api import USER, Api
 
@@ -61,6 +61,12 @@ class GuardedApi(Api):
         metadata = obj["metadata"]
         reply = self.ask("PUT", self.path(resource, metadata["name"], metadata.get("namespace", "")), obj)
         assert reply.ok, reply.message
+
+    def items(self, resource: str) -> list[Item]:
+        """The stored objects of a resource."""
+        page = self.store.range(Range(self.scheme.prefix(resource)))
+        assert isinstance(page, Page)
+        return list(page.items)
 
     def ask_as(self, user: UserInfo, method: str, path: str, body: Any, content: str = "") -> Reply:
         """A request of a user."""

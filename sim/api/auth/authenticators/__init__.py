@@ -1,0 +1,1 @@
+"""The authenticators: each turns one kind of credential into a user."""

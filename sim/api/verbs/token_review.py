@@ -1,0 +1,50 @@
+"""Token reviews: which user a bearer token belongs to.
+
+The answer is the review with a status.
+
+Holds: nothing is stored; a token is judged as if a request had presented it.
+
+Mirrors  kubernetes v1.25 pkg/registry/authentication/tokenreview/storage.go.
+Differs  a cluster that no client from outside can reach has no authenticator; it answers with an
+         empty status, as a server of upstream's without authenticators does.
+"""
+
+from __future__ import annotations
+
+from sim.api.auth.authenticator import Accepted, Rejected
+from sim.api.ownership import managed
+from sim.api.types import Obj, Reply, UserInfo
+from sim.api.verbs.body import decode
+from sim.api.verbs.call import Call, Steps, bad_request
+
+
+def review_token(call: Call) -> Steps:
+    """POST tokenreviews."""
+    obj = decode(call, call.resource)
+    spec, metadata = obj.get("spec") or {}, obj.get("metadata") or {}
+    if not spec.get("token"):
+        raise bad_request("token is required for TokenReview in authentication")
+    yield from ()
+    authenticator = call.registry.authenticator
+    status: Obj = {"user": {}}
+    if authenticator is not None:
+        status = status_of(authenticator.review(spec["token"], tuple(spec.get("audiences") or ())))
+    record = managed.on_create(call.resource.schema, obj, call.writer())
+    shown = {"creationTimestamp": None, **metadata, "managedFields": managed.render(record, obj)}
+    body = {**obj, "metadata": shown, "spec": spec, "status": status}
+    return Reply(201, body=body, warnings=tuple(call.warnings))
+
+
+def status_of(found: Accepted | Rejected) -> Obj:
+    """The status of a review."""
+    if isinstance(found, Rejected):
+        return {"user": {}, **({"error": found.text} if found.text else {})}
+    audiences: Obj = {"audiences": list(found.audiences)} if found.audiences else {}
+    return {"authenticated": True, "user": shown_user(found.user), **audiences}
+
+
+def shown_user(user: UserInfo) -> Obj:
+    """A user as reviews show it, without empty fields."""
+    extra = {key: list(values) for key, values in user.extra.items()}
+    fields = {"username": user.name, "uid": user.uid, "groups": list(user.groups), "extra": extra}
+    return {key: value for key, value in fields.items() if value}

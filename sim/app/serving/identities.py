@@ -1,0 +1,171 @@
+"""The identities of a served cluster: options and files become an authenticator and its keys.
+
+Turns the options of authentication, the files that they name and the users of the command line into
+an `Authenticator`, a `CertificateReader` and the documents of the issuer of service account tokens.
+
+Holds: each file is read once, before the cluster is served; a file that cannot be used is an error
+that names its option.
+
+Mirrors  kubernetes v1.25 pkg/kubeapiserver/authenticator/config.go (New),
+         pkg/kubeapiserver/options/authentication.go.
+Differs  the server's own authority and its administrator's token are accepted beside what the
+         options name; certificates are judged by the real clock, since TLS is outside of the
+         simulation, and tokens of the cluster by its virtual one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from actors.apiserver.builtin.client_authorities import CLIENT_CA, LISTS, PROXY_CA
+from sim.api.auth.account_tokens import AccountTokens, Find
+from sim.api.auth.authenticator import (
+    AudienceAgnostic,
+    Authenticator,
+    RequestAuthenticator,
+    TokenAuthenticator,
+)
+from sim.api.auth.authenticators.bootstrap_tokens import BootstrapTokens
+from sim.api.auth.authenticators.client_certificates import ClientCertificates
+from sim.api.auth.authenticators.front_proxy import FrontProxy, ProxyHeaders
+from sim.api.auth.authenticators.token_file import StaticTokens, parse_users
+from sim.api.auth.keys import SigningKey, VerifyingKeys, read_signing_key, read_verifying_keys
+from sim.api.types import UserInfo
+from sim.app.cluster import Cluster
+from sim.errors import InputError
+from sim.files import read_bounded
+from sim.options.authentication import AuthenticationFlags
+from sim.wire.http.certificates import CertificateReader, load_bundle
+
+FILE_MAX = 4 << 20  # bytes: a token file of some 50,000 users
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What the options name.
+
+    signing: the key that signs service account tokens; verifying: all that verify them
+    users: of the token file, by token
+    client_ca, front_proxy_ca: PEM bundles, b"" for none
+    """
+
+    signing: SigningKey
+    verifying: VerifyingKeys
+    users: Mapping[str, UserInfo]
+    client_ca: bytes = b""
+    front_proxy_ca: bytes = b""
+
+    @classmethod
+    def read(cls, flags: AuthenticationFlags, key: SigningKey | None = None) -> Files:
+        """Read all files.  Raises InputError.
+
+        key: signs where no option names a key; None for a new one
+        """
+        path = flags.service_account_signing_key_file
+        if path:
+            key = _read("service-account-signing-key-file", path, read_signing_key)
+        signing = key or SigningKey.new()
+        verifying = [
+            key
+            for path in flags.service_account_key_files
+            for key in _read("service-account-key-file", path, read_verifying_keys)
+        ]
+        file = flags.token_auth_file
+        return cls(
+            signing,
+            VerifyingKeys(verifying or [signing.public]),
+            read_users(Path(file)) if file else {},
+            _bundle("client-ca-file", flags.client_ca_file),
+            _bundle("requestheader-client-ca-file", flags.requestheader_client_ca_file),
+        )
+
+
+def read_users(path: Path) -> dict[str, UserInfo]:
+    """The users of a token file.  Raises InputError."""
+    data = read_bounded(path, FILE_MAX)
+    try:
+        return parse_users(data.decode(), str(path))
+    except UnicodeDecodeError as error:
+        raise InputError(str(error), str(path)) from None
+
+
+def _bundle(option: str, path: str) -> bytes:
+    def checked(data: bytes) -> bytes:
+        load_bundle(data)
+        return data
+
+    return _read(option, path, checked) if path else b""
+
+
+def _read(option: str, path: str, convert: Callable[[bytes], _Value]) -> _Value:
+    data = read_bounded(Path(path), FILE_MAX)
+    try:
+        return convert(data)
+    except ValueError as error:
+        raise InputError(f"option {option}: {error}", path) from None
+
+
+def make_authenticator(
+    cluster: Cluster,
+    files: Files,
+    users: Mapping[str, UserInfo],
+    find: Find,
+    wall_us: Callable[[], int],
+    outside_us: Callable[[], int],
+) -> Authenticator:
+    """The authenticators of a cluster, in upstream's order.
+
+    users: further users by token, beside those of the token file
+    find: finds an object by resource, namespace and name
+    wall_us, outside_us: read the clock of the cluster and that of connections
+    """
+    names, flags, rules = cluster.names, cluster.options.authentication, cluster.options.tokens
+    requests: list[RequestAuthenticator] = []
+    if files.front_proxy_ca:
+        headers = ProxyHeaders(
+            flags.requestheader_allowed_names,
+            flags.requestheader_username_headers,
+            flags.requestheader_group_headers,
+            flags.requestheader_extra_prefixes,
+        )
+        requests.append(FrontProxy(headers, outside_us))
+    requests.append(ClientCertificates(outside_us))
+    static = StaticTokens({**files.users, **users})
+    tokens: list[TokenAuthenticator] = [AudienceAgnostic(rules.audiences, static)]
+    for legacy in (True, False):
+        tokens.append(AccountTokens(names, rules, files.verifying, find, wall_us, legacy=legacy))
+    if flags.bootstrap_token_auth:
+        tokens.append(AudienceAgnostic(rules.audiences, BootstrapTokens(names, find, wall_us)))
+    return Authenticator(names, requests, tokens, rules.audiences, anonymous=flags.anonymous_auth)
+
+
+def published_authorities(
+    files: Files, flags: AuthenticationFlags, authorities: Sequence[bytes]
+) -> dict[str, str]:
+    """What other servers may know of the authentication of clients: the data of its ConfigMap.
+
+    authorities: PEM, of the server's own
+    """
+    data = {CLIENT_CA: b"".join((*authorities, files.client_ca)).decode()}
+    if files.front_proxy_ca:
+        values = (
+            flags.requestheader_username_headers,
+            flags.requestheader_group_headers,
+            flags.requestheader_extra_prefixes,
+            flags.requestheader_allowed_names,
+        )
+        texts = [msgspec.json.encode(value).decode() for value in values]
+        data |= {PROXY_CA: files.front_proxy_ca.decode(), **dict(zip(LISTS, texts, strict=True))}
+    return data
+
+
+def make_certificate_reader(files: Files, authorities: Sequence[bytes]) -> CertificateReader:
+    """The reader of client certificates.  authorities: PEM, of the server's own"""
+    own = [each for each in (*authorities, files.client_ca) if each]
+    return CertificateReader(own, files.front_proxy_ca)
