@@ -131,8 +131,7 @@ class Cluster:
         self.options = check_options(plan)
         self.audit: AuditOutputs | None = None
         self.audit_settings = self.options.api_server.audit
-        self._audited = audited
-        self._replaces_log = replaces_log
+        self._log_use = audited, replaces_log
         self.scheme = Scheme(self.names, self.options.off)
         for obj in established:
             self._check_object(obj)
@@ -143,9 +142,7 @@ class Cluster:
                 trace = self._own_trace = Trace(Path(trace), header)
             except OSError as error:
                 raise InputError(f"cannot be written: {error.strerror}", str(trace)) from None
-        # A request that takes a fast path does not reach the audit.
-        paths = FastPaths.of(fast) if self.audit_settings is None else PLAIN
-        self.kernel = Kernel(seed, trace=trace, epoch_us=epoch_us, replay=replay, fast=paths)
+        self.kernel = Kernel(seed, trace=trace, epoch_us=epoch_us, replay=replay, fast=self._paths(fast))
         self.kernel.after_slice = OF_THIS_PROCESS.look
         if plan.latency_us is not None:
             low, high = plan.latency_us
@@ -184,8 +181,10 @@ class Cluster:
 
     async def __aenter__(self) -> Self:
         if self.audit_settings is not None:
-            log = self.audit_settings.log if self._audited else LogSettings()
-            self.audit = AuditOutputs(log, force=self._replaces_log)
+            audited, replaces_log = self._log_use
+            self.audit = AuditOutputs(
+                self.audit_settings.log if audited else LogSettings(), force=replaces_log
+            )
         self._life = self._live()
         await self._life.__aenter__()
         return self
@@ -218,6 +217,10 @@ class Cluster:
                 self._close_audit()
                 self.kernel.stop()
                 nursery.cancel_scope.cancel()
+
+    def _paths(self, fast: bool | FastPaths) -> FastPaths:
+        """The fast paths to take: none while there is an audit, which such a request does not reach."""
+        return FastPaths.of(fast) if self.audit_settings is None else PLAIN
 
     def _close_audit(self) -> None:
         """Write the events that wait, and close the log."""
