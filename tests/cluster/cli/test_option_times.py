@@ -1,5 +1,4 @@
-"""Options that name a time, a rate or a bound, at values that nobody has by default: when what they
-say happens.
+"""Options that set a time, a rate or a bound, at non-default values: when their effects happen.
 
 Each case is worked out before it is run, from the rules beside it.
 """
@@ -178,8 +177,8 @@ async def test_an_unused_image_is_kept_for_its_time_from_the_pass_that_first_see
 async def test_a_quiet_node_reports_at_the_first_update_after_its_report_is_due(
     flags: dict[str, str], least: float, most: float
 ) -> None:
-    """An update each period times 1 to 1.04; the frequency of updates alone leaves that of reports
-    as it is.
+    """An update each period times 1 to 1.04; the frequency of updates alone does not change that of
+    reports.
     """
     async with Cluster(one_node(**flags)) as cluster:
         await cluster.run_until("60s")
@@ -288,7 +287,8 @@ async def test_a_pod_that_is_not_ready_is_probed_at_each_look_that_comes_without
     node = replace(NODE, flags={name.replace("_", "-"): value for name, value in flags.items()})
     async with Cluster(ClusterPlan(nodes=(node,))) as cluster:
         cluster.nodes["node-0"].behave([Override({"healthy_after_us": 20 * SECOND})])
-        await cluster.run_until("4000s")  # who is younger than the period spreads its first probes
+        # An agent younger than the period spreads its first probes.
+        await cluster.run_until("4000s")
         made = pod("p")
         made["spec"]["containers"][0]["readinessProbe"] = probe
         cluster.apply(made)
