@@ -1,6 +1,6 @@
 """Compare simulated clusters with recordings of real control planes, quantity by quantity.
 
-    python -m tests.bench.measured [--seeds N] [-j M] [--picture FILE]      default: 50 seeds, every core
+    python -m tests.bench.measured [--seeds N] [-j M] [--picture FILE]     default: 50, every core
 
 Prints Markdown tables: the failover of a killed leader, 70 node deaths one after the other, and the
 loss of one zone of three.  Each quantity gets a two-sample Kolmogorov-Smirnov test of all runs

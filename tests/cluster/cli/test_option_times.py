@@ -50,11 +50,12 @@ def one_node(runtime: Runtime = Runtime(), **flags: Any) -> ClusterPlan:
 async def test_a_young_pod_that_is_not_ready_counts_for_nothing(
     flags: dict[str, str], grown: tuple[int, int] | None
 ) -> None:
-    """Four pods use all they ask for, and half is wanted; two of them turn unready some 100 s after
-    their start.
+    """Four pods use all of their requests, and the target is half; two of them turn unready some
+    100 s after their start.
 
-    In their first minutes such pods do not count, so that two use as much as four should.  Past these they do, unless
-    they turned unready so soon after their start that they have never been ready at all.  The autoscaler comes at 150 s.
+    In their first minutes such pods do not count, so that two use as much as four should. After
+    that they do, unless they turned unready so soon after their start that they were never ready.
+    The autoscaler is created at 150 s.
     """
     control = manager(**{f"horizontal_pod_autoscaler_{name}": value for name, value in flags.items()})
     made = workload("Deployment", "web", 4)
