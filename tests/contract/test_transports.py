@@ -2,8 +2,7 @@
 
 A small cluster (controller manager, scheduler, two node agents, an administrator) does the same
 work over each, and the final contents of the storage are compared. Over sockets the clock is
-stepped
-by hand: a unit of work of the simulation, then all work of the sockets.
+stepped by hand: a unit of work of the simulation, then all work of the sockets.
 """
 
 from __future__ import annotations
