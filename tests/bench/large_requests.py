@@ -51,7 +51,7 @@ def service(count: int, kind: str) -> list[Step]:
 
 
 def patched(content: str, *patches: Any, **more: Any) -> list[Step]:
-    """Patches of one pod, made anew."""
+    """Patches of one pod, created again for each."""
     gone = step("delete", "pods", "x", None, options={"gracePeriodSeconds": "0"})
     spec = {"containers": [{"name": "c", "image": "i"}]}
     made = step("create", "pods", "", {"metadata": {"name": "x"}, "spec": spec})

@@ -43,15 +43,13 @@ def agents(cluster: Cluster) -> list[str]:
 
 
 def watches(cluster: Cluster) -> list[str]:
-    """All watches break off, and nobody can go on where it was: a relist of everything by
-    everybody.
-    """
+    """All watches end, and none can continue: every client lists everything again."""
     cluster.compact()
     cluster.drop_watches("", "")
     return []
 
 
-# What happens; who is crashed by it, and started again a little later.
+# The kinds of events; some crash a process, which starts again a little later.
 UPSETS: dict[str, Upset] = {
     "nothing": nothing,
     "watches": watches,

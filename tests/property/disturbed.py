@@ -19,7 +19,7 @@ PLAN = ClusterPlan(
     api_server=ComponentPlan(replicas=2),
 )
 Fault = tuple[str, str, Any]
-# Who is struck, in what, with what value.
+# Target, kind and value of each fault.
 FAULTS: list[Fault] = [
     *((NODE.name, aspect, value) for aspect, value in (
         ("power", True), ("pause", True), ("down", "agent crashed"), ("cut", True), ("slow", 3 * MS),

@@ -1,6 +1,4 @@
-"""A cluster whose leases are renewed in columns, and one where each node renews alone, are the same
-to everybody.
-"""
+"""A cluster with columnar renewals and one with single renewals are the same to every observer."""
 
 from __future__ import annotations
 

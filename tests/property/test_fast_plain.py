@@ -1,5 +1,5 @@
-"""A run gives one trace with all fast paths, without any, and with each one alone, whatever faults
-disturb it.
+"""A run gives one trace with all fast paths, without any, and with each one alone, under any
+faults.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Agents that start on nodes whose pods run: the short ways by which they find that nothing has
-changed, and the long ones.
+"""Agents that start on nodes with running pods: the fast paths that detect that nothing has changed
+equal the ordinary ones.
 
-Likewise what is read of an item, or of a runtime, by a way of its own.
+The same holds for the fast reads of an item, and of a runtime.
 """
 
 from __future__ import annotations

@@ -93,9 +93,7 @@ def bare(value: Any) -> Any:
 
 
 def alike(cluster: Cluster, resource: str) -> Counter[bytes]:
-    """So many objects of each content, with who owns what of them, apart from what is each one's
-    own.
-    """
+    """The number of objects with each content and ownership, apart from the unique parts."""
     bucket = cluster.storage.store.bucket(cluster.scheme.resource(resource).prefix)
     texts = []
     for item in bucket.items.values():
@@ -123,8 +121,8 @@ RESOURCES = (
 
 
 async def test_it_is_as_one_that_came_up() -> None:
-    """Beside one into which somebody put the same objects; both at rest, and each node has
-    reported.
+    """Compared with a cluster in which a client created the same objects; both are at rest, and
+    each node has reported.
     """
     grown = replace(plan(*OBJECTS), established=())
     async with Cluster(plan(*OBJECTS), seed=4) as past, Cluster(grown, seed=4) as present:

@@ -1,4 +1,4 @@
-"""Watches and retries on whole clusters: known timing cases, whose numbers the names have."""
+"""Watches and retries on whole clusters: known timing cases, numbered in the names of the tests."""
 
 from __future__ import annotations
 

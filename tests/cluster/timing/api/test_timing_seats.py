@@ -16,7 +16,7 @@ from sim.units import MS, SECOND
 
 
 def patch(cluster: Cluster, number: int) -> Request:
-    """A write by somebody who is no part of the system."""
+    """A write by a user outside of the system's components."""
     return Request(
         verb="patch",
         resource="configmaps",
