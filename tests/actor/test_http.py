@@ -23,7 +23,8 @@ from actors.apiserver.handlers import Handlers
 from sim.api.auth.keys import SigningKey
 from sim.api.types import UserInfo
 from sim.api.verbs.call import Call, Steps
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.app.serving.identities import Files
 from sim.app.serving.serve import make_front
 from sim.ident import NAMES

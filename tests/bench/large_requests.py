@@ -17,7 +17,8 @@ from typing import Any
 import msgspec
 import trio
 
-from sim.app.cluster import Cluster, no_collection
+from sim.app.cluster import Cluster
+from sim.app.garbage import no_collection
 from sim.wire.http.yaml_json import load_yaml
 from tests.bench.timing import best_of, machine
 

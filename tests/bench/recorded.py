@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 from tests.cluster.seen import Seen, pods_on

@@ -20,7 +20,8 @@ from trio.testing import wait_all_tasks_blocked
 
 from sim.api.store import Change
 from sim.api.types import Obj, Reply, Request, Transport
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.kernel import NEVER_US, Context
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND

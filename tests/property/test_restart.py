@@ -25,7 +25,8 @@ from actors.node.runtime.containers import Container, PodRuntime
 from actors.node.runtime.profile import FOREVER
 from actors.storage.compact.items import PackedItem, Packer
 from sim.api.store import Item
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.client.cache.indexes import Index
 from sim.scenario.plan.plan import ClusterPlan
 from tests.property.test_packed import exact

@@ -14,8 +14,9 @@ import pytest
 from actors.node.runtime.profile import Override
 from sim.api.store import Change
 from sim.api.types import Reply
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
 from sim.app.options import api_server_options
+from sim.app.plain_plan import plain_nodes
 from sim.options.api_server import parse_api_server
 from sim.scenario.plan.plan import ClusterPlan
 from sim.scenario.read.schema import Runtime

@@ -15,7 +15,8 @@ import pytest
 from actors.controllers.table import LOOPS
 from sim.api.store import Change
 from sim.api.types import Obj, Reply
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.errors import InputError
 from sim.options.controller_manager import parse_controller_manager
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan

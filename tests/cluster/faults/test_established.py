@@ -13,7 +13,8 @@ import pytest
 
 from sim.api.store import Change
 from sim.api.types import Obj
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.app.run import run_plan
 from sim.kernel import read
 from sim.report.story import Book, about, chosen

@@ -15,7 +15,8 @@ from itertools import pairwise
 
 import pytest
 
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 from tests.bench.recorded import BOOT_US, LATENCY_US

@@ -15,7 +15,8 @@ from statistics import fmean
 
 import pytest
 
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.app.run import run_plan
 from sim.scenario.plan.compile import load
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan

@@ -17,7 +17,8 @@ import pytest
 from actors.node.runtime.profile import ContainerBehaviour, Override, Rule, RuntimeProfile
 from sim.api.store import Change
 from sim.api.types import Obj
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.units import SECOND
 from tests.cluster.fixed import FixedPhases, workload
 from tests.cluster.timing.node.test_node_timing_agent import PodTimes

@@ -13,7 +13,8 @@ from itertools import pairwise
 import pytest
 
 from sim.api.types import Obj
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.scenario.read.schema import Runtime
 from sim.units import SECOND

@@ -8,7 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 from sim.api.types import Reply, Request, WatchEvent
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.units import MS, SECOND
 from tests.cluster.fixed import container
 

@@ -9,7 +9,8 @@ import pytest
 from sim.api.fairness.classification import Plan
 from sim.api.store import Change
 from sim.api.types import Reply, Request, UserInfo
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.kernel import Context
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import MS, SECOND

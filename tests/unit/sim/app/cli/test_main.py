@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sim.app.cli.main import main
-from sim.app.cluster import plain_nodes
+from sim.app.plain_plan import plain_nodes
 from sim.app.serving.serve import reached_at
 from sim.wire.tls import Authority
 
