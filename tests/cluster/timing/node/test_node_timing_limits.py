@@ -135,7 +135,7 @@ async def test_a_pod_that_is_being_deleted_is_waited_for_before_another_is_evict
 
 
 async def test_pods_of_which_nothing_runs_are_evicted_and_the_checks_go_on() -> None:
-    """A pod without a sandbox may have ended as soon as it is killed: there is nothing to wait for."""
+    """A pod without a sandbox may have ended when the kill begins; there is nothing to wait for."""
     async with FixedPhases({"": 6}, capacity=SMALL) as cluster:
         times = PodTimes(cluster)
         await cluster.run_until("20s")
