@@ -4,8 +4,7 @@ Holds: only active namespaces get the ConfigMap; a changed one is corrected.
 
 Mirrors  kubernetes v1.25 pkg/controller/certificates/rootcacertpublisher/publisher.go.
 Differs  the authority of a cluster is known when serving begins, which may be after the start of
-         this
-         process: it is then published again, where upstream reads a file once.
+         this process: it is then published again, where upstream reads a file once.
 """
 
 from __future__ import annotations

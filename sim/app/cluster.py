@@ -15,12 +15,9 @@ Holds: actors are added in a fixed order, so the same plan and seed give the sam
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import cached_property, lru_cache, partial
-from itertools import count as numbers
-from itertools import islice
-from operator import index as whole
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, SupportsIndex
@@ -36,7 +33,7 @@ from actors.node.agent import node_agent_main
 from actors.node.clients import NodeClients
 from actors.node.node import Node
 from actors.node.runtime.machine import Machine
-from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Override, Rule, RuntimeProfile
+from actors.node.runtime.profile import NodeSpec, Override
 from actors.scheduler.actor import scheduler_main
 from actors.scheduler.plugins import SchedulerPlugin
 from actors.scheduler.plugins.registry import check_added
@@ -48,15 +45,17 @@ from sim.api.crd.served import Latest
 from sim.api.objects import is_ready
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Change
-from sim.api.types import BAD_REQUEST, Obj, Reply, Request, UserInfo
+from sim.api.types import BAD_REQUEST, Reply, Request, UserInfo
 from sim.api.verbs.call import Identities
 from sim.app.audit.outputs import AuditOutputs
 from sim.app.cloud import Instances
+from sim.app.credentials import accept_credentials
 from sim.app.established import Established
-from sim.app.garbage import no_collection, young_collections
 from sim.app.large_pages import OF_THIS_PROCESS
+from sim.app.machine_watch import MachineWatch
 from sim.app.metrics import MetricsServer, StatedMetrics
 from sim.app.options import check_options, machine_capacity, node_agent_options
+from sim.app.plain_plan import checked_seed, checked_us, plain_plan, profile_of
 from sim.app.pod_logs import pod_log
 from sim.app.steps import Steps
 from sim.check import split_key
@@ -68,16 +67,14 @@ from sim.faults.fail import WAYS, fail_node
 from sim.faults.shared.ledger import Ledger
 from sim.faults.shared.processes import process_started
 from sim.ident import NAMES
-from sim.kernel import DEFAULT_EPOCH_US, NEVER_US, Actor, Context, Kernel, Operation, Supervisor, Trace
+from sim.kernel import DEFAULT_EPOCH_US, Actor, Context, Kernel, Operation, Supervisor, Trace
 from sim.kernel import Rule as NetworkRule
 from sim.kernel.fast import PLAIN, FastPaths
 from sim.report import pod_state
 from sim.report.changes import Chronicle
-from sim.scenario.plan.compile import NODES_MAX
 from sim.scenario.plan.own_kinds import kind_remedy, resource_named
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan, NodePlan
-from sim.scenario.read.schema import Runtime
-from sim.units import JSON_WHOLE_MAX, SECOND, parse_duration_us
+from sim.units import SECOND
 from sim.version import __version__
 
 # The node agent restarts a controller manager or scheduler that exits after about a second of
@@ -122,17 +119,16 @@ class Cluster:
         audited: bool = True,
         replaces_log: bool = False,
     ) -> None:
-        seed = _seed(seed)
+        seed = checked_seed(seed)
         self.scheduler_plugins = check_added(scheduler_plugins)
         if plan is None:
-            plan = _plain_plan(nodes, naming, boot, established)
+            plan = plain_plan(nodes, naming, boot, established)
         self.plan = plan
         self.names = NAMES[plan.naming]
         self.options = check_options(plan)
         self.audit: AuditOutputs | None = None
         self.audit_settings = self.options.api_server.audit
-        self._audited = audited
-        self._replaces_log = replaces_log
+        self._log_use = audited, replaces_log
         self.scheme = Scheme(self.names, self.options.off)
         for obj in established:
             self._check_object(obj)
@@ -143,9 +139,7 @@ class Cluster:
                 trace = self._own_trace = Trace(Path(trace), header)
             except OSError as error:
                 raise InputError(f"cannot be written: {error.strerror}", str(trace)) from None
-        # A request that takes a fast path does not reach the audit.
-        paths = FastPaths.of(fast) if self.audit_settings is None else PLAIN
-        self.kernel = Kernel(seed, trace=trace, epoch_us=epoch_us, replay=replay, fast=paths)
+        self.kernel = Kernel(seed, trace=trace, epoch_us=epoch_us, replay=replay, fast=self._paths(fast))
         self.kernel.after_slice = OF_THIS_PROCESS.look
         if plan.latency_us is not None:
             low, high = plan.latency_us
@@ -167,25 +161,25 @@ class Cluster:
         self.faults = Ledger(self, ASPECTS)
         self.stated_metrics = StatedMetrics()
         self.root_ca = RootCa()
-        self.kernel.gate.handle("root-ca", self._root_ca_given)
         self.identities = Identities(self.options.tokens)
-        self.kernel.gate.handle("client-authorities", self._client_authorities_given)
-        self.kernel.gate.handle("service-account-key", self._account_key_given)
+        accept_credentials(self.kernel, self.root_ca, self.identities, self.api_servers)
         self.admin_user = UserInfo("admin", (self.names.group_masters, self.names.group_authenticated))
         self.admin = Admin(self.kernel, self.scheme, self.names, self._admin_client)
         self.node_clients = NodeClients(self.scheme, self.names, self.connect)
         # What boots when the established objects are there; None if there are none.
         self._held: list[tuple[str, Callable[[], None]]] | None = [] if plan.established else None
         self._made = 0
-        self._machine_watchers: list[Callable[[str, bool, int], None]] = []
+        self.machine_watch = MachineWatch(self.kernel, self.nodes, self.faults)
         self._alive = False
 
     # --- life -------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         if self.audit_settings is not None:
-            log = self.audit_settings.log if self._audited else LogSettings()
-            self.audit = AuditOutputs(log, force=self._replaces_log)
+            audited, replaces_log = self._log_use
+            self.audit = AuditOutputs(
+                self.audit_settings.log if audited else LogSettings(), force=replaces_log
+            )
         self._life = self._live()
         await self._life.__aenter__()
         return self
@@ -218,6 +212,10 @@ class Cluster:
                 self._close_audit()
                 self.kernel.stop()
                 nursery.cancel_scope.cancel()
+
+    def _paths(self, fast: bool | FastPaths) -> FastPaths:
+        """The fast paths to take: none while there is an audit, which such a request does not reach."""
+        return FastPaths.of(fast) if self.audit_settings is None else PLAIN
 
     def _close_audit(self) -> None:
         """Write the events that wait, and close the log."""
@@ -292,29 +290,6 @@ class Cluster:
         else:
             self.kernel.call_at(self.kernel.stream(f"boot/{name}").randrange(self.plan.boot_us), boot)
 
-    def _root_ca_given(self, pem: str, done: Callable[[None], None]) -> None:
-        """Take the certificate authority under which the cluster is served from now on."""
-        self.root_ca.pem = pem
-        done(None)
-
-    def _client_authorities_given(self, data: dict[str, str], done: Callable[[None], None]) -> None:
-        """Take the authorities of clients, as other servers may know them."""
-        for server in self.api_servers.values():
-            server.trust.data = data
-        done(None)
-
-    def _account_key_given(self, pem: str, done: Callable[[None], None]) -> None:
-        """Take the key with which tokens of service accounts are signed from now on."""
-        # A cluster that is not served needs no package for cryptography.
-        from sim.api.auth.keys import read_signing_key
-
-        self.identities.sign = read_signing_key(pem.encode()).token
-        done(None)
-
-    def _sign_token(self, claims: Obj) -> str:
-        """Sign a token with the present key, which may come after the controller manager started."""
-        return self.identities.sign(claims)
-
     def manager_main(self) -> Callable[[Context], Any]:
         """The main function of a controller manager."""
         metrics = (
@@ -329,7 +304,7 @@ class Cluster:
             root_ca=self.root_ca,
             metrics=metrics,
             cloud=Instances(self.faults, self.nodes),
-            sign_token=self._sign_token,
+            sign_token=self.identities.token,
         )
 
     def _scheduler_main(self) -> Callable[[Context], Any]:
@@ -369,8 +344,7 @@ class Cluster:
         main = node_agent_main(machine, self.node_clients, options, self.names)
         actor = self.supervisor.add(plan.name, main, start=False)
         node = self.nodes[plan.name] = Node(self.kernel, machine, actor)
-        if self._machine_watchers:
-            self._watch_power(node)
+        self.machine_watch.add(plan.name, node)
         self._boot(plan.name, node.start_agent)
         return node
 
@@ -423,11 +397,11 @@ class Cluster:
 
     async def run_for(self, duration: str | int) -> None:
         """Run for a duration of virtual time ("10m", or microseconds)."""
-        await self.run_until(self.kernel.now_us + _us(duration))
+        await self.run_until(self.kernel.now_us + checked_us(duration))
 
     async def run_until(self, at: str | int) -> None:
         """Run until an instant of virtual time.  Raises DeadlockError if no event is left."""
-        until_us = _us(at)
+        until_us = checked_us(at)
         if not self._alive:
             raise InputError("the cluster does not run", "", "use it within: async with Cluster(...) as c")
         await self.kernel.run_until(until_us)
@@ -437,7 +411,7 @@ class Cluster:
         self, going: Callable[[], bool], limit: str | int = "1h", step: str | int = "1s"
     ) -> bool:
         """Run while `going()`, called after each `step`, is true; False if the limit came first."""
-        end_us = self.kernel.now_us + _us(limit)
+        end_us = self.kernel.now_us + checked_us(limit)
         while going():
             if self.kernel.now_us >= end_us:
                 return False
@@ -547,28 +521,8 @@ class Cluster:
         return cancel
 
     def watch_machines(self, see: Callable[[str, bool, int], None]) -> None:
-        """Call `see` with node, whether it serves, and the time, when its machine begins or ceases.
-
-        A machine serves while it has power and its network is not cut.
-        """
-        if not self._machine_watchers:
-            for node in self.nodes.values():
-                self._watch_power(node)
-            self.faults.on_settled.append(self._see_settled)
-        self._machine_watchers.append(see)
-
-    def _see_settled(self, target: str, aspect: str) -> None:
-        if aspect == "cut":
-            self._see_machine(target)
-
-    def _watch_power(self, node: Node) -> None:
-        name = node.machine.spec.name
-        node.machine.on_power = lambda _: self._see_machine(name)
-
-    def _see_machine(self, name: str) -> None:
-        serves = self.nodes[name].machine.powered and not self.faults.values(name, "cut")
-        for see in self._machine_watchers:
-            see(name, serves, self.kernel.now_us)
+        """Call `see` with node, whether it serves, and the time, when its machine begins or ceases."""
+        self.machine_watch.watch(see)
 
     def counts(self) -> dict[str, int]:
         """The numbers of nodes, ready nodes, pods and running pods (`pod_state`), for a progress
@@ -640,61 +594,3 @@ class Cluster:
         """Remove all history but that of the latest time."""
         store = self.storage.store
         store.compact(store.revision_at(self.kernel.now_us - keep_us))
-
-
-def _plain_plan(
-    nodes: int, naming: str, boot: str | int, established: Sequence[Mapping[str, Any]]
-) -> ClusterPlan:
-    """The plan of a cluster of equal nodes.  Raises InputError."""
-    if not isinstance(nodes, int) or not 0 <= nodes <= NODES_MAX:
-        raise InputError(f"{nodes!r} is no number of nodes from 0 to {NODES_MAX}")
-    if naming not in NAMES:
-        raise InputError(f"there is no naming {naming!r}", "", f"one of: {', '.join(NAMES)}")
-    return ClusterPlan(
-        naming=naming, nodes=plain_nodes(nodes), boot_us=_us(boot), established=tuple(established)
-    )
-
-
-def plain_nodes(count: int, taken: Container[str] = ()) -> tuple[NodePlan, ...]:
-    """Equal nodes named node-0, node-1 and so on, without the names that are taken."""
-    names = (name for n in numbers() if (name := f"node-{n}") not in taken)
-    capacity = {"cpu": "8", "memory": "32Gi"}
-    flags: dict[str, Any] = {}
-    return tuple(NodePlan(name, "", "", capacity, {}, (), Runtime(), flags) for name in islice(names, count))
-
-
-def profile_of(runtime: Runtime) -> RuntimeProfile:
-    """The profile of a scenario's runtime settings; equal settings share one profile."""
-    return _profile(runtime.image_pull, runtime.start, runtime.exit_after, runtime.exit_code)
-
-
-@lru_cache(maxsize=64)
-def _profile(image_pull: str, start: str, exit_after: str | None, exit_code: int) -> RuntimeProfile:
-    pull_us, start_us = parse_duration_us(image_pull), parse_duration_us(start)
-    rules: tuple[Rule, ...] = ()
-    if exit_after is not None:
-        rules = (Rule(ContainerBehaviour(exit_after_us=parse_duration_us(exit_after), exit_code=exit_code)),)
-    return RuntimeProfile(start_us=start_us, warm=not pull_us, pull_us=pull_us, rules=rules)
-
-
-def _seed(seed: SupportsIndex) -> int:
-    """A seed, of any type of whole number.  Raises InputError."""
-    if isinstance(seed, SupportsIndex) and not isinstance(seed, bool) and 0 <= whole(seed) <= JSON_WHOLE_MAX:
-        return whole(seed)
-    raise InputError(f"{seed!r} is no seed", "", "a whole number from 0 to 2^53 - 1")
-
-
-def _us(duration: str | int) -> int:
-    """Microseconds of a duration such as "10m", or of a number.  Raises InputError."""
-    try:
-        found = duration if isinstance(duration, int) else parse_duration_us(duration)
-    except (TypeError, ValueError):
-        found = -1
-    if found < 0:
-        raise InputError(
-            f"{duration!r} is no duration", "", "write it as 90s, 5m or 1h30m, or as microseconds"
-        )
-    return found
-
-
-__all__ = ["NEVER_US", "Cluster", "no_collection", "plain_nodes", "profile_of", "young_collections"]

@@ -10,8 +10,7 @@ address; with pages of 4 KiB, in a virtual machine, this takes an eighth of the 
 5,000 nodes (BENCHMARKS.md). Python allocates memory in pieces of 1 MiB at arbitrary addresses, too
 small for the system to use large pages by itself. It cuts them at multiples of 16 KiB, so that
 pages at their ends are never used. Pieces that begin at a multiple of their size waste nothing, and
-two of
-them fill a large page: the large pages together take no more memory than the small ones.
+two of them fill a large page: the large pages together take no more memory than the small ones.
 
 Mirrors  nothing upstream.
 """

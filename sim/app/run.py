@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import trio
 
 from sim.app.audit.outputs import refuse_webhook
-from sim.app.cluster import Cluster, no_collection
+from sim.app.cluster import Cluster
 from sim.app.director import Director
+from sim.app.garbage import no_collection
 from sim.app.possible import Possible, zones_of
 from sim.check import Checker, Condition, Expectation, Matter, Verdict, World, build, parse_matter
 from sim.check.availability import AvailablePods

@@ -8,8 +8,8 @@
                taint KEY[:EFFECT]      a taint of a node               taint unreachable:NoExecute
                Running, Pending, ...   the phase                       Running
                ready, terminating, bound, cordoned                     as kubectl shows them
-               a.b.c=VALUE             a field; also != >= <=, which   status.readyReplicas=3
-                                       compare quantities status.allocatable.memory>=16Gi
+               a.b.c=VALUE             a field; also != >= <=          status.readyReplicas=3
+                                       (>=, <= by quantity)            status.capacity.memory>=16Gi
                held                    a lease with a holder
                not PREDICATE
 
@@ -51,9 +51,9 @@ _OF_NODES = ("nodes", "leases", "events")
 class Condition:
     """A condition, parsed.
 
-    text: the condition as written holds(selected, true): decides from the number of selected
-    objects and of those that fulfil the
-        predicate
+    text: the condition as written
+    quantifier, number: how many objects must fulfil the predicate (see `holds`)
+    select, test: which objects are meant, and the predicate
     where: the selection from which `select` was built
     """
 

@@ -6,9 +6,9 @@ the runs of many seeds.
     share                        of the runs in which the expectation itself holds (0.95 or 95%); a
                                  `when` without `within` holds where the condition occurred
     like                         samples from elsewhere: a two-sample Kolmogorov-Smirnov test must
-    not distinguish the measured values from them at `level` (1 %) seeds minimal number of runs;
-    with fewer nothing is judged, and neither is `like` with too few values for any difference to be
-    significant
+                                 not distinguish the measured values from them at `level` (1 %)
+    seeds                        minimal number of runs; with fewer nothing is judged, and neither
+                                 is `like` with too few values for a significant difference
 
 Turns such a mapping into `Bounds`, and values in groups, one for each run, into a judgement.
 

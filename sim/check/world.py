@@ -2,8 +2,7 @@
 
 Turns changes of nodes into their zones, and changes of ReplicaSets and Jobs into the owners of
 their pods; returns the node and the zone of an object and the names of its owners. It is outside of
-the
-simulation: it sees a commit at the instant it happens and influences nothing.
+the simulation: it sees a commit at the instant it happens and influences nothing.
 """
 
 from __future__ import annotations

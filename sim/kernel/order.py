@@ -30,7 +30,7 @@ def order_as_of(planned_us: int, number: int) -> int:
 
 
 class Beat(Protocol):
-    """Something that happens again and again, by the thousand (`Kernel.beat_at`).
+    """Work that repeats, with thousands of instances (`Kernel.beat_at`).
 
     cause: what each is caused by; order: of the next one among the calls of its instant
         (`order_as_of`)
@@ -40,9 +40,9 @@ class Beat(Protocol):
     order: int
 
     def __lt__(self, other: Any) -> bool:
-        """Which of two that are due at one instant and have one order comes first."""
+        """A total order of instances that are due at one instant and have one order."""
         ...
 
     def beat(self, at_us: int) -> int:
-        """It happens now: when the next time, 0 for not again."""
+        """Do the work now; returns the time of the next repetition, 0 for none."""
         ...

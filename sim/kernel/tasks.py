@@ -1,4 +1,4 @@
-"""What the kernel keeps of a task, and how one is cancelled."""
+"""Kernel tasks: the state of a Trio task in the kernel, and cancellation in the kernel's order."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class KernelTask:
 
 
 Ticket = tuple[KernelTask, int]
-Entry = tuple[KernelTask, Any]  # a task's turn, and what it is released with
+Entry = tuple[KernelTask, Any]  # a task's turn, and the value with which it is released
 
 
 class Cancelled:
-    """Released with this, a task asks Trio for the cancellation."""
+    """The value that makes a released task deliver Trio's cancellation."""
 
 
 CANCELLED: Final = Cancelled()
 
 
 class Passes(trio.abc.Instrument):
-    """Sees at each pass of Trio's loop how many tasks beside the driver go on."""
+    """Observes at each pass of Trio's loop how many tasks other than the driver are runnable."""
 
     def __init__(self) -> None:
         self.others = 0

@@ -41,7 +41,7 @@ def _webhook_mode(value: str) -> str | None:
     return None if value == BATCH else "must be batch: a simulated request does not wait for a real server"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True)  # without slots: it is one of several bases
 class AuditFlags:
     """The options of the audit."""
 

@@ -83,7 +83,10 @@ class AuthenticationFlags:
         check=_issuers,
     )
     service_account_signing_key_file: str = option(
-        "service-account-signing-key-file", string, "", "private key that signs tokens (default: a new one)"
+        "service-account-signing-key-file",
+        string,
+        "",
+        "private key that signs tokens; a journal holds it (default: a new one)",
     )
     service_account_key_files: tuple[str, ...] = option(
         "service-account-key-file", strings, "", "keys that verify tokens (default: that of the signing key)"

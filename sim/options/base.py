@@ -55,7 +55,7 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def integer(value: object, bits: int = 32) -> int:
-    """A signed number of so many bits; text as Go reads it where the base is not given: 0x1f, 0o17,
+    """A signed number of `bits` bits; text as Go reads it without a given base: 0x1f, 0o17,
     017, 1_000.
     """
     found: int | None = None

@@ -80,8 +80,8 @@ class World:
         return self.client("root")
 
     async def who(self, client: httpx.AsyncClient, headers: Any = ()) -> str:
-        """The user of a request as the refusal of an impersonation names it; the code if it is no
-        refusal of authorization.
+        """The user of a request as the refusal to impersonate another names it; admin for one that may;
+        the code if it is no refusal of authorization.
         """
         wanted = [*headers, ("Impersonate-User", "another")]
         found = await client.get(f"{CORE}/configmaps", headers=wanted)

@@ -1,5 +1,5 @@
-"""The HTTP front on a live cluster: answers while time stands still, streams, refusals,
-certificates, replay.
+"""The HTTP front on a live cluster: replies while time is paused, streams, errors, certificates,
+replay.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from actors.apiserver.handlers import Handlers
 from sim.api.auth.keys import SigningKey
 from sim.api.types import UserInfo
 from sim.api.verbs.call import Call, Steps
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.app.serving.identities import Files
 from sim.app.serving.serve import make_front
 from sim.ident import NAMES
@@ -66,7 +67,7 @@ async def served(
     connections_max: int | None = None,
     authorities: Sequence[bytes] = (),
 ) -> AsyncIterator[tuple[Cluster, httpx.AsyncClient]]:
-    """A cluster without nodes; time stands still unless a pace is given."""
+    """A cluster without nodes; time is paused unless a pace is given."""
     async with (
         Cluster(plan, naming="kubernetes", nodes=nodes, replay=replay) as cluster,
         trio.open_nursery() as nursery,
@@ -589,8 +590,8 @@ async def test_versions_that_are_turned_off_are_not_there_and_the_rest_works() -
 async def test_internal_error_is_returned_and_logged_and_ends_nothing(
     slow: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Upstream recovers from a panic; inside a run, where no client is to blame, an error still
-    ends it.
+    """Upstream recovers from a panic; inside a run, where no client causes it, an error still ends
+    the run.
     """
     run = Handlers.steps
 

@@ -16,12 +16,14 @@ from quart_trio import QuartTrio
 
 from sim.api.types import UserInfo
 from sim.app.cluster import Cluster
+from sim.app.serving.identities import Files
 from sim.app.serving.serve import make_front, make_webhook
 from sim.ident import NAMES
 from sim.kernel import NEVER_US
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.wire.http.app import Application
 from sim.wire.http.server import serve
+from tests.actor.identities import key
 
 N = NAMES["kubernetes"]
 TOKENS = {"root": UserInfo("admin", (N.group_masters,)), "ann": UserInfo("ann")}
@@ -54,9 +56,9 @@ async def served(
         webhook = make_webhook(cluster)
         if webhook is not None:
             nursery.start_soon(webhook.run)
-        port = await nursery.start(
-            serve, Application(make_front(cluster, TOKENS, "127.0.0.1")), "127.0.0.1", 0, None, None
-        )
+        files = Files.read(cluster.options.authentication, key())
+        front = make_front(cluster, TOKENS, "127.0.0.1", files)
+        port = await nursery.start(serve, Application(front), "127.0.0.1", 0, None, None)
         async with httpx.AsyncClient(
             base_url=f"http://127.0.0.1:{port}", headers={"Authorization": "Bearer root", "User-Agent": "u/1"}
         ) as client:

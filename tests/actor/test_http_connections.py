@@ -22,7 +22,7 @@ async def dial(client: httpx.AsyncClient) -> trio.SocketStream:
 
 
 async def answer_to(client: httpx.AsyncClient, data: bytes) -> bytes:
-    """All that comes back on a connection of its own, which the server has to close."""
+    """All bytes of the reply on a new connection, which the server has to close."""
     answer = b""
     async with await dial(client) as stream:
         await stream.send_all(data.replace(b"TOKEN", b"root"))

@@ -39,7 +39,7 @@ def widget(name: str, **spec: Any) -> dict[str, Any]:
 
 
 async def passed(cluster: Cluster, time: str = "1s") -> None:
-    """Let time pass, which stands still otherwise."""
+    """Let time pass, which is paused otherwise."""
     cluster.kernel.set_rate(float("inf"))
     await cluster.run_for(time)
     cluster.kernel.set_rate(0)

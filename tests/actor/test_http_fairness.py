@@ -12,12 +12,14 @@ import trio
 
 from sim.api.types import Reply, Request, UserInfo
 from sim.app.cluster import Cluster
+from sim.app.serving.identities import Files
 from sim.app.serving.serve import make_front
 from sim.ident import NAMES
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 from sim.wire.http.app import Application
 from sim.wire.http.server import serve
+from tests.actor.test_http import signing_key
 
 N = NAMES["kubernetes"]
 MEMBER = (N.group_authenticated,)
@@ -32,8 +34,9 @@ async def served(**flags: Any) -> AsyncIterator[tuple[Cluster, httpx.AsyncClient
     plan = ClusterPlan(naming="kubernetes", nodes=(), api_server=ComponentPlan(flags=flags))
     async with Cluster(plan) as cluster, trio.open_nursery() as nursery:
         cluster.kernel.set_rate(0)
+        files = Files.read(cluster.options.authentication, signing_key())
         port = await nursery.start(
-            serve, Application(make_front(cluster, TOKENS, "127.0.0.1")), "127.0.0.1", 0, None, None
+            serve, Application(make_front(cluster, TOKENS, "127.0.0.1", files)), "127.0.0.1", 0, None, None
         )
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
             yield cluster, client

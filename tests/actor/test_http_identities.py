@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from base64 import b64decode
 from hashlib import sha256
 from math import inf
 from pathlib import Path
@@ -15,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from sim.api.auth.web_tokens import compact, encode, parse_token
 from sim.app.cluster import Cluster
 from sim.wire.http.gateway import Gateway
-from tests.actor.identities import CORE, DAY, certificates, key, world
+from tests.actor.identities import CORE, DAY, N, certificates, key, world
 
 ANONYMOUS = "system:anonymous"
 ACCOUNT = "system:serviceaccount:default:a"
@@ -230,3 +231,25 @@ async def test_replay_makes_the_same_tokens_and_the_same_run(tmp_path: Path) -> 
         await again.run_until("1s")
         assert again.kernel.trace.sha256() == trace
         assert again.identities.sign(claims) == token
+
+
+async def test_token_of_a_secret_is_its_account_until_the_secret_is_deleted(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        await here.account()
+        annotations = {"kubernetes.io/service-account.name": "a"}
+        secret = {
+            "metadata": {"name": "s", "annotations": annotations},
+            "type": "kubernetes.io/service-account-token",
+        }
+        assert (await here.root.post(f"{CORE}/secrets", json=secret)).status_code == 201
+        here.cluster.kernel.set_rate(inf)
+        await here.cluster.run_for("1m")
+        here.cluster.kernel.set_rate(0)
+        found = (await here.root.get(f"{CORE}/secrets/s")).json()
+        token = b64decode(found["data"]["token"]).decode()
+        assert await here.who(here.client(token)) == ACCOUNT
+        assert (await here.review(token))["user"]["uid"] == changed(token)[N.claim_legacy_uid]
+        await here.root.delete(f"{CORE}/secrets/s")
+        assert await here.who(here.client(token)) == "401"
+        error = "[invalid bearer token, Token has been invalidated]"
+        assert (await here.review(token))["error"] == error

@@ -14,8 +14,6 @@ import trio
 import yaml
 
 from sim.api.auth.keys import public_key_set
-from sim.app.serving.receivers import read_receiver
-from sim.errors import InputError
 from sim.wire.http.server import serve
 from sim.wire.tls import Authority, server_context
 from tests.actor.identities import certificates, key, world
@@ -205,13 +203,3 @@ async def test_webhook_is_asked_again_where_no_answer_is_kept(tmp_path: Path) ->
         async with world(tmp_path, flags) as here:
             assert await here.who(here.client("for-carl")) == "carl"
             assert hook.asked[0][1]["apiVersion"] == "authentication.k8s.io/v1beta1"
-
-
-@pytest.mark.parametrize(
-    "text", ["", "[]", "clusters: 1", "current-context: x", "current-context: x\nclusters: [{}]"]
-)
-def test_file_that_names_no_service_is_refused(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "file"
-    file.write_text(text)
-    with pytest.raises(InputError, match="is no client configuration"):
-        read_receiver(file)

@@ -229,15 +229,16 @@ async def test_an_event_that_never_reached_a_server_is_there_with_its_first_repe
         (event,) = await rig.events("FailedScheduling")
         assert event["message"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
         assert event["series"]["count"] == 2
-        assert event["eventTime"] < event["series"]["lastObservedTime"][:17]  # told minutes before
+        # Recorded minutes before.
+        assert event["eventTime"] < event["series"]["lastObservedTime"][:17]
 
 
 @pytest.mark.parametrize(
     ("again_s", "counts"),
     [
-        # told at 1, 390 and 780, and looked through at 720, when the second is too young
+        # Recorded at 1, 390 and 780, with a sweep at 720, when the second is too young.
         (370, [None, 2]),
-        (750, [None, None, None]),  # told at 1, 780 and 1560, and looked through at 1440
+        (750, [None, None, None]),  # recorded at 1, 780 and 1560, with a sweep at 1440
     ],
 )
 async def test_event_is_forgotten_at_six_minutes_by_a_sweep_each_six_minutes(again_s, counts):
@@ -367,8 +368,8 @@ async def test_change_of_a_pod_during_the_deletion_of_its_victim_retries_it_at_o
 
 
 async def test_a_try_lasts_until_the_status_of_a_pod_that_got_no_node_is_written():
-    """Nobody is tried meanwhile: who cannot be placed holds up all others at the rate of the
-    scheduler's client.
+    """No other pod is tried in between: pods that cannot be placed delay all others at the rate of
+    the scheduler's client.
     """
     async with a_rig(**{"orch-api-qps": 1, "orch-api-burst": 2}) as rig:
         await rig.run_s(20)  # its lists take tokens too

@@ -23,7 +23,8 @@ from time import process_time
 import trio
 
 from sim.api.store import Change
-from sim.app.cluster import Cluster, no_collection, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.garbage import no_collection, plain_nodes
 from sim.app.large_pages import resident_mib
 from sim.app.run import SLICE_S
 from sim.kernel.fast import PLAIN, FastPaths

@@ -20,7 +20,7 @@ from time import process_time
 
 import trio
 
-from sim.app.cluster import no_collection
+from sim.app.garbage import no_collection
 from sim.app.run import Result, run_plan
 from sim.kernel import Record, read
 from sim.kernel.fast import FAST, NAMES, PLAIN, FastPaths

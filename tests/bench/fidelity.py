@@ -1,19 +1,19 @@
 """Send every recorded request to a served cluster and count the answers that agree: the table
 "Served" of FIDELITY.md.
 
-    python -m tests.bench.fidelity FOLDER                     every recording of the folder, as a table on the terminal
-        --into FIDELITY.md                                  write the table into that file, between its two marks
-        --differences FILE                                  write each answer that differs there, and how
-        --only NAME ...                                     these recordings only; the table says which it leaves out
+    python -m tests.bench.fidelity FOLDER      every recording of the folder, as a table
+        --into FIDELITY.md                     write the table into that file, between its two marks
+        --differences FILE                     write each differing answer there
+        --only NAME ...                        these recordings only; the table names the others
         -j N                                                that many servers at a time (default 2)
 
 FOLDER holds recordings of real control planes (`NN-AREA.json`), `replay.py`, which sends and
 compares them, and `tokens.yaml`, the tokens of their users.  Each recording gets a fresh server
 (`--naming kubernetes --pace 1`), with three nodes where a transcript needs nodes.
 
-Holds: a recorded request counts as sent only if it was handed to a connection; one whose answer
-does not end in time (a watch that a recording shows as refused, and that is served here) counts as
-a difference, and the next one is sent.
+Holds: a recorded request counts as sent only if it was handed to a connection; one with an answer
+that does not end in time (a watch that a recording shows as refused, and that is served here)
+counts as a difference, and the next one is sent.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Attack:
 
 @dataclass(slots=True)
 class Found:
-    """What came of the requests.  lost: connections that ended without an answer; bad: answers of
+    """The results of the requests.  lost: connections that ended without a reply; bad: replies of
     500, in words.
     """
 
@@ -423,7 +423,7 @@ def attack_with(server: Server, seed: int, count: int, found: Found) -> None:
 
 
 def attacked(server: Server, seed: int, requests: int) -> Found:
-    """What came of so many requests of several clients at once."""
+    """The results of `count` requests of several clients at once."""
     found = Found()
     clients = [
         threading.Thread(target=attack_with, args=(server, seed + n, requests // CLIENTS, found))

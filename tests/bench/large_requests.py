@@ -17,7 +17,8 @@ from typing import Any
 import msgspec
 import trio
 
-from sim.app.cluster import Cluster, no_collection
+from sim.app.cluster import Cluster
+from sim.app.garbage import no_collection
 from sim.wire.http.yaml_json import load_yaml
 from tests.bench.timing import best_of, machine
 
@@ -51,7 +52,7 @@ def service(count: int, kind: str) -> list[Step]:
 
 
 def patched(content: str, *patches: Any, **more: Any) -> list[Step]:
-    """Patches of one pod, made anew."""
+    """Patches of one pod, created again for each."""
     gone = step("delete", "pods", "x", None, options={"gracePeriodSeconds": "0"})
     spec = {"containers": [{"name": "c", "image": "i"}]}
     made = step("create", "pods", "", {"metadata": {"name": "x"}, "spec": spec})

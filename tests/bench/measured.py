@@ -1,15 +1,15 @@
 """Compare simulated clusters with recordings of real control planes, quantity by quantity.
 
-    python -m tests.bench.measured [--seeds N] [-j M] [--picture FILE]      default: 50 seeds, every core
+    python -m tests.bench.measured [--seeds N] [-j M] [--picture FILE]     default: 50, every core
 
 Prints Markdown tables: the failover of a killed leader, 70 node deaths one after the other, and the
 loss of one zone of three.  Each quantity gets a two-sample Kolmogorov-Smirnov test of all runs
 together and of each run; the 70 deaths are also repeated under the recording's own conditions, and
 compared death by death.  Exit status 1 if a test of all runs, or of more than one run in five,
-tells a simulated quantity from the recorded one at 1 %.
+distinguishes a simulated quantity from the recorded one at 1 %.
 
-Holds: the share of single runs says more than the test on all, whose deaths share few phases of the
-monitor pass.
+Holds: the share of single runs is more informative than the test on all runs, because all deaths of
+a run share few phases of the monitor pass.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Compared:
 
     @cached_property
     def alike(self) -> int:
-        """Runs that the test cannot tell from the recording."""
+        """Runs that the test does not distinguish from the recording."""
         return sum(ks_test(run, self.real)[1] >= LEVEL for run in self.runs)
 
     @property

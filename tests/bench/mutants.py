@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GUARDS = "tests/actor/apiserver/test_guards.py"
 LANES = "tests/actor/apiserver/test_guards_lanes.py"
 NODES = "tests/actor/apiserver/test_guards_nodes.py"
-# By file: the functions whose guards are dropped, and the tests nearest to them.
+# By file: the functions with the guards to drop, and the tests nearest to them.
 TARGETS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "actors/apiserver/fast/write_templates.py": (
         ("follow", "_event_key", "_create_pod", "_bind", "_patch_status", "patch_pod", "_is_plain", "_beat"),
@@ -118,7 +118,7 @@ def _functions(body: Sequence[ast.stmt], within: str = "") -> Iterator[tuple[str
 
 
 def mutants() -> Iterator[Mutant]:
-    """All of them, in the order of the files, but those that are known to be equivalent."""
+    """All of them in the order of the files, except those that are equivalent."""
     for file, (names, _) in TARGETS.items():
         source = (ROOT / file).read_text(encoding="utf-8")
         for qualified, node in _functions(ast.parse(source).body):

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 
 import trio
 
-from sim.app.cluster import Cluster, no_collection
+from sim.app.cluster import Cluster
+from sim.app.garbage import no_collection
 from sim.app.run import SLICE_S
 from tests.bench.big import Clock, fill, planned, sizes
 from tests.bench.timing import machine
@@ -43,15 +44,13 @@ def agents(cluster: Cluster) -> list[str]:
 
 
 def watches(cluster: Cluster) -> list[str]:
-    """All watches break off, and nobody can go on where it was: a relist of everything by
-    everybody.
-    """
+    """All watches end, and none can continue: every client lists everything again."""
     cluster.compact()
     cluster.drop_watches("", "")
     return []
 
 
-# What happens; who is crashed by it, and started again a little later.
+# The kinds of events; some crash a process, which starts again a little later.
 UPSETS: dict[str, Upset] = {
     "nothing": nothing,
     "watches": watches,

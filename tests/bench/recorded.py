@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 from tests.cluster.seen import Seen, pods_on
@@ -76,7 +77,7 @@ class Death:
 
 
 def _deaths(died: dict[str, tuple[int, int]], seen: Seen) -> list[Death]:
-    """What befell nodes, by the times of their deaths and last renewals."""
+    """The fate of nodes, by the times of their deaths and last renewals."""
 
     def after(times: dict[str, int], name: str) -> float:
         return (times[name] - died[name][0]) / SECOND
@@ -94,8 +95,8 @@ def _deaths(died: dict[str, tuple[int, int]], seen: Seen) -> list[Death]:
 
 
 async def deaths(seed: int, count: int = DEATHS) -> list[Death]:
-    """One of 240 nodes of one zone loses power each 11 to 15 s, whatever its lease and the monitor
-    do just then.
+    """One of 240 nodes of one zone loses power each 11 to 15 s, at any phase of its lease and of
+    the monitor.
     """
     plan = ClusterPlan(nodes=plain_nodes(NODES), boot_us=BOOT_US, latency_us=LATENCY_US)
     draw = Random(seed)
@@ -115,9 +116,9 @@ async def deaths(seed: int, count: int = DEATHS) -> list[Death]:
 
 
 async def same_deaths(seed: int, count: int = DEATHS) -> list[Death]:
-    """The recorded deaths again: at the recorded times, each of the node whose last renewal is as
-    long ago as the recorded one's was, in the recorded phase of the monitor's passes, which one
-    more death shows beforehand.
+    """The recorded deaths again: at the recorded times, each of the node with a last renewal as
+    long ago as the recorded one's, in the recorded phase of the monitor's passes, which one more
+    death shows beforehand.
     """
     plan = ClusterPlan(nodes=plain_nodes(NODES + 1), boot_us=BOOT_US, latency_us=LATENCY_US)
     conditions = list(

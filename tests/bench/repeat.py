@@ -1,5 +1,5 @@
-"""Run the zone outage again and again: the same hash each time, whatever PYTHONHASHSEED and whoever
-listens.
+"""Run the zone outage repeatedly: the hash is the same under any PYTHONHASHSEED and with a
+listener.
 
     python -m tests.bench.repeat [TIMES]          default 100
 

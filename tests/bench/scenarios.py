@@ -1,4 +1,4 @@
-"""Run every scenario again and again: a seed gives one trace, whatever PYTHONHASHSEED.
+"""Run every scenario repeatedly: a seed gives one trace, under any PYTHONHASHSEED.
 
 python -m tests.bench.scenarios [SEEDS]          default 10: seeds 0 to 9, each twice under each of
 two hash seeds

@@ -58,7 +58,7 @@ class Server:
 
     @property
     def descriptors(self) -> int:
-        """The number of descriptors that the process has open; 0 where the system does not tell."""
+        """The number of descriptors that the process has open; 0 if the system does not report it."""
         folder = Path(f"/proc/{self.process.pid}/fd")
         return len(os.listdir(folder)) if folder.exists() else 0
 

@@ -1,13 +1,12 @@
-"""What the writes of pods that come to run cost by themselves: a bound below which no filling can
-come.
+"""Measure the writes of starting pods by themselves: a lower bound of the time to fill a cluster.
 
 python -m tests.bench.writes [NODES [PODS]]
 
-A cluster is filled, and what was written of pods and events is kept.  Then the same is written
-again, at the same instants, into the storage of a cluster in which nobody is but those who are told
-of it: one reader of all pods for the controllers, one for the scheduler, one of its own pods for
-each node.  No request is sent, admitted, validated or owned, no reader does anything, no node
-renews a lease: what is left is revisions, history, trace, watch caches and the way to the readers.
+A cluster is filled, and the writes of pods and events are recorded. Then the same is written
+again, at the same instants, into the storage of a cluster that has only the readers of these
+writes: one reader of all pods for the controllers, one for the scheduler, one of its own pods for
+each node. No request is sent, admitted, validated or owned, no reader does anything, no node
+renews a lease: what is left is revisions, history, trace, watch caches and delivery to the readers.
 """
 
 from __future__ import annotations
@@ -21,7 +20,8 @@ import trio
 from actors.storage.compact.shapes import SPLIT, split
 from sim.api.store import Change, Item, Managed
 from sim.api.types import Obj
-from sim.app.cluster import Cluster, no_collection
+from sim.app.cluster import Cluster
+from sim.app.garbage import no_collection
 from sim.app.run import SLICE_S
 from sim.client import Client
 from sim.client.cache.informer import Informers, Objects
@@ -31,8 +31,7 @@ from tests.bench.timing import machine
 
 READERS = ("controllers", "scheduler")
 NOBODY = ComponentPlan(replicas=0)
-# When, under which key, what, owned by whom; of an event its form and its values, as its short way
-# has them.
+# Time, key, object, owner; for an event its shape and its values, as its write template has them.
 Write = tuple[int, str, Obj, tuple[Managed, ...], tuple[Any, ...], list[Any]]
 
 
@@ -76,7 +75,7 @@ class Writer:
 
 
 def reader(fields: list[str], told: list[int]) -> Callable[[Client], Any]:
-    """A program that is told of pods, in one view of each selection, and counts."""
+    """A program that receives pods, in one view for each selection, and counts them."""
 
     def see(*_: Objects) -> None:
         told[0] += 1

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import trio
 
-from sim.app.cluster import no_collection
+from sim.app.garbage import no_collection
 from sim.app.run import Result, run_plan
 from sim.scenario.plan.compile import load
 from tests.bench.timing import best_of, machine, profiled, wants_profile

@@ -16,7 +16,8 @@ from actors.controllers.shared.shell import Env
 from actors.controllers.table import LOOPS
 from actors.node.runtime.profile import DEFAULT_PROFILE, NodeSpec, RuntimeProfile
 from sim.api.types import Obj
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.kernel import Context
 from sim.scenario.plan.plan import ClusterPlan, NodePlan
 from sim.units import SECOND

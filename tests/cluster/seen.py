@@ -1,5 +1,5 @@
-"""What an onlooker notes of a cluster's commits: when nodes turn Unknown and are tainted, when pods
-go, who leads.
+"""Observations of a cluster's commits: when nodes turn Unknown and are tainted, when pods are
+deleted, and the leaders.
 """
 
 from __future__ import annotations

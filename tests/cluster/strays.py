@@ -49,8 +49,8 @@ def of_note(book: Book) -> Iterator[Record]:
 
 
 def strays(book: Book) -> list[str]:
-    """Those whose chain of causes passes through no step of the scenario, each as its kind and its
-    chain's beginning.
+    """Records with a chain of causes through no step of the scenario, each as its kind and the
+    beginning of its chain.
     """
     steps = {0: False}  # record -> whether its chain has a step
     for record in book.records:

@@ -1,8 +1,8 @@
 """The same actors over every transport: in-process channels, TCP, Unix sockets, WebSocket.
 
-A small cluster (controller manager, scheduler, two node agents, an administrator) lives the same
-life over each, and what the storage then remembers of every object is compared.  Over sockets the
-clock is stepped by hand: a unit of work of the simulation, then whatever the sockets have to do.
+A small cluster (controller manager, scheduler, two node agents, an administrator) does the same
+work over each, and the final contents of the storage are compared. Over sockets the clock is
+stepped by hand: a unit of work of the simulation, then all work of the sockets.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from trio.testing import wait_all_tasks_blocked
 
 from sim.api.store import Change
 from sim.api.types import Obj, Reply, Request, Transport
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.kernel import NEVER_US, Context
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
@@ -46,7 +47,7 @@ GENERATED = re.compile(r"-[0-9a-f]{8,10}(-[bcdfghjklmnpqrstvwxz2456789]{5})?$")
 
 
 class SocketCluster(Cluster):
-    """A cluster whose actors reach its API server over a socket at `url`."""
+    """A cluster with actors that reach its API server over a socket at `url`."""
 
     def __init__(self, url: str, nursery: trio.Nursery, **more: Any) -> None:
         super().__init__(**more)
@@ -58,7 +59,7 @@ class SocketCluster(Cluster):
         return [self._clients.transport(ctx, self._url)]
 
     def handle(self, request: Request, respond: Callable[[Reply], None]) -> None:
-        """As endpoint: whoever is the first API server once there is one."""
+        """As endpoint: the first API server, once it exists."""
         self.api_servers[self.name].handle(request, respond)
 
     async def run_until(self, at: str | int) -> None:

@@ -100,7 +100,7 @@ async def world(replay: list[Operation] | None = None) -> AsyncIterator[World]:
 async def until(true: Callable[[], object]) -> None:
     """Wait, in real time, for something that sockets bring about."""
     with trio.fail_after(5):
-        while not true():  # noqa: ASYNC110 - no event tells when a socket has brought it about
+        while not true():  # noqa: ASYNC110 - no event is set when a socket has brought it about
             await trio.sleep(0.002)
 
 

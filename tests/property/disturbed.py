@@ -9,7 +9,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import MS, SECOND
 
@@ -19,7 +20,7 @@ PLAN = ClusterPlan(
     api_server=ComponentPlan(replicas=2),
 )
 Fault = tuple[str, str, Any]
-# Who is struck, in what, with what value.
+# Target, kind and value of each fault.
 FAULTS: list[Fault] = [
     *((NODE.name, aspect, value) for aspect, value in (
         ("power", True), ("pause", True), ("down", "agent crashed"), ("cut", True), ("slow", 3 * MS),

@@ -32,14 +32,14 @@ def owned(obj: Any) -> dict[str, set[str]]:
 
 
 def owners(obj: Any) -> dict[str, set[str]]:
-    """What nobody wrote down belongs to an owner of old, from the next apply on."""
+    """A value without an owner gets the owner "before-first-apply" at the next apply."""
     recorded = bool(obj["metadata"]["managedFields"])
     return owned(obj) if recorded else {"before-first-apply": set(obj.get("data") or {})}
 
 
 def keep_the_map(obj: Any, applier: str) -> bool:
-    """Whether another owns the map itself, of which nothing is left: who puts something there makes
-    it anew.
+    """True if another manager owns the map itself after its members are gone: the next value
+    recreates it.
     """
     entries = [e for e in obj["metadata"]["managedFields"] if f"{e['manager']} {e['operation']}" != applier]
     maps = [entry["fieldsV1"].get("f:data") for entry in entries]

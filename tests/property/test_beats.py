@@ -1,6 +1,4 @@
-"""A cluster whose leases are renewed in columns, and one where each node renews alone, are the same
-to everybody.
-"""
+"""A cluster with columnar renewals and one with single renewals are the same to every observer."""
 
 from __future__ import annotations
 
@@ -19,7 +17,8 @@ from actors.controllers.nodelifecycle.renewal_columns import Columns
 from actors.storage.columns.renewals import Beats
 from sim.api.store import Compacted
 from sim.api.watch.columnar_renewals import Run
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.kernel import Operation
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND

@@ -37,7 +37,7 @@ class Lru:
 
 
 class Bucket:
-    """A token each 300 s, 25 at most; who finds none takes none."""
+    """A token each 300 s, 25 at most; an event without a token takes none."""
 
     def __init__(self) -> None:
         self.full_us = 0

@@ -1,6 +1,4 @@
-"""Queues of a priority level against a model that keeps nothing but lists and counts everything
-anew.
-"""
+"""Queues of a priority level against a model that keeps only lists and recounts everything."""
 
 from __future__ import annotations
 

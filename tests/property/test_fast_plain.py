@@ -1,5 +1,5 @@
-"""A run gives one trace with all fast paths, without any, and with each one alone, whatever faults
-disturb it.
+"""A run gives one trace with all fast paths, without any, and with each one alone, under any
+faults.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import trio
 from hypothesis import given, settings
 
 from sim.api.store import Beaten, Change
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.kernel import Trace
 from sim.kernel.fast import FAST, NAMES, PLAIN, FastPaths
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan

@@ -1,6 +1,4 @@
-"""A cluster whose reads and writes are coalesced, and one in which each is a call of its own, give
-the same trace.
-"""
+"""A cluster with coalesced reads and writes gives the trace of one with single calls."""
 
 from __future__ import annotations
 

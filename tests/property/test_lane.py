@@ -1,4 +1,4 @@
-"""A run with hot lanes and one without give the same objects and the same history."""
+"""A run with the lease fast path and one without give the same objects and the same history."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ STEPS = st.lists(
 
 
 class Renewer:
-    """A lease's renewal: by a lane, by updates served at once, or by ordinary updates; the latter
-    where the first do not answer.
+    """A lease's renewal: by the fast path, by updates served at once, or by ordinary updates; the
+    latter if the first ones do not apply.
     """
 
     def __init__(self, plane: Plane, way: str) -> None:
@@ -124,5 +124,5 @@ def test_all_steady_renewals_take_the_fast_path() -> None:
     random = Random(1)
     steps = [("renew", random.randrange(1_000_000, 3_000_000)) for _ in range(20)]
     _, fast = run(steps, "lane")
-    # the first creates, the second is the first that the lane's server sees
+    # The first write creates, and the second one is the first that the fast path's server serves.
     assert fast == 18

@@ -125,7 +125,7 @@ def logger(name: str, version: int) -> Obj:
 
 
 def in_the_cloud(draw: Random) -> Obj:
-    """What befalls instances, files of static pods and logs."""
+    """Faults of instances, files of static pods and logs."""
     some: Obj = {"pick": draw.randint(1, 3)}
     written = logger(draw.choice(["log", "more"]), draw.randint(1, 3))
     ends: Obj = draw.choice([
@@ -144,7 +144,7 @@ def in_the_cloud(draw: Random) -> Obj:
     return draw.choice([{**ends, "for": f"{draw.randint(2, 300)}s"}, stays])
 
 
-# As the night began, whatever was drawn.
+# The state at the beginning of the night, for any draws.
 FILES = (
     {"write": logger("more", 1)},
     {"remove": "more"},
@@ -180,7 +180,7 @@ def night(seed: int, folder: Path, more: int = 0) -> Plan:
         "controllerManager": {**managers, "flags": {**lock, **flags}},
         "scheduler": managers,
     }
-    # what comes after a cordon that a pod's place was lost to
+    # What follows a cordon that took a pod's place.
     steps.append({"name": "open", "at": f"{NIGHT_S + 160}s", "uncordon": {"nodes": {}}})
     spec = {"seed": seed, "duration": "1h", "cluster": cluster, "objects": OBJECTS, "timeline": steps}
     body = {"apiVersion": "orrery.dev/v1", "kind": "Scenario", "metadata": {"name": "night"}, "spec": spec}

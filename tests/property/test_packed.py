@@ -73,7 +73,7 @@ PEEKED = (
 
 
 def exact(value: Any) -> Any:
-    """A value as text: tells 1 from True and 1.0, and the order of members."""
+    """A value as text: distinguishes 1, True and 1.0, and the order of members."""
     return repr(value)
 
 

@@ -1,4 +1,4 @@
-"""A replica that has short ways and one that has none give the same objects, replies and history."""
+"""A replica with write templates gives the objects, replies and history of one without."""
 
 from __future__ import annotations
 

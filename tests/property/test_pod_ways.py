@@ -1,4 +1,4 @@
-"""A cluster whose node agents read and write pods and events without requests, and one with
+"""A cluster of node agents that read and write pods and events without requests, and one with
 requests, give one trace.
 """
 
@@ -33,7 +33,7 @@ REQUESTS = replace(FAST, calls=False)
 
 
 class AtOnce(dict[Any, None]):
-    """In the place of what is put off until something moves: nothing is."""
+    """Replaces the table of deferred work by one that defers nothing."""
 
     def __setitem__(self, each: Any, _: None) -> None:
         each.plan()

@@ -1,7 +1,7 @@
-"""Agents that start on nodes whose pods run: the short ways by which they find that nothing has
-changed, and the long ones.
+"""Agents that start on nodes with running pods: the fast paths that detect that nothing has changed
+equal the ordinary ones.
 
-Likewise what is read of an item, or of a runtime, by a way of its own.
+The same holds for the fast reads of an item, and of a runtime.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from actors.node.runtime.containers import Container, PodRuntime
 from actors.node.runtime.profile import FOREVER
 from actors.storage.compact.items import PackedItem, Packer
 from sim.api.store import Item
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.client.cache.indexes import Index
 from sim.scenario.plan.plan import ClusterPlan
 from tests.property.test_packed import exact

@@ -1,4 +1,4 @@
-"""The short way of strategic merge against the long one."""
+"""The fast path of strategic merge against the ordinary one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever befalls servers, storage, lines and readers: in the end every reader shows what is
+"""After any faults of servers, storage, lines and readers, every reader finally shows what is
 stored.
 """
 
@@ -24,7 +24,7 @@ SELECTIONS: list[dict[str, str]] = [
     {"namespace": "default"},
     {"labels": "a=b"},
 ]
-MENDED_S = 260  # a reader that found nobody waits for a minute, one whose request was lost for 60 s
+MENDED_S = 260  # a reader waits up to a minute between connections, and 60 s for a lost request
 
 
 class Trouble:
@@ -87,7 +87,7 @@ class Trouble:
 
 
 def write(r: Rig, draw: Random, number: int) -> None:
-    """Somebody makes, changes or deletes a lease."""
+    """Create, change or delete a lease."""
     store, name = r.plane.storage.store, f"l{draw.randrange(NAMES)}"
     key = SCHEME.key("leases", "default", name)
     item = store.get(key)
@@ -160,7 +160,8 @@ async def test_in_the_end_every_reader_shows_what_is_stored(seed: int) -> None:
             await r.run(draw.choice([0.0005, 0.5, 3, 20, 90]))
             if draw.random() < 0.3:
                 for _, informer in readers:
-                    assert informer.objects is not None  # who is not told of changes takes them now
+                    # A reader without notifications takes the changes now.
+                    assert informer.objects is not None
         trouble.end_all()
         for pause_s in (5, MENDED_S, 5):
             await r.run(pause_s)

@@ -1,5 +1,5 @@
-"""A watch cache against a record of all commits: what it shows, whatever its lag, and though
-history is compacted.
+"""A watch cache against a record of all commits: its events under any lag and compaction of
+history.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Plane:
             tuple[int, str, int, bool]
         ] = []  # when, what, its revision, whether it is there then
         self.lag_us, self.frozen, self.reached_us = LAGS_US[0], False, -1
-        # With how many commits were shown before each, and the revisions that it has told of.
+        # For each: the number of commits shown before it, and the revisions that it has reported.
         self.watches: list[tuple[CacheWatch, int, list[int]]] = []
 
     def go_on(self, pause_us: int) -> None:

@@ -36,7 +36,7 @@ NEVER_SEEN = (
 
 
 def is_waiting(since_us: int, limit_us: int, retry_us: int) -> bool:
-    """True if a call first made so long ago waits for its answer.
+    """True if a call that was first made `since_us` ago waits for its answer.
 
     Each attempt is given up after `limit_us` and repeated `retry_us` later.
     """

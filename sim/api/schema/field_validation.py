@@ -130,7 +130,8 @@ def _typed(resource: Resource, value: Json, text: str) -> Obj:
 
 def has_sections(node: SchemaNode, obj: Json) -> bool:
     """True if `obj` is an object and each member that is an object by the schema (metadata, spec,
-        status ...) is one, or null.
+    status ...) is one, or null.
+
     Used for bodies from system components; other fields of these bodies are not checked.
     """
     if not isinstance(obj, dict):

@@ -108,6 +108,10 @@ class Identities:
         self.sign = sign
         self.authenticator: Reviewer | None = None
 
+    def token(self, claims: Obj) -> str:
+        """A token of claims, signed with the present key."""
+        return self.sign(claims)
+
 
 @dataclass(frozen=True, slots=True)
 class Registry:

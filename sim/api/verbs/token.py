@@ -47,6 +47,7 @@ def request_token(call: Call) -> Steps:
     writer = replace(call.writer(), api_version=kind.api_version, subresource="token")
     record = tuple(_without_reference(entry) for entry in managed.on_create(kind.schema, obj, writer))
     obj = yield from admitted(call, obj)
+    metadata, spec = obj["metadata"], dict(obj["spec"])
     if metadata.get("name") not in (None, "", name):
         text = "must match the service account name if specified"
         _refuse(call, name, invalid("metadata.name", metadata["name"], text))
@@ -75,6 +76,7 @@ def request_token(call: Call) -> Steps:
     expires = format_time(now_us + wanted_s * SECOND)
     body = {
         **obj,
+        "spec": spec,
         "metadata": {**metadata, **shown, "managedFields": managed.render(record, obj)},
         "status": {"token": issuing.sign(claims), "expirationTimestamp": expires},
     }

@@ -13,78 +13,25 @@ Differs  batches are sent one after the other; there is no jitter.
 
 from __future__ import annotations
 
-import base64
 import logging
 import ssl
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import httpx
 import msgspec
 import trio
-import yaml
 
 from sim.api.audit.delivery import Batcher, cut_to
 from sim.api.audit.settings import WebhookSettings
 from sim.api.types import Obj
-from sim.errors import InputError
-from sim.files import read_bounded
+from sim.app.receivers import read_receiver
 from sim.ident import Names
 from sim.units import SECOND
 
 ATTEMPTS, FACTOR = 5, 1.5  # webhook.go: DefaultRetryBackoffWithInitialDelay
 TIMEOUT_S = 30.0  # webhook.go: defaultRequestTimeout
-CONFIG_MAX = 1 << 20
 END_S = 2.0  # real seconds for what waits when the server ends
 LOG = logging.getLogger(__name__)
-
-
-class Receiver(NamedTuple):
-    """Where events are sent.  context: for https"""
-
-    url: str
-    headers: dict[str, str]
-    context: ssl.SSLContext | None
-
-
-def read_receiver(path: Path) -> Receiver:
-    """The server that a client configuration names.  Raises InputError."""
-    try:
-        config = yaml.safe_load(read_bounded(path, CONFIG_MAX))
-        contexts = {each["name"]: each["context"] for each in config.get("contexts") or ()}
-        chosen = contexts[config["current-context"]]
-        clusters = {each["name"]: each["cluster"] for each in config["clusters"]}
-        users = {each["name"]: each.get("user") or {} for each in config.get("users") or ()}
-        cluster, user = clusters[chosen["cluster"]], users.get(chosen.get("user", ""), {})
-        url = cluster["server"]
-    except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"is no client configuration: {error}", str(path)) from None
-    if not isinstance(url, str) or not url.startswith(("https://", "http://")):
-        raise InputError("names no server that is reached by http or https", str(path))
-    headers = {"Authorization": f"Bearer {user['token']}"} if user.get("token") else {}
-    if user.get("username"):
-        pair = f"{user['username']}:{user.get('password', '')}".encode()
-        headers = {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}
-    try:
-        return Receiver(
-            url, headers, _context(cluster, user, path.parent) if url.startswith("https") else None
-        )
-    except (OSError, ssl.SSLError, ValueError) as error:
-        raise InputError(f"its certificates cannot be used: {error}", str(path)) from None
-
-
-def _context(cluster: dict[str, Any], user: dict[str, Any], folder: Path) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    if cluster.get("certificate-authority-data"):
-        context.load_verify_locations(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
-    elif cluster.get("certificate-authority"):
-        context.load_verify_locations(folder / cluster["certificate-authority"])
-    if cluster.get("insecure-skip-tls-verify"):
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    if user.get("client-certificate") and user.get("client-key"):
-        context.load_cert_chain(folder / user["client-certificate"], folder / user["client-key"])
-    return context
 
 
 class Webhook:

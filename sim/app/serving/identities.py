@@ -48,7 +48,7 @@ from sim.api.auth.keys import (
 )
 from sim.api.types import UserInfo
 from sim.app.cluster import Cluster
-from sim.app.serving.receivers import Receiver, read_receiver
+from sim.app.receivers import Receiver, read_receiver
 from sim.app.serving.remote import Issuer, Remote, Webhook
 from sim.errors import InputError
 from sim.files import read_bounded

@@ -31,7 +31,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from sim.app.cluster import plain_nodes
+from sim.app.plain_plan import plain_nodes
 from sim.app.printed import visible
 from sim.app.run import expectations_of
 from sim.app.study.outcome import plan_digest, program_digest

@@ -32,7 +32,7 @@ from sim.api.auth.authenticators import oidc, token_webhook
 from sim.api.auth.authenticators.oidc import FETCH_AGAIN_US, IssuerKeys
 from sim.api.auth.authenticators.token_webhook import WebhookTokens, review_of
 from sim.api.auth.keys import VerifyingKey, read_key_set
-from sim.app.serving.receivers import Receiver
+from sim.app.receivers import Receiver
 
 TIMEOUT_S = 10.0  # real seconds for one answer
 ANSWER_MAX = 1 << 20  # bytes

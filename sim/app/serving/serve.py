@@ -38,8 +38,9 @@ from sim.api.types import UserInfo
 from sim.app.audit.outputs import AuditOutputs, refuse_existing
 from sim.app.audit.webhook import Webhook
 from sim.app.cli.commands.arguments import tell
-from sim.app.cluster import Cluster, young_collections
+from sim.app.cluster import Cluster
 from sim.app.director import Director
+from sim.app.garbage import young_collections
 from sim.app.interrupts import heard
 from sim.app.notes import note_of_pod, unwaited_claims
 from sim.app.possible import zones_of

@@ -21,7 +21,7 @@ from multiprocessing.connection import Connection, wait
 from threading import Thread, current_thread, main_thread
 from typing import Any
 
-from sim.app.cluster import no_collection
+from sim.app.garbage import no_collection
 from sim.app.interrupts import ENDS
 from sim.app.study.dask_pool import connect, performed
 from sim.app.study.outcome import Job, Outcome, perform, perform_among_others

@@ -213,6 +213,7 @@ class Front:
         user = identified.user
         if not found.audited.receive():
             return Answer(500, rendering.TEXT, f"{unstored(exchange.path)}\n".encode())
+        user = identified.user
         wanted = Impersonation.of(headers.pairs)
         nobody = wanted.without_user(self._names)
         if nobody:

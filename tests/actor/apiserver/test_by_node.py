@@ -1,8 +1,7 @@
-"""Lists of one node's pods: what is told is what a look at all pods would find, at each instant;
-and the cost of it.
+"""Lists of one node's pods: they equal a filter over all pods at each instant, and cost less.
 
-Broken by keeping the lists when a pod has changed, when history went, or for a replica that shows
-or showed an older state.
+The tests fail if the lists are kept after a change of a pod, after a loss of history, or for a
+replica that shows or showed an older state.
 """
 
 from __future__ import annotations

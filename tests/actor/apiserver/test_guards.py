@@ -1,8 +1,8 @@
-"""Each clause of the guards of write templates and of the lease's lane: dropped, one of these tests
-fails.
+"""Each clause of the guards of write templates and of the lease fast path has a test here that
+fails without it.
 
-A guard keeps a request from the fast path that the fast path would serve in another way than the
-ordinary one.  Each test sends one such request to a replica that has learned from requests of its
+A guard excludes a request from the fast path if the fast path would serve it differently from the
+ordinary path. Each test sends one such request to a replica that has learned from requests of its
 shape, and to one without fast paths.
 """
 
@@ -71,7 +71,7 @@ class Server:
         return 0 if plans is None else plans.followed
 
     def stored(self, key: str) -> Obj:
-        """An object as it is stored."""
+        """An object in its stored form."""
         item = self.plane.storage.store.get(key)
         assert item is not None
         return item.obj
@@ -222,7 +222,7 @@ def plain_outcome(odd: Odd) -> list[Any]:
 
 
 def new(server: Server, bound: bool = True, conditions: bool = True) -> Obj:
-    """A pod of the template; bound, and with conditions, unless told otherwise."""
+    """A pod of the template, bound and with conditions by default."""
     pod = server.create_pod()
     if bound:
         server.bind(pod)
@@ -237,14 +237,14 @@ def identity(pod: Obj) -> Obj:
 
 
 def unconditioned(server: Server) -> Obj:
-    """A bound pod whose conditions are gone."""
+    """A bound pod without conditions."""
     pod = new(server, conditions=False)
     server.status(pod, {"conditions": None}, kind=MERGE, user=ADMIN)
     return server.stored(f"//pods/default/{pod['metadata']['name']}")
 
 
 def without_status(server: Server, bound: bool = True) -> Obj:
-    """A pod whose status is gone."""
+    """A pod without status."""
     pod = new(server, bound)
     server.status(pod, {}, kind=MERGE, user=ADMIN, body={**identity(pod), "status": None})
     return server.stored(f"//pods/default/{pod['metadata']['name']}")

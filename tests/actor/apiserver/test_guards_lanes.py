@@ -1,4 +1,4 @@
-"""Each clause of the guard of a lease's lane: dropped, one of these tests fails (see
+"""Each clause of the guard of the lease fast path has a test here that fails without it (see
 `test_guards`).
 """
 
@@ -43,11 +43,11 @@ class Leases(Server):
         self.ask(self.renewal(body=renewed(item.obj, second)))
 
     def patch(self, body: Any, **asked: Any) -> None:
-        """Patch the lease, as an administrator unless told otherwise."""
+        """Patch the lease, by default as an administrator."""
         self.ask(request("patch", *WHERE, body=body, content_type=MERGE, **{"user": ADMIN, **asked}))
 
     def is_open(self, asked: Request | None = None, path: tuple[str, ...] = RENEWAL) -> bool:
-        """True if the server has an open lane for such a request."""
+        """True if the server's fast path is open for such a request."""
         return self.plane.server.open_lane(asked or self.renewal(), path) is not None
 
 

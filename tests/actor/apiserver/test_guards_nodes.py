@@ -18,9 +18,7 @@ from tests.actor.apiserver.test_guards import MERGE, NODE, OPTIONS, STRATEGIC, S
 
 
 def condition(kind: str, second: int, **more: Any) -> Obj:
-    """A condition of a node as it is heard of at a second; `more`: what takes the place of its
-    members.
-    """
+    """A condition of a node with a heartbeat at a second; `more` replaces some of its members."""
     time = f"2026-01-01T00:00:{second:02}Z"
     return {"type": kind, "status": "True", "reason": "R", "lastHeartbeatTime": time, **more}
 

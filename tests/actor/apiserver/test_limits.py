@@ -58,8 +58,8 @@ async def managers_of(p: Plane) -> list[tuple[str, list[str]]]:
 
 @pytest.mark.parametrize("count", [10, 11, 14])
 async def test_of_more_than_ten_managers_that_update_the_oldest_become_one(count: int) -> None:
-    """capmanagers.go: as many of the oldest as it takes are merged into `ancient-changes`; who
-    applies is not counted.
+    """capmanagers.go: as many of the oldest as necessary are merged into `ancient-changes`;
+    appliers do not count.
     """
     async with plane(1, OPTIONS) as p:
         await p.ask(

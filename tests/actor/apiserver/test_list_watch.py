@@ -193,7 +193,7 @@ async def test_a_watch_from_before_the_window_gets_one_error_and_ends() -> None:
 
 
 async def test_window_refuses_the_revision_of_an_event_that_was_pushed_out() -> None:
-    """Only the one just before its first event is known to miss nothing (watch_cache.go,
+    """Only a watch from just before the first event certainly misses nothing (watch_cache.go,
     getAllEventsSinceLocked).
     """
     async with plane() as p:
@@ -218,8 +218,8 @@ async def test_window_refuses_the_revision_of_an_event_that_was_pushed_out() -> 
 
 
 async def test_unread_resource_can_be_watched_from_before_a_compaction() -> None:
-    """cacher.go: the caches are filled when the server starts, whoever reads them; only the storage
-    forgets.
+    """cacher.go: the caches are filled when the server starts, without readers too; only the
+    storage compacts.
     """
     async with plane() as p:
         (rev,) = await make(p, "a")
@@ -325,8 +325,8 @@ async def test_frozen_cache_shows_the_same_content_while_others_write() -> None:
 
 @pytest.mark.parametrize("lag_s", [2, 300])
 async def test_a_replica_that_lagged_when_history_went_shows_all_that_came_since(lag_s: int) -> None:
-    """Nobody reads it meanwhile, and its window lets go of what has been shown: more than 100
-    changes, in more than 75 s.
+    """Without a read in between, the window drops what has been shown: more than 100 changes, in
+    more than 75 s.
     """
     async with plane() as p:
         await make(p, "old")

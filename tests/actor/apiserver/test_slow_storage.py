@@ -133,8 +133,8 @@ async def test_of_writes_at_one_revision_one_wins_and_the_others_know_at_once() 
 
 
 async def test_a_cache_that_lags_changes_no_answer() -> None:
-    """A write that loses is told what is stored: that is what was wanted.  A revision that the
-    cache does not know is read.
+    """A write that conflicts succeeds if the stored object is the wanted one. A revision that the
+    cache does not have is read from the storage.
     """
     async with plane(1, OPTIONS) as p:
         await p.ask("create", "configmaps", body=config(a="1"))
@@ -174,8 +174,8 @@ async def test_an_unready_pod_that_becomes_ready_is_not_evicted_outside_of_its_b
 
 
 async def test_a_pending_pod_that_changes_is_evicted_as_what_it_has_become() -> None:
-    """Half a second after the conflict it is looked at again: pending still, or running, of whom
-    the budget is asked.
+    """Half a second after the conflict the pod is read again: it is still pending, or it is running
+    and the budget decides.
     """
     for runs in (False, True):
         async with plane(1, OPTIONS) as p:

@@ -17,7 +17,7 @@ OPTIONS = ApiServerOptions(disabled_admission=("ServiceAccount",))
 
 
 class Tap:
-    """An API server whose requests are noted.  `alter`: may change a reply on its way out."""
+    """An API server that records requests.  `alter`: may change a reply on its way out."""
 
     def __init__(self, server: Any, kernel: Kernel) -> None:
         self.name = server.name

@@ -35,7 +35,7 @@ class FakeWatch:
 
 
 class FakeServer:
-    """Objects by name of one resource at a time; every write is told to all watches."""
+    """Objects by name of one resource at a time; every write is sent to all watches."""
 
     def __init__(self, name: str = "api") -> None:
         self.name = name

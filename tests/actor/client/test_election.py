@@ -165,7 +165,7 @@ async def test_a_leader_stopped_without_release_is_followed_as_a_crashed_one() -
 async def test_a_leader_cut_off_stops_within_12_1_seconds_and_before_anybody_follows(
     seed: int, release: bool
 ) -> None:
-    """Case 43, also where the leader would tell that it goes, and waits 5 s for an answer to that."""
+    """Case 43, also if the leader announces its end and waits 5 s for a reply."""
     async with rig(seed=seed) as r:
         election = Election(r, ("a", "b", "c"), release=release, restart=False)
         await r.run(30 + 4 * Random(seed).random())

@@ -1,5 +1,5 @@
-"""Elections while requests are slow, fail, or meet what others have written: who leads from when to
-when, and what is left.
+"""Elections while requests are slow, fail, or conflict with other writers: leaders by time, and the
+final state.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def asked(tap: Tap, verb: str, who: str, after_us: int) -> list[int]:
 
 
 def write_record(r: Rig, **spec: Any) -> None:
-    """Somebody writes the record, whatever is in it."""
+    """Write a record with any content as another client."""
     store = r.plane.storage.store
     item = store.get(KEY)
     assert item is not None
@@ -186,7 +186,7 @@ async def test_leader_refused_for_less_than_its_deadline_stays_and_for_longer_en
             election = Election(r, ("a",), restart=False)
             await r.run(31.1)
             renewed_us = election.renewed_us
-            r.crash()  # what a leader has planned meanwhile goes step by step
+            r.crash()  # the plan of a crashed leader continues step by step
             r.start()
             gate.refuses = lambda request: request.verb == code_of
             await r.run(lasts_s)
@@ -244,7 +244,7 @@ async def test_a_leader_that_goes_while_it_waits_for_a_reply_gives_the_request_u
 async def test_a_leader_that_has_not_renewed_for_a_lease_and_twenty_seconds_is_not_healthy(
     still_s: float, healthy: bool
 ) -> None:
-    """As when it stands still: who looks at the instant at which it goes on sees how long that was."""
+    """Like a pause: a process that observes the resume sees how long the pause was."""
     async with rig() as r:
         election = Election(r, ("a",), restart=False)
         await r.run(30.1)
@@ -254,4 +254,4 @@ async def test_a_leader_that_has_not_renewed_for_a_lease_and_twenty_seconds_is_n
         assert elector.leading and elector.healthy is healthy
         r.supervisor["a"].resume()
         await r.run(15)
-        assert elector.leading and elector.healthy  # nobody else was there to take it
+        assert elector.leading and elector.healthy  # no other candidate was there to take it

@@ -1,5 +1,5 @@
-"""Heartbeats over the API server's hot lane: one event a beat, and the ordinary way whenever
-anything is not as it was.
+"""Lease renewals over the API server's fast path: one event for each renewal, and ordinary requests
+after any disturbance.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PERIOD_US = 10 * SECOND
 
 
 class Watched(Heartbeat):
-    """Tells of each beat by the lane."""
+    """Records each renewal by the fast path."""
 
     beater: Beater
 
@@ -37,7 +37,7 @@ class Watched(Heartbeat):
 
 
 class Beater:
-    """As a node agent renews its lease: by the lane, else GET and PUT."""
+    """Renews its lease like a node agent: by the fast path, or else by GET and PUT."""
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
@@ -106,7 +106,8 @@ async def test_steady_renewal_is_one_event_and_has_its_sending_time() -> None:
         await r.run(30)
         steps, beats, asked = r.kernel.steps, len(beater.fast), len(r.tap.asked)
         await r.run(200)
-        # the second beat finds the lane open: the first write through it has to be an ordinary one
+        # The second renewal finds the fast path open, because the first write has to be an ordinary
+        # one.
         assert len(beater.missed) == 1 and len(beater.fast) - beats == 20
         rounds = 200 * SECOND // INTERVAL_US  # of the server itself, about its own endpoints
         assert r.kernel.steps - steps - rounds == 20 and len(r.tap.asked) == asked
@@ -169,15 +170,15 @@ async def test_an_object_changed_by_another_is_seen_and_kept(how: str) -> None:
             body["metadata"] = {"name": "n", "labels": {"by": "other"}}
             assert (await r.plane.ask("create", "leases", body=body)).ok
         await r.run(12)
-        # the client's own manager changes it: the lane is closed once and opens with the write
-        # after that
+        # The client's own manager changes the lease: the fast path closes, and opens after the next
+        # write.
         assert len(beater.missed) > 1 or how == "same manager"
         beater.obj = (await r.plane.ask("get", "leases", name="n")).obj
         assert beater.obj["metadata"]["labels"] == {"by": "other"}
         if how == "same manager":
             await check_resumed(r, beater)
             return
-        await r.run(100)  # a lane never moves the times of two managers: it stays closed
+        await r.run(100)  # the fast path never updates the times of two managers: it stays closed
         assert len(beater.fast) == fast
         assert r.kernel.now_us - beater.stored_us() <= PERIOD_US + SECOND
 

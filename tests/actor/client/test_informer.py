@@ -134,7 +134,7 @@ async def test_heartbeat_updates_call_only_interested_handlers_and_precede_other
 
 
 async def told_of_beats(r: Rig, log: list[str], *, late: bool = False, urged: bool = False) -> Informer:
-    """One of leases, of which there is one, with a handler of beats of this kind that logs their
+    """An informer of leases, with one lease and a heartbeat handler of this kind that logs
     revisions.
     """
     await make(r, "a")
@@ -235,7 +235,7 @@ async def test_watch_that_times_out_continues_at_once_from_the_last_event() -> N
 
 
 class QuietReader(Reader):
-    """A process that watches one lease that is not there, and so hears of bookmarks only."""
+    """A process that watches one missing lease, and so receives only bookmarks."""
 
     def main(self, ctx: Context) -> None:
         self.ctx = ctx
@@ -411,7 +411,7 @@ async def test_a_continue_token_that_expired_makes_the_pager_take_everything_at_
 
 
 async def test_a_list_at_a_revision_that_cannot_be_served_is_asked_again_in_one_piece() -> None:
-    """reflector.go: the second try goes by the same pager, whose pages were switched off for the
+    """reflector.go: the second try uses the same pager, which had paging switched off for the
     first.
     """
     async with rig() as r:
@@ -438,7 +438,7 @@ async def test_expired_watch_lists_after_a_pause_and_keeps_unchanged_objects() -
         r.start()
         await r.run(40)
         assert reader.view() == stored(r) and reader.informer.get("default/a") is kept
-        # what did not change is told of too, as at a resync
+        # Unchanged objects are reported too, as at a resync.
         assert [entry[:2] for entry in reader.log[2:]] == [("update", "a"), ("add", "c"), ("delete", "b")]
         asked = [(at, q.verb) for at, q in r.tap.asked if q.verb in ("list", "watch")]
         assert [verb for _, verb in asked] == ["watch", "list", "watch"]
@@ -465,7 +465,7 @@ async def test_a_server_that_refuses_connections_is_tried_with_growing_pauses_an
 
 
 class Refuser:
-    """An API server that is down but whose port tells when it is tried."""
+    """An API server that is down, with a port that records each try."""
 
     running = True
 
@@ -563,7 +563,7 @@ async def test_resync_reports_every_object_and_changes_nothing() -> None:
             *[("update", "a"), ("update", "b")] * 2,
         ]
         assert len(r.tap.told("limit", verbs=["list"])) == 1
-        # A list after the first resync tells of what changed alone: it is nobody's turn.
+        # A list after the first resync reports only changes, because no listener is due.
         del reader.log[:]
         r.crash()
         r.plane.storage.store.put(

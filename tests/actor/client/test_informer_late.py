@@ -1,6 +1,4 @@
-"""Readers that are paused, slow or lazy: what they show when they go on is what one shows that
-never stood still.
-"""
+"""Readers that are paused, slow or lazy: after resuming they show the same as one that always ran."""
 
 from __future__ import annotations
 
@@ -102,7 +100,7 @@ async def test_ended_watches_that_were_not_taken_yet_stay_ended_at_a_cut() -> No
         assert list(channel.watches.values()) == watches[2:]
 
 
-# --- a lazy informer is an eager one that nobody was told about -----------------------------------
+# --- a lazy informer equals an eager one without notifications ------------------------------------
 
 
 async def views(eager: bool, seed: int) -> tuple[list[dict[str, str]], list[tuple[str, ...]]]:

@@ -249,8 +249,8 @@ async def test_a_time_out_counts_from_the_sending_and_the_write_may_have_landed(
 
 @pytest.mark.parametrize(("extra_s", "lands"), [(4, False), (2, True)])
 async def test_what_a_client_has_given_up_is_not_begun_any_more(extra_s: int, lands: bool) -> None:
-    """Its server learns of it one link delay later: a handler that has come to the storage by then
-    goes on, no other does.
+    """The server learns of it one link delay later: a handler that has reached the storage by then
+    continues, any other does not.
     """
     async with rig() as r:
         server = r.plane.server
@@ -288,7 +288,7 @@ async def test_paused_server_does_not_begin_requests_of_a_client_that_has_ended(
 
 @pytest.mark.parametrize(("retry_s", "tries", "took"), [("1", 5, 5), ("2", 3, 6), ("7", 1, 7)])
 async def test_a_time_out_is_that_of_all_tries_together(retry_s: str, tries: int, took: int) -> None:
-    """Who is told to come back waits that long in any case, and finds its time over
+    """A client with a Retry-After waits that long in any case, and then exceeds its timeout
     (rest/request.go, with_retry.go).
     """
     refused = Reply(429, body="Too many requests", headers={"Retry-After": retry_s})
@@ -332,7 +332,7 @@ def create_after(us: int) -> Callable[[Client], Awaitable[Reply]]:
 
 
 def unanswered(r: Rig, *jobs: str) -> None:
-    """From now on the server hears these, and they do not hear the server."""
+    """From now on requests of these hosts arrive, and the replies do not."""
     way = frozenset({"apiserver-0"}), frozenset(jobs)
     r.kernel.network.impose(Rule("cut job", *way, cut=True, both_ways=False))
 
@@ -356,8 +356,8 @@ async def test_client_cut_off_from_replies_gets_none_on_a_new_connection_either(
 
 @pytest.mark.parametrize("first", ["cut", "crash"])
 async def test_restarted_server_gets_nothing_from_connections_of_before(first: str) -> None:
-    """Who does not hear the server does not hear either that it has reset the connection, before
-    the link is healed; who knows that it has gone makes a new one then.
+    """A client cut off from the server does not receive the reset of the connection either, before
+    the link is healed; a client that knows of the loss opens a new one then.
     """
     async with rig() as r:
         job = Job(r, create_after(10 * SECOND))

@@ -1,4 +1,4 @@
-"""Whatever happens in a cluster leads back to the fault, or the person's action, that began it."""
+"""Every effect in a cluster leads back to the fault, or the user's action, that began it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_each_effect_of_the_zone_outage_has_the_outage_as_its_cause(
     book = Book(read(tmp_path / "trace"))
     outage_us = 300_000_000
     for what, number in (("unheard", 30), ("taint", 30), ("evict", 300)):
-        made = decisions(book, what)  # a taint whose write met a conflict is decided again
+        made = decisions(book, what)  # a taint with a conflicting write is decided again
         assert {root(book, r) for r in made} == {"outage"}
         assert len({r.values["target"] for r in made}) == number
     for verb in ("create", "create binding", "update status"):
@@ -121,7 +121,7 @@ async def test_take_over_is_caused_by_the_crash_of_the_leader(tmp_path: Path) ->
     )
     (taken,) = decisions(book, "take-over")
     assert root(book, taken) == "killed"
-    # what the new leader finds to do is because of what was asked meanwhile
+    # The new leader's work is caused by what was requested in between.
     (made,) = pods(book, "create", 120_000_000)
     assert root(book, made) == "more"
     asides = [line.text for line in book.story(made) if line.aside]
@@ -196,7 +196,7 @@ async def test_a_crash_loop_is_a_chain_of_exits_waits_and_restarts(tmp_path: Pat
     text = book.line(restart, None).text
     assert text.startswith("restarts container web of pods/default/web-")
     assert text.endswith("which had exited (3)")
-    # each exit is told once, however often the agent looks at it again
+    # Each exit is reported once, although the agent checks it several times.
     assert all(a != b for a, b in pairwise(told_of))
 
 
@@ -287,8 +287,8 @@ async def test_what_waits_for_its_turn_on_a_node_leads_back_to_its_own_pod(pull:
 
 
 async def test_a_run_of_a_schedule_follows_from_that_not_from_the_run_before_it(tmp_path: Path) -> None:
-    """Nor from what befell one of them, or its controller, since: the next leader knows what made
-    it, too.
+    """Nor to later faults of one of them or of its controller: the next leader knows their cause
+    too.
     """
     run = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "r/c:1", "command": ["true"]}]}
     spec = {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": {"spec": run}}}}
@@ -432,7 +432,7 @@ async def test_node_with_a_repaired_clock_is_silent_because_of_the_repair(tmp_pa
         late.append(
             cause.kind == "step-end" and record.at_us - record.values["why"]["silent_us"] > cause.at_us
         )
-    assert any(late)  # that is heard once more when the clock is right already
+    assert any(late)  # received once more when the clock is already right
 
 
 def six_to_eight(metric: dict[str, Any]) -> dict[str, Any]:
@@ -510,8 +510,8 @@ async def test_scaling_is_caused_by_the_measured_value_also_after_an_earlier_one
 async def test_delayed_records_and_those_found_by_a_new_leader_keep_their_causes(
     tmp_path: Path,
 ) -> None:
-    """The API refuses everything; meanwhile a node runs short of memory, and leaders lose their
-    leases.
+    """The API rejects everything; during that time a node runs short of memory, and leaders lose
+    their leases.
     """
     refusing = {"apiServer": "apiserver-0", "inflight": 0}
     short = {"nodes": {"name": "node-1"}, "resource": "memory", "available": "50Mi"}
@@ -598,7 +598,7 @@ async def test_process_faults_are_described_once_at_their_begin_and_once_at_thei
 async def test_taint_is_caused_by_the_active_fault_and_not_by_one_that_had_ended(
     tmp_path: Path,
 ) -> None:
-    """The controllers hear of a cordon, of its end and of pressure at once, when the cache goes on."""
+    """The controllers receive a cordon, its end and pressure at once, when the cache resumes."""
     node = {"name": "node-1"}
     short = {"nodes": node, "resource": "memory", "available": "50Mi"}
     book = await told(

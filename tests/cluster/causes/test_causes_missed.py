@@ -1,4 +1,4 @@
-"""What a process was not told of and finds when it lists leads back to what did it, too."""
+"""What a process has missed and finds when it lists leads back to its cause, too."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_new_leader_replaces_pods_because_of_their_deletion_without_a_lead
 
 
 async def test_what_a_list_shows_to_be_gone_is_missed_because_of_what_took_it(tmp_path: Path) -> None:
-    """The watch would have told, but the server died before, and its history is gone."""
+    """The watch would have reported it, but the server crashed before, and its history is lost."""
     server = {"apiServer": "apiserver-0"}
     book = await told(
         tmp_path,
@@ -73,8 +73,8 @@ async def test_what_a_list_shows_to_be_gone_is_missed_because_of_what_took_it(tm
 async def test_a_report_that_says_nothing_new_hides_nothing_from_a_new_leader(
     at: str, tmp_path: Path
 ) -> None:
-    """It goes the short way, or, after a storage that could not be written for a while, the long
-    one.
+    """It takes the fast path or, after a storage that could not be written for a while, the
+    ordinary one.
     """
     book = await told(
         tmp_path,
@@ -105,7 +105,7 @@ async def test_new_leaders_taint_is_caused_by_what_made_the_node_unready(
 
 
 async def test_relist_without_a_reply_is_caused_by_what_blocked_the_reply(tmp_path: Path) -> None:
-    """A new leader asks because it leads; that a server does not answer it does not come of that."""
+    """A new leader sends requests because it leads; a missing reply of a server is not their cause."""
     book = await told(
         tmp_path,
         {"at": "1m", "name": "still", "stall": {"actor": "apiserver-0"}},
@@ -118,7 +118,7 @@ async def test_relist_without_a_reply_is_caused_by_what_blocked_the_reply(tmp_pa
 
 
 async def test_relist_after_lost_history_is_caused_by_the_restart_of_the_server(tmp_path: Path) -> None:
-    """Whatever has brought it there, which may be that its last watch was over."""
+    """The cause is any event that led there, for example the end of its last watch."""
     book = await told(
         tmp_path,
         {"at": "2m", "name": "anew", "crash": {"actor": "apiserver-0", "restartAfter": "20s"}},
@@ -142,7 +142,7 @@ async def test_pods_of_a_node_deleted_without_a_leader_go_because_of_the_deletio
 
 
 async def test_node_add_and_delete_events_are_caused_by_the_write_of_the_node(tmp_path: Path) -> None:
-    """The pass that finds it comes of nothing but time."""
+    """The pass that finds it has no cause but time."""
     away = {"nodes": {"name": "node-1"}, "how": "agent-crash"}
     book = await told(
         tmp_path,
@@ -239,7 +239,7 @@ async def test_status_after_a_time_without_leader_is_caused_by_the_changes_of_po
 async def test_leader_that_gets_sigterm_during_a_pause_ends_because_of_that(
     stalled: str, tmp_path: Path
 ) -> None:
-    """Its next renewal is due as well when it goes on, and comes first."""
+    """Its next renewal is due as well when it resumes, and comes first."""
     scheduler = {"actor": "scheduler-0"}
     book = await told(
         tmp_path,

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from sim.api.admission.plugins import node_restriction
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.kernel.fast import FAST
 from sim.scenario.plan.compile import load
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan, Plan

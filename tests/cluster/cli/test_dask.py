@@ -1,5 +1,5 @@
-"""Many seeds on a Dask cluster come out as in worker processes, and what cannot be worked with is
-told in a line.
+"""Many seeds on a Dask cluster have the outcomes of worker processes, and an unusable cluster is
+reported in one line.
 """
 
 import pickle

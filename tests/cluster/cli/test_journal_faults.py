@@ -52,7 +52,7 @@ def client_of(folder: Path, url: str) -> httpx.Client:
 
 
 def journalled(path: Path) -> set[str]:
-    """The names of the config maps whose creation is in the journal."""
+    """The names of the config maps created by requests in the journal."""
     bodies = [
         operation.payload[2] for operation in read_journal(path).operations if operation.name == "request"
     ]

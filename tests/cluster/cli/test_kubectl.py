@@ -1,5 +1,4 @@
-"""kubectl itself against `orrery serve`: what people do first, and a zone that dies before their
-eyes.
+"""kubectl itself against `orrery serve`: the first commands of a user, and the failure of a zone.
 
 The server runs in a process of its own, as users run it.  Where there is no kubectl this is
 skipped, loudly.

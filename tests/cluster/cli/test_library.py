@@ -1,5 +1,5 @@
-"""The library as a test author meets it: what fails in a `Cluster` is told as itself, and what is
-wrong at once.
+"""The library for authors of tests: errors in a `Cluster` are raised unchanged, and invalid input
+is reported at once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sim.units import SECOND
 
 
 class OwnError(Exception):
-    """Of whoever uses the library."""
+    """Raised by the user of the library."""
 
 
 @pytest.mark.parametrize("run", ["", "1m"], ids=["before it runs", "after a while"])

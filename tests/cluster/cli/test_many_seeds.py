@@ -1,5 +1,5 @@
-"""`orrery run --seeds`: every seed comes out as in a run of its own, whatever ran in the process
-before it.
+"""`orrery run --seeds`: every seed has the outcome of a run of its own, independent of earlier runs
+in the process.
 """
 
 import json
@@ -179,7 +179,7 @@ def test_worker_with_grown_memory_is_replaced_and_nothing_else_changes(small: Pa
             servers = [pid for pid in _children(os.getpid()) if b"forkserver" in _command(pid)]
             workers += _children(
                 servers[0]
-            )  # who has the next job by now: never the first, if it is replaced
+            )  # the worker with the next job: never the first, if it is replaced
             found.append(one.sha256)
         return found, len(set(workers))
 
@@ -279,7 +279,7 @@ def test_workers_end_in_the_middle_of_their_jobs_when_their_parent_is_killed(sma
 
 @pytest.mark.slow
 def test_single_run_that_gets_sigterm_leaves_no_file_behind(small: Path, tmp_path: Path) -> None:
-    """The trace that its report is made of lies in a folder for as long as it is needed."""
+    """The trace for the report is in a temporary folder while it is needed."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     report = str(tmp_path / "r.html")

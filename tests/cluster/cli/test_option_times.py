@@ -1,5 +1,4 @@
-"""Options that name a time, a rate or a bound, at values that nobody has by default: when what they
-say happens.
+"""Options that set a time, a rate or a bound, at non-default values: when their effects happen.
 
 Each case is worked out before it is run, from the rules beside it.
 """
@@ -15,8 +14,9 @@ import pytest
 from actors.node.runtime.profile import Override
 from sim.api.store import Change
 from sim.api.types import Reply
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
 from sim.app.options import api_server_options
+from sim.app.plain_plan import plain_nodes
 from sim.options.api_server import parse_api_server
 from sim.scenario.plan.plan import ClusterPlan
 from sim.scenario.read.schema import Runtime
@@ -51,11 +51,12 @@ def one_node(runtime: Runtime = Runtime(), **flags: Any) -> ClusterPlan:
 async def test_a_young_pod_that_is_not_ready_counts_for_nothing(
     flags: dict[str, str], grown: tuple[int, int] | None
 ) -> None:
-    """Four pods use all they ask for, and half is wanted; two of them turn unready some 100 s after
-    their start.
+    """Four pods use all of their requests, and the target is half; two of them turn unready some
+    100 s after their start.
 
-    In their first minutes such pods do not count, so that two use as much as four should.  Past these they do, unless
-    they turned unready so soon after their start that they have never been ready at all.  The autoscaler comes at 150 s.
+    In their first minutes such pods do not count, so that two use as much as four should. After
+    that they do, unless they turned unready so soon after their start that they were never ready.
+    The autoscaler is created at 150 s.
     """
     control = manager(**{f"horizontal_pod_autoscaler_{name}": value for name, value in flags.items()})
     made = workload("Deployment", "web", 4)
@@ -178,8 +179,8 @@ async def test_an_unused_image_is_kept_for_its_time_from_the_pass_that_first_see
 async def test_a_quiet_node_reports_at_the_first_update_after_its_report_is_due(
     flags: dict[str, str], least: float, most: float
 ) -> None:
-    """An update each period times 1 to 1.04; the frequency of updates alone leaves that of reports
-    as it is.
+    """An update each period times 1 to 1.04; the frequency of updates alone does not change that of
+    reports.
     """
     async with Cluster(one_node(**flags)) as cluster:
         await cluster.run_until("60s")
@@ -288,7 +289,8 @@ async def test_a_pod_that_is_not_ready_is_probed_at_each_look_that_comes_without
     node = replace(NODE, flags={name.replace("_", "-"): value for name, value in flags.items()})
     async with Cluster(ClusterPlan(nodes=(node,))) as cluster:
         cluster.nodes["node-0"].behave([Override({"healthy_after_us": 20 * SECOND})])
-        await cluster.run_until("4000s")  # who is younger than the period spreads its first probes
+        # An agent younger than the period spreads its first probes.
+        await cluster.run_until("4000s")
         made = pod("p")
         made["spec"]["containers"][0]["readinessProbe"] = probe
         cluster.apply(made)

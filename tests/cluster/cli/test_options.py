@@ -15,7 +15,8 @@ import pytest
 from actors.controllers.table import LOOPS
 from sim.api.store import Change
 from sim.api.types import Obj, Reply
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.errors import InputError
 from sim.options.controller_manager import parse_controller_manager
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
@@ -25,9 +26,7 @@ from tests.cluster.fixed import FixedPhases, workload
 
 
 def plan(nodes: int = 0, agent: dict[str, Any] | None = None, **components: Any) -> ClusterPlan:
-    """A cluster whose components (`controller_manager`, `scheduler`, `api_server`) have these
-    flags.
-    """
+    """A cluster with these flags of components (`controller_manager`, `scheduler`, `api_server`)."""
     hosts = plain_nodes(nodes)
     if agent:
         hosts = tuple(replace(host, flags=agent) for host in hosts)
@@ -35,7 +34,7 @@ def plan(nodes: int = 0, agent: dict[str, Any] | None = None, **components: Any)
 
 
 def manager(nodes: int = 0, agent: dict[str, Any] | None = None, **flags: Any) -> ClusterPlan:
-    """A cluster whose controller manager has these flags, their names with "_" for "-"."""
+    """A cluster with these flags of the controller manager, their names with "_" for "-"."""
     named = {name.replace("_", "-"): value for name, value in flags.items()}
     return plan(nodes, agent, controller_manager=named)
 
@@ -249,9 +248,7 @@ async def test_each_loop_has_as_many_workers_as_allowed() -> None:
     ("loop", "left"), [("deployment", (0, 0)), ("replicaset", (1, 0)), ("namespace", (1, 3))]
 )
 async def test_a_loop_without_workers_does_nothing(loop: str, left: tuple[int, int]) -> None:
-    """Upstream checks few of these numbers: with none, the others go on around the one that stands
-    still.
-    """
+    """Upstream checks few of these numbers: with none, the other loops run around the blocked one."""
     async with Cluster(manager(1, **{f"concurrent-{loop}-syncs": 0})) as cluster:
         cluster.apply(
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}}, deployment("a", 3)
@@ -286,8 +283,8 @@ async def test_a_rate_of_zero_is_the_clients_own_and_less_is_no_limit(qps: int, 
     ("period", "least", "most"), [("60s", 0, 120), ("1us", 0, 1.1), ("12h", 600, 1 << 40)]
 )
 async def test_resync_repairs_what_no_event_reports(period: str, least: float, most: float) -> None:
-    """Endpoints that somebody overwrites are no event of their Service; the resync is, each 1 to 2
-    periods, 1 s at least.
+    """Endpoints overwritten by another client are no event of their Service; the resync is one,
+    each 1 to 2 periods, 1 s at least.
     """
     async with Cluster(manager(1, min_resync_period=period)) as cluster:
         cluster.apply(SERVICE, pod("p"))

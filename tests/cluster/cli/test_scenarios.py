@@ -1,5 +1,5 @@
-"""Every scenario holds whatever the seed, fails where it is broken on purpose, and a seed gives one
-run; all that is of note in it leads back to a step.
+"""Every scenario holds under any seed, fails where it is broken on purpose, and a seed gives one
+run; all notable effects in it lead back to a step.
 
 Here under one seed each, and once more under another hash seed.  Under ten seeds:
 

@@ -109,7 +109,7 @@ def test_the_object_may_stand_behind_options(traces: Path, capsys: pytest.Captur
             main(["why", str(traces / "one"), "--full", *more])
         assert caught.value.code == 2
         told = capsys.readouterr().err
-        # Newer parsers take the first name for the object, and tell of what is left.
+        # Newer parsers take the first name for the object, and report the remaining ones.
         assert told.startswith("orrery: unrecognized arguments: ") and more[-1] in told
 
 

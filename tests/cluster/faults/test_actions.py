@@ -270,7 +270,7 @@ async def test_budget_without_room_is_reported_when_an_eviction_is_abandoned(tmp
 
 
 async def test_an_eviction_that_meets_no_server_is_asked_for_again(tmp_path: Path) -> None:
-    """The second pod's turn comes 5 s after the first one's, as the server starts anew."""
+    """The second pod's turn comes 5 s after the first one's, as the server restarts."""
     slow = {"at": "1m50s", "workload": {"selector": "app=web", "stop": "8s"}}
     away = {"at": "2m4s", "crash": {"actor": "apiserver"}, "for": "3s"}
     whole = within("no pods in zone a exist", "10s", "60s")

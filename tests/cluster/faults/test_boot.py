@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sim.api.store import Change
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.scenario.plan.plan import ClusterPlan
 from sim.units import SECOND
 

@@ -13,7 +13,8 @@ import pytest
 
 from sim.api.store import Change
 from sim.api.types import Obj
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.app.run import run_plan
 from sim.kernel import read
 from sim.report.story import Book, about, chosen
@@ -93,9 +94,7 @@ def bare(value: Any) -> Any:
 
 
 def alike(cluster: Cluster, resource: str) -> Counter[bytes]:
-    """So many objects of each content, with who owns what of them, apart from what is each one's
-    own.
-    """
+    """The number of objects with each content and ownership, apart from the unique parts."""
     bucket = cluster.storage.store.bucket(cluster.scheme.resource(resource).prefix)
     texts = []
     for item in bucket.items.values():
@@ -123,8 +122,8 @@ RESOURCES = (
 
 
 async def test_it_is_as_one_that_came_up() -> None:
-    """Beside one into which somebody put the same objects; both at rest, and each node has
-    reported.
+    """Compared with a cluster in which a client created the same objects; both are at rest, and
+    each node has reported.
     """
     grown = replace(plan(*OBJECTS), established=())
     async with Cluster(plan(*OBJECTS), seed=4) as past, Cluster(grown, seed=4) as present:

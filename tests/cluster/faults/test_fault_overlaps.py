@@ -1,4 +1,4 @@
-"""Faults that overlap, befall what is dead or not yet there, or end inside another: each acts and
+"""Faults that overlap, act on crashed or missing processes, or end inside another: each acts and
 ends by itself.
 """
 
@@ -237,7 +237,7 @@ async def test_a_taint_that_ends_leaves_what_another_keeps_and_what_others_put_t
 
 
 async def test_an_agent_that_lists_again_goes_by_nothing_older_than_what_it_has_seen(tmp_path: Path) -> None:
-    """The other server's cache stands still since before the pod was made."""
+    """The other server's cache is frozen since before the creation of the pod."""
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}}
     async with befalls(
         tmp_path,
@@ -254,8 +254,8 @@ async def test_an_agent_that_lists_again_goes_by_nothing_older_than_what_it_has_
 
 
 async def test_connection_found_broken_after_a_pause_was_broken_by_the_cut(tmp_path: Path) -> None:
-    """Whoever looks first when it goes on: the pass over the nodes reads the leases before it is
-    told that their watch is over.
+    """In any order of work after the resume: the pass over the nodes reads the leases before the
+    end of their watch is reported.
     """
     manager = "controller-manager-0"
     async with befalls(
@@ -364,7 +364,7 @@ async def test_process_stalled_before_its_machine_boots_is_paused_after_the_boot
 async def test_no_process_starts_before_its_machine_boots_when_one_fault_ends(
     action: dict[str, Any], tmp_path: Path
 ) -> None:
-    """The same seed without any fault tells when each machine boots."""
+    """The same seed without any fault shows when each machine boots."""
     starts = []
     for timeline in ([], [fault("0s", "early", lasts="500ms", **action)]):
         async with befalls(tmp_path, *timeline, boot="10s") as cluster:
@@ -385,7 +385,7 @@ async def test_a_process_that_still_says_farewell_can_be_killed(tmp_path: Path) 
         for at in ("1m15s", "1m21s", "1m40s", "2m11s"):
             await cluster.run_until(at)
             runs.append(actor.running)
-        # it stands still and cannot hear the signal; killed; asked to end, until that is over too
+        # Paused, it does not receive the signal; killed; sent SIGTERM, until that is over too.
         assert runs == [True, False, False, True]
 
 
@@ -497,7 +497,7 @@ async def test_fault_of_one_server_is_shown_from_its_beginning_to_its_own_end(tm
     ]
 
 
-# --- what is blamed -------------------------------------------------------------------------------
+# --- causes of silence ----------------------------------------------------------------------------
 
 
 async def test_cut_off_host_is_silent_because_of_its_own_cut_and_not_a_later_one(
@@ -535,7 +535,7 @@ ALL_CUT: dict[str, Any] = {"partition": {"between": ["nodes", "apiserver"]}}
     ({"fail": CUT}, ALL_CUT, "first"),
     ({"fail": {**AGENT, "how": "hang"}}, {"fail": CUT}, "first"),
     ({"stall": {"actor": "node-0"}}, {"crash": {"actor": "node-0"}}, "first"),
-    # what does not keep everybody from hearing it
+    # A fault that does not cut it off from all hosts.
     ({"partition": {"between": ["nodes", "apiserver-0"]}}, DEATH, "second"),
     ({"network": {"between": ["nodes", "apiserver"], "loss": 0.1}}, ALL_CUT, "second"),
 ])  # fmt: skip

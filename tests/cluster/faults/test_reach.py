@@ -1,9 +1,9 @@
 """An API server that is cut off from the storage, or reaches it over a slow line, while its replica
 does not.
 
-What must hold (`actors.apiserver.lifecycle.storage_connection`): it answers from its caches, which
-stand still; whatever needs the storage waits until the line is healed or the request's minute is
-over; the replica notices nothing.
+What must hold (`actors.apiserver.lifecycle.storage_connection`): it answers from its frozen caches;
+requests that need the storage wait until the line is healed or the request's minute is over; the
+replica is not affected.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ async def test_caches_answer_and_all_else_waits_for_the_line_or_for_its_minute()
         cluster.kernel.network.lift("line")
         await cluster.run_for("1s")
         assert late.code == 201 and 20 <= late.took <= 20.01
-        assert stored(cluster) == ["late", "new", "old"]  # nobody waited for the other
+        assert stored(cluster) == ["late", "new", "old"]  # no request waited for another
         after = Asked(cluster, "list", CUT_OFF, resourceVersion="0")
         await cluster.run_for("1s")
         assert after.names == ["late", "new", "old"] and after.took < 0.01
@@ -166,8 +166,8 @@ async def test_watch_continues_unless_its_missed_history_is_compacted(minutes: i
 
 
 async def test_paused_server_gets_no_progress_of_the_storage() -> None:
-    """Every ten minutes it tells all watches, but for those that nothing reaches.  What is shown
-    outlives history.
+    """Every ten minutes it sends progress to all watches that are reachable. What is shown outlives
+    history.
     """
     async with Cluster(bare(2), seed=1) as cluster:
         cluster.apply(pod("old"))

@@ -193,7 +193,8 @@ async def test_later_quota_applies_to_pods_like_those_created_before() -> None:
         cluster.apply(workload("ReplicaSet", "web", 20))
         await cluster.run_for("20s")
         plans = cluster.api_servers["apiserver-0"].plans
-        assert plans is not None and plans.followed > 20  # pods are made the short way by now
+        # Pods are created by a write template by now.
+        assert plans is not None and plans.followed > 20
         quota = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "25"}}}
         cluster.apply({"apiVersion": "v1", "kind": "ResourceQuota", **quota})
         await cluster.run_for("5s")

@@ -1,9 +1,9 @@
-"""Nodes in a cloud: when those whose instances are gone go, and when those of stopped ones are
-closed and opened.
+"""Nodes in a cloud: when nodes of missing instances are deleted, and when those of stopped
+instances are closed and opened.
 
-A pass each 5 s looks at the nodes that are not ready (v1.25
-cloud-provider/controllers/nodelifecycle), so that what it has to do is done within that time and
-what its requests take of when it came to be so.
+A pass each 5 s checks the nodes that are not ready (v1.25
+cloud-provider/controllers/nodelifecycle), so that its work is done within that time, plus the time
+of its requests, after the event.
 """
 
 from __future__ import annotations
@@ -247,8 +247,8 @@ def within(spans: Sequence[Span], at_us: int) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 async def test_drawn_faults_do_to_nodes_what_the_rule_says(tmp_path: Path, seed: int) -> None:
-    """Each tenth of a second: who has been up for an act all the time that a pass takes has met it,
-    and nobody else.
+    """At each tenth of a second: an action meets exactly the instances that are up for the duration
+    of a pass.
     """
     timeline, force = drawn(Random(seed), 6)
     async with in_the_cloud(tmp_path, *timeline, nodes=6, seed=seed) as cluster:

@@ -26,12 +26,12 @@ def label(cluster: FixedPhases, node: str, labels: dict[str, str]) -> None:
 
 
 def waiting(cluster: FixedPhases, nodes: list[str]) -> list[str]:
-    """Those of these dead nodes whose turn has not come yet."""
+    """The dead nodes that have not been tainted yet."""
     return [name for name in nodes if name not in cluster.seen.no_execute]
 
 
 async def test_a_node_removed_while_it_waits_takes_its_turn_all_the_same() -> None:
-    """It is put off by no pass any more, so its token is the next, and is spent on nothing."""
+    """No pass delays it any more, so its token is the next one, and has no effect."""
     async with FixedPhases({"": 20}) as cluster:
         dead = ["node-3", "node-4", "node-5"]
         await cluster.kill(*dead)
@@ -81,8 +81,8 @@ async def test_a_rate_of_nothing_lets_the_first_node_of_a_zone_through() -> None
 
 
 async def test_a_toleration_cut_to_nothing_does_not_cut_a_stay_that_was_granted() -> None:
-    """As any other shorter one: the timer that runs is kept, and nobody is told of a cancelled
-    deletion.
+    """As for any shorter toleration: the running timer is kept, and no cancelled deletion is
+    reported.
     """
     async with FixedPhases({"": 4}) as cluster:
         key = cluster.names.taint_unreachable

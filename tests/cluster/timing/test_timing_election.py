@@ -1,4 +1,4 @@
-"""Who leads, and when, on whole clusters: known cases, whose numbers the names have, and what
+"""Leaders by time on whole clusters: known cases, numbered in the names of the tests, and what
 follows from the facts for other periods and numbers of candidates.
 """
 
@@ -14,7 +14,8 @@ import pytest
 
 from sim.api.store import Change
 from sim.api.types import Obj
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.kernel import Rule
 from sim.kernel.actor import Actor
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
@@ -68,7 +69,7 @@ class Leadership:
     wrote: list[tuple[float, Obj]] = field(default_factory=list)
     taken: list[tuple[float, str]] = field(
         default_factory=list
-    )  # who came to hold it; the first is the first of all
+    )  # the successive holders; the first is the first leader
     ended: list[tuple[float, str]] = field(default_factory=list)
     lost: list[tuple[float, str]] = field(default_factory=list)
 
@@ -119,7 +120,7 @@ class Leadership:
 
 
 def ends_for_good(actor: Actor) -> None:
-    """Ask a process to end; nobody starts it again two seconds after."""
+    """Send SIGTERM to a process, without a restart two seconds later."""
     actor.barred = True
     actor.terminate()
 
@@ -129,7 +130,7 @@ def starts_again(actor: Actor) -> None:
     actor.start()
 
 
-# --- 40: a leader dies ----------------------------------------------------------------------------
+# --- 40: a leader crashes -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("periods", OTHERS)
@@ -263,7 +264,7 @@ async def test_43_a_leader_that_loses_the_api_stops_before_anybody_follows(
     """10 to 12.1 s after its requests begin to fail; the other leads a lease after the last renewal
     at the earliest.
 
-    both_ways: it hears nothing either.
+    both_ways: True if it receives no replies either.
     """
     draw = Random(8)
     async with Cluster(candidates(part, 2, periods), seed=1) as cluster:
@@ -282,9 +283,10 @@ async def test_43_a_leader_that_loses_the_api_stops_before_anybody_follows(
             assert taken >= failed + periods.lease - periods.retry - 0.1
             assert stopped < taken
             network.lift("cut")
-            await cluster.run_for("10s")  # the one that lost starts again and stands by
+            # The process that lost starts again and becomes the standby.
+            await cluster.run_for("10s")
             assert lease.taken[-1][0] == taken
-            if part == MANAGER:  # which tells nobody, so that its process ends at once
+            if part == MANAGER:  # it makes no announcement, so its process ends at once
                 assert (stopped, leader) in lease.ended
 
 
@@ -311,6 +313,6 @@ async def test_43_the_death_of_all_servers_stops_every_leader_and_one_leads_agai
         assert name == leader and 10 <= stopped - failed <= 12.1
         cluster.supervisor["apiserver-0"].start()
         await cluster.run_for("30s")
-        # who waited has seen the lease last a minute ago, who lost it began anew
+        # The standby observed the lease a minute ago; the process that lost it started again.
         assert len(lease.taken) == 2
         assert lease.spec["leaseTransitions"] == 1

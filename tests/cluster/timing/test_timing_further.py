@@ -72,7 +72,7 @@ def cut_off(cluster: FixedPhases, *nodes: str) -> None:
 
 
 def events(cluster: FixedPhases, reason: str, kind: str = "Pod") -> dict[str, int]:
-    """How often each object was told this."""
+    """How often each object had this event."""
     told: Counter[str] = Counter()
     for event in cluster.list("events"):
         if event["reason"] == reason and event["involvedObject"]["kind"] == kind:
@@ -341,8 +341,8 @@ async def test_a_short_failure_of_the_runtime_moves_nothing() -> None:
 
 @pytest.mark.parametrize(("offset", "drift_ppm"), [(-7200, 0), (7200, 0), (0, 40_000), (0, -40_000)])
 async def test_2_a_nodes_own_clock_does_not_matter(offset: int, drift_ppm: int) -> None:
-    """Nobody else's clock is compared with the controller's; a clock that is wrong by hours kills
-    no node.
+    """No other clock is compared with the controller's; a clock that is wrong by hours fails no
+    node.
     """
     async with FixedPhases({"": 4}) as cluster:
         for name in ("node-2", "node-3"):
@@ -354,14 +354,14 @@ async def test_2_a_nodes_own_clock_does_not_matter(offset: int, drift_ppm: int) 
         assert 29.6 <= cluster.seen.unknown["node-3"] / SECOND - 95 <= 45.5
 
 
-# --- 30: nobody hears the nodes -------------------------------------------------------------------
+# --- 30: nodes are unreachable --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("back", [199.5, 202, 205, 208, 209.9])
 async def test_30_cut_off_controller_finds_all_nodes_silent_and_taints_none(back: float) -> None:
-    """It does not elect here, else it ends with the outage; its watches come back later than its
-    passes, by their back-off, so that it takes all nodes for silent in its first pass, also where
-    they were heard before it.
+    """Without an election, because a lost lease would end it at the outage. Its watches return
+    later than its passes, by their back-off, so its first pass finds all nodes silent, also those
+    that reported before.
     """
     async with FixedPhases({"": 10}, manager(leader_elect="false")) as cluster:
         log, zones = NodeLog(cluster), Zones(cluster)

@@ -10,7 +10,8 @@ import pytest
 
 from sim.api.store import Change
 from sim.api.types import Obj
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import MS, SECOND, parse_time
 from tests.cluster.fixed import container, workload

@@ -15,7 +15,8 @@ from itertools import pairwise
 
 import pytest
 
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 from tests.bench.recorded import BOOT_US, LATENCY_US
@@ -68,7 +69,7 @@ def passes(found: Sequence[float]) -> list[tuple[float, float]]:
     """
     times: list[tuple[float, float]] = []
     for at in sorted(found):
-        while times and at > times[-1][1] + 1.5 * PASS_S:  # passes that found nobody
+        while times and at > times[-1][1] + 1.5 * PASS_S:  # passes that found no node
             times.append((times[-1][1] + PASS_S, times[-1][1] + PASS_S))
         if times and at < times[-1][1] + 0.9 * PASS_S:
             times[-1] = times[-1][0], max(times[-1][1], at)
@@ -82,11 +83,11 @@ def passes(found: Sequence[float]) -> list[tuple[float, float]]:
 def follow(
     size: int, found: Sequence[float], rounds: Sequence[tuple[float, float]], tainted: Sequence[float]
 ) -> None:
-    """Hold each taint of a zone against the instant at which a node waits for it and the zone has a
+    """Compare each taint of a zone with the first instant at which a node waits and the zone has a
     token.
 
-    A pass queues whom an earlier one found, each in its turn, and sets the state when it is over.  Where it stops the zone,
-    a token that is there may have gone before, or not.
+    A pass queues the nodes found by an earlier one, each in turn, and sets the state at its end.
+    Where it stops the zone, an available token may have been used before, or not.
     """
     done, token, state = 0, 0.0, "Normal"
     for (begins, ends), (following, _) in pairwise(rounds):

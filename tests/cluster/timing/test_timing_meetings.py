@@ -1,6 +1,6 @@
-"""Where rules of controllers meet, on whole clusters: sets and dead or crowded nodes, updates and
-minimum times, tolerations of somebody's own taints, ends of namespaces and Jobs through a change of
-leader.  What each test wants follows from the rules.
+"""Combinations of rules of controllers on whole clusters: sets and dead or crowded nodes, updates
+and minimum times, tolerations of custom taints, ends of namespaces and Jobs across a change of
+leader. The expected values of each test follow from the rules.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _is_ready(obj: Obj) -> bool:
 
 
 async def test_daemon_pods_rejected_by_a_full_node_are_recreated_after_growing_delays() -> None:
-    """0, 1, 2, 4 … s; a new leader knows nothing of them and begins anew."""
+    """0, 1, 2, 4 … s; a new leader does not know them and starts from 0."""
     profile = RuntimeProfile(rules=(Rule(ContainerBehaviour(log_bytes=GI), pod_prefix="big"),))
     async with FixedPhases({"": 1}, TWO_MANAGERS, profile=profile, capacity=SMALL) as cluster:
         cluster.apply(pod("big"))
@@ -111,7 +111,7 @@ async def test_a_surging_daemon_set_keeps_the_old_pod_until_the_new_one_is_avail
 
 
 async def test_a_stateful_set_looks_for_minimum_ready_times_at_multiples_of_them() -> None:
-    """Each sync asks for the next after twenty seconds, and what waits already is not put off: 20,
+    """Each sync requests the next one after twenty seconds, and a waiting one is not delayed: 20,
     40, 60 …
     """
     async with FixedPhases({"": 1}) as cluster:
@@ -181,7 +181,7 @@ async def test_time_while_a_deployment_is_paused_does_not_count_against_its_dead
         assert reason() == "ProgressDeadlineExceeded"
 
 
-# --- taints of somebody's own ---------------------------------------------------------------------
+# --- custom taints --------------------------------------------------------------------------------
 
 
 def tainted(cluster: FixedPhases, *keys: str) -> None:

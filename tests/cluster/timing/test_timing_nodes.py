@@ -1,5 +1,5 @@
-"""Node failure on whole clusters with real node agents: known timing cases, whose numbers the names
-have.
+"""Node failure on whole clusters with real node agents: known timing cases, numbered in the names
+of the tests.
 
 `test_node_timing.py` holds the same cases to the control plane alone.
 """

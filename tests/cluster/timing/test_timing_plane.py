@@ -33,7 +33,7 @@ SERVER, STORAGE = "apiserver-0", "storage"
 
 
 def bare(servers: int = 1) -> ClusterPlan:
-    """API servers and nobody who asks them."""
+    """API servers without clients."""
     none = ComponentPlan(0)
     flags = {"disable-admission-plugins": "ServiceAccount"}
     return ClusterPlan(api_server=ComponentPlan(servers, flags), controller_manager=none, scheduler=none)
@@ -110,7 +110,7 @@ async def test_leader_with_requests_of_nearly_five_seconds_stays(takes_ms: int, 
 
 
 async def test_round_ends_after_ten_seconds_regardless_of_its_requests() -> None:
-    """The first hangs for five seconds; those after it are told to come back in a second, ten
+    """The first request hangs for five seconds; those after it get a Retry-After of one second, ten
     times.
     """
     async with Cluster(candidates(MANAGER), seed=1) as cluster:
@@ -200,8 +200,8 @@ async def test_clocks_that_differ_by_less_than_a_quarter_never_allow_two_leaders
 async def test_faults_that_come_in_any_order_never_let_two_lead(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of three candidates, whose requests to two servers are slow, refused, lost, halted or too
-    many, in turns and together.
+    """The leaders among three candidates, with requests to two servers that are slow, rejected,
+    lost, halted or too many, in turns and together.
     """
     terms = Terms(monkeypatch)
     draw, manager = Random(seed), ComponentPlan(3, {"controllers": "nodelifecycle"})
@@ -221,7 +221,7 @@ async def test_faults_that_come_in_any_order_never_let_two_lead(
 
 
 class Terms:
-    """When somebody led."""
+    """The intervals with a leader."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         from sim.client.election.elector import LeaderElector
@@ -342,8 +342,8 @@ async def test_a_server_that_starts_while_the_storage_is_silent_has_nothing_to_s
 async def test_read_of_a_silent_storage_is_retried_and_read_of_a_cache_is_answered(
     aspect: str,
 ) -> None:
-    """etcd's client repeats what only reads; nobody repeats a write, which etcd gives up after
-    seven seconds, if it runs.
+    """etcd's client repeats reads only; a write is not repeated, and a running etcd ends it after
+    seven seconds.
     """
     async with Cluster(bare(), seed=1) as cluster:
         cluster.apply(pod("a"))
@@ -365,7 +365,7 @@ async def test_read_of_a_silent_storage_is_retried_and_read_of_a_cache_is_answer
 
 
 async def test_server_started_during_a_pause_lists_when_the_storage_is_whole_again() -> None:
-    """What it had asked by then fails when the storage goes on, and is asked again."""
+    """Its requests up to then fail when the storage resumes, and are sent again."""
     async with Cluster(bare(), seed=1) as cluster:
         cluster.apply(pod("a"))
         await cluster.run_for("10s")
@@ -382,9 +382,7 @@ async def test_server_started_during_a_pause_lists_when_the_storage_is_whole_aga
 
 
 async def test_killed_storage_fails_arrived_writes_and_carries_out_later_ones() -> None:
-    """A connection that breaks answers what was on its way; who comes then waits for the next
-    process.
-    """
+    """A connection that breaks fails what was on its way; later requests wait for the next process."""
     async with Cluster(bare(), seed=1) as cluster:
         cluster.apply(pod("a"))
         await cluster.run_for("20s")
@@ -421,11 +419,11 @@ async def test_killed_storage_fails_arrived_writes_and_carries_out_later_ones() 
 async def test_watches_end_when_there_was_no_leader_for_half_a_minute(
     turns_s: tuple[float, ...], ends_s: float | None
 ) -> None:
-    """turns_s: when the quorum is lost, there again, lost again …
+    """turns_s: when the quorum is lost, returns, is lost …
 
-    A cache's own watch fails after three seconds, and is asked for again for thirty, less if there
-    was such an error within the last minute; a second after that the cache begins anew.  A watch of
-    what is not cached ends with the first error.
+    A cache's own watch fails after three seconds, and is requested again for thirty, less if there
+    was such an error within the last minute; a second after that the cache starts again. A watch
+    without a cache ends with the first error.
     """
     async with Cluster(bare(), seed=1) as cluster:
         cluster.apply(pod("a"))
@@ -462,7 +460,7 @@ async def test_cache_without_a_leader_shows_its_state_until_it_ends_and_then_lis
             assert await each.code() == 200 and 22 <= each.took <= 22.1
 
 
-# --- a server that stands still -------------------------------------------------------------------
+# --- a paused server ------------------------------------------------------------------------------
 
 
 class Probe:
@@ -523,7 +521,7 @@ async def test_slow_server_sends_its_events_later_by_its_delay() -> None:
         waits: list[float] = []
 
         async def change(name: str) -> None:
-            """Write by the other server; how long the watch takes to tell of it."""
+            """Write by the other server; returns the delay of the watch event."""
             body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
             request = Request(
                 verb="create",
@@ -550,7 +548,7 @@ async def test_slow_server_sends_its_events_later_by_its_delay() -> None:
 
 
 async def test_paused_server_that_is_killed_ends_its_connections_then_and_once() -> None:
-    """Not 45 s after it began to stand still, when another of its processes serves them."""
+    """Not 45 s after the start of the pause, when another process of it serves them."""
     async with Cluster(bare(), seed=1) as cluster:
         cluster.apply(pod("a"))
         await cluster.run_for("20s")

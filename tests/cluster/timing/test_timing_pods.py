@@ -1,5 +1,5 @@
-"""Probes, restarts, refusals and deletions of pods, on whole clusters: known cases, whose numbers
-the names have, in breadth of periods, thresholds, policies and grace periods.
+"""Probes, restarts, rejections and deletions of pods on whole clusters: known cases, numbered in
+the names of the tests, in breadth of periods, thresholds, policies and grace periods.
 
 Containers of one cluster behave alike, or by the prefix of their pod's name; several of the same
 kind give several phases.
@@ -22,7 +22,7 @@ WEDGED: dict[str, Any] = {"unhealthy_after_us": 0}
 
 
 class Starts:
-    """When a pod's container started and ended, as its status tells: whole seconds."""
+    """When a pod's container started and ended by its status, in whole seconds."""
 
     def __init__(self, cluster: FixedPhases) -> None:
         self.cluster = cluster
@@ -101,8 +101,8 @@ async def test_33_a_container_that_always_runs_long_is_never_held_back(runs_s: i
 
 
 async def test_32_a_missing_image_is_pulled_again_after_growing_delays() -> None:
-    """10, 20, 40 … 300 s between tries, and up to 16 s more until the pod's next sync; what came of
-    a try is told by the sync after it, so that of the first two tries only one is seen.
+    """10, 20, 40 … 300 s between tries, and up to 16 s more until the pod's next sync; the next
+    sync reports the result of a try, so that of the first two tries only one is seen.
     """
     async with FixedPhases({"": 1}, profile=RuntimeProfile(warm=False, pull_us=0)) as cluster:
         told: list[tuple[float, str]] = []

@@ -15,7 +15,8 @@ from statistics import fmean
 
 import pytest
 
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.app.run import run_plan
 from sim.scenario.plan.compile import load
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
@@ -34,9 +35,9 @@ def quantile(sample: list[float], share: float) -> float:
 async def found_dead_after(seed: int, count: int) -> list[float]:
     """Seconds from a node's death to Ready=Unknown, one node of ten after the other."""
     draw = Random(seed)
-    # The case's node dies before it has reported its status a second time: a report makes the lease
-    # before it count once more, so that a node that dies just after is found later (upstream's
-    # quirk, see nodelifecycle_decide).
+    # The case's node fails before it has reported its status a second time. A report makes the
+    # lease before it count once more, so that a node that fails just after it is found later
+    # (upstream's quirk, see nodelifecycle_decide).
     nodes = tuple(replace(node, flags={"node-status-report-frequency": "20m"}) for node in plain_nodes(10))
     plan = ClusterPlan(nodes=nodes, controller_manager=ONE_LOOP, scheduler=ComponentPlan(0), boot_us=BOOT_US)
     took = []

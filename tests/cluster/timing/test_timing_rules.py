@@ -1,9 +1,9 @@
-"""What controllers and the scheduler come to, and when, where rules meet: numbers that follow from
-the facts alone.
+"""Combinations of rules of controllers and the scheduler, with times that follow from the facts
+alone.
 
-Rollouts that stand still, sets with a dead node, jobs on a schedule that overlap, autoscaling at a
-limited rate, preemption with more than one choice, and candidates for a lease whose clocks run at
-another rate.
+Stalled rollouts, sets with a failed node, jobs on a schedule that overlap, autoscaling at a
+limited rate, preemption with more than one choice, and candidates for a lease with clocks of
+different rates.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import pytest
 from actors.node.runtime.profile import ContainerBehaviour, Override, Rule, RuntimeProfile
 from sim.api.store import Change
 from sim.api.types import Obj
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.units import SECOND
 from tests.cluster.fixed import FixedPhases, workload
 from tests.cluster.timing.node.test_node_timing_agent import PodTimes
@@ -274,7 +275,7 @@ def priority_class(cluster: Cluster, name: str, value: int) -> Obj:
 
 
 async def test_preemptor_waits_for_its_victims_grace_and_keeps_the_node() -> None:
-    """A pod without priority that comes meanwhile does not get it."""
+    """A pod without priority that is created in between does not get the room."""
     async with FixedPhases({"": 1}, profile=STUBBORN, capacity={"cpu": "2"}) as cluster:
         times = PodTimes(cluster)
         cluster.apply(priority_class(cluster, "urgent", 1000), pod("a"), pod("b"))
@@ -296,8 +297,8 @@ async def test_preemptor_waits_for_its_victims_grace_and_keeps_the_node() -> Non
 
 
 async def test_preemptor_on_a_failed_node_preempts_elsewhere_after_the_detection() -> None:
-    """The victim there never ends: while its node only is full, nobody else goes; its taint makes
-    it hopeless.
+    """The victim there never ends: while its node is only full, no other pod is preempted; a taint
+    of the node makes the wait hopeless.
     """
     async with FixedPhases({"": 2}, profile=STUBBORN, capacity={"cpu": "1"}) as cluster:
         cluster.apply(

@@ -13,7 +13,8 @@ from itertools import pairwise
 import pytest
 
 from sim.api.types import Obj
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.scenario.read.schema import Runtime
 from sim.units import SECOND
@@ -110,8 +111,8 @@ async def test_60_search_ends_with_enough_feasible_nodes_and_continues_from_ther
 
 
 async def test_60_nodes_that_do_not_fit_are_looked_at_but_do_not_count() -> None:
-    """Of 5000 each second one is full: 500 feasible ones are the first 999, and the search goes on
-    after them.
+    """Of 5000 nodes each second one is full: the 500 feasible ones are among the first 999, and the
+    search continues after them.
     """
     full = {**ROOM, "cpu": "500m"}
     async with Cluster(alone(), seed=1) as cluster:
@@ -217,9 +218,10 @@ async def test_60_node_with_room_places_all_waiting_pods_within_a_second_and_a_h
 
 @pytest.mark.parametrize(("at", "wanted"), [("125s", ["node-1", "node-1"]), ("8m", ["node-0", "node-1"])])
 async def test_image_spread_is_counted_for_a_node_when_it_is_observed(at: str, wanted: list[str]) -> None:
-    """An image of 95 MiB is worth 7 points where both nodes are known to hold it, 2 where one is.
+    """An image of 95 MiB scores 7 points if the scheduler knows that both nodes hold it, 2 if one
+    does.
 
-    node-0 pulled it first, and is taken for its only holder until its heartbeat, five minutes later
+    node-0 pulled it first, and counts as its only holder until its heartbeat, five minutes later
     at the latest; a pod on a node costs it a point or two for its processor and memory.
     """
     runtime = Runtime(image_pull="1s")

@@ -15,7 +15,8 @@ import pytest
 
 from sim.api.store import Change
 from sim.api.types import Obj
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 from tests.cluster.seen import Seen, pods_with
@@ -24,7 +25,7 @@ from tests.cluster.timing.test_timing_edges import MERGE
 UNTIL_S = 1200
 # A DELETE waits for the tokens of the client by which taints and pods' statuses are written too.
 LATE_S = 2.5
-MINE = ("k1", "k2")  # keys of taints that somebody sets by hand
+MINE = ("k1", "k2")  # keys of taints that a user sets
 AT_ONCE = -1
 
 
@@ -74,7 +75,7 @@ def stay_s(taints: Sequence[Obj], tolerations: Sequence[Obj]) -> int | None:
 
 
 class Leader:
-    """What one leader has granted, and whom it has told to go."""
+    """The timers that one leader has started, and the pods that it has evicted."""
 
     def __init__(self) -> None:
         self._taints: dict[str, list[Obj]] = {}
@@ -128,7 +129,7 @@ class Leader:
 
 
 def wanted(log: Log, reigns: Sequence[tuple[int, int]]) -> dict[str, int]:
-    """By uid: when each pod is first told to go."""
+    """By uid: when each pod is first evicted."""
     first: dict[str, int] = {}
     for begins_us, ends_us in reigns:
         leader = Leader()
@@ -152,7 +153,7 @@ def gone(log: Log) -> dict[str, int]:
 
 
 class Story:
-    """Faults of nodes, taints and tolerations that people set, leaders that die and come back, at
+    """Faults of nodes, taints and tolerations set by users, leaders that crash and return, at
     random.
     """
 
@@ -225,7 +226,7 @@ class Story:
         assert self._cluster.request("patch", resource, namespace, name, body=body, content_type=MERGE).ok
 
     def _lead_otherwise(self) -> None:
-        """The leader dies, or the one that died is back."""
+        """The leader crashes, or the crashed one returns."""
         supervisor = self._cluster.supervisor
         if self._dead:
             supervisor[self._dead].start()

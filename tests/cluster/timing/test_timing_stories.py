@@ -1,8 +1,7 @@
-"""Further timing cases as a scenario tells them: what the facts give for leases and clocks that
-somebody touches, for controller managers that restart in the middle of a wait, and for schedules,
-quotas and deletions.
+"""Further timing cases as scenarios: what the facts give for leases and clocks that a user changes,
+for controller managers that restart during a wait, and for schedules, quotas and deletions.
 
-Each case's numbers were worked out from the facts before it was run; they stand beside it.
+The numbers of each case were computed from the facts before it was run; comments show them.
 """
 
 from pathlib import Path
@@ -76,7 +75,7 @@ MOUNT = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
 
 
 def user(name: str, uses: dict[str, Any]) -> dict[str, Any]:
-    """A pod whose container uses a ConfigMap `late`."""
+    """A pod with a container that uses a ConfigMap `late`."""
     spec = {
         "containers": [{"name": "c", "image": "r/c:1", **uses}],
         "volumes": [{"name": "v", "configMap": {"name": "late"}}],
@@ -125,8 +124,8 @@ CRON_OUTAGE = then("crash", {**MANAGER, "restartAfter": "200s"}, "90s", "down")
 
 # timeline, expectations, more of the scenario
 CASES: dict[str, Case] = {
-    # its next renewal finds none and makes it anew, within the retry period; nobody else may lead
-    # meanwhile
+    # Its next renewal finds no lease and creates it, within the retry period; no other candidate
+    # may lead before.
     "a lease that a user deletes is made anew by its leader": (
         [step("delete", {"resource": "leases", "namespace": "orch-system", "name": "orch-controller-manager"})],
         [
@@ -168,8 +167,8 @@ CASES: dict[str, Case] = {
         [within(PODS_OF_IT, "40s", "80.1s")],
         {},
     ),
-    # the quarantine is in memory: it begins anew when the next leader has begun, 13 to 23.8 s after
-    # the crash
+    # The quarantine is in memory: it restarts when the next leader has started, 13 to 23.8 s after
+    # the crash.
     "a new leader begins the quarantine of a removed node anew": (
         [MISSING_NODE, GONE, then("crash", {**MANAGER, "restartAfter": "1s"}, "2m35s", "crash")],
         [later(PODS_OF_IT, "53s", "84.5s", "crash")],
@@ -233,7 +232,7 @@ CASES: dict[str, Case] = {
         ],
         {"objects": [], "cluster": ENDING},
     ),
-    # two at a time: two runs of 5 s, about 3 s to tell of each end and 1 s until the Job looks
+    # Two at a time: two runs of 5 s, about 3 s to report each end and 1 s until the Job's sync.
     "a quota lets a Job's pods follow those that ended": (
         [step("apply", {"objects": [job("j", parallelism=4, completions=4)]})],
         [
@@ -267,8 +266,8 @@ CASES: dict[str, Case] = {
         ],
         {"objects": []},
     ),
-    # a mirror is no more than a picture: the agent draws it anew, nothing restarts, and taints do
-    # not move it
+    # A mirror is only a copy: the agent creates it again, nothing restarts, and taints do not move
+    # it.
     "a static pod stays whatever becomes of its mirror and of its node": (
         [
             then("delete", {"resource": "pods", "name": "log-node-a-0"}, "1m", "mirror"),
@@ -283,8 +282,8 @@ CASES: dict[str, Case] = {
         ],
         {"objects": [], "cluster": {"nodes": [{"count": 3, "zones": ["a", "b", "c"], "staticPods": [LOG]}]}},
     ),
-    # renewed at 110 s, dead at 115 s: heard of within 5.01 s, found by the first pass more than 40
-    # s after that
+    # Renewed at 110 s, failed at 115 s: observed within 5.01 s, found by the first pass more than
+    # 40 s after that.
     "leases without jitter are renewed at whole multiples of ten seconds": (
         [then("fail", {"nodes": {"zone": "a"}, "how": "power-loss"}, "115s", "it")],
         [within("any nodes have Ready=Unknown", "35s", "40.1s")],
@@ -389,7 +388,7 @@ CASES: dict[str, Case] = {
         ],
         {"objects": [], "cluster": {"nodes": [{"count": 1, "runtime": {"imagePull": "5s"}, "flags": {"serialize-image-pulls": False}}]}},
     ),
-    # 30 s of grace, and no new pods meanwhile
+    # 30 s of grace, and no new pods during that time.
     "a deletion in the foreground waits for pods that ignore it": (
         [
             then("workload", {"selector": "app=web", "stop": "never"}, "1m", "stubborn"),

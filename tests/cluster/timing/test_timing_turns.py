@@ -1,10 +1,9 @@
-"""Zones that change their state while their dead nodes wait, and nodes whose taints change, with
-what follows for pods.
+"""Zones that change their state while their failed nodes wait, and nodes with changing taints, with
+the consequences for pods.
 
-Fixed phases as in the known cases: nodes that die at 95 are Unknown at 132.3, and the first of a
-zone has its NoExecute taint at 137.3, others 10 s apart.  A zone's rate is set only when its state
-changes, its bucket holds one token, and one that takes the place of an empty bucket, or of none,
-begins empty.
+Fixed phases as in the known cases: nodes that fail at 95 are Unknown at 132.3, and the first of a
+zone has its NoExecute taint at 137.3, others 10 s apart. A zone's rate is set only when its state
+changes, its bucket holds one token, and a bucket that replaces an empty one, or none, starts empty.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def join(cluster: FixedPhases, count: int = 1, zone: str = "") -> None:
 
 
 async def test_nodes_of_one_zone_name_in_two_regions_are_two_zones() -> None:
-    """Four of six: as one zone it would be partly disrupted, and nobody tainted."""
+    """Four of six: as one zone it would be partly disrupted, with no node tainted."""
     async with FixedPhases({"a": 6}) as cluster:
         await cluster.run_until("20s")
         nodes = cluster.nodes_of("a")
@@ -397,7 +396,7 @@ async def test_a_stay_is_what_the_first_of_two_taints_gave_until_nothing_limits_
 
 
 async def test_an_out_of_service_taint_evicts_and_frees_nothing() -> None:
-    """It is a taint as any other that nobody tolerates: what acts on it else is off in v1.25."""
+    """It is a taint without tolerations as any other: its other effects are off in v1.25."""
     async with FixedPhases({"": 4}) as cluster:
         cluster.apply(*pods_on(["node-3"], 2))
         await cluster.kill("node-3")
@@ -447,7 +446,7 @@ async def test_a_new_leader_takes_all_taints_off_and_gives_them_out_again_one_by
         assert off[-1] - off[0] <= 1.5
         # in no order of names
         assert off != [log.went[name, UNREACHABLE, "NoExecute"][0] for name in dead]
-        # the first write may have to be tried anew, a tenth to two tenths of a second later
+        # The first write may need a retry, a tenth to two tenths of a second later.
         assert 0 <= again[0] - off[-1] <= 0.5 and all(9.7 <= gap <= 10.2 for gap in gaps(again))
         deleted = sorted(at_us / SECOND for name in dead for at_us in cluster.seen.deleted[name])
         assert all(300 <= at - since <= 300.2 for at, since in zip(deleted, again, strict=True))

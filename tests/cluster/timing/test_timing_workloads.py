@@ -13,7 +13,7 @@ import pytest
 from actors.node.runtime.profile import ContainerBehaviour, Override, Rule, RuntimeProfile
 from sim.api.store import Change
 from sim.api.types import Obj
-from sim.app.cluster import plain_nodes
+from sim.app.plain_plan import plain_nodes
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import MS, SECOND
 from tests.cluster.fixed import FixedPhases, container, workload

@@ -1,7 +1,8 @@
-"""When dead nodes are found and tainted, in breadth: known cases, whose numbers the names have, and
-what else follows from the facts for other periods, rates, thresholds and sizes of zones.
+"""When failed nodes are found and tainted, in breadth: known cases, numbered in the names of the
+tests, and what follows from the facts for other periods, rates, thresholds and sizes of zones.
 
-What is wanted is computed here from the rules alone (`found`, `disrupted`), not by the loop's code.
+The expected values are computed from the rules alone (`found`, `disrupted`), not by the loop's
+code.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ DIED_S = 95.0
 
 
 def manager(**flags: Any) -> ClusterPlan:
-    """A cluster whose controller manager has these flags, their names with "_" for "-"."""
+    """A cluster with these flags of the controller manager, their names with "_" for "-"."""
     named = {name.replace("_", "-"): value for name, value in flags.items()}
     return ClusterPlan(controller_manager=ComponentPlan(flags=named))
 
 
 def found(period: float, grace: float, renew: float, pass_s: float = PASS_S) -> tuple[float, float]:
-    """When a node that dies at 95 turns Unknown, and the next pass.
+    """When a node that fails at 95 turns Unknown, and the next pass.
 
     A renewal that is due at 95 is sent before the power loss.
     """
@@ -291,7 +292,7 @@ async def test_21_excluded_node_does_not_count_for_its_zone() -> None:
             assert zones.told[-1][2] == state
 
 
-# --- zones that come back, and all of them --------------------------------------------------------
+# --- zones that return, and all zones -------------------------------------------------------------
 
 
 async def test_19_a_zone_that_recovers_begins_to_taint_ten_seconds_later() -> None:

@@ -49,7 +49,7 @@ def test_confidence_interval_has_its_coverage_for_values_that_agree_within_runs(
     for _ in range(400):
         runs = []
         for _ in range(20):
-            # shared by all values of a run: they tell little more than one would
+            # Shared by all values of a run: together they hold little more information than one.
             phase = draw.gauss(0, 1)
             runs.append([10 + phase + draw.gauss(0, 0.1) for _ in range(draw.randrange(5, 15))])
         summary = summarize(runs)

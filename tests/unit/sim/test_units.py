@@ -77,7 +77,7 @@ def test_a_refused_duration_is_quoted_as_go_quotes_it():
     assert str(caught.value) == r'time: invalid duration "\"\\ \xc3\xa9\x0a"'
 
 
-LONG = "0" * 1_000_000  # whoever looks at these again from each digit on never ends
+LONG = "0" * 1_000_000  # a quadratic search through these digits never ends
 
 
 @pytest.mark.parametrize("text", [LONG, f"1{LONG}!", f"1.{LONG}!"], ids=["digits", "whole", "fraction"])

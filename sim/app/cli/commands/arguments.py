@@ -112,8 +112,8 @@ def _is_same(first: Path, second: Path) -> bool:
 
 def gathered(found: Iterable[Outcome]) -> tuple[list[Outcome], int, str]:
     """Collect outcomes as they arrive. The reason for an early stop is returned for printing after
-    the
-    results: an exit status (0: not stopped) and a text.  Raises InputError if there is no result.
+    the results: an exit status (0: not stopped) and a text.  Raises InputError if there is no
+    result.
     """
     outcomes: list[Outcome] = []
     try:

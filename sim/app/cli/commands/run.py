@@ -112,7 +112,7 @@ def run_once(
     """Run a plan as `run_plan` does, write the requested files, and print the result; returns the
     exit status.
     """
-    from sim.app.cluster import no_collection
+    from sim.app.garbage import no_collection
     from sim.app.inspect.run_terminal import print_result, run_shown
     from sim.app.inspect.traces import write_perfetto
     from sim.app.notes import notes_of

@@ -1,4 +1,4 @@
-"""Watches and retries on whole clusters: known timing cases, whose numbers the names have."""
+"""Watches and retries on whole clusters: known timing cases, numbered in the names of the tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 from sim.api.types import Reply, Request, WatchEvent
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.units import MS, SECOND
 from tests.cluster.fixed import container
 

@@ -1,7 +1,7 @@
-"""Who is served at the same time when requests take time, on a whole API server: known case 56 in
-breadth.
+"""Which requests are served at the same time when requests take time, on a whole API server: known
+case 56 in breadth.
 
-Each request takes ten seconds here. The cluster has nobody else who asks.
+Each request takes ten seconds here. The cluster has no other clients.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ async def test_56_level_serves_as_many_requests_as_seats_and_rejects_after_15_s(
         answers = await slow(cluster)
         answers.send(asked(cluster, level), 2 * seats + late)
         await cluster.run_for("9s")
-        # this level has no queues: whoever finds no seat is sent away at once
+        # This level has no queues: a request without a free seat is rejected at once.
         assert len(answers.refused()) == (seats + late if level == "catch-all" else 0)
         await cluster.run_for("31s")
         assert answers.served(TAKES_S + 0.1) == seats

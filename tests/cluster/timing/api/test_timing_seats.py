@@ -9,14 +9,15 @@ import pytest
 from sim.api.fairness.classification import Plan
 from sim.api.store import Change
 from sim.api.types import Reply, Request, UserInfo
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
+from sim.app.plain_plan import plain_nodes
 from sim.kernel import Context
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import MS, SECOND
 
 
 def patch(cluster: Cluster, number: int) -> Request:
-    """A write by somebody who is no part of the system."""
+    """A write by a user outside of the system's components."""
     return Request(
         verb="patch",
         resource="configmaps",

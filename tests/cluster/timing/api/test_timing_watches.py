@@ -1,5 +1,5 @@
-"""Watches, bookmarks, history and revisions to come, on whole clusters: known cases, whose numbers
-the names have, in breadth of timeouts and ages.
+"""Watches, bookmarks, history and future revisions on whole clusters: known cases, numbered in the
+names of the tests, in breadth of timeouts and ages.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.cluster.timing.api.test_timing_api import PATCH, ask, label, pod
 
 
 class Stream:
-    """What a watch told, and when it ended, in seconds from its start."""
+    """The events of a watch, and when it ended, in seconds from its start."""
 
     def __init__(self, cluster: Cluster, watch: Watch) -> None:
         self.told: list[tuple[float, str]] = []

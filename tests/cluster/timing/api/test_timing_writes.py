@@ -1,5 +1,5 @@
-"""What writes answer and what watches then show, on whole clusters: known cases, whose numbers the
-names have.
+"""Replies to writes and the events that watches then show, on whole clusters: known cases, numbered
+in the names of the tests.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ async def test_49_a_list_of_the_future_is_refused_after_three_seconds_and_a_watc
         assert reply.body["details"]["retryAfterSeconds"] == 1
         answer = await ask(cluster, "watch", resource, resourceVersion=future)
         assert answer.code == 200 and answer.watch is not None
-        await cluster.run_for("20s")  # leases are renewed meanwhile
+        await cluster.run_for("20s")  # leases are renewed in this time
         assert not answer.watch.ended
         assert answer.watch.take() == []
 

@@ -1,5 +1,5 @@
-"""The node's own timing on whole clusters: known cases, whose numbers the names have, and what
-follows from the facts.
+"""The node's own timing on whole clusters: known cases, numbered in the names of the tests, and
+what follows from the facts.
 """
 
 from __future__ import annotations

@@ -44,7 +44,8 @@ async def test_36_pods_leave_a_node_short_of_memory_in_their_order_one_per_check
         cluster.apply(pod("r", requests=asked, priorityClassName="high"))
         await cluster.run_until("60s")
         assert not times.evicted
-        # 1600 Mi are used by pods: 50 Mi less than the threshold, whoever of them goes but for all
+        # Pods use 1600 Mi, 50 Mi less than the threshold, so that the eviction of any but all is
+        # enough.
         node = cluster.nodes["node-0"]
         node.set_pressure("memory", 50 * MI)
         await cluster.run_until("75s")
@@ -80,8 +81,8 @@ async def test_36_pods_leave_a_node_short_of_memory_in_their_order_one_per_check
 
 
 async def test_the_next_check_waits_for_a_pod_that_takes_long_to_die_and_chooses_it_again() -> None:
-    """What is being killed is ranked as ever: until it is dead it is waited for, 40 s a time, and
-    nobody else goes.
+    """Pods being killed are ranked as usual: each pass waits up to 40 s for the first until it has
+    ended, and no other pod is evicted.
     """
     profile = RuntimeProfile(rules=(Rule(ContainerBehaviour(memory_bytes=GI, stop_us=None)),))
     async with FixedPhases({"": 1}, profile=profile, capacity=SMALL) as cluster:
@@ -98,7 +99,7 @@ async def test_the_next_check_waits_for_a_pod_that_takes_long_to_die_and_chooses
             for e in cluster.list("events")
             if e["reason"] == "Killing"
         }
-        # a dies after its own 30 s
+        # Pod a ends after its own 30 s.
         assert killing["a"] == 40 and 70 <= times.evicted["a"] <= 73
         # 40 s after a's turn came b's, which takes 300 s: its kill is waited for 10 s each time,
         # its end 30 s more
@@ -134,9 +135,7 @@ async def test_a_pod_that_is_being_deleted_is_waited_for_before_another_is_evict
 
 
 async def test_pods_of_which_nothing_runs_are_evicted_and_the_checks_go_on() -> None:
-    """What has no sandbox yet may be dead as soon as it is killed: nothing comes after it that
-    could be waited for.
-    """
+    """A pod without a sandbox may have ended when the kill begins; there is nothing to wait for."""
     async with FixedPhases({"": 6}, capacity=SMALL) as cluster:
         times = PodTimes(cluster)
         await cluster.run_until("20s")
@@ -281,7 +280,8 @@ async def test_images_are_collected_at_the_five_minute_pass_before_pressure_come
         await cluster.run_until("301s")
         assert not node.machine.images
         assert condition(cluster, "DiskPressure")["status"] == "False"
-        # a disk that stays too full is told at each pass, from its second failure on by two events
+        # A disk that stays too full is reported at each pass, from its second failure on by two
+        # events.
         node.set_pressure("nodefs", 20 * GI)
         told = {"FreeDiskSpaceFailed": 0, "ImageGCFailed": 0}
         for until, failed, again in (
@@ -479,7 +479,8 @@ async def test_without_a_grace_period_a_shutdown_is_not_held_up() -> None:
         cluster.nodes["node-0"].shutdown()
         await cluster.run_for("3s")
         assert not cluster.nodes["node-0"].machine.powered
-        assert cluster.pod("web")["status"]["phase"] == "Running"  # nobody is left to say otherwise
+        # No agent is left to report otherwise.
+        assert cluster.pod("web")["status"]["phase"] == "Running"
 
 
 # --- room for critical pods -----------------------------------------------------------------------
@@ -517,7 +518,7 @@ async def test_a_critical_pod_without_room_ends_the_nearest_of_the_others_and_st
         )
         assert cluster.pod("plain")["status"]["reason"] == "OutOfcpu"
         assert cluster.pod("small")["status"]["phase"] == "Running"
-        # who is deleted while it waits is gone at once, and what came to its end for it is gone too
+        # A pod deleted while it waits is removed at once, and so is the victim that ended for it.
         cluster.apply(pod("third", requests={"cpu": "500m"}, priorityClassName="system-node-critical"))
         await cluster.run_until("115s")
         assert cluster.request("delete", "pods", "default", "third", body={"gracePeriodSeconds": 0}).ok

@@ -1,6 +1,6 @@
-"""Where rules of one node meet, on whole clusters: probes and restarts, kills and hooks, agents
-that stand still, pods on their way out, back-offs and reboots.  What each test wants follows from
-the rules alone.
+"""Combinations of rules of one node on whole clusters: probes and restarts, kills and hooks, paused
+agents, ending pods, back-offs and reboots. The expected values of each test follow from the rules
+alone.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class Readiness:
 async def test_a_container_that_starts_again_is_ready_with_the_first_look_at_it(
     period: int, successes: int
 ) -> None:
-    """The sync that tells of it probes at once, whatever the period; successes of the last instance
-    count on.
+    """The sync that reports it probes at once, with any period; successes of the last instance
+    still count.
     """
     probe = {**HTTP, "periodSeconds": period, "successThreshold": successes}
     async with FixedPhases({"": 1}) as cluster:
@@ -110,7 +110,7 @@ async def test_started_container_is_reported_by_the_relist_that_shows_it() -> No
         cluster.apply(pod("web", container={"readinessProbe": {**HTTP, "periodSeconds": 30}}))
         await cluster.run_until("100s")
         assert cluster.nodes["node-0"].end_container("default", "web", "c", 1)
-        await cluster.run_until("110s")  # seen at 101, made anew by 101.1
+        await cluster.run_until("110s")  # observed at 101, recreated by 101.1
         assert 102 <= told[0][0] < 102.1
 
 
@@ -198,7 +198,7 @@ async def test_a_deadline_that_passed_while_no_agent_ran_ends_the_pod_as_one_sta
         assert cluster.pod("web")["status"]["reason"] == "DeadlineExceeded"
 
 
-# --- who holds what of a node ---------------------------------------------------------------------
+# --- resources of a node in use -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -207,8 +207,8 @@ async def test_a_deadline_that_passed_while_no_agent_ran_ends_the_pod_as_one_sta
 async def test_a_pod_on_its_way_out_holds_its_share_unless_it_was_deleted_by_force(
     forced: bool, restarted: bool, admitted: bool
 ) -> None:
-    """Also for an agent that has just started.  Of who is deleted by force nothing counts, though
-    it still runs.
+    """Also for an agent that has just started. A pod deleted by force does not count, though it
+    still runs.
     """
     rules = (Rule(ContainerBehaviour(stop_us=None), pod_prefix="old"),)
     async with FixedPhases({"": 1}, profile=RuntimeProfile(rules=rules)) as cluster:
@@ -233,11 +233,11 @@ async def test_a_pod_on_its_way_out_holds_its_share_unless_it_was_deleted_by_for
         assert "later" in times.ready
 
 
-# --- an agent that stands still -------------------------------------------------------------------
+# --- a paused agent -------------------------------------------------------------------------------
 
 
 async def hung(until: str) -> tuple[FixedPhases, Obj | None]:
-    """node-1 stands still from 95 on; what becomes of it and of its pod."""
+    """node-1 is paused from 95 on; returns the history of the node and its pod."""
     async with FixedPhases({"": 3}) as cluster:
         cluster.apply(*pods_on(["node-1"], 1))
         await cluster.run_until("95s")
@@ -251,8 +251,8 @@ async def hung(until: str) -> tuple[FixedPhases, Obj | None]:
 
 
 async def test_resumed_node_reports_that_it_is_ready_at_once() -> None:
-    """Unknown at 132.26, on again at 134: what fell due meanwhile is done at once, before the pass
-    at 137.27.
+    """Unknown at 132.26, resumed at 134: work that became due during the pause is done at once,
+    before the pass at 137.27.
     """
     cluster, held = await hung("134s")
     assert 132.2 <= cluster.seen.unknown["node-1"] / SECOND <= 132.3
@@ -374,8 +374,8 @@ async def test_machine_events_are_seen_by_the_next_relist_and_poll_under_any_clo
 
 
 async def test_a_pod_is_gone_when_its_containers_are_and_not_before() -> None:
-    """The runtime's grace period is the machine's; an agent whose clock is fast waits for its end
-    all the same.
+    """The runtime's grace period follows the machine's clock; an agent with a fast clock still
+    waits for its end.
     """
     async with FixedPhases({"": 1}, profile=behaving(stop_us=None)) as cluster:
         times = PodTimes(cluster)
@@ -390,7 +390,7 @@ async def test_a_pod_is_gone_when_its_containers_are_and_not_before() -> None:
         assert killed.exit_us / SECOND <= times.gone["web"] <= killed.exit_us / SECOND + 3
 
 
-# --- pressure and what happens meanwhile ----------------------------------------------------------
+# --- pressure, and other events during it ---------------------------------------------------------
 
 
 async def test_soft_threshold_restarts_its_grace_period_when_it_is_met_again() -> None:

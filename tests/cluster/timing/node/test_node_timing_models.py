@@ -18,7 +18,7 @@ from tests.cluster.timing.node.test_node_timing_agent import GI, MI, SMALL, PodT
 
 
 def pressed(cluster: FixedPhases, size: int, resource: str = "memory") -> None:
-    """So much more of it is used from outside than there is, whoever goes."""
+    """More of the resource is used from outside than exists, so that no eviction helps."""
     machine = cluster.nodes["node-0"].machine
     cluster.nodes["node-0"].set_pressure(resource, 0)
     over = machine.outside[resource]
@@ -85,7 +85,7 @@ async def test_layer_writes_do_not_count_for_containers_if_images_have_their_own
 
 
 async def test_a_pod_that_is_being_evicted_stays_ready_until_it_has_ended() -> None:
-    """What it is to become is not told while containers run, and its conditions are of before that."""
+    """The final status is not reported while containers run, and its conditions are earlier ones."""
     async with FixedPhases(
         {"": 1}, profile=behaving(memory_bytes=GI, stop_us=None), capacity=SMALL
     ) as cluster:
@@ -121,13 +121,13 @@ async def test_evicted_pod_with_programs_that_end_well_for_good_has_succeeded(
         status = cluster.pod("web")["status"]
         assert (status["phase"], status.get("reason")) == (phase, reason)
         assert ("message" in status) is (reason is not None)
-        # what it left behind goes, whatever it says
+        # Its remains are removed, in any phase.
         assert not cluster.nodes["node-0"].machine.pods
 
 
 async def test_a_pod_past_its_deadline_has_failed_however_its_programs_end() -> None:
-    """It is told as often as its status is worked out: as it is found, as it is ended and when it
-    has ended.
+    """It is reported each time its status is computed: when it is found, when it is killed and when
+    it has ended.
     """
     async with FixedPhases({"": 1}, profile=behaving(stop_us=SECOND)) as cluster:
         times = PodTimes(cluster)
@@ -141,7 +141,7 @@ async def test_a_pod_past_its_deadline_has_failed_however_its_programs_end() -> 
         assert event["count"] == 3
 
 
-# --- who waits for the end of a pod ---------------------------------------------------------------
+# --- waiting for the end of a pod -----------------------------------------------------------------
 
 
 def slow_to_end(name: str, grace_s: int, **spec: Any) -> Obj:
@@ -151,7 +151,7 @@ def slow_to_end(name: str, grace_s: int, **spec: Any) -> Obj:
 
 
 def told(cluster: FixedPhases, reason: str) -> list[tuple[str, float]]:
-    """(of whom, when first) of events."""
+    """(object, first time) of events."""
     found = [e for e in cluster.list("events") if e["reason"] == reason]
     return [(e["involvedObject"]["name"], at_s(cluster, e["firstTimestamp"])) for e in found]
 
@@ -212,8 +212,8 @@ async def test_critical_pod_waits_for_its_victim_at_most_one_and_a_half_grace_pe
 
 
 async def test_last_of_several_requests_to_end_a_pod_before_its_end_counts() -> None:
-    """A deleted pod whose image is still being pulled is chosen for eviction: its end is told as
-    one.
+    """A deleted pod with an image still being pulled is chosen for eviction: its end is reported as
+    an eviction.
     """
     profile = RuntimeProfile(warm=False, pull_us=60 * SECOND)
     async with FixedPhases({"": 1}, profile=profile, capacity=SMALL) as cluster:
@@ -269,8 +269,8 @@ async def test_the_image_that_no_pass_has_found_in_use_for_longest_goes_first() 
 async def test_the_pass_at_the_start_of_an_agent_counts_as_one_that_failed(
     full_s: int, failures: int
 ) -> None:
-    """Before there are statistics it finds no disk.  So the pass after it is told as a second
-    failure if it fails.
+    """Without statistics it finds no disk, so a failure of the next pass is reported as the second
+    one.
     """
     profile = RuntimeProfile(warm=False, images={})
     flags = {"image-gc-high-threshold": 70, "image-gc-low-threshold": 60}

@@ -219,7 +219,7 @@ def test_nodes_are_listed_zone_by_zone_in_turn_and_keep_their_places():
     assert listed() == ["a1", "b1", "c1", "a2", "c2", "a3"]
     world.node("a1", disk="ssd", **{N.label_zone: "a"})
     assert listed() == ["a1", "b1", "c1", "a2", "c2", "a3"]
-    world.node("b1", **{N.label_zone: "c"})  # its zone goes, and comes back as the last one
+    world.node("b1", **{N.label_zone: "c"})  # its zone goes, and returns as the last one
     world.node("a2", **{N.label_zone: "b"})
     assert listed() == ["a1", "c1", "a2", "a3", "c2", "b1"]
     world.cluster.delete_node("a1")

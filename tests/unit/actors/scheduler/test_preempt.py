@@ -1,4 +1,4 @@
-"""Whom preemption finds, and what is told of nodes with pods that wait for room on them."""
+"""The victims that preemption finds, and the state of nodes with nominated pods."""
 
 import pytest
 

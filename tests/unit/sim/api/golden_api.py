@@ -1,8 +1,8 @@
 """Recorded transcripts of real control planes against the verbs on a store in memory, without
 server and time.
 
-Only what this suite is about is compared: the code, of a refusal the reason, message and causes,
-and of what was applied whose fields are whose.
+Only the subject of this suite is compared: the code; of an error the reason, message and causes;
+and the ownership of fields after an apply.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def _said(code: int, body: Any, namespace: str = "") -> tuple[Any, ...]:
 
 
 def whole(reply: Reply) -> Any:
-    """The object of a reply as it is shown, with its record of ownership."""
+    """The object of a reply in its returned form, with its managedFields."""
     if reply.item is None:
         return reply.body
     record = managed.render(reply.item.managed, reply.item.obj)
@@ -192,7 +192,7 @@ def whole(reply: Reply) -> Any:
 
 
 def _owners(body: Any) -> list[str]:
-    """Whose fields are whose, and whose entries have a time."""
+    """The owners of all fields, and which entries have a time."""
     entries = body["metadata"].get("managedFields", ())
     texts = [json.dumps({**e, "time": "time" in e}, sort_keys=True) for e in entries]
     return sorted(IP.sub("<ip>", TIME.sub("<time>", text)) for text in texts)

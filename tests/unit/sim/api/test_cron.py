@@ -52,8 +52,8 @@ def test_a_day_without_a_midnight_begins_unseen():
     # in Beirut clocks went from 0:00 to 1:00 on Sunday, 27 March 2022
     assert due("TZ=Asia/Beirut 0 12 * * 0", "2022-03-21T00:00:00Z") == ["2022-04-03T09:00:00Z"]
     assert due("TZ=Asia/Beirut 0 5 * * 6", "2022-03-26T04:00:00Z") == ["2022-03-27T02:00:00Z"]
-    # west of Greenwich the search stands an hour before the gap then, not behind it: Santiago, 11
-    # September 2022
+    # West of Greenwich the search is then an hour before the gap, not behind it: Santiago, 11
+    # September 2022.
     assert due("TZ=America/Santiago 0 12 * * 0", "2022-09-07T00:00:00Z") == ["2022-09-11T15:00:00Z"]
 
 

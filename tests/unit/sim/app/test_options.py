@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from sim.app.cluster import plain_nodes
 from sim.app.options import check_options, node_agent_options
+from sim.app.plain_plan import plain_nodes
 from sim.errors import InputError
 from sim.ident import NAMES
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan

@@ -273,7 +273,7 @@ def test_an_agent_is_in_its_zone_before_its_node_is_registered() -> None:
 
 
 def test_controllers_event_about_a_pod_belongs_to_the_pods_node() -> None:
-    """Its source names no host; who expects that nobody is evicted in a zone means the zone of the
+    """Its source has no host; an expectation without evictions in a zone is about the zone of the
     pod.
     """
     run = Run(
@@ -342,8 +342,8 @@ def test_an_expectation_about_what_was_never_there_says_so(spec: dict[str, Any],
 
 
 def test_a_pod_that_gets_its_node_later_was_not_created_there() -> None:
-    """Who expects that nothing is created in a zone is told that this says nothing; a static pod's
-    picture has its node at once.
+    """An expectation without creations in a zone is reported as ineffective; the mirror of a static
+    pod has its node at once.
     """
     run = Run({"never": {"created": "pods", "where": {"zone": "a"}}}, zones={"n0": "a"})
     run.pod(1, "p")

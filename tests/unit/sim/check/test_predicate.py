@@ -10,7 +10,7 @@ from sim.ident import NAMES
 
 NAMES_ = NAMES["orch"]
 
-# Whose field it is that a predicate names.
+# The resource of the field that a predicate names.
 OWNERS_OF = {
     "taint": "nodes",
     "held": "leases",

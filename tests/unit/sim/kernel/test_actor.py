@@ -144,7 +144,7 @@ async def test_deferred_work_of_a_slow_actor_runs_in_order_when_it_is_fast_again
         actor.slow(100)
         await kernel.run_until(120)
         actor.resume()
-        actor.slow(1_000)  # what was put off before is not waited for by what comes now
+        actor.slow(1_000)  # new work does not wait for earlier deferred work
         await kernel.run_until(2_000)
         assert log == [(110, 10), (120, 11), (120, 12), (120, 13), (1250, 250)]
 

@@ -1,4 +1,6 @@
-"""Blocks with checksums: given back in pieces of any size; damage and a missing end are told apart."""
+"""Blocks with checksums: returned from pieces of any size; damage and a missing end are
+distinguished.
+"""
 
 from __future__ import annotations
 

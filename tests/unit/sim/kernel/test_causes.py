@@ -1,4 +1,4 @@
-"""What to blame for silence."""
+"""Causes of missing messages."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_relief_is_the_last_end_of_a_hindrance_and_own_ones_precede_shared_ones(
     run.standing.shared["api"] = None
     assert run.standing.relief("a", 0) == 0
     run.begin(10, 1, "cut", "a")
-    assert run.standing.relief("a", 0) == 0  # it stands
+    assert run.standing.relief("a", 0) == 0  # it is still active
     run.begin(11, 2, "hang", "a")
     run.begin(12, 3, "crash", "api")
     run.end(20, "hang", "a", cause=5)

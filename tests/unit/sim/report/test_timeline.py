@@ -1,4 +1,4 @@
-"""The timeline counts what happened; the picture and the page show it, whatever the names hold."""
+"""The timeline counts what happened; the picture and the page show it, with names of any content."""
 
 import xml.etree.ElementTree as ET
 from types import SimpleNamespace

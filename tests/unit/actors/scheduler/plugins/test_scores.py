@@ -38,8 +38,8 @@ def containers(*requests):
             },
             62 + 87,
         ),
-        # memory overhead counts as it is, CPU overhead in whole cores taken for millicores: 74.95,
-        # 50
+        # Memory overhead counts unchanged, CPU overhead in whole cores taken for millicores: 74.95,
+        # 50.
         (
             {
                 "containers": containers({"cpu": "1", "memory": "2Gi"}),

@@ -306,7 +306,7 @@ def test_an_applied_scale_names_the_version_of_scales() -> None:
     assert causes(refused) == [
         (".spec.replicas", 'conflict with "s" with subresource "scale" using autoscaling/v1')
     ]
-    scaled(apps, 0)  # nobody's now
+    scaled(apps, 0)  # without an owner now
     refused = apps.apply("a", {**scale, "spec": {"replicas": 4}}, subresource="/scale")
     assert refused.code == 200 and entries(apps)[0] == ("a", "scale", False, True)
 

@@ -28,7 +28,7 @@ LINES = [line(number) for number in range(OBJECTS)]
 
 
 class Made:
-    """Windows of one beat of each object, a second apart; after each run so many other revisions."""
+    """Windows of one renewal of each object, a second apart; after each run some other revisions."""
 
     def __init__(self, cuts: list[list[tuple[int, int]]]) -> None:
         self.course = Course(np.full(OBJECTS, -1))

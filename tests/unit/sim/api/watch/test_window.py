@@ -117,7 +117,7 @@ def test_a_window_is_the_same_whether_events_come_one_by_one_or_many_at_once(
 
 
 def test_a_window_that_let_an_event_go_begins_just_before_the_first_that_is_left() -> None:
-    """Whatever else was written between the two; a window that is whole begins where its list was."""
+    """With any other writes between the two; a complete window begins where its list was."""
     window = Window(40)
     for n in range(WINDOW_MIN):
         window.add([change(50 + 10 * n, n * S)])

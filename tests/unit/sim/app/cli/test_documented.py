@@ -13,7 +13,7 @@ from sim.app.cli.main import _parser
 ROOT = Path(__file__).resolve().parents[5]
 DOCUMENTS = ("README.md", "FIDELITY.md", "BENCHMARKS.md", "scenarios/README.md", "tests/cluster/README.md")
 COMMANDS = ("run", "sweep", "validate", "list", "serve", "why", "diff", "show")
-NOTE = re.compile(r"\s{2,}\S.*$")  # what stands beside a command, to say what it does
+NOTE = re.compile(r"\s{2,}\S.*$")  # the explanation beside a command
 
 
 def shown() -> list[str]:

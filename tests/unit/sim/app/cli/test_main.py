@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sim.app.cli.main import main
-from sim.app.cluster import plain_nodes
+from sim.app.plain_plan import plain_nodes
 from sim.app.serving.serve import reached_at
 from sim.wire.tls import Authority
 
@@ -307,7 +307,7 @@ def test_bad_filter_is_reported_with_its_option(
 
 
 def command(*arguments: str, **more: Any) -> subprocess.Popen[bytes]:
-    # Output is buffered as it is for whoever pipes it.
+    # Output is buffered, as in a pipe.
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
     run = [sys.executable, "-m", "sim.app.cli.main", *arguments]
     return subprocess.Popen(run, cwd=ROOT, env=environment, stderr=subprocess.PIPE, **more)

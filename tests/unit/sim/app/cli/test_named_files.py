@@ -1,5 +1,5 @@
-"""Files that a command is told to read or write: what is refused, what is replaced, what a full
-disk leaves.
+"""Files that a command reads or writes: which are rejected, which are replaced, and the effects of
+a full disk.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What outcomes of many seeds say of a scenario, and how they are kept and told."""
+"""The summary of the outcomes of many seeds, and how outcomes are kept and shown."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -316,7 +316,7 @@ def test_samples_from_elsewhere_are_drawn_beside_what_was_measured(tmp_path: Pat
     write_study(page, plan, study, [])
     assert page.read_text().count("<svg") == 3 and ">real.csv found</text>" in page.read_text()
     (tmp_path / "real.csv").write_text("found\n1.3\n")
-    assert key_of(load(file)) != key_of(plan)  # results of other samples are judged anew
+    assert key_of(load(file)) != key_of(plan)  # results of other samples are judged again
 
 
 @pytest.mark.parametrize("columns", [20, 40, 75, 80, 107, 108, 300])

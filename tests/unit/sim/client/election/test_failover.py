@@ -1,4 +1,4 @@
-"""Case 40: how long a crashed leader's lease stands, over 1000 seeds of the election's arithmetic."""
+"""Case 40: how long a crashed leader's lease lasts, over 1000 seeds of the election's arithmetic."""
 
 from random import Random
 

@@ -18,7 +18,7 @@ def test_a_token_that_would_have_to_be_waited_for_is_not_taken():
 
 
 class Planned:
-    """Counts how often it is told to go on step by step."""
+    """Counts how often it has to continue step by step."""
 
     def __init__(self) -> None:
         self.told = 0

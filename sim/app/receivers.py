@@ -43,7 +43,7 @@ def read_receiver(path: Path) -> Receiver:
     except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"is no client configuration: {error!r}", str(path)) from None
     if not isinstance(url, str) or not url.startswith(("https://", "http://")):
-        raise InputError("names no server with http or https", str(path))
+        raise InputError("names no server that is reached by http or https", str(path))
     try:
         context = _context(cluster, user, path.parent) if url.startswith("https") else None
     except (OSError, ValueError, TypeError) as error:

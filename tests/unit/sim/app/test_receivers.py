@@ -1,4 +1,4 @@
-"""The client configuration that names the audit webhook."""
+"""The client configuration that names a service outside."""
 
 import base64
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sim.app.audit.webhook import read_receiver
+from sim.app.receivers import read_receiver
 from sim.errors import InputError
 
 

@@ -1,0 +1,44 @@
+"""The credentials that a served cluster gets from outside: authorities, and the key of tokens.
+
+They enter through the gate, so that a journal holds them and a replay has the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from actors.apiserver import ApiServer
+from actors.controllers.shared.shell import RootCa
+from sim.api.verbs.call import Identities
+from sim.kernel import Kernel
+
+
+def accept_credentials(
+    kernel: Kernel, root_ca: RootCa, identities: Identities, servers: Mapping[str, ApiServer]
+) -> None:
+    """Take the credentials that arrive at the gate of a kernel.
+
+    root_ca: gets the authority under which the cluster is served from then on
+    identities: get the key with which tokens of service accounts are signed from then on
+    servers: get the authorities of clients, as other servers may know them
+    """
+
+    def take_root_ca(pem: str, done: Callable[[None], None]) -> None:
+        root_ca.pem = pem
+        done(None)
+
+    def take_authorities(data: dict[str, str], done: Callable[[None], None]) -> None:
+        for server in servers.values():
+            server.trust.data = data
+        done(None)
+
+    def take_key(pem: str, done: Callable[[None], None]) -> None:
+        # A cluster that is not served needs no package for cryptography.
+        from sim.api.auth.keys import read_signing_key
+
+        identities.sign = read_signing_key(pem.encode()).token
+        done(None)
+
+    kernel.gate.handle("root-ca", take_root_ca)
+    kernel.gate.handle("client-authorities", take_authorities)
+    kernel.gate.handle("service-account-key", take_key)

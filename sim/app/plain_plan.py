@@ -1,0 +1,76 @@
+"""The plan of a cluster that is described by a few parameters, and the checks of these parameters.
+
+Turns the parameters of `Cluster(nodes=..., boot=...)` into a `ClusterPlan` of equal nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from functools import lru_cache
+from itertools import count as numbers
+from itertools import islice
+from operator import index as whole
+from typing import Any, SupportsIndex
+
+from actors.node.runtime.profile import ContainerBehaviour, Rule, RuntimeProfile
+from sim.errors import InputError
+from sim.ident import NAMES
+from sim.scenario.plan.compile import NODES_MAX
+from sim.scenario.plan.plan import ClusterPlan, NodePlan
+from sim.scenario.read.schema import Runtime
+from sim.units import JSON_WHOLE_MAX, parse_duration_us
+
+
+def plain_plan(
+    nodes: int, naming: str, boot: str | int, established: Sequence[Mapping[str, Any]]
+) -> ClusterPlan:
+    """The plan of a cluster of equal nodes.  Raises InputError."""
+    if not isinstance(nodes, int) or not 0 <= nodes <= NODES_MAX:
+        raise InputError(f"{nodes!r} is no number of nodes from 0 to {NODES_MAX}")
+    if naming not in NAMES:
+        raise InputError(f"there is no naming {naming!r}", "", f"one of: {', '.join(NAMES)}")
+    return ClusterPlan(
+        naming=naming, nodes=plain_nodes(nodes), boot_us=checked_us(boot), established=tuple(established)
+    )
+
+
+def plain_nodes(count: int, taken: Container[str] = ()) -> tuple[NodePlan, ...]:
+    """Equal nodes named node-0, node-1 and so on, without the names that are taken."""
+    names = (name for n in numbers() if (name := f"node-{n}") not in taken)
+    capacity = {"cpu": "8", "memory": "32Gi"}
+    flags: dict[str, Any] = {}
+    return tuple(NodePlan(name, "", "", capacity, {}, (), Runtime(), flags) for name in islice(names, count))
+
+
+def profile_of(runtime: Runtime) -> RuntimeProfile:
+    """The profile of a scenario's runtime settings; equal settings share one profile."""
+    return _profile(runtime.image_pull, runtime.start, runtime.exit_after, runtime.exit_code)
+
+
+@lru_cache(maxsize=64)
+def _profile(image_pull: str, start: str, exit_after: str | None, exit_code: int) -> RuntimeProfile:
+    pull_us, start_us = parse_duration_us(image_pull), parse_duration_us(start)
+    rules: tuple[Rule, ...] = ()
+    if exit_after is not None:
+        rules = (Rule(ContainerBehaviour(exit_after_us=parse_duration_us(exit_after), exit_code=exit_code)),)
+    return RuntimeProfile(start_us=start_us, warm=not pull_us, pull_us=pull_us, rules=rules)
+
+
+def checked_seed(seed: SupportsIndex) -> int:
+    """A seed, of any type of whole number.  Raises InputError."""
+    if isinstance(seed, SupportsIndex) and not isinstance(seed, bool) and 0 <= whole(seed) <= JSON_WHOLE_MAX:
+        return whole(seed)
+    raise InputError(f"{seed!r} is no seed", "", "a whole number from 0 to 2^53 - 1")
+
+
+def checked_us(duration: str | int) -> int:
+    """Microseconds of a duration such as "10m", or of a number.  Raises InputError."""
+    try:
+        found = duration if isinstance(duration, int) else parse_duration_us(duration)
+    except (TypeError, ValueError):
+        found = -1
+    if found < 0:
+        raise InputError(
+            f"{duration!r} is no duration", "", "write it as 90s, 5m or 1h30m, or as microseconds"
+        )
+    return found
