@@ -10,7 +10,7 @@ from __future__ import annotations
 from actors.apiserver.ports import writer_of
 from actors.apiserver.server import ApiServer
 from sim.api.types import Reply, Request
-from sim.api.verbs.call import Refusal
+from sim.api.verbs.call import Refusal, nested_too_deep
 
 
 def ask(server: ApiServer, request: Request) -> Reply:
@@ -35,3 +35,5 @@ def ask(server: ApiServer, request: Request) -> Reply:
         return reply
     except Refusal as refusal:
         return refusal.reply()
+    except RecursionError:
+        return nested_too_deep().reply()
