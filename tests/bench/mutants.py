@@ -65,6 +65,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "admission of a status patch reads the pod's namespace alone, and does not decide by what is in it"
     ),
     ("_beat", "not self._view.holds(known[0])"): "admission of a node's status by its agent reads nothing",
+    ("beaten", "len(time) != TIME_LENGTH"): "a time of a component is stored as it came",
     ("_beat", '"deletionTimestamp" in node["metadata"]'): (
         "a node terminates with finalizers only, of which a patch of its status removes none"
     ),
