@@ -12,7 +12,7 @@ from actors.apiserver.ports import writer_of
 from actors.apiserver.server import ApiServer
 from sim.api.audit.events import unstored
 from sim.api.types import Reply, Request
-from sim.api.verbs.call import Refusal
+from sim.api.verbs.call import Refusal, nested_too_deep
 
 
 def ask(server: ApiServer, request: Request, *, audited: bool = True) -> Reply:
@@ -50,3 +50,5 @@ def _served(server: ApiServer, handlers: Handlers, request: Request) -> Reply:
         return reply
     except Refusal as refusal:
         return refusal.reply()
+    except RecursionError:
+        return nested_too_deep().reply()

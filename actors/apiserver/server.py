@@ -57,8 +57,8 @@ from sim.api import status
 from sim.api.audit.events import unstored
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Answer, Get, Op, Pause, Range, Unavailable
-from sim.api.types import Reply, Request, UserInfo
-from sim.api.verbs.call import Call, Identities, Refusal, Registry, Steps
+from sim.api.types import Reply, Request
+from sim.api.verbs.call import Call, Identities, Refusal, Registry, Steps, nested_too_deep
 from sim.kernel import Context, Kernel, State
 from sim.units import MS, SECOND
 
@@ -547,6 +547,8 @@ class ApiServer:
             reply: Reply = stop.value
         except Refusal as refusal:
             reply = refusal.reply(tuple(call.warnings))
+        except RecursionError:
+            reply = nested_too_deep().reply()
         if mutating:
             self._update_lane(request, reply)
         return reply, storage.latency_us(mutating, request.lot)

@@ -33,7 +33,12 @@ NODES = "tests/actor/apiserver/test_guards_nodes.py"
 TARGETS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "actors/apiserver/fast/write_templates.py": (
         ("follow", "_event_key", "_create_pod", "_bind", "_patch_status", "patch_pod", "_is_plain", "_beat"),
-        (GUARDS, NODES, "tests/property/test_plans.py"),
+        (
+            GUARDS,
+            NODES,
+            "tests/property/test_plans.py",
+            "tests/cluster/cli/test_fast_plain.py::test_status_patches_of_terminating_pods_give_one_trace",
+        ),
     ),
     "actors/apiserver/fast/lease_updates.py": (
         ("update", "serves", "move", "renew", "_line_of", "is_open", "find_open_lane"),
@@ -60,6 +65,10 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "admission of a status patch reads the pod's namespace alone, and does not decide by what is in it"
     ),
     ("_beat", "not self._view.holds(known[0])"): "admission of a node's status by its agent reads nothing",
+    ("beaten", "len(time) != TIME_LENGTH"): "a time of a component is stored as it came",
+    ("_beat", '"deletionTimestamp" in node["metadata"]'): (
+        "a node terminates with finalizers only, of which a patch of its status removes none"
+    ),
 }
 
 

@@ -38,8 +38,8 @@ def beaten(held: Sequence[Obj], sent: Sequence[Obj]) -> list[Obj] | None:
         if now is None:
             after.append(before)
             continue
-        time, old = now.get(HEARTBEAT), before.get(HEARTBEAT)
-        if type(time) is not str or len(time) != TIME_LENGTH or old is None or time == old:
+        time = now.get(HEARTBEAT)
+        if type(time) is not str or len(time) != TIME_LENGTH or time == before.get(HEARTBEAT):
             return None
         made = {**before, HEARTBEAT: time}
         if len(now) > 2 and {**before, **now} != made:

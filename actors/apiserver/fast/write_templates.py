@@ -491,10 +491,10 @@ class Plans:
         patch, item = body.get("status"), store.get(f"{self._nodes.prefix}/{request.name}")
         if len(body) != 1 or type(patch) is not dict or len(patch) != 1 or item is None:
             return None
-        node, sent = item.obj, patch.get("conditions")
+        node, sent = item.obj, patch.get("conditions") or []
         status = node.get("status") or {}
         held = status.get("conditions")
-        if type(sent) is not list or not held or "deletionTimestamp" in node["metadata"]:
+        if not held or "deletionTimestamp" in node["metadata"]:
             return None
         conditions = beats.beaten(held, sent) if request.content_type == self._strategic else None
         if conditions is None:
@@ -574,7 +574,7 @@ def _is_plain(pod: Obj, held: Obj, patch: Obj) -> bool:
             elif held[field] == value or (pod.get("spec") or {}).get("restartPolicy") != "Always":
                 return False  # one that has ended may have to stay so
         elif field == "podIPs":
-            if field in held or type(value) is not list or len(value) != 1 or not _is_address(value[0]):
+            if field in held or len(value) != 1 or not _is_address(value[0]):
                 return False
         elif field != "conditions" and field != ORDER:
             return False

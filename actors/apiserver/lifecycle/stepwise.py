@@ -20,7 +20,7 @@ from actors.apiserver.caches.watch_caches import Caches
 from actors.apiserver.handlers import Handlers
 from sim.api.store import Answer, Delete, Get, Item, Mismatch, Op, Put
 from sim.api.types import Reply, Request
-from sim.api.verbs.call import Call, Refusal, Steps
+from sim.api.verbs.call import Call, Refusal, Steps, nested_too_deep
 
 
 class _Known(NamedTuple):
@@ -61,6 +61,8 @@ class Stepwise:
                 reply: Reply = stop.value
             except Refusal as refusal:
                 reply = refusal.reply(tuple(self._call.warnings))
+            except RecursionError:
+                reply = nested_too_deep().reply()
             else:
                 known = self._look(op)
                 if known is None:

@@ -290,6 +290,13 @@ def bad_request(text: str) -> Refusal:
     return Refusal(400, "BadRequest", text)
 
 
+def nested_too_deep() -> Refusal:
+    """The refusal of a body from inside of the process that nests deeper than code can follow; text
+    is refused before.
+    """
+    return bad_request("the object provided is unrecognized: json parse error: exceeded max depth")
+
+
 def internal(text: str) -> Refusal:
     """A 500 without a reason, which upstream gives for some mistakes of clients."""
     return Refusal(500, "", text)

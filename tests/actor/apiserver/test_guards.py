@@ -347,6 +347,15 @@ def after_two(server: Server, even: Obj, odd: Obj) -> None:
         server.status(new(server), patch)
 
 
+def readdressed(server: Server) -> None:
+    """List the address of two pods again, and another one of a third: a merge keeps both."""
+    later = [{**LATER[0], "message": "m"}]
+    for address in ("10.1.0.1", "10.1.0.1", "10.1.0.2"):
+        pod = new(server)
+        server.status(pod, {**RUNNING, "podIPs": [{"ip": "10.1.0.1"}]})
+        server.status(pod, {"conditions": later, "podIPs": [{"ip": address}]})
+
+
 PATCHES: dict[str, Odd] = {
     "other_uid": lambda s: s.status(new(s), RUNNING, uid="other"),
     "terminating_pod": lambda s: s.status(going(s), RUNNING),
@@ -398,6 +407,8 @@ PATCHES: dict[str, Odd] = {
         s, ADDRESS, {**ADDRESS, "podIPs": [{"ip": "10.1.0.1"}, {"ip": "10.1.0.1"}]}
     ),
     "addresses_bad": lambda s: after_two(s, ADDRESS, {**ADDRESS, "podIP": "x", "podIPs": [{"ip": "x"}]}),
+    "address_again": readdressed,
+    "addresses_number": lambda s: after_two(s, ADDRESS, {**ADDRESS, "podIPs": 3}),
     "unknown_map": lambda s: after_two(
         s, {**RUNNING, "odd": {"a": "b"}}, {**RUNNING, "odd": {"a": "b", "c": None}}
     ),

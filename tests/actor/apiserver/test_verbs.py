@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from actors.apiserver import ApiServerOptions
+from actors.apiserver.outside_time import ask
+from sim.api.types import UserInfo
 from sim.api.verbs import single as verbs
 from sim.units import SECOND
-from tests.actor.apiserver.cluster import Plane, Seen, lease, plane
+from tests.actor.apiserver.cluster import ADMIN, NAMES_ORCH, Plane, Seen, lease, plane, request
 
+MANAGER = UserInfo("system:orch-controller-manager", ("system:masters",))
 POD: dict[str, Any] = {
     "metadata": {"name": "p", "labels": {"app": "web"}},
     "spec": {"containers": [{"name": "c", "image": "i"}], "automountServiceAccountToken": False},
@@ -398,3 +401,20 @@ async def test_a_number_without_end_in_an_object_is_no_number(
     async with plane(options=ApiServerOptions(disabled_admission=("ServiceAccount",))) as p:
         await p.run(SECOND)
         assert (await p.ask("create", resource, body=obj)).code == code
+
+
+@pytest.mark.parametrize("kind", [NAMES_ORCH.media_merge_patch, NAMES_ORCH.media_strategic_patch])
+async def test_patch_by_a_component_that_nests_too_deep_is_refused_with_400(kind: str) -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(5_000):
+        deep = {"a": deep}
+    async with plane() as p:
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
+        made = request("create", "configmaps", "default", body=body, user=ADMIN)
+        assert ask(p.server, made).code == 201
+        patch = request(
+            "patch", "configmaps", "default", "x", body={"data": deep}, user=MANAGER, content_type=kind
+        )
+        served = p.server.serve(patch)
+        assert served is not None
+        assert (served[0].code, ask(p.server, patch).code) == (400, 400)
