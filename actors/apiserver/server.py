@@ -57,7 +57,7 @@ from sim.api import status
 from sim.api.audit.events import unstored
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Answer, Get, Op, Pause, Range, Unavailable
-from sim.api.types import Reply, Request
+from sim.api.types import Reply, Request, UserInfo
 from sim.api.verbs.call import Call, Identities, Refusal, Registry, Steps, nested_too_deep
 from sim.kernel import Context, Kernel, State
 from sim.units import MS, SECOND
