@@ -209,10 +209,8 @@ async def test_a_client_that_goes_ends_its_watch_in_the_simulation() -> None:
         assert cluster.kernel.gate.journal[-1].name == "watch-stop"
 
 
-async def gone(
-    client: httpx.AsyncClient, method: str, path: str, body: bytes = b"", after_s: float = 0
-) -> None:
-    """A client that goes so long after its request."""
+async def asked(client: httpx.AsyncClient, method: str, path: str, body: bytes = b"") -> trio.SocketStream:
+    """A connection on which a request has been sent."""
     assert client.base_url.port is not None
     stream = await trio.open_tcp_stream("127.0.0.1", client.base_url.port)
     lines = [
@@ -222,6 +220,14 @@ async def gone(
         f"Content-Length: {len(body)}",
     ]
     await stream.send_all("\r\n".join([*lines, "", ""]).encode() + body)
+    return stream
+
+
+async def gone(
+    client: httpx.AsyncClient, method: str, path: str, body: bytes = b"", after_s: float = 0
+) -> None:
+    """A client that goes so long after its request."""
+    stream = await asked(client, method, path, body)
     await trio.sleep(after_s)
     await stream.aclose()
 
@@ -241,9 +247,13 @@ async def test_clients_that_go_at_any_moment_leave_no_watch_behind() -> None:
 async def test_what_a_client_that_went_asked_for_is_not_done_later() -> None:
     async with served() as (cluster, client):
         next(iter(cluster.api_servers.values())).overload(10 * SECOND, None)
-        await gone(client, "POST", MAPS, json.dumps(config_map("a")).encode(), after_s=0.05)
+        stream = await asked(client, "POST", MAPS, json.dumps(config_map("a")).encode())
+        journal = cluster.kernel.gate.journal
         with trio.fail_after(10):
-            while cluster.kernel.gate.journal[-1].name != "request-gone":
+            while not any(each.name == "request" for each in journal):
+                await trio.testing.wait_all_tasks_blocked(0.01)
+            await stream.aclose()
+            while journal[-1].name != "request-gone":
                 await trio.testing.wait_all_tasks_blocked(0.01)
         next(iter(cluster.api_servers.values())).overload(0, None)
         cluster.kernel.set_rate(float("inf"))
