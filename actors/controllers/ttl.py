@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from actors.controllers.shared.shell import Env, run_workers
 from sim.api.types import Obj
+from sim.client import Heartbeats
 
 CLIENT = "ttl-controller"
 WORKERS = 5
@@ -75,7 +76,9 @@ class NodeTTL:
 
     async def run(self) -> None:
         """Start the handlers and the workers."""
-        self._nodes.on(self._added, self._updated, self._deleted, beat=self._updated, late=True)
+        self._nodes.on(
+            self._added, self._updated, self._deleted, beat=self._updated, heartbeats=Heartbeats.ON_READ
+        )
         await self._env.informers.start_and_sync()
         run_workers(self._env, self._queue, self._sync, WORKERS)
 

@@ -34,7 +34,7 @@ from actors.scheduler.status import assigned, condition_patch, node_event, waits
 from sim.api.kinds.core.pod.disruption_target import Disruption, disrupted, status_patch
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Obj, Reply, Request, Transport, UserInfo
-from sim.client import DEFAULT_QPS, Client, ElectionOptions, EventRecorder, Informers, candidate
+from sim.client import DEFAULT_QPS, Client, ElectionOptions, EventRecorder, Heartbeats, Informers, candidate
 from sim.client.rest.channel import REFUSED
 from sim.client.rest.pod_status import status_request
 from sim.ident import Names
@@ -159,7 +159,11 @@ class Scheduler:
         informers, cluster = self._informers, self.cluster
         self._pods.on(add=self._pod_added, update=self._pod_updated, delete=self._pod_deleted)
         self._nodes.on(
-            self._node_added, self._node_updated, self._node_deleted, beat=self._node_reported, urged=True
+            self._node_added,
+            self._node_updated,
+            self._node_deleted,
+            beat=self._node_reported,
+            heartbeats=Heartbeats.IF_URGED,
         )
         for resource, (_, kind) in OWNERS.items():
             if self._client.scheme.find(*resource):

@@ -1,6 +1,6 @@
 """How a process uses the API: client, informers, work queues, events, leader election."""
 
-from sim.client.cache.informer import Informer, Informers, unmoved
+from sim.client.cache.informer import Heartbeats, Informer, Informers, unmoved
 from sim.client.election.elector import ElectionOptions, LeaderElector
 from sim.client.election.multilock import candidate
 from sim.client.events.recorder import EventRecorder
@@ -26,6 +26,7 @@ __all__ = [
     "EventRecorder",
     "FoldedCalls",
     "Heartbeat",
+    "Heartbeats",
     "Informer",
     "Informers",
     "ItemExponential",

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sim.api.types import Obj
+from sim.api.watch.delivery import Delivery
 
 if TYPE_CHECKING:
     from sim.client import Informer
@@ -38,7 +39,7 @@ class Unhandled:
         """Read what has changed since the last call."""
         informer = self.informer
         informer.pull()
-        if informer.lazy and informer.shifts == self._shifts:
+        if informer.delivery is Delivery.ON_READ and informer.shifts == self._shifts:
             return
         self._shifts, self.owners_checked = informer.shifts, False
         self.refs = {key: refs for key, refs in informer.peek("metadata", "ownerReferences") if refs}

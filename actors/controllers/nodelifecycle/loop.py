@@ -51,6 +51,7 @@ from actors.controllers.shared.shell import NODE_INDEX, Env, index_by_node, run_
 from actors.controllers.taint_manager.loop import TaintManager
 from sim.api.objects import condition_of
 from sim.api.types import Obj
+from sim.client import Heartbeats
 from sim.units import format_time, parse_time
 
 if TYPE_CHECKING:
@@ -108,7 +109,11 @@ class NodeLifecycle:
     async def run(self) -> None:
         """Start the handlers, the workers and the passes."""
         self._nodes.on(
-            self._node_added, self._node_updated, self._node_deleted, beat=self._node_heartbeat, late=True
+            self._node_added,
+            self._node_updated,
+            self._node_deleted,
+            beat=self._node_heartbeat,
+            heartbeats=Heartbeats.ON_READ,
         )
         self._pods.on(add=self._pod_added, update=self._pod_updated, delete=self._pod_deleted)
         await self._env.informers.start_and_sync()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from actors.controllers.nodelifecycle.decide import Health, Turns
 from sim.api.store import Item
 from sim.api.watch.columnar_renewals import Runs
+from sim.api.watch.delivery import Delivery
 from sim.api.watch.lease_renewals import Renewal
 from sim.client import Informer
 
@@ -99,7 +100,7 @@ class Renewals:
         columns, shifts = self._columns, self._leases.shifts
         if columns is None or not nodes:
             return False
-        if not self._leases.lazy or self._shifts != shifts:
+        if self._leases.delivery is not Delivery.ON_READ or self._shifts != shifts:
             self._shifts = shifts
             columns.forget_newest()
         return self._row_count >= 0 and columns.knows_newest(nodes)

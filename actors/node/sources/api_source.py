@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from actors.node.requests import Api
 from sim.api.store import Beaten, Item
 from sim.api.types import TOO_MANY_REQUESTS, Reply, Watch, WatchEvent
+from sim.api.watch.delivery import Delivery
 from sim.client.cache.reflector import is_unavailable
 from sim.client.rest.channel_watch import ChannelWatch
 from sim.kernel.actor import Context
@@ -137,7 +138,8 @@ class Source:
         """
         watch = self._watch
         if isinstance(watch, ChannelWatch):  # a bookmark is wanted when the next watch is opened
-            watch.attach(self._drain, bookmarks=False, give=self._take_in, beats=not self._ctx.runs_freely)
+            delivery = Delivery.CHANGES if self._ctx.runs_freely else Delivery.EVENTS
+            watch.attach(self._drain, delivery, self._take_in)
         elif watch is not None:
             watch.attach(self._drain)
 

@@ -29,6 +29,7 @@ from itertools import chain
 from sim.api.store import Beaten, Change, Compacted, Item, Page, Range
 from sim.api.types import Obj, WatchEvent
 from sim.api.watch.cache_watch import UNREAD_MAX, CacheWatch
+from sim.api.watch.delivery import WAITING, Delivery
 from sim.api.watch.events import event_of
 from sim.api.watch.feed import Feed
 from sim.api.watch.horizon import NEVER_US, Horizon
@@ -124,7 +125,7 @@ class WatchCache:
             self._copy = shown, {item.key: item for item in page.items}
         for watch in list(self._open):
             watch.pull()
-            if watch.relaxed and len(watch.queue) > UNREAD_MAX:
+            if watch.delivery is Delivery.ON_READ and len(watch.queue) > UNREAD_MAX:
                 watch.unread = len(watch.queue)
                 watch.deliver(self.horizon.timers.now_us())
 
@@ -267,7 +268,7 @@ class WatchCache:
 
     def attached(self, watch: CacheWatch) -> None:
         """Schedules the delivery of a watch's events from now on."""
-        if not watch.indexed and not watch.relaxed:
+        if not watch.indexed and watch.delivery is not Delivery.ON_READ:
             self._scanning[watch] = None
             watch._listed()
             watch.fed = True
@@ -373,7 +374,8 @@ class WatchCache:
             self._plan(change.at_us)
 
     def _push(self, watch: CacheWatch, change: Change) -> bool:
-        if watch.deaf and type(change.item) is Beaten and not change.deleted and watch not in self._dirty:
+        is_heartbeat = type(change.item) is Beaten and not change.deleted
+        if is_heartbeat and watch.delivery is Delivery.CHANGES and watch not in self._dirty:
             if watch.keep(change):
                 return False
         else:
@@ -407,7 +409,7 @@ class WatchCache:
     def _before_replan(self) -> None:
         """What is shown by now was shown on the old course."""
         for watch in list(self._open):
-            if watch.look is not None and (watch.relaxed or watch.deaf):
+            if watch.look is not None and watch.delivery in WAITING:
                 watch.look()
 
     def _replan(self) -> None:
@@ -422,7 +424,8 @@ class WatchCache:
         times = self._times
         while times and times[0] <= reached_us:
             times.popleft()
-        for watch in [watch for watch in self._dirty if watch.deaf and len(watch.queue) > 1]:
+        changes = Delivery.CHANGES
+        for watch in [each for each in self._dirty if each.delivery is changes and len(each.queue) > 1]:
             if watch.look is not None:
                 watch.look()
         dirty, self._dirty = self._dirty, {}

@@ -20,6 +20,7 @@ from typing import Any, Protocol, cast
 from sim.api.store import Beaten, Change, Compacted, Page
 from sim.api.types import Obj, WatchEvent
 from sim.api.watch.columnar_renewals import Runs, runs_of
+from sim.api.watch.delivery import WAITING, Delivery
 from sim.api.watch.events import event_of
 from sim.api.watch.feed import Feed
 from sim.api.watch.horizon import NEVER_US, Horizon
@@ -67,6 +68,10 @@ BOOKMARK_LOW_US, BOOKMARK_HIGH_US = 59 * SECOND, 62_300 * MS
 LAST_BOOKMARK_LOW_US, LAST_BOOKMARK_HIGH_US = 800 * MS, 2_800 * MS
 
 
+# The modes in which a bookmark alone waits although events are delivered.
+HUSHED = (Delivery.EVENTS, Delivery.CHANGES)
+
+
 def _time_of(change: Change) -> int:
     return change.at_us
 
@@ -107,11 +112,9 @@ class CacheWatch:
         self.queue: Sequence[Change] = []  # mostly empty; a deque takes 600 bytes even then
         self.notify: Callable[[], None] | None = None
         self._give: Callable[[Sequence[WatchEvent]], bool] | None = None
-        self.relaxed = False  # the owner is notified of the end only, and reads itself
+        self.delivery = Delivery.EVERYTHING
         # Has the owner read, before what it has not read is mixed up with more.
         self.look: Callable[[], None] | None = None
-        self.hushed = False  # the owner is not notified of a bookmark alone
-        self.deaf = False  # the owner is not notified of a change of heartbeat times alone
         self.unread = 0
         self.first_us = self.last_us = 0
         self._cursor = 0
@@ -227,7 +230,8 @@ class CacheWatch:
         if self._deadline_us < NEVER_US and self.notify is None:
             timers.call_at(self._deadline_us, self._timeout)
         self.notify = notify
-        self.relaxed = False
+        if self.delivery is Delivery.ON_READ:
+            self.delivery = Delivery.EVERYTHING
         self._expect_bookmark()
         self.cache.attached(self)
 
@@ -237,22 +241,27 @@ class CacheWatch:
         """
         self._give = give
 
-    def hush(self, hushed: bool = True) -> None:
-        """True stops notifications of a bookmark alone: it comes with the next event, or at the
-        end.
-        """
-        self.hushed = hushed
-        self._expect_bookmark()
+    def choose(self, delivery: Delivery) -> bool:
+        """Choose what the owner is notified of.
 
-    def deafen(self, deaf: bool = True) -> None:
-        """True stops notifications of changes in heartbeat times alone.
-
-        They come with the next other event, when the owner reads, or at the end.
+        After ON_READ another mode begins with `attach`.  Returns False, and changes nothing, if an
+        indexed watch or one that has ended is to wait for reads.
         """
-        if deaf is not self.deaf:
-            self.deaf = deaf
-            if not deaf and self.queue and not self._ended:
+        before = self.delivery
+        if delivery is Delivery.ON_READ:
+            if self.indexed or self._ended:
+                return False
+            self.pull()
+            self.fed, self._cursor = False, self.cache.feed.revision
+            self.delivery = delivery
+            self.cache.relax(self)
+            return True
+        self.delivery = delivery
+        if before is not Delivery.ON_READ:
+            self._expect_bookmark()
+            if before is Delivery.CHANGES and self.queue and not self._ended:
                 self.cache.attached(self)
+        return True
 
     def keep(self, heartbeat: Change) -> bool:
         """Keeps a heartbeat until the next delivery, in place of an earlier one of the same object.
@@ -265,18 +274,6 @@ class CacheWatch:
         else:
             queue.append(heartbeat)
         return len(queue) < UNREAD_MAX
-
-    def relax(self) -> bool:
-        """Stops notifications of events, until the next `attach`; the owner reads instead.
-
-        Returns False, and changes nothing, for an indexed watch.
-        """
-        if self.indexed or self._ended:
-            return False
-        self.pull()
-        self.relaxed, self.fed, self._cursor = True, False, self.cache.feed.revision
-        self.cache.relax(self)
-        return True
 
     def next_us(self) -> int:
         """When the next event was or will be shown; NEVER_US: none is known."""
@@ -382,7 +379,7 @@ class CacheWatch:
         """Deliver unnotified events to the owner, as of the times they were shown; then end the
         stream.
         """
-        if self.relaxed or self.deaf:
+        if self.delivery in WAITING:
             self._deadline_us = NEVER_US
             if self.look is not None:
                 self.look()
@@ -402,7 +399,7 @@ class CacheWatch:
     def _close(self) -> None:
         if not self._ended:
             self._started = ()
-            if self.hushed and not self.relaxed and not self.queue and self.notify is not None:
+            if self.delivery in HUSHED and not self.queue and self.notify is not None:
                 bookmark = self._bookmark([], 0, 0)
                 self._started = () if bookmark is None else (bookmark,)  # all else is taken
             self.queue = []
@@ -426,11 +423,12 @@ class CacheWatch:
         self._bookmark_us = next_us
 
     def _expect_bookmark(self) -> None:
-        if self._bookmark_us < NEVER_US and self.notify is not None and not self.relaxed and not self.hushed:
+        told = self.delivery is Delivery.EVERYTHING and self.notify is not None
+        if told and self._bookmark_us < NEVER_US:
             self.cache.horizon.timers.call_at(self._bookmark_us, self._bookmark_due)
 
     def _bookmark_due(self, _: Any) -> None:
-        if not self._ended and not self.relaxed and not self.hushed and self.notify is not None:
+        if not self._ended and self.delivery is Delivery.EVERYTHING and self.notify is not None:
             self.deliver(self.cache.horizon.timers.now_us())
 
     def _bookmark(

@@ -23,6 +23,7 @@ Differs  handlers run at the instant at which the event arrives, and have no que
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
 from sys import intern
 from typing import Any, Generic, TypeVar, cast
 
@@ -31,6 +32,7 @@ from sim.api.schema.resource import Resource
 from sim.api.store import Beaten, Item
 from sim.api.types import Obj, WatchEvent
 from sim.api.watch.columnar_renewals import Run, Runs
+from sim.api.watch.delivery import Delivery
 from sim.api.watch.lease_renewals import Renewal, all_renewals
 from sim.client.cache.indexes import NAMESPACE, Index, IndexFn
 from sim.client.cache.reflector import Reflector, Selection
@@ -121,6 +123,14 @@ class Handlers(Generic[Handler]):
 RESYNC_MIN_US = SECOND  # client-go tools/cache/shared_informer.go: minimumResyncPeriod
 
 
+class Heartbeats(Enum):
+    """When a handler of heartbeats has to be called."""
+
+    PROMPT = "at once"
+    ON_READ = "by the next read; at once while `urge` requests it"
+    IF_URGED = "only while `urge` requests it"
+
+
 class Informer:
     """The cached view that this process has of one resource or of a selection of it."""
 
@@ -162,8 +172,8 @@ class Informer:
         self._resynced = False
         # Without the fast path every event is received as it arrives.
         self._may_be_lazy = ctx.kernel.fast.lazy
-        self.lazy = self._may_be_lazy  # no handlers: no notification, events wait for a reader
-        self.deaf = self._may_be_lazy  # no handler needs heartbeats promptly: they may come late
+        # Without handlers events wait for a reader.
+        self.delivery = Delivery.ON_READ if self._may_be_lazy else Delivery.EVENTS
         self._prompt = False  # a handler needs each heartbeat promptly
         self._patient = False  # a handler accepts heartbeats late
         self._urgent: dict[str, None] = {}  # late handlers that need heartbeats promptly for now
@@ -220,9 +230,9 @@ class Informer:
         """Receive what has arrived; with handlers this has been done already, except for heartbeats
         that are delivered late.
         """
-        if self.lazy:
+        if self.delivery is Delivery.ON_READ:
             self._reflector.pull()
-        elif self._patient and self.deaf:
+        elif self._patient and self.delivery is Delivery.CHANGES:
             self._reflector.pull_beats()
         elif self._stirred and self._ctx.state is State.RUNNING:
             self._stirred = False
@@ -306,23 +316,22 @@ class Informer:
         delete: Callable[[Obj], None] | None = None,
         about: str = EVERYBODY,
         beat: Callable[[Obj, Obj], None] | None = None,
-        late: bool = False,
-        urged: bool = False,
+        heartbeats: Heartbeats = Heartbeats.PROMPT,
     ) -> None:
         """Register handlers; `add` is called at once for each object that is already known.
 
         about: routing value (`route`); updates of objects with another value are not delivered
         `beat`: called in place of `update` for a revision that changed nothing but heartbeat
             timestamps (`store.Beaten`); default `update`; `unmoved` ignores them
-        late: `beat` may be called as late as the next read, except while `urge` requests otherwise
-        urged: `beat` need not be called at all, except while `urge` requests it
+        heartbeats: when `beat` has to be called
         """
         objects = self.list()
         if update is not None:
             self._on_update.add(update, about)
             if beat is not unmoved:
                 self._on_beat.add(beat or update, about)
-                self._prompt, self._patient = self._prompt or not (late or urged), self._patient or late
+                self._prompt = self._prompt or heartbeats is Heartbeats.PROMPT
+                self._patient = self._patient or heartbeats is Heartbeats.ON_READ
         if delete is not None:
             self._on_delete.add(delete, about)
         self._tune()
@@ -341,20 +350,21 @@ class Informer:
             self._tune()
 
     def _tune(self) -> None:
-        deaf = self._may_be_lazy and self._ctx.runs_freely
-        deaf = deaf and not (self._prompt or self._urgent or self._stirred)
-        if self.lazy or deaf is not self.deaf:
-            self.lazy, self.deaf = False, deaf
+        may_wait = self._may_be_lazy and self._ctx.runs_freely
+        may_wait = may_wait and not (self._prompt or self._urgent or self._stirred)
+        delivery = Delivery.CHANGES if may_wait else Delivery.EVENTS
+        if delivery is not self.delivery:
+            self.delivery = delivery
             self._reflector.tune()
-            if deaf and self._patient:
+            if may_wait and self._patient:
                 self._ctx.kernel.standing.put_off[self] = None
 
     def _hindered(self) -> None:
         """Receive each heartbeat singly while the process is paused or slow, because each one costs
         a slow process time.
         """
-        if not self.lazy:
-            if self.deaf:
+        if self.delivery is not Delivery.ON_READ:
+            if self.delivery is Delivery.CHANGES:
                 self._reflector.pull_beats()
             self._tune()
 
@@ -362,7 +372,7 @@ class Informer:
         """The state of a process, link or clock changes: from now on receive heartbeats promptly,
         until the process runs freely and the informer is read.
         """
-        if self.deaf and self._patient and self._ctx.state is not State.DEAD:
+        if self.delivery is Delivery.CHANGES and self._patient and self._ctx.state is not State.DEAD:
             self.pull()
             self._stirred = True
             self._tune()
@@ -434,7 +444,7 @@ class Informer:
                 kernel.cause = cause
             elif self._custom and old.obj != item.obj:  # its definition converts it differently now
                 self._put(key, item)
-            elif not self.lazy and not self._resynced:
+            elif self.delivery is not Delivery.ON_READ and not self._resynced:
                 self._tell_again(old.obj)
         for key in [key for key in self._items if key not in new]:
             item = self._items[key]
@@ -538,7 +548,7 @@ class Informer:
         known = items.get(key)
         items[key] = item
         if known is not None:
-            if self.lazy and not self._indexes:
+            if self.delivery is Delivery.ON_READ and not self._indexes:
                 return  # there is no handler and no index to update
             old = known.obj
             if beaten:  # no index reads heartbeat timestamps

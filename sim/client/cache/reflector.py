@@ -22,6 +22,7 @@ from typing import Any, Protocol
 from sim.api.schema.resource import Resource
 from sim.api.store import Item
 from sim.api.types import GATEWAY_TIMEOUT, TOO_MANY_REQUESTS, Reply, Watch, WatchEvent
+from sim.api.watch.delivery import Delivery
 from sim.client.rest.channel import REFUSED
 from sim.client.rest.channel_watch import ChannelWatch
 from sim.client.rest.client import Client, list_options
@@ -76,13 +77,8 @@ class Sink(Protocol):
         ...
 
     @property
-    def lazy(self) -> bool:
-        """True while changes need no notification as they arrive."""
-        ...
-
-    @property
-    def deaf(self) -> bool:
-        """True while heartbeat timestamps need no notification as they arrive."""
+    def delivery(self) -> Delivery:
+        """What it needs to be notified of as it arrives."""
         ...
 
 
@@ -232,13 +228,11 @@ class Reflector:
         watch = self._watch
         # Bookmarks matter only when the next watch is opened.
         if isinstance(watch, ChannelWatch):
-            if self._sink.lazy:
-                watch.attach_lazy(self._on_watch)
+            delivery = self._sink.delivery
+            if delivery is Delivery.ON_READ:
+                watch.attach(self._on_watch, delivery)
             else:
-                watch.attach(
-                    self._on_watch, bookmarks=False, give=self._take_in, beats=not self._sink.deaf,
-                    unhandled=self._sink.is_unhandled,
-                )  # fmt: skip
+                watch.attach(self._on_watch, delivery, self._take_in, self._sink.is_unhandled)
         elif watch is not None:
             watch.attach(self._on_watch)
 
@@ -262,7 +256,7 @@ class Reflector:
         """Pass events to the sink; an error is always the last of them."""
         self._seen += len(events)
         sink = self._sink
-        if sink.lazy and events[-1].type != "ERROR":
+        if sink.delivery is Delivery.ON_READ and events[-1].type != "ERROR":
             sink.absorb(events)
             self._revision = events[-1].revision
             return

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 from sim.api.types import Json, Watch, WatchEvent
 from sim.api.watch.columnar_renewals import Runs
+from sim.api.watch.delivery import WAITING, Delivery
 from sim.kernel import Context, State
 from sim.kernel.network import Link
 
@@ -65,30 +66,25 @@ class WatchChannel(Protocol):
 class ChannelWatch:
     """The client's end of a watch: a `Watch` with the events of the server's, one link delay later.
 
-    `attach` requests a notification when events have arrived, or their delivery to `give` if there
-    is nothing else to deliver. Without `bookmarks` and `beats`, bookmarks and revisions with
-    nothing but new heartbeat timestamps come with the next event or the end. `attach_lazy` requests
-    a notification only when the stream has ended or LAZY_MAX events wait: the owner then takes
-    events when it is read.
+    `attach` requests notifications by a mode of delivery.  With ON_READ the owner is notified only
+    when the stream has ended or LAZY_MAX events wait: it takes events when it is read.
     """
 
     __slots__ = (
         "_arrived",
         "_channel",
-        "_deaf",
+        "_chosen",
+        "_delivery",
         "_due_us",
-        "_eager",
         "_ended",
         "_flow",
         "_give",
         "_held",
-        "_hushed",
         "_ident",
         "_last_us",
         "_looked_us",
         "_notify",
         "_over",
-        "_relaxed",
         "_source",
         "_unhandled",
         "_waiting",
@@ -106,14 +102,13 @@ class ChannelWatch:
         self._waiting = 0
         self._notify: Callable[[], None] | None = None
         self._give: Callable[[Sequence[WatchEvent]], None] | None = None
-        self._eager = self._deaf = False
+        self._delivery = Delivery.ON_READ  # of this watch to its owner, who comes later
+        self._chosen = Delivery.EVERYTHING  # of the server's watch to this one
         self._due_us = 0
         self._looked_us = -1
         self._held = channel.still
         self._ended = False
         self._over = False  # nothing more is taken from the server
-        self._relaxed = False  # the server's watch notifies of its end only
-        self._hushed = False  # the server's watch notifies of everything but bookmarks
         # True if no handler receives the events of the watch.
         self._unhandled: Callable[[], bool] | None = None
         if hasattr(source, "look"):
@@ -155,7 +150,7 @@ class ChannelWatch:
         self._last_us = at_us
         flow = self._flow
         flow.append((at_us, batch))
-        if self._eager:
+        if self._delivery is not Delivery.ON_READ:
             due_us = self._due_us
             if (not due_us or due_us > at_us) and not self._held and self._notify is not None:
                 self._due_us = at_us
@@ -203,8 +198,9 @@ class ChannelWatch:
         """Schedule the next notification: of each batch for an eager owner, otherwise of the end or
         of a large backlog.
         """
-        if self._flow and (self._eager or self._over or self._waiting >= LAZY_MAX):
-            self._schedule(self._flow[0][0] if self._eager else self._flow[-1][0])
+        eager = self._delivery is not Delivery.ON_READ
+        if self._flow and (eager or self._over or self._waiting >= LAZY_MAX):
+            self._schedule(self._flow[0][0] if eager else self._flow[-1][0])
 
     def _tell(self, _: Any) -> None:
         if self._notify is not None:
@@ -234,11 +230,11 @@ class ChannelWatch:
         be sent again.
         """
         self._collect()
-        if self._hushed:
+        if self._chosen in (Delivery.EVENTS, Delivery.CHANGES):
             self._look()
         self._held = True
         self._due_us = 0
-        if self._ended or (self._eager and self._arrived):
+        if self._ended or (self._delivery is not Delivery.ON_READ and self._arrived):
             self._channel.ctx.run(self._tell)
 
     def release(self) -> None:
@@ -254,7 +250,7 @@ class ChannelWatch:
         """The connection is found dead: events on their way are lost, and the owner receives an
         error and the end.
         """
-        if self._deaf and not self._held:
+        if self._chosen is Delivery.CHANGES and not self._held:
             self._look()
         self._flow.clear()
         self._shut()
@@ -279,47 +275,46 @@ class ChannelWatch:
     def attach(
         self,
         notify: Callable[[], None],
-        bookmarks: bool = True,
+        delivery: Delivery = Delivery.EVERYTHING,
         give: Callable[[Sequence[WatchEvent]], None] | None = None,
-        beats: bool = True,
         unhandled: Callable[[], bool] | None = None,
     ) -> None:
-        """Notify `notify` when events have arrived (see the class)."""
-        self._notify, self._give, self._eager = notify, give, True
+        """Notify the owner of events as the mode of delivery says, and of the end of the stream.
+
+        give: takes a batch in place of the notification if nothing else is to be delivered
+        unhandled: returns True if no handler receives the events of the watch
+        """
+        self._notify, self._give, self._delivery = notify, give, delivery
         self._unhandled = unhandled
-        hush: Callable[[bool], None] | None = getattr(self._source, "hush", None)
-        if hush is not None and not self._over and self._hushed is bookmarks:
-            self._hushed = not bookmarks
-            hush(self._hushed)
-        deafen: Callable[[bool], None] | None = getattr(self._source, "deafen", None)
-        if deafen is not None and not self._over and self._deaf is beats:
-            if self._deaf:
+        if delivery is Delivery.ON_READ:
+            self._choose(delivery)
+            if self._over or self._waiting >= LAZY_MAX:
+                self._schedule(self._last_us)
+            return
+        before = self._chosen
+        if before is not delivery and not self._over:
+            if before in WAITING:
                 self._look()
-            self._deaf = not beats
-            deafen(self._deaf)
-        if self._relaxed and not self._over:
-            self._look()
-            self._relaxed = False
-            self._source.attach(self._on_source)
-            self._on_source()
+            self._choose(delivery)
+            if before is Delivery.ON_READ:
+                self._source.attach(self._on_source)
+                self._on_source()
         if self._arrived or self._ended:
             self._schedule(self._channel.ctx.kernel.now_us)
         elif self._flow:
             self._schedule(self._flow[0][0])
 
-    def attach_lazy(self, notify: Callable[[], None]) -> None:
-        """Notify `notify` only of the end and of LAZY_MAX waiting events (see the class)."""
-        self._notify, self._give, self._eager = notify, None, False
-        relax: Callable[[], bool] | None = getattr(self._source, "relax", None)
-        self._relaxed = relax is not None and not self._over and relax()
-        if self._over or self._waiting >= LAZY_MAX:
-            self._schedule(self._last_us)
+    def _choose(self, delivery: Delivery) -> None:
+        """Let the server's watch deliver so, if it can; others deliver everything."""
+        choose: Callable[[Delivery], bool] | None = getattr(self._source, "choose", None)
+        if choose is not None and not self._over and choose(delivery):
+            self._chosen = delivery
 
     def look(self) -> None:
         """Events are about to travel or to be shown differently: put those shown by now on the
         link.
         """
-        if (self._relaxed or self._deaf) and not self._held:
+        if self._chosen in WAITING and not self._held:
             self._look()
 
     def _look(self) -> None:
@@ -357,7 +352,7 @@ class ChannelWatch:
         if not self._held:
             if self._flow:
                 self._collect()
-            if self._relaxed:
+            if self._chosen is Delivery.ON_READ:
                 self._look()
         arrived, stalled = self._arrived, self._waiting >= BACKLOG_MAX
         if not arrived:

@@ -12,7 +12,7 @@ import pytest
 from actors.apiserver.caches.watch_caches import FailedWatch
 from sim.api.store import Item
 from sim.api.types import Reply, Request
-from sim.client import Informer, Informers, unmoved
+from sim.client import Heartbeats, Informer, Informers, unmoved
 from sim.client.cache.reflector import BACKOFF_MAX_US, BACKOFF_US, Backoff
 from sim.client.rest.channel import DEAD_CONNECTION_US
 from sim.client.rest.channel_watch import LAZY_MAX, ChannelWatch
@@ -133,7 +133,7 @@ async def test_heartbeat_updates_call_only_interested_handlers_and_precede_other
         assert informers[0].objects["default/a"]["metadata"]["labels"] == {"x": "y"}
 
 
-async def told_of_beats(r: Rig, log: list[str], *, late: bool = False, urged: bool = False) -> Informer:
+async def told_of_beats(r: Rig, log: list[str], heartbeats: Heartbeats) -> Informer:
     """An informer of leases, with one lease and a heartbeat handler of this kind that logs
     revisions.
     """
@@ -146,8 +146,7 @@ async def told_of_beats(r: Rig, log: list[str], *, late: bool = False, urged: bo
         informer.on(
             update=lambda old, new: log.append("update"),
             beat=lambda old, new: log.append(new["metadata"]["resourceVersion"]),
-            late=late,
-            urged=urged,
+            heartbeats=heartbeats,
         )
         informer.start()
 
@@ -160,7 +159,7 @@ async def told_of_beats(r: Rig, log: list[str], *, late: bool = False, urged: bo
 async def test_late_heartbeat_handler_is_called_before_a_read_or_at_once_if_urged(how: str) -> None:
     log: list[str] = []
     async with rig() as r:
-        informer = await told_of_beats(r, log, late=True)
+        informer = await told_of_beats(r, log, Heartbeats.ON_READ)
         if how == "urged":
             informer.urge("test", True)
         for told in range(1, 3):
@@ -179,7 +178,7 @@ async def test_late_heartbeat_handler_is_called_before_a_read_or_at_once_if_urge
 async def test_urged_only_heartbeat_handler_is_called_only_while_urged() -> None:
     log: list[str] = []
     async with rig() as r:
-        informer = await told_of_beats(r, log, urged=True)
+        informer = await told_of_beats(r, log, Heartbeats.IF_URGED)
         for urgent in (False, True, False):
             informer.urge("test", urgent)
             r.kernel.standing.moved()

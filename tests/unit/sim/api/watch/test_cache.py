@@ -11,6 +11,7 @@ import pytest
 from actors.storage import MemoryStore
 from sim.api.watch.cache import WatchCache
 from sim.api.watch.cache_watch import CacheWatch
+from sim.api.watch.delivery import Delivery
 from sim.api.watch.horizon import Horizon
 from sim.units import SECOND
 
@@ -76,7 +77,7 @@ def test_a_bookmark_follows_what_was_seen_before_it_was_due_and_not_what_came_af
     )
     assert cache.open(watch, store.revision) is None
     watch.attach(lambda: None)
-    watch.hush()
+    watch.choose(Delivery.EVENTS)
     clock.run_until(put_us)
     store.put(key, {"metadata": {}}, 1)
     clock.run_until(61 * SECOND)
@@ -91,7 +92,7 @@ def test_a_watch_on_a_cache_far_behind_ends_with_nothing_more_than_what_it_showe
     watch = CacheWatch(cache := WatchCache(store, PREFIX, horizon), PREFIX, key=key, bookmarks=True)
     assert cache.open(watch, store.revision) is None
     watch.attach(lambda: None)
-    watch.hush()
+    watch.choose(Delivery.EVENTS)
     horizon.set_lag(100 * SECOND)
     clock.run_until(70 * SECOND)  # a bookmark is due for ten seconds
     watch.end()
@@ -115,8 +116,7 @@ def test_no_bookmark_passes_undelivered_events_when_the_cache_restarts(deaf: boo
         told.extend((event.type, event.revision) for event in watch.take())
 
     watch.attach(take)
-    watch.hush()
-    watch.deafen(deaf)
+    watch.choose(Delivery.CHANGES if deaf else Delivery.EVENTS)
     clock.run_until(SECOND)
     horizon.freeze(True)
     store.put(key, {"metadata": {}}, 1)
