@@ -41,6 +41,7 @@ from sim.api.kinds.node import runtime_class
 from sim.api.kinds.policy import pod_disruption_budget
 from sim.api.kinds.rbac import bindings, roles
 from sim.api.kinds.scheduling import priority_class
+from sim.api.kinds.storage import storage_class
 
 KINDS: tuple[Kind, ...] = (
     binding.KIND,
@@ -81,6 +82,7 @@ KINDS: tuple[Kind, ...] = (
     roles.CLUSTER_ROLE,
     bindings.ROLE_BINDING,
     roles.ROLE,
+    storage_class.KIND,
     runtime_class.KIND,
     priority_class.KIND,
     lease.KIND,
