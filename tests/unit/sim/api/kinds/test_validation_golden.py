@@ -14,12 +14,12 @@ AGREED = {
         173,
         188,
     ),  # kinds not served; a ConfigMap with a missing owner, which the collector deletes here
-    "20-validation-metadata.json": (143, 143),
+    "20-validation-metadata.json": (144, 144),
     "20-validation-pods.json": (192, 194),
     "20-validation-workloads.json": (87, 88),  # the DaemonSet's annotation that is no number
     "20-validation-cluster.json": (76, 76),
     "20-validation-network.json": (70, 70),
-    "20-validation-storage.json": (21, 21),
+    "20-validation-storage.json": (111, 111),
     # A clock that is stopped here; a uid worded by the recorder.
     "41-apply.json": (252, 255),
     "20-validation-types.json": (106, 107),
