@@ -42,7 +42,7 @@ from sim.api.kinds.node import runtime_class
 from sim.api.kinds.policy import pod_disruption_budget
 from sim.api.kinds.rbac import bindings, roles
 from sim.api.kinds.scheduling import priority_class
-from sim.api.kinds.storage import storage_class
+from sim.api.kinds.storage import csi_driver, csi_node, csi_storage_capacity, storage_class, volume_attachment
 
 KINDS: tuple[Kind, ...] = (
     binding.KIND,
@@ -84,7 +84,11 @@ KINDS: tuple[Kind, ...] = (
     roles.CLUSTER_ROLE,
     bindings.ROLE_BINDING,
     roles.ROLE,
+    csi_driver.KIND,
+    csi_node.KIND,
+    csi_storage_capacity.KIND,
     storage_class.KIND,
+    volume_attachment.KIND,
     runtime_class.KIND,
     priority_class.KIND,
     lease.KIND,

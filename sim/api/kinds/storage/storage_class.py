@@ -118,7 +118,7 @@ def _client_warnings(obj: Obj, _old: Obj | None, names: Names) -> Iterator[str]:
             key = expression.get("key", "")
             if key in labels:
                 at = f"allowedTopologies[{i}].matchLabelExpressions[{j}].key"
-                yield f"{at}: {key} is {labels[key]}"
+                yield f"{at}: {labels[key]}"
 
 
 def is_default(storage_class: Obj, names: Names) -> bool:
