@@ -60,11 +60,13 @@ SCALE = Sub("scale", "gpu", "Scale", "autoscaling", "v1")
 class Lifecycle(NamedTuple):
     """Minor releases in which a version is deprecated and removed, and the version that replaces
     it.
+
+    removed: 0 if no release removes it; replacement: "" if there is none
     """
 
     deprecated: int
-    removed: int
-    replacement: str
+    removed: int = 0
+    replacement: str = ""
 
 
 class Form(NamedTuple):

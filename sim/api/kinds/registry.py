@@ -17,6 +17,7 @@ from sim.api.kinds.batch.job import kind as job
 from sim.api.kinds.coordination import lease
 from sim.api.kinds.core import (
     binding,
+    component_status,
     config_map,
     endpoints,
     event,
@@ -46,6 +47,7 @@ from sim.api.kinds.storage import csi_driver, csi_node, csi_storage_capacity, st
 
 KINDS: tuple[Kind, ...] = (
     binding.KIND,
+    component_status.KIND,
     config_map.KIND,
     endpoints.KIND,
     event.KIND,
