@@ -107,7 +107,7 @@ class Handlers:
     def _plain_steps(self, call: Call) -> Steps:
         request, options = call.request, call.options
         verb = request.verb
-        if request.subresource or (request.resource in verbs_sub.VIRTUAL and not call.resource.custom):
+        if request.subresource or _is_virtual(call):
             special = verbs_sub.verb_of(call)
             if special is None:
                 raise method_not_allowed()
@@ -128,7 +128,7 @@ class Handlers:
     def cached(self, call: Call) -> CachedRead | None:
         """How the watch cache answers a read; None where the store must."""
         request = call.request
-        if not call.options or request.subresource:
+        if not call.options or request.subresource or _is_virtual(call):
             return None
         if not self._caches.ready:
             return None
@@ -197,7 +197,7 @@ class Handlers:
         at least so new.
         """
         request, options = call.request, call.options
-        if request.subresource or self._caches.of(call.resource).direct:
+        if request.subresource or _is_virtual(call) or self._caches.of(call.resource).direct:
             return False
         if request.verb == "list":
             plan = verbs_list.plan_list(options, False)
@@ -219,6 +219,8 @@ class Handlers:
     def watch(self, call: Call) -> Reply:
         caches = self._caches
         request, options = call.request, call.options
+        if _is_virtual(call):
+            raise method_not_allowed()
         selection = select(self._scheme, call)
         rev = verbs_list.parse_list_revision(options.get("resourceVersion", ""), False)
         deadline_us = self.deadline_us(call)
@@ -242,3 +244,8 @@ class Handlers:
         watch.client = request.user.name
         opened = caches.open(cache, watch, rev)
         return Reply(200, watch=opened if form is None else forms.FormWatch(opened, form))
+
+
+def _is_virtual(call: Call) -> bool:
+    """True if nothing of the resource is stored."""
+    return call.request.resource in verbs_sub.VIRTUAL and not call.resource.custom

@@ -21,7 +21,7 @@ Differs  - The transport authenticates clients.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from msgspec.structs import replace
@@ -107,6 +107,7 @@ class ApiServer:
         self.options = options or ApiServerOptions()
         self.authorizer: Authorizer = authorizer or allow_all(scheme.names)
         self.log: Callable[[Call, Any, str], Reply] | None = None
+        self.unreachable: Callable[[], Collection[str]] | None = None
         self.trust = Trust()
         self.identities: Identities | None = None
         self.sees = scheme
@@ -217,6 +218,7 @@ class ApiServer:
             identities=self.identities,
             authorizer=self.authorizer,
             user_rules=self.authorizer.user_rules,
+            unreachable=self.unreachable,
         )
         self.plans = Plans(self, registry, machinery.view) if self.kernel.fast.templates else None
         self.storage.writer = (self.scheme.names.user_apiserver, "create")

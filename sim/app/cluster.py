@@ -249,6 +249,7 @@ class Cluster:
                 address,
             )
             server.log = partial(pod_log, self.nodes, self.options.nodes)
+            server.unreachable = self._unreachable
             server.identities = self.identities
             server.audit_sink = self.audit
             server.client_address = partial(self._address_of, server)
@@ -261,6 +262,20 @@ class Cluster:
             self.add_node(node)
         if plan.established:
             Established(self, self._boot_held).begin()
+
+    def _unreachable(self) -> list[str]:
+        """The components of the control plane of which no replica runs."""
+        plan, names = self.plan, self.names
+        counts = {
+            "controller-manager": plan.controller_manager.replicas,
+            "scheduler": plan.scheduler.replicas,
+        }
+        down = [
+            name
+            for name, count in counts.items()
+            if not any(self.supervisor[f"{name}-{index}"].running for index in range(count))
+        ]
+        return down if self.storage.prompt else [*down, f"{names.check_storage}-0"]
 
     def _boot_held(self) -> None:
         held, self._held = self._held, None

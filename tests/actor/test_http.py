@@ -796,3 +796,23 @@ async def test_only_paths_below_the_prefix_of_pages_are_routed_by_quart() -> Non
         assert (await client.get("/pages/other")).status_code == 404
         answer = await client.get("/hello", headers={"Authorization": "Bearer nobody"})
         assert answer.status_code == 401
+
+
+async def test_component_statuses_follow_the_processes_and_are_deprecated() -> None:
+    path = "/api/v1/componentstatuses"
+    text = '299 - "v1 ComponentStatus is deprecated in v1.19+"'
+    async with served() as (cluster, client):
+        found = await client.get(path)
+        assert found.headers["Warning"] == text
+        assert found.json()["metadata"] == {}
+        assert {c["status"] for item in found.json()["items"] for c in item["conditions"]} == {"True"}
+        cluster.supervisor["scheduler-0"].crash()
+        crashed = (await client.get(f"{path}/scheduler")).json()
+        assert crashed["conditions"][0]["message"].endswith("127.0.0.1:10259: connect: connection refused")
+        assert (await client.get(f"{path}?watch=1")).status_code == 405
+        assert (await client.delete(f"{path}/scheduler")).status_code == 405
+        metrics = (await client.get("/metrics")).text.splitlines()
+        assert (
+            'apiserver_requested_deprecated_apis{group="",removed_release="",'
+            'resource="componentstatuses",subresource="",version="v1"} 1.0'
+        ) in metrics

@@ -225,7 +225,10 @@ def deprecation_annotations(names: Names, resource: Resource | None) -> dict[str
     if resource is None or resource.lifecycle is None:
         return {}
     domain = names.group_domain
-    return {f"{domain}/deprecated": "true", f"{domain}/removed-release": f"1.{resource.lifecycle.removed}"}
+    found = {f"{domain}/deprecated": "true"}
+    if resource.lifecycle.removed:
+        found[f"{domain}/removed-release"] = f"1.{resource.lifecycle.removed}"
+    return found
 
 
 def unstored(uri: str) -> str:

@@ -36,7 +36,9 @@ def form_of(resource: Resource, names: Names) -> Form | None:
         return Form(partial(custom_objects.stored, resource), partial(custom_objects.shown, resource))
     if resource.form is not None:
         return resource.form(resource.api_version, names)
-    if resource.lifecycle is not None:  # its fields are those of the version that replaces it
+    if (
+        resource.lifecycle is not None and resource.lifecycle.replacement
+    ):  # its fields are those of the version that replaces it
         newer = names.api_version(resource.short_group, resource.lifecycle.replacement)
         return Form(
             lambda obj: {**obj, "apiVersion": newer},

@@ -60,11 +60,13 @@ SCALE = Sub("scale", "gpu", "Scale", "autoscaling", "v1")
 class Lifecycle(NamedTuple):
     """Minor releases in which a version is deprecated and removed, and the version that replaces
     it.
+
+    removed: 0 if no release removes it; replacement: "" if there is none
     """
 
     deprecated: int
-    removed: int
-    replacement: str
+    removed: int = 0
+    replacement: str = ""
 
 
 class Form(NamedTuple):
@@ -188,8 +190,9 @@ class Kind:
     pod_spec: path of the pod spec in an object; () if there is none
     gated_fields: fields that are dropped while their gate is off, besides those of the pod spec
     drop_disabled: drops such fields where paths cannot name them
-    columns: of the table that kubectl prints: "Name", "*Wide" (priority 1), "Count:integer"; the
-        path after "=" names the field that describes the column
+    columns: of the table that kubectl prints: "Name", "*Wide" (priority 1), "Count:integer",
+        "Attacher:name" (a text in the format of names); the path after "=" names the field that
+        describes the column
     described_by: (upstream's group, version) of the definition with these fields; None for the
         resource's own
     cells: makes the cells of one row; None for name and creation time

@@ -17,12 +17,14 @@ from sim.api.kinds.batch.job import kind as job
 from sim.api.kinds.coordination import lease
 from sim.api.kinds.core import (
     binding,
+    component_status,
     config_map,
     endpoints,
     event,
     limit_range,
     namespace,
     node,
+    persistent_volume,
     persistent_volume_claim,
     pod_template,
     replication_controller,
@@ -41,9 +43,11 @@ from sim.api.kinds.node import runtime_class
 from sim.api.kinds.policy import pod_disruption_budget
 from sim.api.kinds.rbac import bindings, roles
 from sim.api.kinds.scheduling import priority_class
+from sim.api.kinds.storage import csi_driver, csi_node, csi_storage_capacity, storage_class, volume_attachment
 
 KINDS: tuple[Kind, ...] = (
     binding.KIND,
+    component_status.KIND,
     config_map.KIND,
     endpoints.KIND,
     event.KIND,
@@ -51,6 +55,7 @@ KINDS: tuple[Kind, ...] = (
     namespace.KIND,
     node.KIND,
     persistent_volume_claim.KIND,
+    persistent_volume.KIND,
     pod.KIND,
     pod_template.KIND,
     replication_controller.KIND,
@@ -81,6 +86,11 @@ KINDS: tuple[Kind, ...] = (
     roles.CLUSTER_ROLE,
     bindings.ROLE_BINDING,
     roles.ROLE,
+    csi_driver.KIND,
+    csi_node.KIND,
+    csi_storage_capacity.KIND,
+    storage_class.KIND,
+    volume_attachment.KIND,
     runtime_class.KIND,
     priority_class.KIND,
     lease.KIND,

@@ -40,8 +40,8 @@ def _column(text: str, definition: str) -> Obj:
     title = title.removeprefix("*")
     return {
         "name": title,
-        "type": type or "string",
-        "format": "name" if title == "Name" else "",
+        "type": "string" if type in ("", "name") else type,
+        "format": "name" if "name" in (type, title.lower()) else "",
         "description": description(definition, tuple(path.split("."))) if path else "",
         "priority": 1 if wide else 0,
     }

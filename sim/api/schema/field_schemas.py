@@ -55,6 +55,7 @@ _ZERO_WRITTEN = {
     "apps.v1.StatefulSetStatus": ("availableReplicas",),
     "rbac.v1.ClusterRole": ("rules",),
     "rbac.v1.Role": ("rules",),
+    "storage.v1.CSINodeDriver": ("topologyKeys",),
 }
 # Types with values of any form, for ownership and patches.
 OPEN_TYPES = ("any", "schema-or-list", "schema-or-bool", "schema-or-names")

@@ -42,7 +42,7 @@ class Resource:
     short_group: the group without its domain ("discovery", "", "apps")
     api_version: "apps/v1"; group_resource: "deployments.apps", as error messages name it
     prefix: of all its keys in the store
-    storage_version_hash: "" where nothing is stored (bindings)
+    storage_version_hash: "" where nothing is stored (bindings, componentstatuses)
     behavior: defaults, strategy, validation and table of its kind
     json_only: True if it is not served in protobuf
     rule: the plural; for all custom resources one common value

@@ -177,7 +177,7 @@ def _resource(names: Names, row: Row, kind: Kind) -> Resource:
         group_resource=f"{row.plural}.{group}" if group else row.plural,
         prefix=f"/{stored}/{row.plural}/",
         storage_version_hash=b64encode(sha256(hashed.encode()).digest()[:8]).decode()
-        if "g" in row.verbs
+        if "c" in row.verbs and "g" in row.verbs
         else "",
         behavior=kind,
         json_only=row.json_only,

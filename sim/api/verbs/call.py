@@ -13,7 +13,7 @@ Differs  the size of an object is the length of its JSON text without managedFie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -127,6 +127,7 @@ class Registry:
         everything
     identities: None for those of a cluster without options (see `issuing`)
     user_rules: lists what a user may do in a namespace
+    unreachable: names the components of the control plane that do not answer probes; None for none
     """
 
     scheme: Scheme
@@ -142,6 +143,7 @@ class Registry:
     authorizer: OpinionGiver | None = None
     identities: Identities | None = None
     user_rules: Callable[[UserInfo, str], UserRules] | None = None
+    unreachable: Callable[[], Collection[str]] | None = None
 
     @property
     def names(self) -> Names:

@@ -44,7 +44,8 @@ from sim.units import SECOND, format_time, not_whole, parse_time, parse_whole
 
 # Resources for which DELETE returns the deleted object instead of a Status (ReturnDeletedObject).
 RETURNS_OBJECT = ("pods", "services", "persistentvolumeclaims", "persistentvolumes", "serviceaccounts",
-                  "podtemplates", "resourcequotas")  # fmt: skip
+                  "podtemplates", "resourcequotas", "storageclasses", "volumeattachments", "csidrivers",
+                  "csinodes")  # fmt: skip
 
 
 DEFINITIONS = "customresourcedefinitions"

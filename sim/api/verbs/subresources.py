@@ -37,6 +37,7 @@ from sim.api.verbs.call import (
     unavailable,
     written,
 )
+from sim.api.verbs.components import get_component, list_components
 from sim.api.verbs.custom import CUSTOM_SCALE
 from sim.api.verbs.delete import DeleteOptions, check_delete_options, delete_object, given_options
 from sim.api.verbs.log import read_log
@@ -375,6 +376,8 @@ SUBRESOURCES: dict[tuple[str, str, str], Callable[[Call], Steps]] = {
     ("create", "localsubjectaccessreviews", ""): review_access,
     ("create", "selfsubjectrulesreviews", ""): review_rules,
     ("create", "tokenreviews", ""): review_token,
+    ("get", "componentstatuses", ""): get_component,
+    ("list", "componentstatuses", ""): list_components,
     ("update", "namespaces", "finalize"): update,
     ("create", "serviceaccounts", "token"): request_token,
     ("get", "pods", "log"): read_log,
@@ -383,9 +386,8 @@ SUBRESOURCES: dict[tuple[str, str, str], Callable[[Call], Steps]] = {
     ("patch", "pods", "ephemeralcontainers"): write_ephemeral,
 }
 
-VIRTUAL = tuple(
-    resource for _, resource, subresource in SUBRESOURCES if not subresource
-)  # nothing of it is stored
+# Resources of which nothing is stored.
+VIRTUAL = tuple(dict.fromkeys(resource for _, resource, sub in SUBRESOURCES if not sub))
 STATUS: dict[str, Callable[[Call], Steps]] = {"get": get, "update": update, "patch": patch}
 SCALE: dict[str, Callable[[Call], Steps]] = {"get": get_scale, "update": write_scale, "patch": write_scale}
 

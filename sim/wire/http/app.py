@@ -391,11 +391,12 @@ def _deprecated(resource: Resource) -> str:
     """The warning for a request of a deprecated version."""
     lifecycle = resource.lifecycle
     assert lifecycle is not None
-    newer = f"{resource.group}/{lifecycle.replacement}"
-    return (
-        f"{resource.api_version} {resource.kind} is deprecated in v1.{lifecycle.deprecated}+, "
-        f"unavailable in v1.{lifecycle.removed}+; use {newer} {resource.kind}"
-    )
+    text = f"{resource.api_version} {resource.kind} is deprecated in v1.{lifecycle.deprecated}+"
+    if lifecycle.removed:
+        text += f", unavailable in v1.{lifecycle.removed}+"
+    if lifecycle.replacement:
+        text += f"; use {resource.group}/{lifecycle.replacement} {resource.kind}"
+    return text
 
 
 async def _read(exchange: Exchange) -> bytes:

@@ -90,7 +90,7 @@ class Counts:
         """Record a request for a version that a later release removes."""
         values = (
             request.group,
-            f"1.{lifecycle.removed}",
+            f"1.{lifecycle.removed}" if lifecycle.removed else "",
             request.resource,
             request.subresource,
             request.version,

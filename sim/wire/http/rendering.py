@@ -134,7 +134,7 @@ def partial(view: View, item: Item) -> Obj:
 
 def list_metadata(reply: Reply) -> Obj:
     """The metadata of a list."""
-    metadata: Obj = {"resourceVersion": str(reply.revision)}
+    metadata: Obj = {"resourceVersion": str(reply.revision)} if reply.revision else {}
     if reply.more:
         metadata["continue"] = reply.more
     if reply.remaining is not None:
@@ -220,7 +220,8 @@ def _finish(view: View, reply: Reply, body: Any) -> Answer:
 def _item_body(view: View, item: Item) -> Any:
     form = view.form
     if form.kind == TABLE:
-        metadata = {"resourceVersion": item.obj["metadata"].get("resourceVersion", "")}
+        revision = item.obj["metadata"].get("resourceVersion")
+        metadata = {"resourceVersion": revision} if revision else {}
         return table(view, [item], metadata)
     if form.kind:
         return partial(view, item)

@@ -6,6 +6,8 @@ Differs  sources that do not match are shown by their path, where upstream shows
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from sim.api.kinds.common import text
 from sim.api.kinds.common.errors import Errors, Shown, invalid, required, unsupported
 from sim.api.kinds.common.metadata import label_selector
@@ -13,6 +15,17 @@ from sim.api.types import Obj
 from sim.units import quantity_nano, quantity_text
 
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce")
+_SHORT_MODES = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
+
+
+def shown_modes(modes: Collection[str]) -> str:
+    """Access modes as tables show them."""
+    return ",".join(short for mode, short in _SHORT_MODES.items() if mode in modes)
 
 
 def claim_spec(spec: Obj, field: str) -> Errors:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.claims import claim_spec
+from sim.api.kinds.common.claims import claim_spec, shown_modes
 from sim.api.kinds.common.errors import Errors, forbidden, immutable, invalid, required
 from sim.api.kinds.common.fill import amounts, fill, present, within
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
@@ -111,15 +111,13 @@ def _validate_status(new: Obj, old: Obj) -> Errors:
 
 # --- table ----------------------------------------------------------------------------------------
 
-_MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
-
 
 def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     phase = "Terminating" if is_deleting(obj) else status.get("phase", "")
     bound = spec.get("volumeName", "")
     capacity = get_in(status, ("capacity", "storage"), "") if bound else ""
-    modes = ",".join(_MODES[m] for m in _MODES if m in status.get("accessModes", ())) if bound else ""
+    modes = shown_modes(status.get("accessModes") or ()) if bound else ""
     head = [name_of(obj), phase, bound, capacity, modes, spec.get("storageClassName") or ""]
     return [*head, age(obj, now_us), spec.get("volumeMode") or "<unset>"]
 

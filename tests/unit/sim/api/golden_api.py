@@ -31,7 +31,14 @@ from sim.ident import NAMES
 
 GOLDEN = Path(__file__).resolve().parents[5] / "shared" / "golden"
 USER = UserInfo("admin", ("system:masters",))
-VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get"}
+VERBS = {
+    "POST": "create",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+    "GET": "get",
+    "LIST": "list",
+}
 UID = re.compile(r"<uid:\d+>|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 IP = re.compile(r"<ip:\d+>|\d+\.\d+\.\d+\.\d+")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")

@@ -98,15 +98,19 @@ def _requests_from_limits(container: Obj) -> Obj:
 
 _MODE = {"defaultMode": 420}
 
+ISCSI = {"iscsiInterface": "default"}
+RBD = {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"}
+AZURE_DISK = {"cachingMode": "ReadWrite", "kind": "Shared", "fsType": "ext4", "readOnly": False}
+SCALE_IO = {"storageMode": "ThinProvisioned", "fsType": "xfs"}
 _VOLUMES: dict[str, Mapping[str, Any]] = {
     "secret": _MODE,
     "configMap": _MODE,
     "downwardAPI": _MODE,
     "projected": _MODE,
-    "iscsi": {"iscsiInterface": "default"},
-    "rbd": {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"},
-    "azureDisk": {"cachingMode": "ReadWrite", "kind": "Shared", "fsType": "ext4", "readOnly": False},
-    "scaleIO": {"storageMode": "ThinProvisioned", "fsType": "xfs"},
+    "iscsi": ISCSI,
+    "rbd": RBD,
+    "azureDisk": AZURE_DISK,
+    "scaleIO": SCALE_IO,
 }
 
 

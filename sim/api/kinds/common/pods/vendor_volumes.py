@@ -18,6 +18,11 @@ from sim.ident import NAMES
 Check = Callable[[Obj, str], Errors]
 PARTITION_MAX = LUN_MAX = 255
 TENANT_MAX, PORTAL_MAX = 65, 64
+PORTAL_TOO_LONG = (
+    "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters "
+    "if iscsi.initiatorName is specified."
+)
+_VALID = "must be valid format"
 _IQN = re.compile(r"iqn\.\d{4}-\d{2}\.([a-zA-Z0-9.-]+)(:[^,;*&$|\s]+)$")
 _EUI = re.compile(r"^eui.[a-zA-Z0-9]{16}$")
 _NAA = re.compile(r"^naa.[a-zA-Z0-9]{32}$")
@@ -57,9 +62,10 @@ def _mandatory(*fields: str) -> Check:
     return lambda source, at: _lacking(source, at, *fields)
 
 
-def _secret(source: Obj, at: str) -> Errors:
+def _secret(source: Obj, at: str, *fields: str) -> Errors:
+    """Errors of a reference to a secret.  fields: that it needs, besides the name"""
     reference = source.get("secretRef")
-    return _lacking(reference, f"{at}.secretRef", "name") if reference is not None else []
+    return _lacking(reference, f"{at}.secretRef", "name", *fields) if reference is not None else []
 
 
 def _is_qualified(name: str) -> bool:
@@ -67,21 +73,34 @@ def _is_qualified(name: str) -> bool:
 
 
 def _iscsi(source: Obj, at: str) -> Errors:
+    return _iscsi_errors(source, at, f"{_VALID} starting with iqn, eui, or naa")
+
+
+def _persistent_iscsi(source: Obj, at: str) -> Errors:
+    return _iscsi_errors(source, at, _VALID)
+
+
+def _iscsi_errors(source: Obj, at: str, unknown: str) -> Errors:
+    """Errors of an iSCSI source.  unknown: the detail about a name of an unknown form"""
     errors = _lacking(source, at, "targetPortal")
     name, initiator = source.get("iqn") or "", source.get("initiatorName")
-    if not name:
-        errors.append(required(f"{at}.iqn"))
-    elif not name.startswith(("iqn", "eui", "naa")):
-        errors.append(invalid(f"{at}.iqn", name, "must be valid format starting with iqn, eui, or naa"))
-    elif not _is_qualified(name):
-        errors.append(invalid(f"{at}.iqn", name, "must be valid format"))
+    errors += _iscsi_name_errors(name, f"{at}.iqn", unknown) if name else [required(f"{at}.iqn")]
     errors += _within(source, "lun", at, 0, LUN_MAX)
-    if (source.get("chapAuthDiscovery") or source.get("chapAuthSession")) and not source.get("secretRef"):
+    secret = source.get("secretRef")
+    if (source.get("chapAuthDiscovery") or source.get("chapAuthSession")) and secret is None:
         errors.append(required(f"{at}.secretRef"))
-    if initiator is not None and not _is_qualified(initiator):
+    if secret is not None and unknown == _VALID:  # of a persistent volume
+        errors += _lacking(secret, f"{at}.secretRef", "name")
+    if initiator is not None:
         # Quirk: upstream spells the path like this.
-        errors.append(invalid(f"{at}.initiatorname", initiator, "must be valid format"))
+        errors += _iscsi_name_errors(initiator, f"{at}.initiatorname", unknown)
     return errors
+
+
+def _iscsi_name_errors(name: str, at: str, unknown: str) -> Errors:
+    if not name.startswith(("iqn", "eui", "naa")):
+        return [invalid(at, name, unknown)]
+    return [] if _is_qualified(name) else [invalid(at, name, _VALID)]
 
 
 def iscsi_name(volume: Obj, at: str) -> Errors:
@@ -90,11 +109,7 @@ def iscsi_name(volume: Obj, at: str) -> Errors:
     name, portal = volume.get("name", ""), source.get("targetPortal") or ""
     if source.get("initiatorName") is None or len(f"{name}:{portal}") <= PORTAL_MAX:
         return []
-    detail = (
-        "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters "
-        "if iscsi.initiatorName is specified."
-    )
-    return [invalid(f"{at}.name", name, detail)]
+    return [invalid(f"{at}.name", name, PORTAL_TOO_LONG)]
 
 
 def _flocker(source: Obj, at: str) -> Errors:
@@ -150,7 +165,7 @@ def _flex(source: Obj, at: str) -> Errors:
     for key in source.get("options") or {}:
         domain = key.lower().partition("/")[0]
         for reserved, detail in _RESERVED:
-            if "/" in key and (domain == reserved or domain.endswith(f".{reserved}")):
+            if domain == reserved or domain.endswith(f".{reserved}"):
                 errors.append(invalid(f"{at}.options[{key}]", key, detail))
     return errors
 
@@ -165,7 +180,7 @@ def _azure_disk(source: Obj, at: str) -> Errors:
     errors += _one_of(source, "cachingMode", at, ("None", "ReadOnly", "ReadWrite"))
     errors += _one_of(source, "kind", at, ("Dedicated", "Managed", "Shared"))
     uri, managed = source.get("diskURI") or "", source.get("kind") == "Managed"
-    if managed and not uri.startswith("/subscriptions"):
+    if managed and not uri.startswith("/subscriptions/"):
         errors.append(unsupported(f"{at}.diskURI", uri, (_MANAGED,)))
     if not managed and not uri.startswith("https://"):
         errors.append(unsupported(f"{at}.diskURI", uri, (_BLOB,)))
@@ -173,6 +188,32 @@ def _azure_disk(source: Obj, at: str) -> Errors:
 
 
 def _storage_os(source: Obj, at: str) -> Errors:
+    return _storage_os_errors(source, at) + _secret(source, at)
+
+
+def _persistent_storage_os(source: Obj, at: str) -> Errors:
+    return _storage_os_errors(source, at) + _secret(source, at, "namespace")
+
+
+def _persistent_cinder(source: Obj, at: str) -> Errors:
+    return _lacking(source, at, "volumeID") + _secret(source, at, "namespace")
+
+
+def _persistent_azure_file(source: Obj, at: str) -> Errors:
+    errors = _lacking(source, at, "secretName", "shareName")
+    return errors + ([required(f"{at}.secretNamespace")] if source.get("secretNamespace") == "" else [])
+
+
+def _persistent_glusterfs(source: Obj, at: str) -> Errors:
+    errors, namespace = _lacking(source, at, "endpoints", "path"), source.get("endpointsNamespace")
+    if namespace is None:
+        return errors
+    detail = "if the endpointnamespace is set, it must be a valid namespace name"
+    problems = text.label(namespace) if namespace else (detail,)
+    return errors + [invalid(f"{at}.endpointsNamespace", namespace, problem) for problem in problems]
+
+
+def _storage_os_errors(source: Obj, at: str) -> Errors:
     name, namespace = source.get("volumeName") or "", source.get("volumeNamespace") or ""
     errors: Errors = []
     if not name:
@@ -182,7 +223,7 @@ def _storage_os(source: Obj, at: str) -> Errors:
     if namespace:
         where = f"{at}.volumeNamespace"
         errors += [invalid(where, namespace, problem) for problem in text.label(namespace)]
-    return errors + _secret(source, at)
+    return errors
 
 
 CHECKS: dict[str, Check] = {
@@ -205,4 +246,13 @@ CHECKS: dict[str, Check] = {
     "azureDisk": _azure_disk,
     "storageos": _storage_os,
     "scaleIO": _mandatory("gateway", "system", "volumeName"),
+}
+# Those of persistent volumes, which name secrets and endpoints of any namespace.
+PERSISTENT_CHECKS: dict[str, Check] = {
+    **CHECKS,
+    "iscsi": _persistent_iscsi,
+    "glusterfs": _persistent_glusterfs,
+    "cinder": _persistent_cinder,
+    "azureFile": _persistent_azure_file,
+    "storageos": _persistent_storage_os,
 }

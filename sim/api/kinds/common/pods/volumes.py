@@ -136,7 +136,8 @@ def _empty_dir(source: Obj, field: str) -> Errors:
     return []
 
 
-def _host_path(source: Obj, field: str) -> Errors:
+def host_path_errors(source: Obj, field: str) -> Errors:
+    """Errors of a path on the node."""
     path = source.get("path")
     if not path:
         return [required(f"{field}.path")]
@@ -149,7 +150,8 @@ def _host_path(source: Obj, field: str) -> Errors:
     return errors
 
 
-def _nfs(source: Obj, field: str) -> Errors:
+def nfs_errors(source: Obj, field: str) -> Errors:
+    """Errors of an NFS server and its path."""
     errors = [required(f"{field}.{name}") for name in ("server", "path") if not source.get(name)]
     path = source.get("path")
     if not (path or "").startswith("/"):
@@ -382,14 +384,16 @@ def _ephemeral(source: Obj, field: str) -> Errors:
 CSI_DRIVER_MAX = 63  # csi.go: driver names
 
 
-def _csi(source: Obj, field: str) -> Errors:
-    driver = source.get("driver", "")
-    errors: Errors = []
-    if not driver:
-        errors.append(required(f"{field}.driver"))
+def csi_driver_errors(driver: str, at: str) -> Errors:
+    """Errors of the name of a CSI driver."""
+    errors: Errors = [] if driver else [required(at)]
     if len(driver) > CSI_DRIVER_MAX:
-        errors.append(too_long(f"{field}.driver", CSI_DRIVER_MAX))
-    errors += [invalid(f"{field}.driver", driver, problem) for problem in text.subdomain(driver.lower())]
+        errors.append(too_long(at, CSI_DRIVER_MAX))
+    return errors + [invalid(at, driver, problem) for problem in text.subdomain(driver.lower())]
+
+
+def _csi(source: Obj, field: str) -> Errors:
+    errors = csi_driver_errors(source.get("driver") or "", f"{field}.driver")
     reference = source.get("nodePublishSecretRef")
     if reference is not None:
         name = reference.get("name", "")
@@ -403,8 +407,8 @@ def _csi(source: Obj, field: str) -> Errors:
 _CHECKS = {
     **volumes_vendor.CHECKS,
     "emptyDir": _empty_dir,
-    "hostPath": _host_path,
-    "nfs": _nfs,
+    "hostPath": host_path_errors,
+    "nfs": nfs_errors,
     "secret": _secret,
     "configMap": _config_map,
     "persistentVolumeClaim": _claim,

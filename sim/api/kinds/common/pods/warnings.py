@@ -37,7 +37,7 @@ _SECCOMP = 'deprecated since v1.19, non-functional in v1.25+; use the "seccompPr
 
 
 @lru_cache(maxsize=4)
-def _labels(names: Names) -> dict[str, str]:
+def replaced_node_labels(names: Names) -> dict[str, str]:
     """Labels of nodes that other labels have replaced, with the text of the warning."""
     replaced = (
         (names.label_beta_arch, names.label_arch, "v1.14"),
@@ -82,7 +82,7 @@ def warnings_of_template(template: Obj, path: str, names: Names) -> Iterator[str
     """Warnings about a pod, or a pod template, at `path`."""
     spec = template.get("spec") or EMPTY
     annotations = (template.get("metadata") or EMPTY).get("annotations") or EMPTY
-    yield from _node_labels(spec, f"{path}spec.", _labels(names))
+    yield from _node_labels(spec, f"{path}spec.", replaced_node_labels(names))
     yield from _annotations(annotations, path, names)
     for index, volume in enumerate(spec.get("volumes") or ()):
         for source, text in _VOLUMES.items():

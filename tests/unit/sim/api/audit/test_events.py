@@ -202,6 +202,8 @@ def test_opinion_and_deprecation_become_annotations() -> None:
     old = SCHEME.find("autoscaling", "v2beta2", "horizontalpodautoscalers")
     assert deprecation_annotations(N, old) == {"k8s.io/deprecated": "true", "k8s.io/removed-release": "1.26"}
     assert deprecation_annotations(N, SCHEME.resource("pods")) == {}
+    never_removed = SCHEME.resource("componentstatuses")
+    assert deprecation_annotations(N, never_removed) == {"k8s.io/deprecated": "true"}
 
 
 @pytest.mark.parametrize(

@@ -14,18 +14,18 @@ AGREED = {
         173,
         188,
     ),  # kinds not served; a ConfigMap with a missing owner, which the collector deletes here
-    "20-validation-metadata.json": (143, 143),
+    "20-validation-metadata.json": (144, 144),
     "20-validation-pods.json": (192, 194),
     "20-validation-workloads.json": (87, 88),  # the DaemonSet's annotation that is no number
     "20-validation-cluster.json": (76, 76),
     "20-validation-network.json": (70, 70),
-    "20-validation-storage.json": (21, 21),
+    "20-validation-storage.json": (111, 111),
     # A clock that is stopped here; a uid worded by the recorder.
     "41-apply.json": (252, 255),
     "20-validation-types.json": (106, 107),
     # reviews and evictions, which the server answers before the verbs; two 500s worded otherwise, a
     # patched revision
-    "20-validation-rare.json": (305, 312),
+    "20-validation-rare.json": (350, 352),
     # lists; what waits for a definition to be established, or to be gone
     "60-crd.json": (213, 218),
 }

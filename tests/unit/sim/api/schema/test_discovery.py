@@ -20,6 +20,7 @@ def test_groups_come_in_the_order_of_their_priority():
         "networking.k8s.io",
         "policy",
         "rbac.authorization.k8s.io",
+        "storage.k8s.io",
         "apiextensions.k8s.io",
         "scheduling.k8s.io",
         "coordination.k8s.io",

@@ -1,0 +1,91 @@
+"""ComponentStatuses: a look at the parts of the control plane, of which nothing is stored.
+
+Mirrors  kubernetes v1.25 pkg/registry/core/componentstatus/rest.go,
+         pkg/registry/core/rest/storage_core.go (which components),
+         pkg/probe/http (an unreachable server is a failure with the error as its text),
+         pkg/printers/internalversion/printers.go: printComponentStatus.
+Differs  components come in a fixed order, upstream's in a random one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from sim.api.kinds.common.cells import NAME
+from sim.api.kinds.kind import Cells, Kind, Lifecycle, Row
+from sim.api.objects import name_of
+from sim.api.types import Obj
+from sim.ident import Names
+
+
+class Component(NamedTuple):
+    """A part of the control plane that is probed.
+
+    address: of its probe, as the server sees it
+    says: what it answers while it is healthy
+    """
+
+    name: str
+    address: str
+    path: str
+    says: str
+
+
+def components(names: Names) -> tuple[Component, ...]:
+    """The components of a control plane whose parts run on one machine."""
+    local = "127.0.0.1"
+    storage = '{"health":"true","reason":""}'
+    return (
+        Component("controller-manager", f"{local}:10257", "/healthz", "ok"),
+        Component("scheduler", f"{local}:10259", "/healthz", "ok"),
+        Component(f"{names.check_storage}-0", f"{local}:2379", "/health", storage),
+    )
+
+
+def status_of(component: Component, healthy: bool) -> Obj:
+    """The status of a component.
+
+    healthy: False if its server refuses connections
+    """
+    text = component.says
+    if not healthy:
+        url = f"https://{component.address}{component.path}"
+        text = f'Get "{url}": dial tcp {component.address}: connect: connection refused'
+    condition = {"type": "Healthy", "status": "True" if healthy else "False", "message": text}
+    return {
+        "apiVersion": "v1",
+        "kind": "ComponentStatus",
+        "metadata": {"name": component.name, "creationTimestamp": None},
+        "conditions": [condition],
+    }
+
+
+def _healthy(obj: Obj) -> Iterator[Obj]:
+    return (c for c in obj.get("conditions") or () if c.get("type") == "Healthy")
+
+
+def _cells(obj: Obj, _now_us: int, _: Names) -> Cells:
+    condition = next(_healthy(obj), None)
+    if condition is None:
+        return [name_of(obj), "Unknown", "", ""]
+    status = "Healthy" if condition["status"] == "True" else "Unhealthy"
+    return [name_of(obj), status, condition.get("message", ""), condition.get("error", "")]
+
+
+KIND = Kind(
+    rows=(
+        Row(
+            "",
+            "v1",
+            "componentstatuses",
+            "ComponentStatus",
+            namespaced=False,
+            short=("cs",),
+            verbs="gl",
+            lifecycle=Lifecycle(19),
+        ),
+    ),
+    columns=(NAME, "Status", "Message", "Error"),
+    cells=_cells,
+)

@@ -1,0 +1,152 @@
+"""PersistentVolumes.
+
+Mirrors  kubernetes v1.25 pkg/registry/core/persistentvolume/strategy.go,
+         pkg/apis/core/validation/validation.go: ValidatePersistentVolume and its updates;
+         pkg/api/persistentvolume/util.go (the field behind a gate, warnings);
+         pkg/printers/internalversion/printers.go: printPersistentVolume.
+Differs  an error about a changed source shows no difference, which upstream prints as Go structures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from sim.api.kinds.common import text
+from sim.api.kinds.common.cells import AGE, NAME, age
+from sim.api.kinds.common.claims import shown_modes
+from sim.api.kinds.common.errors import Errors, Shown, forbidden, immutable, required
+from sim.api.kinds.common.fill import fill, present, within
+from sim.api.kinds.common.metadata import object_meta, object_meta_update
+from sim.api.kinds.common.persistent_volumes import SOURCES, fill_volume_source, volume_spec
+from sim.api.kinds.common.pods.warnings import replaced_node_labels
+from sim.api.kinds.kind import STATUS, Cells, Kind, Row, Strategy
+from sim.api.objects import annotations_of, get_in, is_deleting, name_of, remove_in
+from sim.api.types import Obj
+from sim.ident import Names
+
+# --- defaults -------------------------------------------------------------------------------------
+
+_SPEC = {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"}
+
+
+def _fill_defaults(volume: Obj) -> Obj:
+    volume = present(volume, {"spec": {}, "status": {}})
+    volume = within(volume, "spec", lambda spec: fill_volume_source(fill(spec, _SPEC)))
+    return within(volume, "status", lambda status: fill(status, {"phase": "Pending"}))
+
+
+# --- strategy -------------------------------------------------------------------------------------
+
+_EXPAND_SECRET = ("spec", "csi", "nodeExpandSecretRef")
+
+
+def _drop_disabled(new: Obj, old: Obj, _: Names, gates: Collection[str]) -> Obj:
+    unused = get_in(old, _EXPAND_SECRET) is None and get_in(new, _EXPAND_SECRET) is not None
+    return remove_in(new, _EXPAND_SECRET) if unused and "CSINodeExpandSecret" not in gates else new
+
+
+# --- validation -----------------------------------------------------------------------------------
+
+_SOURCE_AT = "spec.persistentvolumesource"
+
+
+def _validate_create(obj: Obj) -> Errors:
+    errors = object_meta(obj["metadata"], False, text.subdomain)
+    return errors + volume_spec(obj["spec"], "spec", name_of(obj))
+
+
+def _validate_update(new: Obj, old: Obj) -> Errors:
+    spec, before = new["spec"], old["spec"]
+    errors = _validate_create(new)
+    if _sources(spec, before) != _sources(before, before):
+        errors.append(forbidden(_SOURCE_AT, f"{_SOURCE_AT} is immutable after creation\n"))
+    errors += immutable("volumeMode", spec.get("volumeMode"), before.get("volumeMode"))
+    affinity = before.get("nodeAffinity")
+    if affinity is not None:
+        shown = Shown("core.VolumeNodeAffinity")
+        errors += immutable("nodeAffinity", spec.get("nodeAffinity"), affinity, shown)
+    return errors
+
+
+def _sources(spec: Obj, before: Obj) -> Obj:
+    """The sources of a volume, without the secret for its growth if that was not set before."""
+    sources = {kind: spec[kind] for kind in SOURCES if spec.get(kind) is not None}
+    secret = ("csi", "controllerExpandSecretRef")
+    if before.get("csi") is not None and get_in(before, secret) is None and get_in(sources, secret):
+        return remove_in(sources, secret)
+    return sources
+
+
+def _validate_status(new: Obj, old: Obj) -> Errors:
+    errors = object_meta_update(new["metadata"], old["metadata"])
+    return errors if new["metadata"].get("resourceVersion") else [*errors, required("resourceVersion")]
+
+
+# --- warnings and table ---------------------------------------------------------------------------
+
+
+def _client_warnings(obj: Obj, _old: Obj | None, names: Names) -> Iterator[str]:
+    labels = replaced_node_labels(names)
+    for i, term in enumerate(get_in(obj, ("spec", "nodeAffinity", "required", "nodeSelectorTerms"), ())):
+        for j, expression in enumerate(term.get("matchExpressions") or ()):
+            key = expression.get("key", "")
+            if key in labels:
+                at = f"spec.nodeAffinity.required.nodeSelectorTerms[{i}].matchExpressions[{j}].key"
+                yield f"{at}: {key} is {labels[key]}"
+
+
+def class_of(volume: Obj, names: Names) -> str:
+    """The class of a volume or a claim; "" if it has none.  The older annotation wins."""
+    annotation = annotations_of(volume).get(names.annotation_beta_storage_class)
+    return annotation if annotation is not None else get_in(volume, ("spec", "storageClassName")) or ""
+
+
+def _cells(obj: Obj, now_us: int, names: Names) -> Cells:
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    claim = spec.get("claimRef")
+    return [
+        name_of(obj),
+        get_in(spec, ("capacity", "storage"), "0"),
+        shown_modes(spec.get("accessModes") or ()),
+        spec.get("persistentVolumeReclaimPolicy", ""),
+        "Terminating" if is_deleting(obj) else status.get("phase", ""),
+        "" if claim is None else f"{claim.get('namespace', '')}/{claim.get('name', '')}",
+        class_of(obj, names),
+        status.get("reason", ""),
+        age(obj, now_us),
+        spec.get("volumeMode") or "<unset>",
+    ]
+
+
+KIND = Kind(
+    rows=(
+        Row(
+            "",
+            "v1",
+            "persistentvolumes",
+            "PersistentVolume",
+            namespaced=False,
+            short=("pv",),
+            subs=(STATUS,),
+        ),
+    ),
+    strategy=Strategy(status=True, zero_status={"phase": "Pending"}),
+    defaults=_fill_defaults,
+    validate_create=_validate_create,
+    validate_update={"": _validate_update, "status": _validate_status},
+    drop_disabled=_drop_disabled,
+    columns=(
+        NAME,
+        "Capacity=spec.capacity",
+        "Access Modes=spec.accessModes",
+        "Reclaim Policy=spec.persistentVolumeReclaimPolicy",
+        "Status=status.phase",
+        "Claim=spec.claimRef",
+        "StorageClass=spec.storageClassName",
+        "Reason=status.reason",
+        AGE,
+        "*VolumeMode=spec.volumeMode",
+    ),
+    cells=_cells,
+    client_warnings=_client_warnings,
+)

@@ -1,0 +1,44 @@
+"""GET of componentstatuses: the health of the components at this moment.
+
+Mirrors  kubernetes v1.25 pkg/registry/core/componentstatus/rest.go.
+"""
+
+from __future__ import annotations
+
+from sim.api import selectors
+from sim.api.kinds.core.component_status import components, status_of
+from sim.api.store import Item
+from sim.api.types import Reply
+from sim.api.verbs.call import Call, Refusal, Steps, bad_request
+from sim.api.verbs.list import parse_limit
+
+
+def get_component(call: Call) -> Steps:
+    """GET componentstatuses/NAME."""
+    yield from ()  # no storage is read
+    name = call.request.name
+    for item in _items(call):
+        if item.obj["metadata"]["name"] == name:
+            return Reply(200, item=item)
+    # Quirk: an error without a reason.
+    raise Refusal(500, "", f"Component not found: {name}")
+
+
+def list_components(call: Call) -> Steps:
+    """GET componentstatuses."""
+    yield from ()
+    parse_limit(call.options)
+    try:
+        labels = selectors.parse_labels(call.options.get("labelSelector", ""))
+        fields = selectors.parse_fields(call.resource, call.options.get("fieldSelector", ""))
+    except selectors.SelectorError as error:
+        raise bad_request(str(error)) from None
+    found = [item for item in _items(call) if labels.matches(None) and fields.matches(item.obj)]
+    return Reply(200, items=found)
+
+
+def _items(call: Call) -> list[Item]:
+    registry = call.registry
+    down = () if registry.unreachable is None else registry.unreachable()
+    made = [status_of(component, component.name not in down) for component in components(registry.names)]
+    return [Item("", obj, 0, 0) for obj in made]
