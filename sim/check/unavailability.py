@@ -16,8 +16,9 @@ from msgspec import UNSET
 from sim.api.store import Change
 from sim.check.availability import AvailablePods, Steps, loss
 from sim.check.condition import selector
-from sim.check.expect import Expectation, Spec, Verdict, duration_us, shown_us
+from sim.check.expect import Expectation, Spec, duration_us
 from sim.check.tally import parse_matter
+from sim.check.verdict import Verdict, unit_of
 from sim.check.world import World, split_key
 from sim.ident import Names
 
@@ -39,6 +40,7 @@ class Unavailability(Expectation):
         if at_most_us is None or at_most_us < 0:
             raise ValueError(f"'atMost': {given.at_most!r} is no duration, write it as 90s or 5m")
         self.at_most_us = at_most_us
+        self.unit = unit_of(given.at_most)
         if self.below == 0:
             raise ValueError("fewer than 0 pods are never available; write below: 1 or more")
         where = {"namespace": namespace, "owner": name}
@@ -71,7 +73,7 @@ class Unavailability(Expectation):
     def judge(self, end_us: int) -> Verdict:
         """The verdict on the time with too few pods."""
         bound = f"below {self.below}" if self.below is not None else "below the wanted replicas"
-        wanted = f"{bound} for at most {shown_us(self.at_most_us)}"
+        wanted = f"{bound} for at most {self.shown(self.at_most_us)}"
         never = self.unopened(wanted)
         if never is not None:
             return never
@@ -86,9 +88,9 @@ class Unavailability(Expectation):
             CONTROL_PLANE: loss(pods.seen, numbers, from_us, stop_us),
         }
         found = views[self.view]
-        text = f"{shown_us(found.below_us)}, lowest {found.lowest}, {found.missing_us / 1e6:.0f} pod-seconds missing"
+        text = f"{self.shown(found.below_us)}, lowest {found.lowest}, {found.missing_us / 1e6:.0f} pod-seconds missing"
         if self.view == TRUTH and views[CONTROL_PLANE] != found:
-            text += f"; the control plane saw {shown_us(views[CONTROL_PLANE].below_us)}"
+            text += f"; the control plane saw {self.shown(views[CONTROL_PLANE].below_us)}"
         ok = found.below_us <= self.at_most_us
         return Verdict(self.name, ok, text, wanted, (found.below_us / 1e6,))
 
