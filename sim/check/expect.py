@@ -153,7 +153,7 @@ class Expectation(ABC):
             after=self.after,
             witness=self.witness,
             at_us=at_us,
-            since_us=None if at_us is None else self.since_us(at_us),
+            since_us=None if at_us is None or not self.in_window(at_us) else self.since_us(at_us),
             held_already=self.held_already,
             objects=() if found.ok or not opened else self.at_fault(),
             counted=found.counted or ("" if self.tally is None or not opened else self.tally.counted),

@@ -54,7 +54,28 @@ class Count(Expectation):
             if self.end_us is None or change.at_us <= self.end_us:
                 self.number = self.tally.true
         elif isinstance(self.matter, Matter) and self.in_window(change.at_us):
-            self.number += self.matter.happened(world, resource, change)
+            if self.matter.happened(world, resource, change):
+                self.number += 1
+                if self.number == self._limit + 1 or self.number <= self._least:
+                    self.decide(change)
+
+    @property
+    def _limit(self) -> int:
+        """The largest number that is wanted; one more decides."""
+        return int(self.bounds.get("exactly", self.bounds.get("at most", -1)))
+
+    @property
+    def _least(self) -> int:
+        """The smallest number that is wanted; while there are fewer, the last one decides."""
+        return int(self.bounds.get("exactly", self.bounds.get("at least", 0)))
+
+    def at_fault(self) -> tuple[str, ...]:
+        """The object that was one too many; of a condition those of which it is true, or not true
+        if there are too few.
+        """
+        if self.tally is None:
+            return super().at_fault()
+        return self.tally.of(self.number >= self._least)
 
     def judge(self, end_us: int) -> Verdict:
         """The verdict on the number."""

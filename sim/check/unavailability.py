@@ -61,14 +61,29 @@ class Unavailability(Expectation):
         """Take a commit of a pod or of the workload."""
         if resource == "pods":
             if self._select(world, resource, change.item.obj):
+                before = self._available
                 self._pods.pod(change)
+                self._note(before, change.at_us, change.item.key, change.item.rev)
         elif resource == self._resource and split_key(change.item.key)[1:] == self._place:
             spec = change.item.obj.get("spec") or {}
             self._wanted.put(change.at_us, 0 if change.deleted else spec.get("replicas", 1))
 
     def machine(self, node: str, serves: bool, at_us: int) -> None:
         """A machine begins or ceases to serve, and its pods with it."""
+        before = self._available
         self._pods.machine(node, serves, at_us)
+        self._note(before, at_us, f"//nodes//{node}")
+
+    @property
+    def _available(self) -> int:
+        points = (self._pods.truth if self.view == TRUTH else self._pods.seen).points
+        return points[-1][1] if points else 0
+
+    def _note(self, before: int, at_us: int, key: str, rev: int = 0) -> None:
+        """The first loss in the window decides, or the last one before it."""
+        first = self.decided_us is None or not self.in_window(self.decided_us)
+        if first and self._available < before:
+            self.witness, self.decided_us, self.subject = rev, at_us, key
 
     def judge(self, end_us: int) -> Verdict:
         """The verdict on the time with too few pods."""

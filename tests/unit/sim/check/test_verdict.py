@@ -159,3 +159,48 @@ def test_verdict_counts_the_objects_of_which_its_condition_is_true() -> None:
         {"when": "all nodes have Ready=Unknown", "within": ["0s", "9s"]}, {"always": READY, "after": "dark"}
     )
     assert [one.counted for one in run.checker.verdicts(100_000_000)] == ["2 of 4 nodes", "3 of 4 nodes"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "objects", "at_s"),
+    [
+        ({"count": {"deleted": "pods"}, "atMost": 1}, ("//pods/default/p1",), 51),
+        ({"count": {"deleted": "pods"}, "equals": 0}, ("//pods/default/p0",), 50),
+        ({"count": {"deleted": "pods"}, "atLeast": 9}, ("//pods/default/p2",), 52),
+        ({"count": "nodes have Ready=True", "atLeast": 3}, (N0, N1), None),
+        ({"count": "nodes have Ready=True", "atMost": 1}, (N2, N3), None),
+    ],
+)
+def test_failed_count_names_what_was_too_much_or_is_missing(
+    spec: dict[str, Any], objects: tuple[str, ...], at_s: int | None
+) -> None:
+    run = outage(spec)
+    for index in range(3):
+        run.put(50 + index, f"//pods/default/p{index}", None)
+    verdict = run.verdict()
+    assert not verdict.ok and verdict.objects == objects
+    assert verdict.at_us == (None if at_s is None else at_s * 1_000_000)
+
+
+def test_failed_unavailability_names_the_first_loss_of_its_window() -> None:
+    spec = {"unavailability": {"of": "deployments/web", "atMost": "1m"}, "after": "dark"}
+    runs = Run(spec), Run(spec)
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    owner = {"ownerReferences": [{"kind": "Deployment", "name": "web", "uid": "d", "controller": True}]}
+    for run in runs:
+        run.put(1, "//deployments/default/web", {"metadata": {"uid": "d"}, "spec": {"replicas": 2}})
+        for name in ("p0", "p1"):
+            run.put(
+                2, f"//pods/default/{name}", {"metadata": owner, "spec": {"nodeName": "n0"}, "status": ready}
+            )
+    by_machine = runs[1]
+    by_machine.checker.machine("n0", False, 10_000_000)  # by the step that opens the window
+    for run in runs:
+        run.checker.step("dark", "fail", 10_000_000)
+        run.put(20, "//pods/default/p1", None)
+    found = [run.verdict(200) for run in runs]
+    assert [one.measured.partition(",")[0] for one in found] == ["3m00s", "3m10s"]
+    assert [(one.objects, one.since_us) for one in found] == [
+        (("//pods/default/p1",), 10_000_000),
+        (("//nodes//n0",), 0),
+    ]
