@@ -24,6 +24,7 @@ from sim.kernel import DEFAULT_EPOCH_US, Operation, Trace
 from sim.kernel.fast import FastPaths
 from sim.report import BUCKET_US, Timeline
 from sim.report.page import fragment, table
+from sim.report.story import shown
 from sim.report.svg import draw
 from sim.scenario.plan.plan import Plan
 from sim.units import SECOND
@@ -93,6 +94,11 @@ class Result:
                     "wanted": verdict.wanted,
                     "after": verdict.after,
                     "values": list(verdict.measured_s),
+                    "held_already": verdict.held_already,
+                    "at_s": _seconds(verdict.at_us),
+                    "since_after_s": _seconds(verdict.since_us),
+                    "objects": [shown(key) for key in verdict.objects],
+                    "true_of": verdict.counted,
                 }
                 for verdict in self.verdicts
             ],
@@ -101,11 +107,13 @@ class Result:
 
     def _repr_html_(self) -> str:
         """The verdicts and the picture, for a notebook."""
-        rows = [
-            ("holds" if one.ok else "FAILED", one.name, one.measured, one.wanted) for one in self.verdicts
-        ]
+        rows = [(one.mark, one.name, one.measured, one.wanted) for one in self.verdicts]
         verdicts = table(("", "expectation", "measured", "wanted"), rows)
         return fragment(f"{verdicts}{draw(self.timeline, self.virtual_us)}")
+
+
+def _seconds(us: int | None) -> float | None:
+    return None if us is None else us / 1e6
 
 
 def expectations_of(plan: Plan, alone: bool = True) -> list[Expectation]:

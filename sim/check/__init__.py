@@ -2,11 +2,12 @@
 
 from sim.check.build import build
 from sim.check.condition import Condition, misplaced, parse_condition, texts_of
-from sim.check.expect import Expectation, Verdict
+from sim.check.expect import Expectation
 from sim.check.observer import Checker, Observer
 from sim.check.over import Bounds, Judgement, judge
 from sim.check.tally import Matter, parse_matter
 from sim.check.trigger import Trigger
+from sim.check.verdict import Verdict
 from sim.check.world import World, split_key
 
 __all__ = [

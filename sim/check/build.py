@@ -9,20 +9,22 @@ from collections.abc import Callable
 
 from msgspec import UNSET
 
-from sim.check.expect import Always, Count, Eventually, Expectation, Never, Order, Spec, Within
+from sim.check.expect import Always, Eventually, Expectation, Never, Spec, Within
 from sim.check.over import parse_over
+from sim.check.several import Count, Order
 from sim.check.unavailability import Unavailability
 from sim.ident import Names
 
 # Kinds that measure one quantity a run.
 MEASURED = ("when", "eventually", "count", "unavailability")
-# Attributes that apply to one kind of expectation only: attribute -> (key in the file, kind).
+# Attributes that apply to some kinds of expectations only: attribute -> (key in the file, kinds).
 _GOES_WITH = {
-    "within": ("within", "when"),
-    "by": ("by", "eventually"),
-    "equals": ("equals", "count"),
-    "at_least": ("atLeast", "count"),
-    "at_most": ("atMost", "count"),
+    "within": ("within", ("when",)),
+    "by": ("by", ("eventually",)),
+    "equals": ("equals", ("count",)),
+    "at_least": ("atLeast", ("count",)),
+    "at_most": ("atMost", ("count",)),
+    "again": ("again", ("when", "eventually")),
 }
 _KINDS: dict[str, Callable[[Spec, Names], Expectation]] = {
     "when": Within,
@@ -42,8 +44,10 @@ def build(spec: Spec, names: Names) -> Expectation:
         raise ValueError(f"give exactly one of {', '.join(_KINDS)}")
     kind = given[0]
     for key, (shown, wanted) in _GOES_WITH.items():
-        if getattr(spec, key) not in (UNSET, "") and kind != wanted:
-            raise ValueError(f"{shown!r} has no effect on {kind!r}, it goes with {wanted!r}")
+        value = getattr(spec, key)
+        if value is not UNSET and value != "" and value is not False and kind not in wanted:
+            goes_with = " and ".join(map(repr, wanted))
+            raise ValueError(f"{shown!r} has no effect on {kind!r}, it goes with {goes_with}")
     expectation = _KINDS[kind](spec, names)
     expectation.kind = kind
     if spec.over is not UNSET:

@@ -5,7 +5,8 @@ An expectation watches commits as they happen and gives a `Verdict` at the end. 
 from the step named by `after` (its first occurrence), or from the start of the run.
 
 If a condition holds already when the window opens, the measured time is 0 s, and the words of the
-verdict say so ("held already at 2m00s", in virtual time): nothing in the window made it hold.
+verdict say so ("held already at 2m00s", in virtual time): nothing in the window made it hold. With
+`again` such a condition has to cease to hold first.
 
 Holds: a verdict depends only on the committed objects and their times. A condition is tested after
 every commit that could change it, at a cost proportional to that one object (`Tally`), not to the
@@ -15,43 +16,20 @@ cluster.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import takewhile
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from msgspec import UNSET
 
 from sim.api.store import Change
-from sim.check.condition import Condition, parse_condition, quantified
+from sim.check.condition import Condition, parse_condition
 from sim.check.over import Bounds
 from sim.check.tally import Matter, Tally, parse_matter, seen_by
+from sim.check.verdict import Unit, Verdict, shown_us, unit_of
 from sim.check.world import World, split_key
 from sim.ident import Names
 from sim.units import format_instant, parse_duration_us
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The judgement of one expectation.
-
-    measured, wanted: in words
-    measured_s: the times or counts behind `measured`
-    kind: the expectation's key in the file
-    missing: number of times that should have been measured and were not
-    witness: revision of the commit that decided it, 0 if there is none
-    after: the start of the window
-    """
-
-    name: str
-    ok: bool
-    measured: str
-    wanted: str
-    measured_s: tuple[float, ...] = ()
-    kind: str = ""
-    missing: int = 0
-    witness: int = 0
-    after: str = ""
 
 
 class Spec(Protocol):
@@ -73,6 +51,7 @@ class Spec(Protocol):
     equals: Any
     at_least: Any
     at_most: Any
+    again: bool
 
 
 class Expectation(ABC):
@@ -82,9 +61,13 @@ class Expectation(ABC):
     """
 
     matter: Condition | Matter
+    tally: Tally | None = None
     kind = ""
     over: Bounds | None = None
     witness = 0
+    decided_us: int | None = None  # when the witness was committed
+    subject = ""  # key of the object of the witness
+    unit: Unit = "s"  # of the times that are shown
 
     def __init__(self, spec: Spec) -> None:
         self.name = spec.name
@@ -152,12 +135,44 @@ class Expectation(ABC):
     def take(self, world: World, resource: str, change: Change) -> None:
         """Take a commit, after the window has opened if it was due."""
 
+    def decide(self, change: Change) -> None:
+        """This commit decides the verdict."""
+        self.witness, self.decided_us, self.subject = change.item.rev, change.at_us, change.item.key
+
     def verdict(self, end_us: int) -> Verdict:
-        """The verdict on a run that ended at `end_us`."""
+        """The verdict on a run that ended at `end_us`, with what decided it."""
         if not self.opened and self.from_us is not None:
             self.opened = True
             self.open(self.from_us)
-        return self.judge(end_us)
+        found = self.judge(end_us)
+        opened = self.from_us is not None
+        at_us = self.decided_us if opened else None
+        return replace(
+            found,
+            kind=self.kind,
+            after=self.after,
+            witness=self.witness,
+            at_us=at_us,
+            since_us=None if at_us is None or not self.in_window(at_us) else self.since_us(at_us),
+            held_already=self.held_already,
+            objects=() if found.ok or not opened else self.at_fault(),
+            counted=found.counted or ("" if self.tally is None or not opened else self.tally.counted),
+        )
+
+    @property
+    def held_already(self) -> bool:
+        """True if all that was measured held when the window opened."""
+        return False
+
+    def at_fault(self) -> tuple[str, ...]:
+        """Keys of the objects because of which the verdict is a failure."""
+        if self.subject:
+            return (self.subject,)
+        return () if self.tally is None else self.tally.at_fault
+
+    def shown(self, us: int) -> str:
+        """A measured time in the unit of the expectation."""
+        return shown_us(us, self.unit)
 
     @abstractmethod
     def judge(self, end_us: int) -> Verdict:
@@ -185,13 +200,50 @@ def _span(key: str, text: str) -> int:
     return found
 
 
-def shown_us(us: int) -> str:
-    return f"{us / 1e6:.2f}s"
-
-
-def _held_already(at_us: int) -> str:
+def held_already_at(at_us: int) -> str:
     """The words for a condition that held at the opening of the window."""
     return f"held already at {format_instant(at_us)}"
+
+
+class Again:
+    """Which conditions have ceased to hold in the window, as `again` wants it.
+
+    awaited: True if a condition counts only after it has ceased to hold
+    """
+
+    def __init__(self, spec: Spec, tally: Tally | None) -> None:
+        self.awaited = spec.again
+        if self.awaited and tally is None:
+            raise ValueError("'again' goes with a condition; what happens may happen at any time")
+        self._tally = tally
+        self._ceased = False
+        self._keys: dict[str, None] = {}  # the objects that did not fulfil the condition
+
+    def open(self) -> None:
+        """The window begins: what does not hold has ceased to."""
+        if self.awaited and self._tally is not None:
+            self.look(tuple(self._tally.state))
+
+    def look(self, keys: Sequence[str]) -> None:
+        """Note what does not hold now, within the window.  keys: objects with a change"""
+        if not self.awaited or self._tally is None:
+            return
+        self._ceased = self._ceased or not self._tally.holds
+        if self._tally.condition.each:
+            self._keys.update({key: None for key in keys if self._tally.state.get(key) is False})
+
+    def ceased(self, key: str = "") -> bool:
+        """True if the condition, or an object with it, counts from now on when it holds."""
+        return not self.awaited or (key in self._keys if key else self._ceased)
+
+    @property
+    def never(self) -> str:
+        """The words for what was never measured."""
+        if not self.awaited:
+            return "never"
+        if self._tally is not None and self._tally.holds and not self._ceased:
+            return "never ceased to hold"
+        return "never again"
 
 
 class Within(Expectation):
@@ -208,19 +260,26 @@ class Within(Expectation):
             if high_us < low_us:
                 raise ValueError(f"the interval {spec.within[0]} to {spec.within[1]} ends before it begins")
             self.within_us = low_us, high_us
+            self.unit = unit_of(*spec.within)
         self.matter = matter
         self.tally = Tally(matter) if isinstance(matter, Condition) else None
         self.each = isinstance(matter, Condition) and matter.each
+        self.again = Again(spec, self.tally)
         self.first_us: int | None = None
         self.times: dict[str, int] = {}
+        self.revisions: dict[str, int] = {}  # of the commits at these times
         # Number of objects (or 1 for a condition) that held when the window opened.
         self.held_at_open = 0
 
     def open(self, at_us: int) -> None:
         """Take the objects, or the condition, that hold already."""
-        if self.each and self.tally is not None:
+        if self.tally is None or self.again.awaited:
+            self.again.open()
+            return
+        if self.each:
             self.times = {key: at_us for key, true in self.tally.state.items() if true}
-        self._look(at_us)
+        if self.tally.holds:
+            self.first_us = at_us
         self.held_at_open = len(self.times) if self.each else int(self.first_us is not None)
 
     def take(self, world: World, resource: str, change: Change) -> None:
@@ -233,21 +292,27 @@ class Within(Expectation):
         if self.tally is not None:
             if self.tally.see(world, resource, change) and self.in_window(change.at_us):
                 own = resource == self.tally.condition.resource
-                self._look(change.at_us, (change.item.key,) if own else self.tally.state, change.item.rev)
+                self._look(change, (change.item.key,) if own else tuple(self.tally.state))
         elif isinstance(self.matter, Matter) and self.in_window(change.at_us):
             if self.matter.happened(world, resource, change):
-                self.first_us, self.witness = change.at_us, change.item.rev
+                self.first_us = change.at_us
+                self.decide(change)
 
-    def _look(self, at_us: int, keys: Iterable[str] = (), rev: int = 0) -> None:
+    def _look(self, change: Change, keys: Sequence[str]) -> None:
         """Note what holds now.  keys: objects with a change"""
-        if self.tally is None:
-            return
+        tally, at_us = self.tally, change.at_us
+        assert tally is not None
+        self.again.look(keys)
         for key in keys if self.each else ():
-            if self.tally.state.get(key) and key not in self.times:
-                self.times[key], self.witness = at_us, rev
-        if self.first_us is None and self.tally.holds:
+            if tally.state.get(key) and key not in self.times and self.again.ceased(key):
+                self.times[key], self.revisions[key] = at_us, change.item.rev
+                self.decide(change)
+                self.held_at_open += not at_us  # the first instant of a run is its opening
+        if self.first_us is None and tally.holds and (self.each or self.again.ceased()):
             self.first_us = at_us
-            self.witness = self.witness if self.each else rev
+            if not self.each:
+                self.decide(change)
+                self.held_at_open = int(not at_us)
 
     def judge(self, end_us: int) -> Verdict:
         """The verdict on the measured times."""
@@ -255,28 +320,49 @@ class Within(Expectation):
             times = [self.since_us(at) for at in self.times.values()]
             missing = self.tally.selected - len([key for key in self.tally.state if key in self.times])
             ok = not self._judges or (bool(times) and not missing and all(map(self._inside, times)))
+            self._decide_each()
             values = tuple(at / 1e6 for at in times)
             return Verdict(
                 self.name, ok, self._each_measured(times, missing), self._wanted(), values, missing=missing
             )
         if self.first_us is None:
-            return Verdict(self.name, not self._judges, "never", self._wanted(), missing=1)
+            return Verdict(self.name, not self._judges, self.again.never, self._wanted(), missing=1)
         took = self.since_us(self.first_us)
-        text = _held_already(self.first_us) if self.held_at_open else shown_us(took)
+        text = held_already_at(self.first_us) if self.held_at_open else self.shown(took)
         return Verdict(self.name, self._inside(took), text, self._wanted(), (took / 1e6,))
+
+    def _decide_each(self) -> None:
+        """Of objects at a wrong time, the first decides."""
+        for key, rev in self.revisions.items():
+            if not self._inside(self.since_us(self.times[key])):
+                self.witness, self.decided_us, self.subject = rev, self.times[key], key
+                break
+
+    def at_fault(self) -> tuple[str, ...]:
+        """Of a condition of each object: those that never held, and those at a wrong time."""
+        if not self.each or self.tally is None:
+            return super().at_fault()
+        never = [key for key in self.tally.state if key not in self.times]
+        wrong = [key for key, at in self.times.items() if not self._inside(self.since_us(at))]
+        return (*wrong, *never)
+
+    @property
+    def held_already(self) -> bool:
+        """True if the condition, or each object that ever held, held when the window opened."""
+        return bool(self.held_at_open) and self.held_at_open >= len(self.times)
 
     def _each_measured(self, times: Sequence[int], missing: int) -> str:
         """The times of all objects in words, how many objects held when the window opened, and for
         how many the condition never held.
         """
         if not times:
-            return "never"
+            return self.again.never
         at_open = self.held_at_open
         parts = []
         if at_open < len(times):
-            parts.append(f"{shown_us(min(times))} to {shown_us(max(times))}")
+            parts.append(f"{self.shown(min(times))} to {self.shown(max(times))}")
         if at_open:
-            already = _held_already(self.from_us or 0)
+            already = held_already_at(self.from_us or 0)
             parts.append(already if at_open == len(times) else f"{at_open} {already}")
         if missing:
             parts.append(f"{missing} never")
@@ -294,7 +380,7 @@ class Within(Expectation):
 
     def _wanted(self) -> str:
         if self.within_us is not None:
-            return f"{shown_us(self.within_us[0])} to {shown_us(self.within_us[1])}"
+            return f"{self.shown(self.within_us[0])} to {self.shown(self.within_us[1])}"
         return self.over.wanted if self.over is not None else ""
 
 
@@ -312,6 +398,7 @@ class Never(Expectation):
         self.times = 0
         self.held = False  # a condition that continues to hold counts once
         self.held_at_open = False
+        self.true_at_open: tuple[str, ...] = ()
 
     def open(self, at_us: int) -> None:
         """A condition that holds already counts."""
@@ -325,15 +412,29 @@ class Never(Expectation):
             if self.tally.see(world, resource, change) and self.in_window(change.at_us):
                 before, self.held = self.held, self.tally.holds
                 if self.held and not before:
-                    self._note(change.at_us, change.item.key, change.item.rev)
+                    self._note(change.at_us, change)
         elif isinstance(self.matter, Matter) and self.in_window(change.at_us):
             if self.matter.happened(world, resource, change):
-                self._note(change.at_us, change.item.key, change.item.rev)
+                self._note(change.at_us, change)
 
-    def _note(self, at_us: int, key: str = "", rev: int = 0) -> None:
+    def _note(self, at_us: int, change: Change | None = None) -> None:
         self.times += 1
-        if self.first is None:
-            self.first, self.witness = (at_us, key), rev
+        if self.first is not None:
+            return
+        self.first = at_us, "" if change is None else change.item.key
+        if change is not None:
+            self.decide(change)
+        elif self.tally is not None:  # the objects of which it was true at the opening
+            self.decided_us, self.true_at_open = at_us, self.tally.of(True)
+
+    def at_fault(self) -> tuple[str, ...]:
+        """The object that occurred first, or those of which the condition held at the opening."""
+        return (self.subject,) if self.subject else self.true_at_open
+
+    @property
+    def held_already(self) -> bool:
+        """True if the condition held when the window opened."""
+        return self.held_at_open
 
     def judge(self, end_us: int) -> Verdict:
         """The verdict: it fails if the condition or matter occurred."""
@@ -343,7 +444,7 @@ class Never(Expectation):
         if self.held_at_open:
             often = f"{self.times} times, first " if self.times > 1 else ""
             return Verdict(
-                self.name, False, f"{often}{_held_already(self.first[0])}", "never", (at_us / 1e6,)
+                self.name, False, f"{often}{held_already_at(self.first[0])}", "never", (at_us / 1e6,)
             )
         often = "once, at" if self.times == 1 else f"{self.times} times, first at"
         what = f" ({'/'.join(filter(None, split_key(key)))})" if key else ""
@@ -356,21 +457,33 @@ class Always(Expectation):
     def __init__(self, spec: Spec, names: Names) -> None:
         super().__init__(spec)
         self.matter = parse_condition(spec.always, names)
-        self.tally = Tally(self.matter)
+        self.tally: Tally = Tally(self.matter)
         self.broken_us: int | None = None
         self.broken_at_open = False
+        self.broken_by: tuple[str, ...] = ()
+        self.counted = ""
 
     def open(self, at_us: int) -> None:
         """Fail if the condition does not hold when the window opens."""
         if not self.tally.holds:
             self.broken_us, self.broken_at_open = at_us, True
+            self._broken(at_us)
+
+    def _broken(self, at_us: int) -> None:
+        self.decided_us, self.broken_by, self.counted = at_us, self.tally.at_fault, self.tally.counted
 
     def take(self, world: World, resource: str, change: Change) -> None:
         """Note the first time at which the condition does not hold."""
         if not self.tally.see(world, resource, change):
             return
         if self.broken_us is None and self.in_window(change.at_us) and not self.tally.holds:
-            self.broken_us, self.witness = change.at_us, change.item.rev
+            self.broken_us = change.at_us
+            self._broken(change.at_us)
+            self.decide(change)
+
+    def at_fault(self) -> tuple[str, ...]:
+        """The object that broke the condition, or those that did not fulfil it at the opening."""
+        return (self.subject,) if self.subject else self.broken_by
 
     def judge(self, end_us: int) -> Verdict:
         """The verdict: it fails if the condition ceased to hold."""
@@ -383,7 +496,7 @@ class Always(Expectation):
             text = f"did not hold at {format_instant(broken_us)}, when the window opened"
         else:
             text = f"not at {shown_us(self.since_us(broken_us))}"
-        return Verdict(self.name, broken_us is None, text, "always")
+        return Verdict(self.name, broken_us is None, text, "always", counted=self.counted)
 
 
 class Eventually(Expectation):
@@ -392,144 +505,47 @@ class Eventually(Expectation):
     def __init__(self, spec: Spec, names: Names) -> None:
         super().__init__(spec)
         self.by_us = _span("by", spec.by) if spec.by else None
+        self.unit = unit_of(spec.by) if spec.by else "s"
         self.matter = parse_matter(spec.eventually, names)
         self.tally = Tally(self.matter) if isinstance(self.matter, Condition) else None
+        self.again = Again(spec, self.tally)
         self.first_us: int | None = None
         self.held_at_open = False
 
     def open(self, at_us: int) -> None:
         """A condition that holds already counts."""
-        if self.tally is not None and self.tally.holds:
+        self.again.open()
+        if self.tally is not None and self.tally.holds and not self.again.awaited:
             self.first_us, self.held_at_open = at_us, True
+
+    @property
+    def held_already(self) -> bool:
+        """True if the condition held when the window opened."""
+        return self.held_at_open
 
     def take(self, world: World, resource: str, change: Change) -> None:
         """Note the first time of the condition or matter."""
-        if self.first_us is not None:
+        if self.first_us is not None or (self.end_us is not None and change.at_us > self.end_us):
             return
         if self.tally is not None and not self.tally.see(world, resource, change):
             return
         if not self.in_window(change.at_us):
             return
-        if self.tally.holds if self.tally is not None else self._happened(world, resource, change):
-            self.first_us, self.witness = change.at_us, change.item.rev
-
-    def _happened(self, world: World, resource: str, change: Change) -> bool:
-        return isinstance(self.matter, Matter) and self.matter.happened(world, resource, change)
+        self.again.look(())
+        if self.tally is None:
+            met = isinstance(self.matter, Matter) and self.matter.happened(world, resource, change)
+        else:
+            met = self.tally.holds and self.again.ceased()
+        if met:
+            self.first_us = change.at_us
+            self.decide(change)
+            self.held_at_open = self.tally is not None and not change.at_us
 
     def judge(self, end_us: int) -> Verdict:
         """The verdict on the first time."""
-        wanted = f"by {shown_us(self.by_us)}" if self.by_us is not None else "by the end"
+        wanted = f"by {self.shown(self.by_us)}" if self.by_us is not None else "by the end"
         if self.first_us is None:
-            return Verdict(self.name, False, "never", wanted, missing=1)
+            return Verdict(self.name, False, self.again.never, wanted, missing=1)
         took = self.since_us(self.first_us)
-        text = _held_already(self.first_us) if self.held_at_open else shown_us(took)
+        text = held_already_at(self.first_us) if self.held_at_open else self.shown(took)
         return Verdict(self.name, self.by_us is None or took <= self.by_us, text, wanted, (took / 1e6,))
-
-
-class Count(Expectation):
-    """How often a matter happens in the window, or for how many objects a condition is true at its
-    end.
-    """
-
-    def __init__(self, spec: Spec, names: Names) -> None:
-        super().__init__(spec)
-        self.matter = parse_matter(spec.count, names)
-        if isinstance(self.matter, Condition) and quantified(self.matter.text):
-            remedy = "leave out how many, and give equals, atLeast or atMost"
-            raise ValueError(f"'count' counts all of which {self.matter.text!r} is true; {remedy}")
-        self.tally = Tally(self.matter) if isinstance(self.matter, Condition) else None
-        self.bounds = {
-            "exactly": spec.equals,
-            "at least": spec.at_least,
-            "at most": spec.at_most,
-        }
-        self.bounds = {word: bound for word, bound in self.bounds.items() if bound is not UNSET}
-        if not self.bounds and spec.over is UNSET:
-            raise ValueError("'count' goes with equals, atLeast or atMost, or with 'over: {...}'")
-        if not self.bounds and "share" in spec.over:
-            raise ValueError("'over: share' of a count goes with equals, atLeast or atMost")
-        if "exactly" in self.bounds and len(self.bounds) > 1:
-            raise ValueError("'equals' says how many there are; atLeast and atMost add nothing")
-        low, high = spec.at_least, spec.at_most
-        if self.bounds == {"at least": 0} and spec.over is UNSET:
-            raise ValueError("at least 0 always are; write atLeast: 1, or atMost")
-        if low is not UNSET and high is not UNSET and high < low:
-            raise ValueError(f"no count is at least {low} and at most {high}")
-        self.number = 0
-
-    def take(self, world: World, resource: str, change: Change) -> None:
-        """Count the matter, or the objects for which the condition holds."""
-        if self.tally is not None:
-            self.tally.see(world, resource, change)
-            if self.end_us is None or change.at_us <= self.end_us:
-                self.number = self.tally.true
-        elif isinstance(self.matter, Matter) and self.in_window(change.at_us):
-            self.number += self.matter.happened(world, resource, change)
-
-    def judge(self, end_us: int) -> Verdict:
-        """The verdict on the number."""
-        number = self.number
-        tests = {
-            "exactly": lambda b: number == b,
-            "at least": lambda b: number >= b,
-            "at most": lambda b: number <= b,
-        }
-        ok = all(tests[word](bound) for word, bound in self.bounds.items())
-        wanted = " and ".join(f"{word} {bound}" for word, bound in self.bounds.items())
-        wanted = wanted or (self.over.wanted if self.over is not None else "")
-        return self.unopened(wanted) or Verdict(self.name, ok, str(number), wanted, (float(number),))
-
-
-class Order(Expectation):
-    """Each of a list of conditions or matters occurs, and none before its predecessor."""
-
-    def __init__(self, spec: Spec, names: Names) -> None:
-        super().__init__(spec)
-        self.parts = [parse_matter(given, names) for given in spec.order]
-        if len(self.parts) < 2:
-            raise ValueError("an order has at least two parts")
-        self.matter = self.parts[0]
-        self.tallies = [Tally(part) if isinstance(part, Condition) else None for part in self.parts]
-        self.first_us: list[int | None] = [None] * len(self.parts)
-        self.held_at_open = [False] * len(self.parts)
-
-    def matters(self) -> Sequence[Condition | Matter]:
-        """The conditions and matters of the list."""
-        return self.parts
-
-    def open(self, at_us: int) -> None:
-        """Conditions that hold already count."""
-        for index, tally in enumerate(self.tallies):
-            if tally is not None and tally.holds:
-                self.first_us[index], self.held_at_open[index] = at_us, True
-
-    def take(self, world: World, resource: str, change: Change) -> None:
-        """Note the first time of each condition or matter."""
-        for index, (part, tally) in enumerate(zip(self.parts, self.tallies, strict=True)):
-            looked = part.resource == resource if tally is None else tally.see(world, resource, change)
-            if not looked:
-                continue
-            if self.first_us[index] is None and self.in_window(change.at_us):
-                if (
-                    tally.holds
-                    if tally is not None
-                    else isinstance(part, Matter) and part.happened(world, resource, change)
-                ):
-                    self.first_us[index], self.witness = change.at_us, change.item.rev
-
-    def judge(self, end_us: int) -> Verdict:
-        """The verdict on the order of the first times."""
-        times = [at for at in self.first_us if at is not None]
-        ok = len(times) == len(self.parts) and times == sorted(times)
-        text = ", ".join(self._part_measured(index) for index in range(len(self.parts)))
-        known = takewhile(
-            lambda at: at is not None, self.first_us
-        )  # in order, so only up to the first missing one
-        values = tuple(self.since_us(at) / 1e6 for at in known if at is not None)
-        return Verdict(self.name, ok, text, "in this order", values)
-
-    def _part_measured(self, index: int) -> str:
-        at_us = self.first_us[index]
-        if at_us is None:
-            return "never"
-        return _held_already(at_us) if self.held_at_open[index] else shown_us(self.since_us(at_us))

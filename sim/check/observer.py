@@ -11,8 +11,9 @@ from typing import Protocol
 
 from sim.api.store import Change
 from sim.check.condition import Condition, in_words
-from sim.check.expect import Expectation, Verdict
+from sim.check.expect import Expectation
 from sim.check.tally import Matter, Tally, seen_by
+from sim.check.verdict import Verdict
 from sim.check.world import World
 from sim.errors import suggestion
 
@@ -202,4 +203,4 @@ class Checker(Observer):
     def _verdict(self, one: Expectation, doubt: str, end_us: int) -> Verdict:
         verdict = one.verdict(end_us)
         measured = f"{verdict.measured} ({doubt})" if doubt else verdict.measured
-        return replace(verdict, measured=measured, kind=one.kind, witness=one.witness, after=one.after)
+        return replace(verdict, measured=measured)

@@ -24,8 +24,9 @@ from dataclasses import dataclass
 from math import comb, inf, isfinite
 from typing import Any
 
+from sim.check.verdict import Unit, shown_us, unit_of
 from sim.statistics import finite, ks_test, quantile
-from sim.units import parse_duration_us
+from sim.units import SECOND, parse_duration_us
 
 _QUANTILE = re.compile(r"^p(\d{1,2}(?:\.\d+)?)$")
 _ONE_SIDED = re.compile(r"^(<=|>=)\s*(.+)$")
@@ -35,20 +36,26 @@ LEVEL = 0.01  # default level of significance of the test
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One number of a distribution and its bounds.  `timed`: in seconds, and shown so."""
+    """One number of a distribution and its bounds.
+
+    timed: True if it is a time in seconds; it is shown in `unit`
+    """
 
     what: str
     low: float
     high: float
     timed: bool
+    unit: Unit = "s"
 
     @property
     def wanted(self) -> str:
         """The bounds in words."""
-        low, high = self._shown(self.low), self._shown(self.high)
         if self.low == -inf:
-            return f"{self.what} <= {high}"
-        return f"{self.what} >= {low}" if self.high == inf else f"{self.what} {low} to {high}"
+            return f"{self.what} <= {self._shown(self.high)}"
+        low = self._shown(self.low)
+        return (
+            f"{self.what} >= {low}" if self.high == inf else f"{self.what} {low} to {self._shown(self.high)}"
+        )
 
     def measured(self, value: float) -> str:
         """A measured value in words."""
@@ -61,7 +68,7 @@ class Bound:
     def _shown(self, value: float) -> str:
         if self.what == "share":
             return f"{100 * value:.4g}%"
-        return f"{value:.2f}s" if self.timed else f"{value:.6g}"
+        return shown_us(round(value * SECOND), self.unit) if self.timed else f"{value:.6g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,11 +165,14 @@ def _bound(what: str, value: Any, timed: bool, measures: bool) -> Bound:
         return _number(what, text, timed and what != "share")
 
     one_sided = _ONE_SIDED.match(value) if isinstance(value, str) else None
+    texts: tuple[str, ...]
     if one_sided:
         limit = number(one_sided[2])
         low, high = (-inf, limit) if one_sided[1] == "<=" else (limit, inf)
+        texts = (one_sided[2],)
     elif isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2:
         low, high = number(value[0]), number(value[1])
+        texts = (str(value[0]), str(value[1]))
     else:
         raise ValueError(f'\'over: {what}\' is [FROM, TO], "<= TO" or ">= FROM", not {value!r}')
     if what == "share" and (low > 1 or high < 0):
@@ -171,7 +181,8 @@ def _bound(what: str, value: Any, timed: bool, measures: bool) -> Bound:
         raise ValueError(f"'over: {what}': the interval ends before it begins")
     if high < 0:
         raise ValueError(f"'over: {what}' is never below 0, as {value!r} wants it")
-    return Bound(what, low, high, timed and what != "share")
+    timed = timed and what != "share"
+    return Bound(what, low, high, timed, unit_of(*texts) if timed else "s")
 
 
 def _number(what: str, text: Any, timed: bool) -> float:

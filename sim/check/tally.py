@@ -74,6 +74,24 @@ class Tally:
             self.selected += 1
             self.true += now
 
+    def of(self, true: bool) -> tuple[str, ...]:
+        """The keys of the objects of which the condition is true, or of those of which it is not."""
+        return tuple(key for key, state in self.state.items() if state is true)
+
+    @property
+    def at_fault(self) -> tuple[str, ...]:
+        """The keys of the objects because of which the condition does not hold: too many of which
+        it is true, or those of which it is not.
+        """
+        quantifier, number = self.condition.quantifier, self.condition.number
+        too_many = quantifier in ("no", "at most") or (quantifier == "exactly" and self.true > number)
+        return self.of(too_many)
+
+    @property
+    def counted(self) -> str:
+        """Of how many objects the condition is true, in words."""
+        return f"{self.true} of {self.selected} {self.condition.resource}"
+
     @property
     def holds(self) -> bool:
         """True if the condition holds now."""

@@ -16,8 +16,9 @@ from msgspec import UNSET
 from sim.api.store import Change
 from sim.check.availability import AvailablePods, Steps, loss
 from sim.check.condition import selector
-from sim.check.expect import Expectation, Spec, Verdict, duration_us, shown_us
+from sim.check.expect import Expectation, Spec, duration_us
 from sim.check.tally import parse_matter
+from sim.check.verdict import Verdict, unit_of
 from sim.check.world import World, split_key
 from sim.ident import Names
 
@@ -39,6 +40,7 @@ class Unavailability(Expectation):
         if at_most_us is None or at_most_us < 0:
             raise ValueError(f"'atMost': {given.at_most!r} is no duration, write it as 90s or 5m")
         self.at_most_us = at_most_us
+        self.unit = unit_of(given.at_most)
         if self.below == 0:
             raise ValueError("fewer than 0 pods are never available; write below: 1 or more")
         where = {"namespace": namespace, "owner": name}
@@ -59,19 +61,34 @@ class Unavailability(Expectation):
         """Take a commit of a pod or of the workload."""
         if resource == "pods":
             if self._select(world, resource, change.item.obj):
+                before = self._available
                 self._pods.pod(change)
+                self._note(before, change.at_us, change.item.key, change.item.rev)
         elif resource == self._resource and split_key(change.item.key)[1:] == self._place:
             spec = change.item.obj.get("spec") or {}
             self._wanted.put(change.at_us, 0 if change.deleted else spec.get("replicas", 1))
 
     def machine(self, node: str, serves: bool, at_us: int) -> None:
         """A machine begins or ceases to serve, and its pods with it."""
+        before = self._available
         self._pods.machine(node, serves, at_us)
+        self._note(before, at_us, f"//nodes//{node}")
+
+    @property
+    def _available(self) -> int:
+        points = (self._pods.truth if self.view == TRUTH else self._pods.seen).points
+        return points[-1][1] if points else 0
+
+    def _note(self, before: int, at_us: int, key: str, rev: int = 0) -> None:
+        """The first loss in the window decides, or the last one before it."""
+        first = self.decided_us is None or not self.in_window(self.decided_us)
+        if first and self._available < before:
+            self.witness, self.decided_us, self.subject = rev, at_us, key
 
     def judge(self, end_us: int) -> Verdict:
         """The verdict on the time with too few pods."""
         bound = f"below {self.below}" if self.below is not None else "below the wanted replicas"
-        wanted = f"{bound} for at most {shown_us(self.at_most_us)}"
+        wanted = f"{bound} for at most {self.shown(self.at_most_us)}"
         never = self.unopened(wanted)
         if never is not None:
             return never
@@ -86,9 +103,9 @@ class Unavailability(Expectation):
             CONTROL_PLANE: loss(pods.seen, numbers, from_us, stop_us),
         }
         found = views[self.view]
-        text = f"{shown_us(found.below_us)}, lowest {found.lowest}, {found.missing_us / 1e6:.0f} pod-seconds missing"
+        text = f"{self.shown(found.below_us)}, lowest {found.lowest}, {found.missing_us / 1e6:.0f} pod-seconds missing"
         if self.view == TRUTH and views[CONTROL_PLANE] != found:
-            text += f"; the control plane saw {shown_us(views[CONTROL_PLANE].below_us)}"
+            text += f"; the control plane saw {self.shown(views[CONTROL_PLANE].below_us)}"
         ok = found.below_us <= self.at_most_us
         return Verdict(self.name, ok, text, wanted, (found.below_us / 1e6,))
 

@@ -10,38 +10,19 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Protocol
 
+from sim.report.failure import Failure, Judged, failure_of
 from sim.report.page import page, table, wide
 from sim.report.story import Line, clock, delta
 from sim.report.svg import PALETTE, draw
 from sim.report.timeline import Timeline
 
 
-class Verdict(Protocol):
+class Verdict(Judged, Protocol):
     """The judgement of an expectation, as a report shows it."""
 
     @property
-    def name(self) -> str:
-        """Name of the expectation."""
-        ...
-
-    @property
-    def ok(self) -> bool:
-        """True if the expectation holds."""
-        ...
-
-    @property
-    def measured(self) -> str:
-        """What was measured, in words."""
-        ...
-
-    @property
-    def wanted(self) -> str:
-        """What was wanted, in words."""
-        ...
-
-    @property
-    def after(self) -> str:
-        """The start of the window, in words."""
+    def mark(self) -> str:
+        """The judgement in a word."""
         ...
 
 
@@ -57,23 +38,44 @@ def render(
     """The whole page.  `chains`: by the name of an expectation, what led to the event that decided
     it.
     """
-    rows = [["holds" if v.ok else "FAILED", v.name, v.measured, v.wanted, v.after] for v in verdicts]
+    rows = [[v.mark, v.name, v.measured, v.wanted, v.after] for v in verdicts]
     key = "".join(
         f'<span><i style="background:{colour}"></i>{name}</span>' for name, colour in PALETTE.items()
     )
     verdict_table = table(("", "expectation", "measured", "wanted", "after"), rows)
     picture = f'<div class="key">{key}</div>{wide(draw(timeline, end_us))}'
-    whys = "".join(_chain(name, lines) for name, lines in chains.items())
+    whys = "".join(_why(verdict, chains.get(verdict.name, ())) for verdict in verdicts)
     if whys:
         whys = f"<h2>Why</h2>{whys}"
     return page(title, description, facts, f"{verdict_table}{picture}{whys}")
 
 
-def _chain(name: str, lines: Sequence[Line]) -> str:
+def _why(verdict: Verdict, lines: Sequence[Line]) -> str:
+    """What decided a verdict; of a failed one unfolded, with its facts."""
+    if not verdict.ok:
+        return _folded(verdict.name, facts_of(failure_of(verdict, None)) + chain_table(lines), " open")
+    return _folded(verdict.name, chain_table(lines)) if lines else ""
+
+
+def facts_of(failure: Failure) -> str:
+    """The facts of a failure as a list."""
+    listed = "".join(
+        f"<div><dt>{escape(label)}</dt><dd>{escape(text)}</dd></div>" for label, text in failure.facts
+    )
+    return f"<dl>{listed}</dl>"
+
+
+def chain_table(lines: Sequence[Line]) -> str:
+    """A chain of causes as a table."""
+    if not lines:
+        return ""
     rows = "".join(
         f"<tr><td class=number>{clock(line.at_us)}</td><td class=number>{delta(line)}</td>"
         f"<td class=actor>{escape(line.actor)}</td><td>{escape(line.text)}</td></tr>"
         for line in lines
     )
-    chain = wide(f"<table class=chain>{rows}</table>")
-    return f"<details><summary>{escape(name)}</summary>{chain}</details>"
+    return wide(f"<table class=chain>{rows}</table>")
+
+
+def _folded(name: str, body: str, attribute: str = "") -> str:
+    return f"<details{attribute}><summary>{escape(name)}</summary>{body}</details>"

@@ -46,8 +46,8 @@ def fragment(body: str) -> str:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: int = 0) -> str:
-    """A table; the last `numbers` columns are numbers.  A cell "holds", "FAILED" or "not judged"
-    shows its colour.
+    """A table; the last `numbers` columns are numbers.  A cell "holds", "held already", "FAILED"
+    or "not judged" shows its colour.
     """
     if not rows:
         return ""
@@ -69,5 +69,7 @@ def wide(body: str) -> str:
 
 
 def _cell(text: str, number: bool) -> str:
-    kind = {"holds": "ok", "FAILED": "no", "not judged": "open"}.get(text, "number" if number else "")
+    kind = {"holds": "ok", "FAILED": "no", "not judged": "open", "held already": "open"}.get(
+        text, "number" if number else ""
+    )
     return f'<td class="{kind}">{escape(text)}</td>' if kind else f"<td>{escape(text)}</td>"

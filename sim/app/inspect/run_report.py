@@ -1,20 +1,20 @@
-"""Writes the HTML report of a run, from its result and its trace."""
+"""Writes the HTML report of a run, from its result and the records of its trace."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from sim.app.inspect.traces import records
 from sim.app.run import Result
 from sim.files import write_text
 from sim.report import render
+from sim.report.failure import chain_of
 from sim.report.story import Book, Line
 from sim.scenario.plan.plan import Plan
 
 LINKS_MAX = 60  # number of links shown of a chain: the nearest causes
 
 
-def write_report(file: Path, plan: Plan, result: Result, trace: Path) -> None:
+def write_report(file: Path, plan: Plan, result: Result, book: Book) -> None:
     """Write the HTML report of a run."""
     facts = {
         "seed": str(result.seed),
@@ -26,7 +26,7 @@ def write_report(file: Path, plan: Plan, result: Result, trace: Path) -> None:
     }
     if result.refused:
         facts["refused"] = "; ".join(result.refused)
-    chains = _chains(result, Book(records(trace)))
+    chains = _chains(result, book)
     page = render(
         plan.name, plan.description, facts, result.verdicts, result.timeline, result.virtual_us, chains
     )
@@ -34,10 +34,6 @@ def write_report(file: Path, plan: Plan, result: Result, trace: Path) -> None:
 
 
 def _chains(result: Result, book: Book) -> dict[str, list[Line]]:
-    """The chain of causes for each expectation that an event decided."""
-    chains = {}
-    for verdict in result.verdicts:
-        record = book.write_of(verdict.witness) if verdict.witness else None
-        if record is not None:
-            chains[verdict.name] = book.story(record)[-LINKS_MAX:]
-    return chains
+    """The chain of causes for each expectation that an event or an object decided."""
+    chains = {verdict.name: chain_of(verdict, book)[-LINKS_MAX:] for verdict in result.verdicts}
+    return {name: chain for name, chain in chains.items() if chain}

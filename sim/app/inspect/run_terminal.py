@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -15,14 +15,17 @@ from rich.table import Table
 from rich.text import Text
 
 from sim.app.cluster import Cluster
+from sim.app.inspect.traces import row
 from sim.app.printed import visible
 from sim.app.run import Outside, Result, run_plan
 from sim.report import Timeline, sparkline
+from sim.report.failure import Failure
 from sim.scenario.plan.plan import Plan
 from sim.units import format_duration
 
 REFRESH_S = 0.1
 REFUSED_MAX = 5  # lines shown of rejected commands
+STYLES = {"holds": "green", "held already": "yellow", "FAILED": "bold red"}
 PLAIN_WIDTH = 120  # columns of an output that is not a terminal
 
 
@@ -94,8 +97,10 @@ def _progress(plan: Plan, cluster: Cluster, wall_s: float, rate: float) -> Text:
     )
 
 
-def print_result(plan: Plan, result: Result, report: Path | None, trace: Path | None) -> None:
-    """Print the verdicts, the small picture, and the paths of written files."""
+def print_result(
+    plan: Plan, result: Result, report: Path | None, trace: Path | None, failed: Sequence[Failure] = ()
+) -> None:
+    """Print the verdicts, why some failed, the small picture, and the paths of written files."""
     console = terminal()
     title = f"{plan.name}: {plan.description}" if plan.description else plan.name
     console.print(Text(title, "bold"))
@@ -103,12 +108,15 @@ def print_result(plan: Plan, result: Result, report: Path | None, trace: Path | 
     for column in ("", "expectation", "measured", "wanted"):
         table.add_column(column)
     for verdict in result.verdicts:
-        mark = Text("holds", "green") if verdict.ok else Text("FAILED", "bold red")
-        table.add_row(mark, verdict.name, verdict.measured, verdict.wanted)
+        table.add_row(
+            Text(verdict.mark, STYLES[verdict.mark]), verdict.name, verdict.measured, verdict.wanted
+        )
     if result.verdicts:
         console.print(table)
     else:
         console.print("nothing is expected of it", style="dim")
+    for failure in failed:
+        _print_failure(console, failure)
     for line in result.refused[:REFUSED_MAX]:
         console.print(Text.assemble(("refused ", "yellow"), line))
     if len(result.refused) > REFUSED_MAX:
@@ -131,6 +139,17 @@ def print_result(plan: Plan, result: Result, report: Path | None, trace: Path | 
     for what, file in (("report", report), ("trace", trace)):
         if file is not None:
             console.print(f"{what}: {file}", highlight=False, soft_wrap=True)
+
+
+def _print_failure(console: Console, failure: Failure) -> None:
+    """Print what a failed expectation measured, of which objects, when, and its last causes."""
+    console.print(Text.assemble(("FAILED ", "bold red"), (failure.name, "bold")))
+    for label, text in failure.facts:
+        console.print(Text.assemble((f"  {label:<9}", "dim"), text))
+    for index, line in enumerate(failure.last_causes):
+        if index == 1 and failure.left_out:
+            console.print(f"{'…':>12}  {failure.left_out} more in between", style="dim", highlight=False)
+        console.print(Text(row(line)), soft_wrap=True)
 
 
 def _picture(timeline: Timeline, end_us: int, width: int) -> Text:

@@ -17,6 +17,7 @@ from sim.errors import InputError
 from sim.files import replaced
 from sim.ident import NAMES
 from sim.kernel import CutError, Record, TraceError, read, read_header
+from sim.report.failure import Failure
 from sim.report.story import Book, Line, clock, delta
 
 
@@ -105,6 +106,16 @@ def as_json(line: Line) -> dict[str, Any]:
         "values": dict(line.values),
         "aside": line.aside,
     }
+
+
+def with_causes(result: dict[str, Any], failed: Sequence[Failure]) -> dict[str, Any]:
+    """The JSON of a result, in which each failed expectation has its causes."""
+    chains = {failure.name: [as_json(line) for line in failure.causes] for failure in failed}
+    judged = [
+        {**one, "causes": chains[one["name"]]} if one["name"] in chains else one
+        for one in result["expectations"]
+    ]
+    return {**result, "expectations": judged}
 
 
 def print_lines(lines: Sequence[Line], limit: int = 0) -> None:

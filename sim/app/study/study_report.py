@@ -8,11 +8,13 @@ from pathlib import Path
 from types import MappingProxyType
 from xml.etree import ElementTree
 
+from sim.app.inspect.traces import row
 from sim.app.run import Result
 from sim.app.study.summary import FAILURES_SHOWN, Finding, Quantity, Study, failures
 from sim.app.study.terminal import repeat_command
 from sim.files import write_text
 from sim.report.distribution import CAPTION_OF_NUMBERS, Pair, draw_histogram, draw_pairs
+from sim.report.failure import Failure
 from sim.report.page import page, table, wide
 from sim.scenario.plan.plan import Plan
 from sim.statistics import number
@@ -82,12 +84,25 @@ def _numbers(quantities: Sequence[Quantity]) -> str:
 # --- JUnit ----------------------------------------------------------------------------------------
 
 
-def junit_of_result(plan: Plan, result: Result) -> str:
-    """One test case for each expectation of a run; a passed one has its measured value as output."""
+def junit_of_result(plan: Plan, result: Result, failed: Sequence[Failure] = ()) -> str:
+    """One test case for each expectation of a run; a passed one has its measured value as output, a
+    failed one its objects, its instant and its last causes.
+    """
     shown = [(one, f"measured {one.measured}, wanted {one.wanted}") for one in result.verdicts]
-    cases = [(one.name, None if one.ok else text) for one, text in shown]
+    why = {failure.name: _why(failure) for failure in failed}
+    cases = [(one.name, None if one.ok else "\n".join([text, *why.get(one.name, ())])) for one, text in shown]
     held = {one.name: text for one, text in shown if one.ok}
-    return _junit(plan.name, cases, result.wall_s, {"seed": str(result.seed)}, held=held)
+    already = tuple(one.name for one in result.verdicts if one.held_already)
+    return _junit(plan.name, cases, result.wall_s, {"seed": str(result.seed)}, held=held, already=already)
+
+
+def _why(failure: Failure) -> list[str]:
+    """The lines that explain a failed expectation, after what was measured and wanted."""
+    facts = [f"{label}: {text}" for label, text in failure.facts[2:]]
+    causes = [row(line) for line in failure.last_causes]
+    if failure.left_out:
+        causes.insert(1, f"{'…':>12}  {failure.left_out} more in between")
+    return [*facts, *causes]
 
 
 def junit_of_study(plan: Plan, study: Study, settings: Sequence[str]) -> str:
@@ -131,11 +146,13 @@ def _junit(
     properties: Mapping[str, str],
     skipped: Mapping[str, str] = MappingProxyType({}),
     held: Mapping[str, str] = MappingProxyType({}),
+    already: Sequence[str] = (),
 ) -> str:
     """JUnit XML.
 
     skipped: cases that were not judged, and why
     held: what was measured in cases that hold
+    already: cases that held when their window opened
     """
     failed = sum(failure is not None for _, failure in cases)
     counts = {
@@ -152,6 +169,9 @@ def _junit(
         ElementTree.SubElement(listed, "property", {"name": key, "value": value})
     for case, failure in cases:
         element = ElementTree.SubElement(suite, "testcase", {"classname": name, "name": case, "time": "0"})
+        if case in already:
+            own = ElementTree.SubElement(element, "properties")
+            ElementTree.SubElement(own, "property", {"name": "held_already", "value": "true"})
         if case in skipped:
             ElementTree.SubElement(element, "skipped", {"message": skipped[case]})
         if failure is not None:

@@ -25,6 +25,7 @@ MODULES = (
     "untaint",
     "drain",
     "load",
+    "mark",
 )
 
 

@@ -114,6 +114,8 @@ class Expectation(Strict):
     """Start of the window: a step, a kind of action, "end of NAME", or a time; default 0."""
     until: str = ""
     by: str = ""
+    again: bool = False
+    """True: a condition that holds when the window opens has to cease to hold first."""
     over: dict[str, Any] | UnsetType = UNSET
     """Bounds on the distribution over many seeds (`sim.check.over`).
 

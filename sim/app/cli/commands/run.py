@@ -34,6 +34,7 @@ from sim.files import write_text
 if TYPE_CHECKING:
     from sim.app.cli.commands.arguments import Commands
     from sim.app.run import Outside
+    from sim.report.failure import Failure
     from sim.scenario.plan.plan import Plan
 
 
@@ -114,29 +115,35 @@ def run_once(
     """
     from sim.app.garbage import no_collection
     from sim.app.inspect.run_terminal import print_result, run_shown
-    from sim.app.inspect.traces import write_perfetto
+    from sim.app.inspect.traces import records, with_causes, write_perfetto
     from sim.app.notes import notes_of
     from sim.app.study.study_report import junit_of_result
+    from sim.report.story import Book
 
     live = not (arguments.json or arguments.quiet)
     report = report_of(arguments, plan.name)
     files = Files()
-    kept = _trace_file(arguments.trace, report is not None or arguments.perfetto is not None)
+    explained = bool(plan.expectations) and (arguments.junit is not None or not arguments.json)
+    kept = _trace_file(arguments.trace, bool(report or arguments.perfetto or explained))
+    failed: list[Failure] = []
     with ends_as_interrupts(by_trio=True), no_collection(), kept as trace:
         result = run_shown(
             plan, trace_file=trace, live=live, outside=outside, fast=fast, replaces_log=replaces_log
         )
         if trace is not None:
             files.write(arguments.perfetto, partial(write_perfetto, trace))
-            if report is not None:
+            if report is not None or not all(one.ok for one in result.verdicts):
                 from sim.app.inspect.run_report import write_report
+                from sim.report.failure import failures
 
-                report = files.write(report, lambda file: write_report(file, plan, result, trace))
-    files.write(arguments.junit, lambda file: write_text(file, junit_of_result(plan, result)))
+                book = Book(records(trace))
+                failed = failures(result.verdicts, book)
+                report = files.write(report, lambda file: write_report(file, plan, result, book))
+    files.write(arguments.junit, lambda file: write_text(file, junit_of_result(plan, result, failed)))
     if arguments.json:
-        print(json.dumps({**result.to_json(), "notes": notes_of(plan)}))
+        print(json.dumps({**with_causes(result.to_json(), failed), "notes": notes_of(plan)}))
     else:
-        print_result(plan, result, report, arguments.trace)
+        print_result(plan, result, report, arguments.trace, failed)
     return files.told(EXIT_OK if result.ok else EXIT_FAILED)
 
 

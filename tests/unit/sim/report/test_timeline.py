@@ -1,12 +1,13 @@
 """The timeline counts what happened; the picture and the page show it, with names of any content."""
 
 import xml.etree.ElementTree as ET
-from types import SimpleNamespace
 from typing import Any
 
 from sim.api.store import Change, Item
+from sim.check import Verdict
 from sim.ident import NAMES
 from sim.report import Series, Timeline, render, sparkline
+from sim.report.story import Line
 from sim.report.svg import LETTER, draw
 
 NAMES_ = NAMES["orch"]
@@ -126,7 +127,7 @@ def test_an_empty_run_has_a_picture_too() -> None:
 
 
 def test_the_page_needs_nothing_from_elsewhere_and_escapes_names() -> None:
-    verdict = SimpleNamespace(name="<b>", ok=False, measured="1", wanted="2", after="dark <1>")
+    verdict = Verdict("<b>", False, "1", "2", after="dark <1>")
     page = render("t", "d", {"seed": "1"}, [verdict], story(), 120_000_000, {})
     assert "<b>" not in page and "&lt;b&gt;" in page
     assert page.index("<th>after</th>") < page.index("<td>dark &lt;1&gt;</td>")
@@ -135,6 +136,18 @@ def test_the_page_needs_nothing_from_elsewhere_and_escapes_names() -> None:
         and "https://" not in page
         and "<script" not in page
     )
+
+
+def test_failed_verdict_is_unfolded_in_the_report_with_its_facts() -> None:
+    failed = Verdict("lost", False, "45.00s", "0.00s to 9.00s", at_us=50_000_000, objects=("//nodes//n<1>",))
+    kept, already = Verdict("kept", True, "1", "1"), Verdict("open", True, "0", "1", held_already=True)
+    line = Line(1, 10, None, "scenario", "step", "step", {})
+    chains = {"lost": [line], "kept": [line]}
+    page = render("t", "d", {}, [failed, kept, already], story(), 120_000_000, chains)
+    assert page.count("<details open>") == 1 and page.count("<details>") == 1
+    unfolded = page[page.index("<details open>") :].partition("</details>")[0]
+    assert "<dd>nodes/n&lt;1&gt;</dd>" in unfolded and "<dd>0m50.000s of the run</dd>" in unfolded
+    assert '<td class="open">held already</td>' in page and '<td class="no">FAILED</td>' in page
 
 
 def test_a_sparkline_shows_shares_over_time() -> None:

@@ -79,5 +79,5 @@ def test_examples_of_the_page_compile(tmp_path: Path) -> None:
     file.write_text(f"{HEAD}  timeline:\n    {steps}\n  expect:\n    {expect}\n")
     plan = load(file)
     check_options(plan.cluster)
-    assert len(expectations_of(plan)) == len(plan.expectations) == 14
+    assert len(expectations_of(plan)) == len(plan.expectations) == 15
     assert len(plan.steps) > 40

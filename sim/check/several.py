@@ -1,0 +1,153 @@
+"""Expectations about several occurrences: how many there are, and in which order they come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+
+from msgspec import UNSET
+
+from sim.api.store import Change
+from sim.check.condition import Condition, quantified
+from sim.check.expect import Expectation, Spec, held_already_at
+from sim.check.tally import Matter, Tally, parse_matter
+from sim.check.verdict import Verdict
+from sim.check.world import World
+from sim.ident import Names
+
+
+class Count(Expectation):
+    """How often a matter happens in the window, or for how many objects a condition is true at its
+    end.
+    """
+
+    def __init__(self, spec: Spec, names: Names) -> None:
+        super().__init__(spec)
+        self.matter = parse_matter(spec.count, names)
+        if isinstance(self.matter, Condition) and quantified(self.matter.text):
+            remedy = "leave out how many, and give equals, atLeast or atMost"
+            raise ValueError(f"'count' counts all of which {self.matter.text!r} is true; {remedy}")
+        self.tally = Tally(self.matter) if isinstance(self.matter, Condition) else None
+        self.bounds = {
+            "exactly": spec.equals,
+            "at least": spec.at_least,
+            "at most": spec.at_most,
+        }
+        self.bounds = {word: bound for word, bound in self.bounds.items() if bound is not UNSET}
+        if not self.bounds and spec.over is UNSET:
+            raise ValueError("'count' goes with equals, atLeast or atMost, or with 'over: {...}'")
+        if not self.bounds and "share" in spec.over:
+            raise ValueError("'over: share' of a count goes with equals, atLeast or atMost")
+        if "exactly" in self.bounds and len(self.bounds) > 1:
+            raise ValueError("'equals' says how many there are; atLeast and atMost add nothing")
+        low, high = spec.at_least, spec.at_most
+        if self.bounds == {"at least": 0} and spec.over is UNSET:
+            raise ValueError("at least 0 always are; write atLeast: 1, or atMost")
+        if low is not UNSET and high is not UNSET and high < low:
+            raise ValueError(f"no count is at least {low} and at most {high}")
+        self.number = 0
+
+    def take(self, world: World, resource: str, change: Change) -> None:
+        """Count the matter, or the objects for which the condition holds."""
+        if self.tally is not None:
+            self.tally.see(world, resource, change)
+            if self.end_us is None or change.at_us <= self.end_us:
+                self.number = self.tally.true
+        elif isinstance(self.matter, Matter) and self.in_window(change.at_us):
+            if self.matter.happened(world, resource, change):
+                self.number += 1
+                if self.number == self._limit + 1 or self.number <= self._least:
+                    self.decide(change)
+
+    @property
+    def _limit(self) -> int:
+        """The largest number that is wanted; one more decides."""
+        return int(self.bounds.get("exactly", self.bounds.get("at most", -1)))
+
+    @property
+    def _least(self) -> int:
+        """The smallest number that is wanted; while there are fewer, the last one decides."""
+        return int(self.bounds.get("exactly", self.bounds.get("at least", 0)))
+
+    def at_fault(self) -> tuple[str, ...]:
+        """The object that was one too many; of a condition those of which it is true, or not true
+        if there are too few.
+        """
+        if self.tally is None:
+            return super().at_fault()
+        return self.tally.of(self.number >= self._least)
+
+    def judge(self, end_us: int) -> Verdict:
+        """The verdict on the number."""
+        number = self.number
+        tests = {
+            "exactly": lambda b: number == b,
+            "at least": lambda b: number >= b,
+            "at most": lambda b: number <= b,
+        }
+        ok = all(tests[word](bound) for word, bound in self.bounds.items())
+        wanted = " and ".join(f"{word} {bound}" for word, bound in self.bounds.items())
+        wanted = wanted or (self.over.wanted if self.over is not None else "")
+        return self.unopened(wanted) or Verdict(self.name, ok, str(number), wanted, (float(number),))
+
+
+class Order(Expectation):
+    """Each of a list of conditions or matters occurs, and none before its predecessor."""
+
+    def __init__(self, spec: Spec, names: Names) -> None:
+        super().__init__(spec)
+        self.parts = [parse_matter(given, names) for given in spec.order]
+        if len(self.parts) < 2:
+            raise ValueError("an order has at least two parts")
+        self.matter = self.parts[0]
+        self.tallies = [Tally(part) if isinstance(part, Condition) else None for part in self.parts]
+        self.first_us: list[int | None] = [None] * len(self.parts)
+        self.held_at_open = [False] * len(self.parts)
+
+    @property
+    def held_already(self) -> bool:
+        """True if every part held when the window opened."""
+        return all(self.held_at_open)
+
+    def matters(self) -> Sequence[Condition | Matter]:
+        """The conditions and matters of the list."""
+        return self.parts
+
+    def open(self, at_us: int) -> None:
+        """Conditions that hold already count."""
+        for index, tally in enumerate(self.tallies):
+            if tally is not None and tally.holds:
+                self.first_us[index], self.held_at_open[index] = at_us, True
+
+    def take(self, world: World, resource: str, change: Change) -> None:
+        """Note the first time of each condition or matter."""
+        for index, (part, tally) in enumerate(zip(self.parts, self.tallies, strict=True)):
+            looked = part.resource == resource if tally is None else tally.see(world, resource, change)
+            if not looked:
+                continue
+            if self.first_us[index] is None and self.in_window(change.at_us):
+                if (
+                    tally.holds
+                    if tally is not None
+                    else isinstance(part, Matter) and part.happened(world, resource, change)
+                ):
+                    self.first_us[index] = change.at_us
+                    self.decide(change)
+                    self.held_at_open[index] = tally is not None and not change.at_us
+
+    def judge(self, end_us: int) -> Verdict:
+        """The verdict on the order of the first times."""
+        times = [at for at in self.first_us if at is not None]
+        ok = len(times) == len(self.parts) and times == sorted(times)
+        text = ", ".join(self._part_measured(index) for index in range(len(self.parts)))
+        known = takewhile(
+            lambda at: at is not None, self.first_us
+        )  # in order, so only up to the first missing one
+        values = tuple(self.since_us(at) / 1e6 for at in known if at is not None)
+        return Verdict(self.name, ok, text, "in this order", values)
+
+    def _part_measured(self, index: int) -> str:
+        at_us = self.first_us[index]
+        if at_us is None:
+            return "never"
+        return held_already_at(at_us) if self.held_at_open[index] else self.shown(self.since_us(at_us))

@@ -1,0 +1,145 @@
+"""Failed verdicts explained: what was measured, of which objects, when, and the last causes.
+
+Turns a verdict and the trace of its run into a `Failure`, which the terminal, the report and JUnit
+show alike.
+
+Holds: a verdict that an event decided is explained by the causes of this event, any other one by
+those of the last change of the first object at fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from sim.kernel import Record
+from sim.report.story import Book, Line, about, clock, names, notable, shown
+
+CAUSES_MAX = 6  # links that are shown of a chain, where it is not shown in full
+
+
+class Judged(Protocol):
+    """The judgement of an expectation, with what decided it."""
+
+    @property
+    def name(self) -> str:
+        """Name of the expectation."""
+        ...
+
+    @property
+    def ok(self) -> bool:
+        """True if the expectation holds."""
+        ...
+
+    @property
+    def measured(self) -> str:
+        """What was measured, in words."""
+        ...
+
+    @property
+    def wanted(self) -> str:
+        """What was wanted, in words."""
+        ...
+
+    @property
+    def after(self) -> str:
+        """The start of the window, in words."""
+        ...
+
+    @property
+    def kind(self) -> str:
+        """The expectation's key in the file."""
+        ...
+
+    @property
+    def witness(self) -> int:
+        """Revision of the commit that decided it, 0 if there is none."""
+        ...
+
+    @property
+    def at_us(self) -> int | None:
+        """When it was decided, from the start of the run."""
+        ...
+
+    @property
+    def since_us(self) -> int | None:
+        """When it was decided, from the start of the window."""
+        ...
+
+    @property
+    def objects(self) -> tuple[str, ...]:
+        """Keys of the objects at fault."""
+        ...
+
+    @property
+    def counted(self) -> str:
+        """Of how many objects the condition was true."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failed verdict, explained.
+
+    facts: label and text, in the order in which they are shown
+    causes: the whole chain; empty if there is none
+    """
+
+    name: str
+    facts: tuple[tuple[str, str], ...]
+    causes: tuple[Line, ...] = ()
+
+    @property
+    def last_causes(self) -> Sequence[Line]:
+        """The last links of the chain, and its first, which is the fault or the action."""
+        if len(self.causes) <= CAUSES_MAX:
+            return self.causes
+        return (self.causes[0], *self.causes[1 - CAUSES_MAX :])
+
+    @property
+    def left_out(self) -> int:
+        """Number of links between the first and the last ones."""
+        return max(0, len(self.causes) - CAUSES_MAX)
+
+
+def failures(verdicts: Sequence[Judged], book: Book | None) -> list[Failure]:
+    """The failed verdicts, explained.  book: the trace; without it there are no causes"""
+    return [failure_of(one, book) for one in verdicts if not one.ok]
+
+
+def failure_of(verdict: Judged, book: Book | None) -> Failure:
+    """A failed verdict, explained."""
+    facts = [("measured", verdict.measured), ("wanted", verdict.wanted)]
+    if verdict.objects:
+        facts.append(("object", names([shown(key) for key in verdict.objects])))
+    if verdict.counted:
+        facts.append(("true of", verdict.counted))
+    if verdict.at_us is not None:
+        text = f"{clock(verdict.at_us)} of the run"
+        if verdict.after and verdict.since_us is not None:
+            text += f", {clock(verdict.since_us)} after {verdict.after}"
+        facts.append(("instant", text))
+    return Failure(verdict.name, tuple(facts), tuple(chain_of(verdict, book)))
+
+
+def chain_of(verdict: Judged, book: Book | None) -> list[Line]:
+    """The causes of what decided a verdict; of a failed one that no event decided, those of the
+    last change of the first object at fault.
+    """
+    record = None if book is None else _record_of(verdict, book)
+    return [] if book is None or record is None else book.story(record)
+
+
+def _record_of(verdict: Judged, book: Book) -> Record | None:
+    if verdict.witness:
+        return book.write_of(verdict.witness)
+    if verdict.ok or not verdict.objects:
+        return None
+    found = about(book, verdict.objects[0])
+    until_us = verdict.at_us
+    # What held when the window opened has causes before it. A machine that fails shows in its node
+    # later.
+    if until_us is not None and verdict.kind != "unavailability":
+        found = [record for record in found if record.at_us <= until_us] or found
+    return notable(found) if found else None
