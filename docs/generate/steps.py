@@ -1,0 +1,75 @@
+"""The pages of faults and actions, of conditions, and of the options of the daemons."""
+
+from __future__ import annotations
+
+from docs.generate.markdown import block, code, page, table
+from sim.app.reference.conditions import CONDITIONS, SYNTAX
+from sim.app.reference.options import option_rows
+from sim.app.reference.steps import StepPage, step_pages
+from sim.ident import NAMES
+
+
+def steps_page() -> str:
+    """Every kind of step: the faults, then what a user does."""
+    pages = step_pages().values()
+    overview = table(
+        ("step", "kind", "effect"),
+        [(f"[`{each.name}`](#{each.name.lower()})", _kind(each), each.summary) for each in pages],
+    )
+    return page(
+        "Faults and actions",
+        "A step of a scenario's `timeline` has one of these actions. `orrery faults NAME` prints the same on the "
+        "terminal; a `Lab` and a `Cluster` have a method of the same name for each. When a step happens (`at`, "
+        "`when`, `after`, `every`, `rate`, `for`) is described under [scenario files](scenario.md).",
+        overview,
+        *map(_step, pages),
+    )
+
+
+def _kind(step: StepPage) -> str:
+    return "fault" if step.fault else "action"
+
+
+def _step(step: StepPage) -> str:
+    rows = [
+        (code(each.name), each.default if each.default == "required" else code(each.default), each.meaning)
+        for each in step.parameters
+    ]
+    parts = (
+        f"## {step.name} {{ #{step.name.lower()} }}",
+        step.documentation,
+        table(("parameter", "default", "meaning"), rows) if rows else "",
+        block("yaml", step.example),
+    )
+    return "\n\n".join(part for part in parts if part)
+
+
+def conditions_page() -> str:
+    """The language of conditions and events."""
+    parts = []
+    for part in dict.fromkeys(row.part for row in CONDITIONS):
+        rows = [(code(r.form), r.meaning, code(r.example)) for r in CONDITIONS if r.part == part]
+        parts += [f"## {part[0].upper()}{part[1:]}", table(("form", "meaning", "example"), rows)]
+    return page(
+        "Conditions and events",
+        "Steps (`when`), expectations and `Lab.run_until` use one language. `orrery conditions` prints it on the "
+        "terminal.",
+        block("text", SYNTAX),
+        *parts,
+    )
+
+
+def options_page(daemon: str) -> str:
+    """The options of one daemon, and those that are refused."""
+    rows = option_rows(daemon, NAMES["kubernetes"])
+    effective = [(code(row.name), code(row.default), row.effect) for row in rows if row.effect]
+    refused = ", ".join(code(row.name) for row in rows if not row.effect)
+    return page(
+        daemon,
+        "An option is given under `flags` in a scenario, or as an argument of `Cluster`. "
+        f"`orrery options {daemon}` prints the same on the terminal.",
+        table(("option", "default", "effect"), effective),
+        "## Refused options",
+        "These options of the specification would have no effect here, so they are refused:",
+        refused,
+    )
