@@ -165,6 +165,8 @@ class Cluster:
         self.stated_metrics = StatedMetrics()
         self.root_ca = RootCa()
         self.kernel.gate.handle("root-ca", self._root_ca_given)
+        self._signing: dict[str, str] = {}  # PEM of certificate and key, by the name of the signer
+        self.kernel.gate.handle("signing-authorities", self._signing_given)
         self.identities = Identities(self.options.tokens)
         self.kernel.gate.handle("client-authorities", self._client_authorities_given)
         self.kernel.gate.handle("service-account-key", self._account_key_given)
@@ -306,6 +308,21 @@ class Cluster:
             server.trust.data = data
         done(None)
 
+    def _signing_given(self, authorities: dict[str, str], done: Callable[[None], None]) -> None:
+        """Take the authorities of the signers of certificates; "" stands for every other signer."""
+        self._signing = authorities
+        done(None)
+
+    def _signing_authority(self, signer: str) -> str:
+        """The authority of a signer; until the cluster is served, one derived from the seed."""
+        found = self._signing.get(signer) or self._signing.get("")
+        if found is None:
+            from actors.controllers.certificates.issue import stand_in
+
+            secret = self.kernel.stream("signing-authority").getrandbits(256)
+            found = self._signing[""] = stand_in(self.names.component("ca"), secret, self.kernel.epoch_us)
+        return found
+
     def _account_key_given(self, pem: str, done: Callable[[None], None]) -> None:
         """Take the key with which tokens of service accounts are signed from now on."""
         # A cluster that is not served needs no package for cryptography.
@@ -333,6 +350,7 @@ class Cluster:
             metrics=metrics,
             cloud=Instances(self.faults, self.nodes),
             sign_token=self._sign_token,
+            signing=self._signing_authority,
         )
 
     def _scheduler_main(self) -> Callable[[Context], Any]:

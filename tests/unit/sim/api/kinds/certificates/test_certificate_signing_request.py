@@ -9,7 +9,7 @@ import pytest
 from sim.api.kinds.tables import row
 from sim.api.types import Obj, Reply, UserInfo
 from sim.ident import NAMES
-from tests.unit.sim.api.golden_api import Api
+from tests.unit.sim.api.golden_api import Api, whole
 from tests.unit.sim.api.kinds.certificates.requests import csr, request_pem
 
 PATH = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
@@ -123,6 +123,12 @@ def test_request_with_a_forged_signature_is_refused(api: Api) -> None:
     lines[-2] = last[:10] + flipped + last[11:]
     refused = api.ask("POST", PATH, csr("\n".join(lines).encode()))
     assert refused.code == 422 and "spec.request" in refused.message
+
+
+def test_writer_of_a_request_owns_none_of_its_fixed_fields(api: Api) -> None:
+    made = api.ask("POST", PATH, {**csr(), "metadata": {"name": "c", "labels": {"a": "b"}}})
+    (entry,) = whole(made)["metadata"]["managedFields"]
+    assert list(entry["fieldsV1"]) == ["f:metadata"]
 
 
 def test_table_shows_requester_duration_and_state(api: Api) -> None:
