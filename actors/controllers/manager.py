@@ -25,7 +25,7 @@ from actors.controllers import cloud_node_lifecycle
 from actors.controllers.shared.accounts import Accounts
 from actors.controllers.shared.cloud_instances import Cloud
 from actors.controllers.shared.metrics_api import Metrics, NoMetrics
-from actors.controllers.shared.shell import Env, RootCa
+from actors.controllers.shared.shell import Env, RootCa, no_authority
 from actors.controllers.table import LOOPS, Start
 from sim.api.auth.web_tokens import Sign, digest_token
 from sim.api.generated_names import new_uid
@@ -50,6 +50,7 @@ def controller_manager_main(
     metrics: Metrics | None = None,
     cloud: Cloud | None = None,
     sign_token: Sign = digest_token,
+    signing: Callable[[str], str] = no_authority,
 ) -> Callable[[Context], Awaitable[None]]:
     """The main function of a controller manager process.
 
@@ -59,10 +60,11 @@ def controller_manager_main(
     metrics: source of the metrics for autoscaling; None for a cluster without a metrics server
     cloud: the provider that `--cloud-provider` selects
     sign_token: signs the claims of a token with the key of service accounts
+    signing: the authority of each signer of certificates, certificate and key as PEM
     """
 
     async def main(ctx: Context) -> None:
-        manager = Manager(ctx, scheme, connect(ctx), options, metrics, cloud, sign_token)
+        manager = Manager(ctx, scheme, connect(ctx), options, metrics, cloud, sign_token, signing)
         await manager.run(loops, root_ca or RootCa())
 
     return main
@@ -80,6 +82,7 @@ class Manager:
         metrics: Metrics | None = None,
         cloud: Cloud | None = None,
         sign_token: Sign = digest_token,
+        signing: Callable[[str], str] = no_authority,
     ) -> None:
         self._ctx = ctx
         self._scheme = scheme
@@ -89,6 +92,7 @@ class Manager:
         self._metrics = NoMetrics(scheme.names) if metrics is None else metrics
         self._cloud = cloud
         self._sign_token = sign_token
+        self._signing = signing
         self._accounts: Accounts | None = None  # of controllers that use accounts of their own
 
     def client(self, name: str, qps: float, burst: int) -> Client:
@@ -164,6 +168,7 @@ class Manager:
             root_ca,
             self._cloud,
             self._sign_token,
+            self._signing,
         )
         interval_us = options.controller_start_interval_us
         if interval_us:

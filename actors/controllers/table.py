@@ -24,6 +24,7 @@ from actors.controllers import (
     ttlafterfinished,
 )
 from actors.controllers.bootstrap import bootstrapsigner, tokencleaner
+from actors.controllers.certificates import loop as certificates
 from actors.controllers.cronjob import loop as cronjob
 from actors.controllers.daemonset import loop as daemonset
 from actors.controllers.deployment import loop as deployment
@@ -46,6 +47,9 @@ LOOPS: Mapping[str, Start] = MappingProxyType(
         cloud_node_lifecycle.NAME: cloud_node_lifecycle.start,
         clusterrole_aggregation.NAME: clusterrole_aggregation.start,
         "cronjob": cronjob.start,
+        "csrapproving": certificates.start_approving,
+        "csrcleaner": certificates.start_cleaning,
+        "csrsigning": certificates.start_signing,
         "daemonset": daemonset.start,
         "deployment": deployment.start,
         "disruption": disruption.start,

@@ -366,6 +366,7 @@ _FIELDS: dict[tuple[str, str], dict[str, Getter]] = {
         "status.podIPs": _none,  # Quirk: accepted and never set
     },
     ("", "Node"): {**_ALWAYS, "spec.unschedulable": _unschedulable},
+    ("certificates", "CertificateSigningRequest"): _paths("metadata.name", "spec.signerName"),
     ("batch", "Job"): {**_ALWAYS, "status.successful": _path("status.succeeded")},
     ("", "Namespace"): {**_ALWAYS, **_paths("status.phase")},
     ("", "Secret"): {**_ALWAYS, **_paths("type")},

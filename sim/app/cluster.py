@@ -49,7 +49,7 @@ from sim.api.types import BAD_REQUEST, Reply, Request, UserInfo
 from sim.api.verbs.call import Identities
 from sim.app.audit.outputs import AuditOutputs
 from sim.app.cloud import Instances
-from sim.app.credentials import accept_credentials
+from sim.app.credentials import SigningAuthorities, accept_credentials
 from sim.app.established import Established
 from sim.app.large_pages import OF_THIS_PROCESS
 from sim.app.machine_watch import MachineWatch
@@ -161,6 +161,7 @@ class Cluster:
         self.faults = Ledger(self, ASPECTS)
         self.stated_metrics = StatedMetrics()
         self.root_ca = RootCa()
+        self.signing = SigningAuthorities(self.kernel, self.names)
         self.identities = Identities(self.options.tokens)
         accept_credentials(self.kernel, self.root_ca, self.identities, self.api_servers)
         self.admin_user = UserInfo("admin", (self.names.group_masters, self.names.group_authenticated))
@@ -320,6 +321,7 @@ class Cluster:
             metrics=metrics,
             cloud=Instances(self.faults, self.nodes),
             sign_token=self.identities.token,
+            signing=self.signing.authority,
         )
 
     def _scheduler_main(self) -> Callable[[Context], Any]:

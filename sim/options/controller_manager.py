@@ -82,6 +82,15 @@ def _syncs(name: str, default: int, loop: str) -> int:
     return option(title, integer, default, effect, check=_workers)  # type: ignore[no-any-return]
 
 
+# The signers of csrsigning, as in the names of their fields and queues.
+_SIGNERS = ("serving", "agent-client", "client", "legacy-unknown")
+
+
+def _signing_file(what: str, signer: str, whose: str) -> str:
+    effect = f"file with the {what} {whose} of csrsigning, read when the cluster is served (default: the cluster's)"
+    return option(f"cluster-signing-{signer}{what}-file", string, "", effect)  # type: ignore[no-any-return]
+
+
 @dataclass(frozen=True, slots=True)
 class ControllerManagerOptions(ElectionFlags):
     """The options of one controller manager process."""
@@ -276,8 +285,50 @@ class ControllerManagerOptions(ElectionFlags):
     )
     concurrent_ttl_after_finished_syncs: int = _syncs("ttl-after-finished", 5, "ttl-after-finished")
 
+    # --- certificates ---
+    cluster_signing_duration_us: int = option(
+        "cluster-signing-duration",
+        duration,
+        "8760h0m0s",
+        "how long the certificates of csrsigning are valid, unless a request wants less",
+        unit="us",
+        check=more_than(0),
+    )
+    cluster_signing_cert_file: str = _signing_file("cert", "", "of all signers")
+    cluster_signing_key_file: str = _signing_file("key", "", "of all signers")
+    cluster_signing_serving_cert_file: str = _signing_file("cert", "{short}let-serving-", "of one signer")
+    cluster_signing_serving_key_file: str = _signing_file("key", "{short}let-serving-", "of one signer")
+    cluster_signing_agent_client_cert_file: str = _signing_file("cert", "{short}let-client-", "of one signer")
+    cluster_signing_agent_client_key_file: str = _signing_file("key", "{short}let-client-", "of one signer")
+    cluster_signing_client_cert_file: str = _signing_file(
+        "cert", "{short}-apiserver-client-", "of one signer"
+    )
+    cluster_signing_client_key_file: str = _signing_file("key", "{short}-apiserver-client-", "of one signer")
+    cluster_signing_legacy_unknown_cert_file: str = _signing_file("cert", "legacy-unknown-", "of one signer")
+    cluster_signing_legacy_unknown_key_file: str = _signing_file("key", "legacy-unknown-", "of one signer")
+
     def __post_init__(self) -> None:
         self.check_election()
+        pairs = {"all signers": self._signing_pair(""), **self.signing_files()}
+        for name, (certificate, key) in pairs.items():
+            if bool(certificate) != bool(key):
+                raise ValueError(f"cluster-signing: the certificate and the key of {name} need each other")
+        if any(pairs["all signers"]) and any(any(pair) for pair in self.signing_files().values()):
+            raise ValueError("cluster-signing-cert-file cannot be given with files of one signer")
+
+    def _signing_pair(self, field: str) -> tuple[str, str]:
+        cert: str = getattr(self, f"cluster_signing_{field}cert_file")
+        key: str = getattr(self, f"cluster_signing_{field}key_file")
+        return cert, key
+
+    def signing_files(self) -> dict[str, tuple[str, str]]:
+        """The files of certificate and key that name one signer each, by its queue."""
+        return {f"csrsigning-{each}": self._signing_pair(f"{each.replace('-', '_')}_") for each in _SIGNERS}
+
+    def signs(self, queue: str) -> bool:
+        """True if the signer of that queue runs: all do unless the files of some are named."""
+        given = self.signing_files()
+        return any(given[queue]) or not any(any(pair) for pair in given.values())
 
     def runs(self, controller: str) -> bool:
         """True if the controller runs."""
@@ -298,12 +349,7 @@ _WITHOUT_EFFECT = """
     pv-recycler-minimum-timeout-hostpath pv-recycler-minimum-timeout-nfs
     pv-recycler-pod-template-filepath-hostpath pv-recycler-pod-template-filepath-nfs
     pv-recycler-timeout-increment-hostpath route-reconciliation-period
-    cluster-signing-cert-file cluster-signing-key-file
-    cluster-signing-{short}-apiserver-client-cert-file cluster-signing-{short}-apiserver-client-key-file
-    cluster-signing-{agent}-client-cert-file cluster-signing-{agent}-client-key-file
-    cluster-signing-{agent}-serving-cert-file cluster-signing-{agent}-serving-key-file
-    cluster-signing-legacy-unknown-cert-file cluster-signing-legacy-unknown-key-file
-    cluster-signing-duration authentication-kubeconfig authentication-skip-lookup
+    authentication-kubeconfig authentication-skip-lookup
     authentication-tolerate-lookup-failure authentication-token-webhook-cache-ttl
     authorization-kubeconfig authorization-always-allow-paths authorization-webhook-cache-authorized-ttl
     authorization-webhook-cache-unauthorized-ttl client-ca-file requestheader-client-ca-file

@@ -56,6 +56,12 @@ class Authority:
         """The authority's certificate, PEM."""
         return self._certificate.public_bytes(Encoding.PEM)
 
+    @property
+    def signing_pem(self) -> bytes:
+        """The authority's certificate and its key, PEM."""
+        secret = self._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        return self.pem + secret
+
     def server(self, hosts: tuple[str, ...]) -> Pair:
         """A server's certificate for names and addresses."""
         alternatives = x509.SubjectAlternativeName([_general_name(host) for host in hosts])

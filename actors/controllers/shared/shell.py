@@ -48,6 +48,11 @@ Sync = Callable[[Any], Awaitable[str | None]]
 Send = Callable[[int, Callable[[Reply], None]], None]
 
 
+def no_authority(signer: str) -> str:
+    """The authority of a signer where the process was given none."""
+    return ""
+
+
 class RootCa:
     """The certificate authority of the cluster's API servers, as PEM text; "" while there is none."""
 
@@ -83,6 +88,7 @@ class Env:
     root_ca: the cluster's certificate authority
     cloud: the cloud provider, None if there is none
     sign_token: signs the claims of a token with the key of service accounts
+    signing: the authority of a signer of certificates, by its name: certificate and key, PEM
     """
 
     ctx: Context
@@ -97,6 +103,7 @@ class Env:
     root_ca: RootCa = field(default_factory=RootCa)
     cloud: Cloud | None = None
     sign_token: Sign = digest_token
+    signing: Callable[[str], str] = no_authority
 
     def client(self, name: str, qps: float | None = None, burst: int | None = None) -> Client:
         """A new client; each client has a token bucket of its own, as upstream."""

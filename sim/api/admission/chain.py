@@ -18,6 +18,11 @@ from typing import NamedTuple
 from sim.api.admission.base import Attributes, Denial, MutatingPlugin, Plugin, ValidatingPlugin, View
 from sim.api.admission.configuration import EVENT_RATE_LIMIT, Configuration
 from sim.api.admission.plugins.always import AlwaysAdmit, AlwaysDeny, AlwaysPullImages
+from sim.api.admission.plugins.certificates import (
+    CertificateApproval,
+    CertificateSigning,
+    CertificateSubjectRestriction,
+)
 from sim.api.admission.plugins.claims import PersistentVolumeClaimResize
 from sim.api.admission.plugins.classes import DefaultIngressClass, RuntimeClass
 from sim.api.admission.plugins.default_tolerations import Defaults, DefaultTolerationSeconds
@@ -107,6 +112,9 @@ PLUGINS: tuple[Registration, ...] = (
     _optional("OwnerReferencesPermissionEnforcement", lambda setup: OwnerReferencesPermissionEnforcement()),
     Registration("PersistentVolumeClaimResize", lambda setup: PersistentVolumeClaimResize()),
     Registration("RuntimeClass", lambda setup: RuntimeClass()),
+    Registration("CertificateApproval", lambda setup: CertificateApproval()),
+    Registration("CertificateSigning", lambda setup: CertificateSigning()),
+    Registration("CertificateSubjectRestriction", lambda setup: CertificateSubjectRestriction(setup.names)),
     Registration("DefaultIngressClass", lambda setup: DefaultIngressClass(setup.names)),
     _optional("DenyServiceExternalIPs", lambda setup: DenyServiceExternalIPs()),
     Registration(RESOURCE_QUOTA, None),  # see `quota_charge`
@@ -118,9 +126,6 @@ WITHOUT_EFFECT: Mapping[str, str] = {
     "PersistentVolumeLabel": "PersistentVolumes are not served",
     "DefaultStorageClass": "StorageClasses are not served",
     "StorageObjectInUseProtection": "no controller removes the finalizers that it adds to claims",
-    "CertificateApproval": "CertificateSigningRequests are not served",
-    "CertificateSigning": "CertificateSigningRequests are not served",
-    "CertificateSubjectRestriction": "CertificateSigningRequests are not served",
     "MutatingAdmissionWebhook": "MutatingWebhookConfigurations are not served",
     "ValidatingAdmissionWebhook": "ValidatingWebhookConfigurations are not served",
 }

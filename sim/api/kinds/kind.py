@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from sim.api.store import Answer, Op
-from sim.api.types import Obj
+from sim.api.types import Obj, UserInfo
 from sim.ident import Names
 
 NOTHING: Obj = {}
@@ -111,6 +111,7 @@ class Row(NamedTuple):
 Defaults = Callable[[Any], Any]
 Prepare = Callable[[Obj, Names], Obj]
 PrepareUpdate = Callable[[Obj, Obj, Names], Obj]
+Stamp = Callable[[Obj, Obj | None, UserInfo, str], Obj]
 Cells = list[Any]
 MakeCells = Callable[[Obj, int, Names], Cells]
 # `sim.api.kinds.common.errors.Errors`, which this module does not import: messages are not its
@@ -150,6 +151,8 @@ class Strategy:
     prepare_create, prepare_update, prepare_status: change an object before it is validated and
         stored
     prepare_subresource: the same for writes to other subresources
+    stamp: after these, fills in what depends on the user and the time of the write, from (object,
+        stored object or None, user, present time as a timestamp)
     """
 
     status: bool = False
@@ -165,6 +168,7 @@ class Strategy:
     prepare_update: PrepareUpdate = unchanged_update
     prepare_status: PrepareUpdate = unchanged_update
     prepare_subresource: Mapping[str, PrepareUpdate] = field(default_factory=dict)
+    stamp: Stamp | None = None
 
 
 class GatedField(NamedTuple):

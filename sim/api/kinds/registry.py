@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from sim.api.kinds.admissionregistration import webhook_configurations
 from sim.api.kinds.apiextensions.custom_resource_definition import kind as custom_resource_definition
 from sim.api.kinds.apps import controller_revision, daemon_set, deployment, replica_set, stateful_set
 from sim.api.kinds.authentication import token_review
@@ -14,6 +15,7 @@ from sim.api.kinds.authorization import reviews
 from sim.api.kinds.autoscaling.horizontal_pod_autoscaler import kind as horizontal_pod_autoscaler
 from sim.api.kinds.batch import cron_job
 from sim.api.kinds.batch.job import kind as job
+from sim.api.kinds.certificates import certificate_signing_request
 from sim.api.kinds.coordination import lease
 from sim.api.kinds.core import (
     binding,
@@ -76,6 +78,7 @@ KINDS: tuple[Kind, ...] = (
     horizontal_pod_autoscaler.KIND,
     cron_job.KIND,
     job.KIND,
+    certificate_signing_request.KIND,
     newer_event.KIND,
     custom_resource_definition.KIND,
     ingress_class.KIND,
@@ -93,6 +96,8 @@ KINDS: tuple[Kind, ...] = (
     volume_attachment.KIND,
     runtime_class.KIND,
     priority_class.KIND,
+    webhook_configurations.MUTATING,
+    webhook_configurations.VALIDATING,
     lease.KIND,
     endpoint_slice.KIND,
     flow_schema.KIND,

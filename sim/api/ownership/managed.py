@@ -405,6 +405,7 @@ _RESET = {
     ("prioritylevelconfigurations", "status"): _METADATA_SPEC,
     ("volumeattachments", "status"): _METADATA_SPEC,
     ("customresourcedefinitions", "status"): _METADATA_SPEC,
+    ("certificatesigningrequests", ""): of_paths(("spec",), ("status",)),
     ("certificatesigningrequests", "status"): of_paths(("spec",), ("status", "conditions")),
     ("certificatesigningrequests", "approval"): of_paths(("spec",), ("status", "certificate")),
 }

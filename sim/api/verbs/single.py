@@ -162,7 +162,7 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
     obj = {**obj, "metadata": metadata}
     if resource.behavior.allocate is not None:
         obj = yield from _allocated(call, resource.behavior.allocate, obj, None)
-    obj = for_create(resource, obj, names, registry.gates)
+    obj = _stamped(call, for_create(resource, obj, names, registry.gates), None)
     registry.rules.valid(call, obj, None)
     call.warnings += warnings_of(resource, obj, None, names, call.from_outside)
     if request.verb != "create":
@@ -247,6 +247,12 @@ def without_record(obj: Obj) -> Obj:
 def reset_of(resource: Resource, subresource: str) -> dict[str, object]:
     """The fields that a write of a resource or subresource never owns."""
     return ownership.reset_fields(resource.rule, subresource, resource.behavior.strategy.status)
+
+
+def _stamped(call: Call, obj: Obj, old: Obj | None) -> Obj:
+    """The object with what its kind notes about the user and the time of the write."""
+    stamp = call.resource.behavior.strategy.stamp
+    return obj if stamp is None else stamp(obj, old, call.request.user, call.now_text)
 
 
 def _allocated(call: Call, allocate: Allocate, obj: Obj, old: Obj | None) -> Generator[Op, Answer, Obj]:
@@ -425,6 +431,7 @@ def _prepared(
         if resource.behavior.allocate is not None:
             new = yield from _allocated(call, resource.behavior.allocate, new, old)
         new = for_update(resource, new, old, names, call.registry.gates)
+    new = _stamped(call, new, old)
     if new["metadata"].get("resourceVersion") != old["metadata"]["resourceVersion"]:
         new = with_metadata(new, resourceVersion=old["metadata"]["resourceVersion"])
     if new.get("status") is not wanted.get("status"):

@@ -384,6 +384,9 @@ SUBRESOURCES: dict[tuple[str, str, str], Callable[[Call], Steps]] = {
     ("get", "pods", "ephemeralcontainers"): get,
     ("update", "pods", "ephemeralcontainers"): write_ephemeral,
     ("patch", "pods", "ephemeralcontainers"): write_ephemeral,
+    ("get", "certificatesigningrequests", "approval"): get,
+    ("update", "certificatesigningrequests", "approval"): update,
+    ("patch", "certificatesigningrequests", "approval"): patch,
 }
 
 # Resources of which nothing is stored.

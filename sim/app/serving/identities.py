@@ -25,6 +25,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from actors.apiserver.builtin.client_authorities import CLIENT_CA, LISTS, PROXY_CA
+from actors.controllers.certificates.decide import signer_names
+from actors.controllers.certificates.issue import read_authority
 from sim.api.auth.account_tokens import AccountTokens, Find
 from sim.api.auth.authenticator import (
     AudienceAgnostic,
@@ -52,7 +54,9 @@ from sim.app.receivers import Receiver, read_receiver
 from sim.app.serving.remote import Issuer, Remote, Webhook
 from sim.errors import InputError
 from sim.files import read_bounded
+from sim.ident import Names
 from sim.options.authentication import AuthenticationFlags
+from sim.options.controller_manager import ControllerManagerOptions
 from sim.wire.http.certificates import CertificateReader, load_bundle
 from sim.wire.http.documents import Published
 
@@ -104,6 +108,29 @@ class Files:
             _issuer(flags) if flags.oidc_issuer_url else None,
             read_receiver(Path(flags.token_webhook_config_file)) if flags.token_webhook_config_file else None,
         )
+
+
+def signing_authorities(options: ControllerManagerOptions, names: Names, of_cluster: bytes) -> dict[str, str]:
+    """The authorities of the signers of certificates, by the name of the signer ("" for all others):
+    certificate and key, PEM.  Raises InputError.
+
+    of_cluster: the authority of signers that no option names
+    """
+    pairs = {"": (options.cluster_signing_cert_file, options.cluster_signing_key_file)}
+    files = options.signing_files()
+    pairs |= {name: files[signer.value] for signer, name in signer_names(names).items()}
+    found = {"": of_cluster.decode()}
+    for name, (certificate, key) in pairs.items():
+        if certificate:
+            secret = read_bounded(Path(key), FILE_MAX)
+
+            def checked(data: bytes, secret: bytes = secret) -> str:
+                pem = data.rstrip() + b"\n" + secret
+                read_authority(pem)
+                return pem.decode()
+
+            found[name] = _read("cluster-signing cert-file", certificate, checked)
+    return found
 
 
 def read_users(path: Path) -> dict[str, UserInfo]:

@@ -52,6 +52,7 @@ from sim.app.serving.identities import (
     make_certificate_reader,
     published_authorities,
     read_users,
+    signing_authorities,
 )
 from sim.app.serving.journal import End, JournalFile, Session
 from sim.app.version import version
@@ -211,6 +212,9 @@ async def served(
     files = Files.read(cluster.options.authentication)
     authority = Authority(names.component("ca"))
     cluster.kernel.gate.post("root-ca", authority.pem.decode(), lambda _: None)
+    # The journal holds these keys too, so that a replay signs the same certificates.
+    signing = signing_authorities(cluster.options.controller_manager, names, authority.signing_pem)
+    cluster.kernel.gate.post("signing-authorities", signing, lambda _: None)
     hosts = tuple(dict.fromkeys((host, *LOCAL, names.apiserver_service)))
     trusted = authority.pem + files.client_ca + files.front_proxy_ca
     context = server_context(authority.server(hosts), trusted)

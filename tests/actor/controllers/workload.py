@@ -9,7 +9,7 @@ from typing import Any
 from actors.apiserver import ApiServer, ApiServerOptions
 from actors.controllers.manager import controller_manager_main
 from actors.controllers.shared.metrics_api import Metrics
-from actors.controllers.shared.shell import RootCa
+from actors.controllers.shared.shell import RootCa, no_authority
 from actors.controllers.table import LOOPS
 from sim.api.store import Change
 from sim.api.types import Endpoint, Obj, Reply, Request
@@ -181,6 +181,7 @@ async def world(
     pods_max: int = 100_000,
     metrics: Metrics | None = None,
     root_ca: RootCa | None = None,
+    signing: Callable[[str], str] = no_authority,
     **options: Any,
 ) -> AsyncIterator[World]:
     # The manager's own buckets are wide, so that the controllers alone decide the times.
@@ -199,6 +200,7 @@ async def world(
             loops=chosen,
             metrics=metrics,
             root_ca=root_ca,
+            signing=signing,
         )
         await control.run(SECOND)
         control.supervisor.add("controller-manager-0", main)

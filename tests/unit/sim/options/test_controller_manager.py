@@ -132,3 +132,37 @@ def test_every_option_of_the_specification_is_known() -> None:
     refused = {n.replace("{short}", names.short).replace("{agent}", names.node_agent) for n in WITHOUT_EFFECT}
     assert not known & refused
     assert named | {"v", "help"} == known | refused  # of these two a row names the short form too
+
+
+def test_files_of_one_signer_leave_the_other_signers_without_authority() -> None:
+    queues = (
+        "csrsigning-serving",
+        "csrsigning-agent-client",
+        "csrsigning-client",
+        "csrsigning-legacy-unknown",
+    )
+    assert all(ControllerManagerOptions().signs(queue) for queue in queues)
+    given = {"cluster-signing-kubelet-client-cert-file": "a", "cluster-signing-kubelet-client-key-file": "b"}
+    options = parse_controller_manager(given, names=NAMES["kubernetes"])
+    assert [queue for queue in queues if options.signs(queue)] == ["csrsigning-agent-client"]
+    assert options.signing_files()["csrsigning-agent-client"] == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"cluster-signing-cert-file": "a"}, "the certificate and the key of all signers need each other"),
+        (
+            {
+                "cluster-signing-cert-file": "a",
+                "cluster-signing-key-file": "b",
+                "cluster-signing-legacy-unknown-cert-file": "a",
+                "cluster-signing-legacy-unknown-key-file": "b",
+            },
+            "cluster-signing-cert-file cannot be given with files of one signer",
+        ),
+    ],
+)
+def test_signing_files_that_contradict_are_refused(given: dict[str, str], text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        parse_controller_manager(given)

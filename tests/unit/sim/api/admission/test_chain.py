@@ -236,8 +236,8 @@ def test_optional_plugins_run_only_if_they_are_enabled(enabled: tuple[str, ...])
         (["ImagePolicyWebhook"], [], "ImagePolicyWebhook has no effect here: it calls a program outside"),
         (
             [],
-            ["CertificateSigning"],
-            "CertificateSigning has no effect here: CertificateSigningRequests are not",
+            ["ImagePolicyWebhook"],
+            "ImagePolicyWebhook has no effect here: it calls a program outside of the cluster",
         ),
         (
             ["AlwaysDeny", "Priority"],

@@ -1,0 +1,1 @@
+"""Controllers of CertificateSigningRequests: csrapproving, csrsigning and csrcleaner."""
