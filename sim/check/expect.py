@@ -17,6 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from html import escape
 from itertools import takewhile
 from typing import Any, Protocol
 
@@ -52,6 +53,14 @@ class Verdict:
     missing: int = 0
     witness: int = 0
     after: str = ""
+
+    def _repr_html_(self) -> str:
+        """The verdict in a notebook: what was measured beside what is wanted."""
+        mark, color = ("holds", "#3d9a6a") if self.ok else ("FAILED", "#c4483f")
+        told = (
+            f"{escape(self.measured)}, wanted {escape(self.wanted)}" if self.wanted else escape(self.measured)
+        )
+        return f'<p><b style="color:{color}">{mark}</b> {escape(self.name)}: {told}</p>'
 
 
 class Spec(Protocol):
