@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from sim.app.lab.lab import Lab
     from sim.app.run import run_plan
     from sim.app.serving.serve import served
+    from sim.app.study.many import study
     from sim.errors import InputError
     from sim.scenario.plan.compile import load
 
-__all__ = ["Cluster", "InputError", "Lab", "__version__", "load", "run_plan", "served"]
+__all__ = ["Cluster", "InputError", "Lab", "__version__", "load", "run_plan", "served", "study"]
 
 _HOMES = {
     "Cluster": "sim.app.cluster",
@@ -32,6 +33,7 @@ _HOMES = {
     "load": "sim.scenario.plan.compile",
     "run_plan": "sim.app.run",
     "served": "sim.app.serving.serve",
+    "study": "sim.app.study.many",
 }
 
 

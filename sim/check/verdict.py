@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from html import escape
 from typing import Literal
 
 from sim.units import HOUR, MINUTE, MS, SECOND
@@ -49,6 +50,14 @@ class Verdict:
     since_us: int | None = None
     objects: tuple[str, ...] = ()
     counted: str = ""
+
+    def _repr_html_(self) -> str:
+        """The verdict in a notebook: what was measured beside what is wanted."""
+        color = "#3d9a6a" if self.ok else "#c4483f"
+        text = escape(self.measured)
+        if self.wanted:
+            text += f", wanted {escape(self.wanted)}"
+        return f'<p><b style="color:{color}">{self.mark}</b> {escape(self.name)}: {text}</p>'
 
     @property
     def mark(self) -> str:

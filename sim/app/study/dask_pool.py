@@ -13,7 +13,8 @@ import asyncio
 import logging
 import pickle
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, nullcontext
 from importlib import import_module
 from itertools import islice
 from queue import Empty, SimpleQueue
@@ -48,7 +49,7 @@ def connect(address: str) -> Any:
     _hush()
     try:
         # Ask first, because a client without a connection logs long errors when it is deleted.
-        kind = asyncio.run(asyncio.wait_for(_kind(distributed, address), ANSWER_S))
+        kind = _outside_of_loops(asyncio.wait_for(_kind(distributed, address), ANSWER_S))
         if kind != "Scheduler":
             raise InputError(f"is no Dask scheduler, but a {kind}", address)
         client = distributed.Client(address, timeout=ANSWER_S, set_as_default=False)
@@ -64,6 +65,22 @@ def connect(address: str) -> Any:
         client.close()
         raise
     return client
+
+
+def checked(client: Any) -> Any:
+    """A client of the user's own.  Raises InputError if its cluster is unusable."""
+    if client.asynchronous:
+        raise InputError("the Dask client is asynchronous", "", "make it without asynchronous=True")
+    address = client.scheduler.address
+    with _lost(import_module("distributed"), address):
+        _compare(client, address)
+    return client
+
+
+def _outside_of_loops(coroutine: Any) -> Any:
+    """The result of a coroutine, run in a thread: the caller's has a loop already in a notebook."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
 
 
 def _hush() -> None:
@@ -105,9 +122,11 @@ def _compare(client: Any, address: str) -> None:
             raise InputError(f"the worker {worker} has another version of orrery", address, SAME)
 
 
-def performed(client: Any, address: str, jobs: Iterable[Job]) -> Iterator[Outcome]:
-    """Outcomes as runs end.  Raises InputError if the cluster is lost or gets a worker that cannot
-    run them.
+def performed(client: Any, address: str, jobs: Iterable[Job], closes: bool = True) -> Iterator[Outcome]:
+    """Outcomes as runs end.
+
+    closes: True if the client is closed at the end
+    Raises InputError if the cluster is lost or gets a worker that cannot run them.
     """
     left, program = iter(jobs), program_digest()
     ended: SimpleQueue[Any] = SimpleQueue()
@@ -119,7 +138,8 @@ def performed(client: Any, address: str, jobs: Iterable[Job]) -> Iterator[Outcom
         running[future.key] = future, job
         future.add_done_callback(ended.put)
 
-    with closing(client), _lost(import_module("distributed"), address):
+    held = closing(client) if closes else nullcontext()
+    with held, _lost(import_module("distributed"), address):
         for job in islice(left, AHEAD * sum(client.nthreads().values())):
             submit(job)
         while running:

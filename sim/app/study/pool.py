@@ -19,11 +19,12 @@ from importlib import import_module
 from multiprocessing import get_all_start_methods, get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from threading import Thread, current_thread, main_thread
+from types import ModuleType
 from typing import Any
 
 from sim.app.garbage import no_collection
 from sim.app.interrupts import ENDS
-from sim.app.study.dask_pool import connect, performed
+from sim.app.study.dask_pool import checked, connect, performed
 from sim.app.study.outcome import Job, Outcome, perform, perform_among_others
 from sim.errors import InputError
 
@@ -51,10 +52,10 @@ class Worker:
         if FORKS:
             with _uninterrupted():
                 import_module("multiprocessing.forkserver").ensure_running()
-            with _put_off():
+            with _put_off(), _without_main():
                 self.process.start()
         else:
-            with _uninterrupted():
+            with _uninterrupted(), _without_main():
                 self.process.start()
         theirs.close()
         self.job: Job | None = None
@@ -118,6 +119,19 @@ def _put_off() -> Iterator[None]:
         yield
     if heard:
         signal.raise_signal(signal.SIGINT)
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Processes that start within the block do not import the main program, which they do not need:
+    a script without `if __name__ == "__main__"` would start its study in each of them again.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _work(pipe: Connection, most_mib: int) -> None:
@@ -203,13 +217,13 @@ def processes(count: int, most_mib: int = WORKER_MIB) -> Pool:
     return run
 
 
-def dask(address: str) -> Pool:
-    """Run jobs on a Dask cluster with workers that have this program.  Raises InputError if there
-    is no such cluster at `address`.
+def dask(cluster: Any) -> Pool:
+    """Run jobs on a Dask cluster with workers that have this program.
+
+    cluster: the address of its scheduler, or a client, which stays open
+    Raises InputError if there is no such cluster.
     """
-    client = connect(address)
-
-    def run(jobs: Iterable[Job]) -> Iterator[Outcome]:
-        return performed(client, address, jobs)
-
-    return run
+    if not isinstance(cluster, str):
+        return lambda jobs: performed(checked(cluster), cluster.scheduler.address, jobs, closes=False)
+    client = connect(cluster)
+    return lambda jobs: performed(client, cluster, jobs)

@@ -34,6 +34,11 @@ def write_study(file: Path, plan: Plan, study: Study, settings: Sequence[str]) -
     }
     if study.refused:
         facts["refused"] = study.refused
+    write_text(file, page(plan.name, plan.description, facts, study_body(plan, study, settings)))
+
+
+def study_body(plan: Plan, study: Study, settings: Sequence[str]) -> str:
+    """The verdicts, numbers, distributions and failures of a study as HTML."""
     rows = [_row(finding) for finding in study.findings]
     body = table(("", "expectation", "seeds", "measured", "wanted"), rows)
     quantities = [one for finding in study.findings for one in finding.quantities if one.sought]
@@ -53,7 +58,7 @@ def write_study(file: Path, plan: Plan, study: Study, settings: Sequence[str]) -
             ("seed", "what", "run it again"),
             [[str(one.seed), text, repeat_command(plan, one.seed, settings)] for one, text in found],
         )
-    write_text(file, page(plan.name, plan.description, facts, body))
+    return body
 
 
 def _row(finding: Finding) -> list[str]:

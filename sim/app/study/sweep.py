@@ -9,8 +9,9 @@ point is planned and checked before any is run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,10 @@ from sim.app.options import check_options
 from sim.app.study.outcome import Job, Outcome
 from sim.app.study.summary import Quantity, Study, jobs_of, study_of
 from sim.errors import InputError
-from sim.scenario.plan.compile import load
+from sim.scenario.plan.compile import compile_plan, load
 from sim.scenario.plan.plan import Plan
+from sim.scenario.read.settings import override
+from sim.scenario.read.source import Document
 from sim.units import parse_duration_us
 
 POINTS_MAX = 10_000
@@ -97,8 +100,13 @@ class Point:
     plan: Plan
 
 
-def points_of(file: Path, settings: Sequence[str], axes: Sequence[Axis]) -> list[Point]:
-    """All combinations, planned and checked.  Raises InputError."""
+def points_of(
+    scenario: Path | Mapping[str, Any], settings: Sequence[str], axes: Sequence[Axis]
+) -> list[Point]:
+    """All combinations, planned and checked.  Raises InputError.
+
+    scenario: its file, or the document itself
+    """
     count = 1
     for axis in axes:
         count *= len(axis.values)
@@ -115,7 +123,7 @@ def points_of(file: Path, settings: Sequence[str], axes: Sequence[Axis]) -> list
         varied = [f"{axis.key}={value}" for axis, value in zip(axes, values, strict=True)]
         all_settings = (*settings, *varied)
         try:
-            plan = load(file, all_settings)
+            plan = _planned(scenario, all_settings)
             refuse_many(check_options(plan.cluster).api_server.audit)
             study_of(plan, [], 0)
         except InputError as error:
@@ -126,6 +134,16 @@ def points_of(file: Path, settings: Sequence[str], axes: Sequence[Axis]) -> list
             raise
         points.append(Point(values, all_settings, plan))
     return points
+
+
+def _planned(scenario: Path | Mapping[str, Any], settings: Sequence[str]) -> Plan:
+    """The plan of a scenario under settings."""
+    if isinstance(scenario, Path):
+        return load(scenario, settings)
+    document = Document("", deepcopy(dict(scenario)))
+    for setting in settings:
+        override(document, setting)
+    return replace(compile_plan(document, Path()), settings=tuple(settings))
 
 
 def jobs_of_points(points: Sequence[Point], first: int | None, seeds: int) -> Iterator[Job]:

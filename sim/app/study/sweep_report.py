@@ -36,6 +36,11 @@ def write_sweep(file: Path, sweep: Sweep) -> None:
     facts["seeds each"] = str(sweep.studies[0].wanted_seeds)
     if sweep.refused:
         facts["refused"] = "; ".join(sweep.refused)
+    write_text(file, page(f"{plan.name}: sweep", plan.description, facts, sweep_body(sweep)))
+
+
+def sweep_body(sweep: Sweep) -> str:
+    """The charts and numbers of a sweep as HTML."""
     body = f'<p class="soft">{CAPTION}</p>'
     for name, at in sweep.quantities.items():
         chart = draw_chart(_lines(sweep, at), sweep.axes[0].key, _unit(at))
@@ -49,8 +54,7 @@ def write_sweep(file: Path, sweep: Sweep) -> None:
         rows,
         numbers=len(SHOWN),
     )
-    body += f'<p class="soft">{CAPTION_OF_NUMBERS}</p>'
-    write_text(file, page(f"{plan.name}: sweep", plan.description, facts, body))
+    return body + f'<p class="soft">{CAPTION_OF_NUMBERS}</p>'
 
 
 def _unit(at: Sequence[Quantity | None]) -> str:

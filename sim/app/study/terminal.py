@@ -168,6 +168,6 @@ def _print_failures(console: Console, plan: Plan, study: Study, settings: Sequen
 def repeat_command(plan: Plan, seed: int, settings: Sequence[str]) -> str:
     """The command that runs one seed exactly as it was run here."""
     # Otherwise the name would be parsed as an option.
-    file = f"./{plan.file}" if plan.file.startswith("-") else plan.file
+    file = f"./{plan.file}" if plan.file.startswith("-") else plan.file or "SCENARIO"
     sets = [word for setting in settings for word in ("--set", setting)]
     return shlex.join(["orrery", "run", file, "--seed", str(seed), *sets])

@@ -10,7 +10,7 @@ import pytest
 
 import sim
 
-PUBLIC = ["Cluster", "InputError", "Lab", "__version__", "load", "run_plan", "served"]
+PUBLIC = ["Cluster", "InputError", "Lab", "__version__", "load", "run_plan", "served", "study"]
 
 
 def test_public_names_are_these_and_no_others() -> None:
@@ -26,6 +26,7 @@ def test_public_names_are_these_and_no_others() -> None:
         ("load", "sim.scenario.plan.compile"),
         ("run_plan", "sim.app.run"),
         ("served", "sim.app.serving.serve"),
+        ("study", "sim.app.study.many"),
     ],
 )
 def test_public_name_is_the_one_of_its_home(name: str, home: str) -> None:

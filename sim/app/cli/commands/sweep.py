@@ -54,6 +54,9 @@ def add(commands: Commands) -> None:
     sweep.add_argument("--json", action="store_true", help="print one JSON object instead of the tables")
     sweep.add_argument("--csv", type=Path, metavar="FILE", help="write a line a combination and quantity")
     sweep.add_argument(
+        "--values", type=Path, metavar="FILE", help="write CSV with a line a value, seed and combination"
+    )
+    sweep.add_argument(
         "--report",
         type=Path,
         metavar="FILE",
@@ -69,8 +72,11 @@ def _sweep(arguments: argparse.Namespace) -> int:
     from sim.app.study.sweep import jobs_of_points, parse_axis, points_of, sweep_of
     from sim.app.study.sweep_report import print_sweep, write_csv, write_sweep
     from sim.app.study.terminal import followed, progress
+    from sim.app.study.values import value_rows, write_values
 
-    check_outputs(arguments.csv, arguments.report, arguments.resume, inputs=(arguments.scenario,))
+    check_outputs(
+        arguments.csv, arguments.values, arguments.report, arguments.resume, inputs=(arguments.scenario,)
+    )
     axes = [parse_axis(text) for text in arguments.vary]
     points = points_of(arguments.scenario, arguments.set, axes)
     jobs = list(jobs_of_points(points, arguments.seed, arguments.seeds))
@@ -87,8 +93,10 @@ def _sweep(arguments: argparse.Namespace) -> int:
     files = Files()
     report = files.write(report, lambda file: write_sweep(file, sweep))
     files.write(arguments.csv, lambda file: write_csv(file, sweep))
+    files.write(arguments.values, lambda file: write_values(file, sweep))
     if arguments.json:
-        print(json.dumps({"scenario": name, "complete": len(outcomes) == len(jobs), "rows": sweep.rows()}))
+        found = {"rows": sweep.rows(), "values": value_rows(sweep)}
+        print(json.dumps({"scenario": name, "complete": len(outcomes) == len(jobs), **found}))
     else:
         print_sweep(sweep, perf_counter() - started, report)
     if stopped:

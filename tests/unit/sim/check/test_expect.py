@@ -603,3 +603,9 @@ def test_pods_go_with_their_node_to_another_zone_all_at_once(spec: dict[str, Any
     run.node(4, "n0", "b", "True")
     run.node(5, "n0", "b", "False")
     assert run.verdict().measured == measured
+
+
+def test_verdict_in_a_notebook_shows_what_was_measured_and_wanted() -> None:
+    shown = Verdict("pods <move>", False, "never", "within 0s to 1s")._repr_html_()
+    assert "FAILED" in shown and "pods &lt;move&gt;: never, wanted within 0s to 1s" in shown
+    assert "holds" in Verdict("pods", True, "1s", "")._repr_html_()

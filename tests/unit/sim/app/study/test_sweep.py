@@ -1,6 +1,7 @@
 """Varied settings become points, and their outcomes rows, charts and lines of CSV."""
 
 import csv
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -9,6 +10,7 @@ import pytest
 from sim.app.study.outcome import Measured, Outcome
 from sim.app.study.sweep import Axis, Sweep, jobs_of_points, parse_axis, points_of, sweep_of
 from sim.app.study.sweep_report import print_sweep, write_csv, write_sweep
+from sim.app.study.values import value_rows, write_values
 from sim.errors import InputError
 
 SCENARIO = """
@@ -181,3 +183,34 @@ def test_what_measures_nothing_and_what_is_left_to_run_are_shown(
     print_sweep(sweep, 1.0, None)
     said = " ".join(capsys.readouterr().out.split())
     assert "calm boot holds 10s 2/2 1s 0/1 3 of 4 runs in 1.0 s" in said
+
+
+def test_values_have_a_row_for_each_value_and_for_what_did_not_occur(tmp_path: Path) -> None:
+    file = tmp_path / "small.yaml"
+    file.write_text(SCENARIO + "    - {name: both, order: [all nodes are ready, no nodes exist]}\n")
+    axes = [parse_axis("cluster.boot=10s")]
+    points = points_of(file, [], axes)
+    jobs = list(jobs_of_points(points, None, 3))
+    up, both = partial(Measured, "up", "when"), partial(Measured, "both", "order")
+    outcomes = [
+        Outcome(jobs[0].key, 4, expectations=(up(True, "", "", (1.0,), 1), both(True, "", "", (2.0, 3.0)))),
+        Outcome(jobs[1].key, 5, expectations=(up(False, "", "", (), 1), both(False, "", "", (4.0,)))),
+        Outcome(jobs[2].key, 6, error="ValueError: no"),
+    ]
+    sweep = sweep_of(axes, points, outcomes, jobs, 3)
+    rows = value_rows(sweep)
+    assert list(rows[0]) == ["seed", "cluster.boot", "expectation", "kind", "ok", "value", "unit", "part"]
+    assert [(row["seed"], row["expectation"], row["ok"], row["value"], row["part"]) for row in rows] == [
+        (4, "up", True, 1.0, 1),
+        (4, "up", True, None, 2),
+        (4, "both", True, 2.0, 1),
+        (4, "both", True, 3.0, 2),
+        (5, "up", False, None, 1),
+        (5, "both", False, 4.0, 1),
+        (5, "both", False, None, 2),
+        (6, "up", None, None, 1),
+        (6, "both", None, None, 1),
+    ]
+    assert {row["unit"] for row in rows} == {"s"} and {row["cluster.boot"] for row in rows} == {"10s"}
+    write_values(tmp_path / "values.csv", sweep)
+    assert (tmp_path / "values.csv").read_text().splitlines()[-1] == "6,10s,both,order,,,s,1"

@@ -1,0 +1,94 @@
+"""The values of a study, one row a value a seed: for tables of Python, CSV and JSON.
+
+Turns the studies of a sweep's points into flat rows.  A row holds the seed, the value of each varied
+key, and one value of one expectation: `part` numbers the values of an expectation within a run.
+
+Holds: every run has at least one row for each expectation.  The value of a row is None if the
+expectation measures nothing, or if what it measures did not occur in that run.  `ok` is None for a run
+that ended with an exception.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from sim.app.study.outcome import Measured
+from sim.app.study.summary import TIMED, Study
+from sim.app.study.sweep import Sweep
+from sim.check.build import MEASURED
+from sim.files import write_text
+
+FIRST = ("seed",)
+LAST = ("expectation", "kind", "ok", "value", "unit", "part")
+
+
+def columns(sweep: Sweep) -> list[str]:
+    """The columns of the rows of a sweep, in order."""
+    varied = [axis.key for axis in sweep.axes]
+    return list(dict.fromkeys([*FIRST, *varied, *LAST]))
+
+
+def value_rows(sweep: Sweep) -> list[dict[str, Any]]:
+    """The rows of all points, in the order of the points, the seeds and the expectations."""
+    rows = []
+    for point, study in zip(sweep.points, sweep.studies, strict=True):
+        varied = dict(zip((axis.key for axis in sweep.axes), point.values, strict=True))
+        shapes = [_Shape.of(study, index) for index in range(len(study.findings))]
+        for run in study.outcomes:
+            for index, shape in enumerate(shapes):
+                found = None if run.error else run.expectations[index]
+                head = {**varied, "seed": run.seed, "expectation": shape.name, "kind": shape.kind}
+                head["ok"] = None if found is None else found.ok
+                for part, value in enumerate(shape.values(found), 1):
+                    rows.append({**head, "value": value, "unit": shape.unit, "part": part})
+    order = columns(sweep)
+    return [{key: row[key] for key in order} for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What the runs of a study have in common about an expectation.
+
+    kind: its key in the file, "" if no run has ended
+    parts: the largest number of values in a run
+    """
+
+    name: str
+    kind: str
+    parts: int
+
+    @classmethod
+    def of(cls, study: Study, index: int) -> _Shape:
+        found = [run.expectations[index] for run in study.outcomes if not run.error]
+        kind = found[0].kind if found else ""
+        return cls(study.findings[index].name, kind, max((len(one.values) for one in found), default=0))
+
+    @property
+    def unit(self) -> str:
+        """The unit of the values."""
+        return "s" if self.kind in TIMED else ""
+
+    def values(self, found: Measured | None) -> Sequence[float | None]:
+        """The values of a run; None for each that did not occur, and one None if nothing is measured."""
+        if found is None or self.kind not in (*MEASURED, "order"):
+            return (None,)
+        missing = self.parts - len(found.values) if self.kind == "order" else found.missing
+        return (*found.values, *[None] * missing) or (None,)
+
+
+def write_values(file: Path, sweep: Sweep) -> None:
+    """Write the rows as CSV; what is None is empty."""
+    lines = StringIO(newline="")
+    writer = csv.DictWriter(lines, columns(sweep))
+    writer.writeheader()
+    writer.writerows(_shown(row) for row in value_rows(sweep))
+    write_text(file, lines.getvalue())
+
+
+def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: str(cell).lower() if isinstance(cell, bool) else cell for key, cell in row.items()}
