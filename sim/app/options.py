@@ -22,7 +22,7 @@ from sim.api.kinds.common.taints import taint_errors
 from sim.api.schema.runtime_config import turned_off
 from sim.api.schema.scheme import Scheme
 from sim.app.audit.settings import read_settings
-from sim.errors import InputError, suggestion
+from sim.errors import InputError, Problems, suggestion
 from sim.files import read_bounded
 from sim.ident import NAMES, Names
 from sim.options.api_server import ApiServerFlags, parse_api_server
@@ -62,26 +62,25 @@ def check_options(plan: ClusterPlan) -> ClusterOptions:
     """Parse and check all flags.  Raises InputError."""
     names = NAMES[plan.naming]
     server, manager, scheduler = plan.api_server, plan.controller_manager, plan.scheduler
-    of_group: dict[int, NodeAgentOptions] = {}
-    nodes = {}
-    for node in plan.nodes:
-        # Nodes of one group share one mapping of flags, which is parsed once.
-        options = of_group.get(id(node.flags))
-        if options is None:
-            options = of_group[id(node.flags)] = node_agent_options(node, names)
-        nodes[node.name] = options
+    nodes = _check_daemons(plan, names)
     flags = parse_api_server(server.flags, names=names, place=server.place, places=server.places)
     try:
         off = turned_off(flags.runtime_config, names)
     except ValueError as error:
         raise InputError(str(error), server.places.get("runtime-config", server.place)) from None
-    _check_cache_sizes(flags, names, off, server.places.get("watch-cache-sizes", server.place))
     controllers = parse_controller_manager(
         manager.flags, names=names, place=manager.place, places=manager.places
     )
-    _check_controllers(controllers, manager.places.get("controllers", manager.place))
-    audit = read_settings(flags, names, server.places.get(POLICY, server.place))
-    api_server = api_server_options(flags, server.place, server.replicas, server.places, names)
+    problems = Problems()
+    with problems.part():
+        _check_cache_sizes(flags, names, off, server.places.get("watch-cache-sizes", server.place))
+    with problems.part():
+        _check_controllers(controllers, manager.places.get("controllers", manager.place))
+    with problems.part():
+        audit = read_settings(flags, names, server.places.get(POLICY, server.place))
+    with problems.part():
+        api_server = api_server_options(flags, server.place, server.replicas, server.places, names)
+    problems.report()
     return ClusterOptions(
         api_server if audit is None else replace(api_server, audit=audit),
         controllers,
@@ -91,6 +90,32 @@ def check_options(plan: ClusterPlan) -> ClusterOptions:
         flags,
         off,
     )
+
+
+def _check_daemons(plan: ClusterPlan, names: Names) -> dict[str, NodeAgentOptions]:
+    """The options of each node.  Raises InputError with the errors of the flags of every daemon."""
+    problems = Problems()
+    for part, parse in (
+        (plan.api_server, parse_api_server),
+        (plan.controller_manager, parse_controller_manager),
+        (plan.scheduler, parse_scheduler),
+    ):
+        with problems.part():
+            parse(part.flags, names=names, place=part.place, places=part.places)
+    of_group: dict[int, NodeAgentOptions | None] = {}
+    nodes = {}
+    for node in plan.nodes:
+        # Nodes of one group share one mapping of flags, which is parsed once.
+        group = id(node.flags)
+        if group not in of_group:
+            of_group[group] = None
+            with problems.part():
+                of_group[group] = node_agent_options(node, names)
+        options = of_group[group]
+        if options is not None:
+            nodes[node.name] = options
+    problems.report()
+    return nodes
 
 
 def token_rules(flags: AuthenticationFlags, names: Names) -> TokenRules:

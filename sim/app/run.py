@@ -18,7 +18,7 @@ from sim.app.garbage import no_collection
 from sim.app.possible import Possible, zones_of
 from sim.check import Checker, Condition, Expectation, Matter, Verdict, World, build, parse_matter
 from sim.check.availability import AvailablePods
-from sim.errors import InputError
+from sim.errors import InputError, Problems
 from sim.ident import NAMES
 from sim.kernel import DEFAULT_EPOCH_US, Operation, Trace
 from sim.kernel.fast import FastPaths
@@ -116,32 +116,34 @@ def _seconds(us: int | None) -> float | None:
     return None if us is None else us / 1e6
 
 
-def expectations_of(plan: Plan, alone: bool = True) -> list[Expectation]:
-    """The expectations of a plan, parsed.  Raises InputError with a place.
+def expectations_of(plan: Plan, alone: bool = True, whole: bool = True) -> list[Expectation]:
+    """The expectations of a plan, parsed.  Raises InputError with every error and its place.
 
     alone: True if only the scenario makes objects
+    whole: False if parts of the scenario have errors and are not in the plan
     """
     names, possible = NAMES[plan.cluster.naming], Possible(plan, alone)
+    problems = Problems()
 
     def check(matters: Sequence[Condition | Matter], place: str) -> None:
-        for matter in matters:
+        for matter in matters if whole else ():
             if problem := possible.problem(matter):
-                raise InputError(problem, place)
+                problems.add(InputError(problem, place))
 
     for step in plan.steps:
         if step.start.condition is not None:
             try:
-                matters = [parse_matter(step.start.condition, names)]
+                check([parse_matter(step.start.condition, names)], step.place)
             except ValueError as error:
-                raise InputError(str(error), step.place) from None
-            check(matters, step.place)
+                problems.add(InputError(str(error), step.place))
     built = []
     for planned in plan.expectations:
         try:
             built.append(build(planned.expectation, names))
+            check(built[-1].matters(), planned.place)
         except ValueError as error:
-            raise InputError(str(error), planned.place) from None
-        check(built[-1].matters(), planned.place)
+            problems.add(InputError(str(error), planned.place))
+    problems.report()
     return built
 
 

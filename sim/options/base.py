@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from sim.errors import InputError, suggestion
+from sim.errors import InputError, Problems, suggestion
 from sim.ident import NAMES, Names
 from sim.units import format_duration, parse_duration_us
 
@@ -251,18 +251,22 @@ def parse(
     specs = options_of(daemon)
     fields = {spec.spelled(names): field for field, spec in specs.items()}
     values = {field: spec.value(spec.default, names) for field, spec in specs.items()}
+    problems = Problems()
     for raw_name, raw in given.items():
         name = raw_name.removeprefix("--")
         where = (places or {}).get(raw_name, place)
-        if name != raw_name and name in given:
-            raise InputError(f"option {name} is given twice", where, "leave one out")
         field = fields.get(name)
-        if field is None:
-            raise _refusal(name, fields, [entry.format(short=names.short) for entry in known], where)
-        try:
-            values[field] = specs[field].value(raw, names)
-        except ValueError as problem:
-            raise InputError(f"option {name} {problem}", where) from None
+        if name != raw_name and name in given:
+            problems.add(InputError(f"option {name} is given twice", where, "leave one out"))
+        elif field is None:
+            refused = [entry.format(short=names.short) for entry in known]
+            problems.add(_refusal(name, fields, refused, where))
+        else:
+            try:
+                values[field] = specs[field].value(raw, names)
+            except ValueError as problem:
+                problems.add(InputError(f"option {name} {problem}", where))
+    problems.report()
     try:
         return daemon(**values)
     except ValueError as problem:  # a rule between several options, from the class's __post_init__

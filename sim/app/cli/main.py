@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 import argcomplete
 
 from sim.app.cli.commands import GROUPS
-from sim.app.cli.commands.arguments import EXIT_BAD_INPUT, EXIT_UNHEARD
+from sim.app.cli.commands.arguments import EXIT_BAD_INPUT, EXIT_UNHEARD, tell_each
 from sim.app.interrupts import exit_status
 from sim.app.printed import visible
 from sim.errors import InputError, suggestion
@@ -73,7 +73,7 @@ def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _told(error: BaseException) -> int | None:
-    """Report an expected error in one line; returns the exit status, or None for a bug."""
+    """Report an expected error, one line for each error of an input; returns the exit status, or None for a bug."""
     if isinstance(error, BaseExceptionGroup):
         expected = error.subgroup(lambda one: isinstance(one, InputError | KeyboardInterrupt) or _full(one))
         return None if expected is None else _told(_first(expected))
@@ -90,7 +90,9 @@ def _told(error: BaseException) -> int | None:
         says = f"{error.filename}: {error.strerror}" if error.filename else f"cannot write: {error.strerror}"
         status = EXIT_BAD_INPUT
     else:
-        says, status = str(error), EXIT_BAD_INPUT
+        assert isinstance(error, InputError)
+        tell_each(error)
+        return EXIT_BAD_INPUT
     print(visible(f"orrery: {says}"), file=sys.stderr)
     return status
 

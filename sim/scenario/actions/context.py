@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from sim.faults.shared.context import Context, Known
+from sim.errors import InputError
+from sim.faults.shared.context import Context, Key, Known
 from sim.scenario.read.source import Document, Path_
 
 
@@ -30,6 +31,10 @@ class UserContext(Context, Protocol):
     @property
     def known(self) -> KnownObjects:
         """What the step may name."""
+        ...
+
+    def unknown(self, key: Key, message: str, remedy: str = "") -> InputError:
+        """The error of a name that is not known."""
         ...
 
     @property
@@ -60,10 +65,10 @@ def check_object(
     plural = context.resource(resource, (*within, "resource")).plural
     of_kind = [(space, one) for kind, space, one in context.known.objects if kind == plural]
     if not of_kind:
-        raise context.error((*within, "resource"), f"no {plural} are made by this scenario")
+        raise context.unknown((*within, "resource"), f"no {plural} are made by this scenario")
     if (namespace, name) not in of_kind:
         near = ", ".join(f"{space}/{one}" for space, one in of_kind)
-        raise context.error(
+        raise context.unknown(
             (*within, "name"),
             f"no {plural} {namespace}/{name} is made by this scenario",
             f"there are: {near}",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec import UnsetType
 
-from sim.errors import suggestion_or_all
+from sim.errors import FollowUp, InputError, Problems, suggestion_or_all
 from sim.scenario.check import references
 from sim.scenario.plan.plan import PlannedStep, Span
 from sim.scenario.plan.timeline import kinds_of
@@ -22,10 +22,16 @@ _END = "end of "
 
 
 class Windows:
-    """The windows that are possible in a run of `duration_us` with these steps."""
+    """The windows that are possible in a run of `duration_us` with these steps.
 
-    def __init__(self, document: Document, steps: Sequence[PlannedStep], duration_us: int) -> None:
+    whole: False if other steps have errors, so that a window may name one of them
+    """
+
+    def __init__(
+        self, document: Document, steps: Sequence[PlannedStep], duration_us: int, whole: bool = True
+    ) -> None:
         self._document = document
+        self._whole = whole
         self._steps = steps
         self._duration_us = duration_us
         self._named = {step.name: step for step in steps}
@@ -33,12 +39,16 @@ class Windows:
         self._times = _times_of(steps)
 
     def check(self, expectation: Expectation, path: Path_) -> None:
-        """Check the window of an expectation.  Raises InputError.
+        """Check the window of an expectation.  Raises InputError with each error.
 
         path: of the expectation in the document
         """
-        after = self._instant(expectation.after, (*path, "after"), opens=True)
-        until = self._instant(expectation.until, (*path, "until"), opens=False)
+        problems = Problems()
+        with problems.part():
+            after = self._instant(expectation.after, (*path, "after"), opens=True)
+        with problems.part():
+            until = self._instant(expectation.until, (*path, "until"), opens=False)
+        problems.report()
         begins_us = (after or (0, 0))[0]
         if until is not None and until[1] <= begins_us:
             a_time = expectation.until not in self._names and _duration_us(expectation.until) is not None
@@ -57,14 +67,15 @@ class Windows:
     def _instant(self, wanted: str, path: Path_, *, opens: bool) -> Span | None:
         """The earliest and the latest time at which a window opens or closes; None if unknown."""
         base = _occurring(wanted)
-        if base in self._named:
+        if base in self._named and self._whole:
             references.check_after(self._document, wanted, self._named, self._steps, path)
         if not base or base in self._names:
             return self._times.get(wanted)
         at_us = _duration_us(base)
         if at_us is None:
             remedy = suggestion_or_all(base, sorted(self._names)) if self._names else "give a time, as 5m"
-            raise self._document.error(path, f"no step is named {base!r}", remedy)
+            kind = InputError if self._whole else FollowUp
+            raise kind(f"no step is named {base!r}", self._document.place(path), remedy)
         if at_us > self._duration_us or (opens and at_us == self._duration_us):
             raise self._document.error(path, f"{base} is after the end of the run")
         return at_us, at_us

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sim.errors import InputError, suggestion
+from sim.errors import InputError, Problems, suggestion
 from sim.faults.heal import EndStep, HealNodes
 from sim.faults.shared.kinds import Ends, Imposed
 from sim.faults.workload import Behave
@@ -36,28 +36,40 @@ MANIFESTS_ONLY = (
 
 def check(
     document: Document,
-    planned: Sequence[PlannedStep],
+    numbered: Mapping[int, PlannedStep],
     objects: Sequence[Mapping[str, Any]],
     known: Known,
+    whole: bool = True,
 ) -> None:
-    """Check all references.  Raises InputError with the place of the step."""
+    """Check all references.  Raises InputError with the places of the steps.
+
+    numbered: the steps by their numbers in the timeline
+    whole: False if other steps or objects have errors, so that what a step refers to may be there
+    """
+    planned = [*numbered.values()]
     steps = {step.name: step for step in planned}
-    made = made_by(objects, known.nodes, planned)
-    for index, step in enumerate(planned):
+    made = made_by(objects, known.nodes, planned) if whole else None
+    problems = Problems()
+    for index, step in numbered.items():
         path: Path_ = ("spec", "timeline", index)
-        if step.start.after:
-            check_after(document, step.start.after, steps, planned, (*path, "after"))
+        if whole and step.start.after:
+            with problems.part():
+                check_after(document, step.start.after, steps, planned, (*path, "after"))
         for choice in step.choices:
-            match choice.action:
-                case EndStep(name):
-                    _check_heal(document, step, name, steps[name.partition("/")[0]], (*path, "heal", "step"))
-                case HealNodes(nodes):
-                    _check_heal_nodes(document, step, nodes, planned, (*path, "heal"))
-                case DeleteObjects() | PatchObjects() as action if action.name:
-                    _check_made(document, action, known, planned, (*path, choice.kind, "name"))
-                case Behave() as behave if made is not None:
-                    where = path if len(step.choices) == 1 else (*path, "random")
-                    _check_pods(document, behave, made, where)
+            with problems.part():
+                match choice.action:
+                    case EndStep(name):
+                        begun = steps.get(name.partition("/")[0])
+                        if begun is not None:
+                            _check_heal(document, step, name, begun, (*path, "heal", "step"))
+                    case HealNodes(nodes) if whole:
+                        _check_heal_nodes(document, step, nodes, planned, (*path, "heal"))
+                    case DeleteObjects() | PatchObjects() as action if whole and action.name:
+                        _check_made(document, action, known, planned, (*path, choice.kind, "name"))
+                    case Behave() as behave if made is not None:
+                        where = path if len(step.choices) == 1 else (*path, "random")
+                        _check_pods(document, behave, made, where)
+    problems.report()
 
 
 def _has_end(step: PlannedStep) -> bool:

@@ -25,14 +25,13 @@ from sim.api.kinds.validation import validate_create
 from sim.api.schema.field_schemas import SchemaNode
 from sim.api.schema.field_validation import DecodeError, decode
 from sim.api.schema.resource import Resource
-from sim.errors import InputError, suggestion
+from sim.errors import InputError, Problems, suggestion
 from sim.ident import Names
-from sim.scenario.read.source import Document, Path_
+from sim.scenario.read.source import Document, Path_, parts_of
 
 SOME_UID = "00000000-0000-4000-8000-000000000000"
 ALLOCATED = ("spec.clusterIPs",)  # required fields that a server fills in
 _FIELD = re.compile(r'"([^"]+)"')
-_PART = re.compile(r"\[(\d+)\]|\[([^\]]*)\]|\.?([^.\[]+)")
 
 
 class Unsound(Exception):
@@ -63,6 +62,14 @@ def unknown_field(resource: Resource, problem: str, document: Document, path: Pa
     return InputError(problem, document.key_place((*path, *parts)), near)
 
 
+def check_unknown(resource: Resource, problems: Sequence[str], document: Document, path: Path_) -> None:
+    """Raise InputError with each unknown field that `typed` reports."""
+    found = Problems()
+    for problem in problems:
+        found.add(unknown_field(resource, problem, document, path))
+    found.report()
+
+
 def _fields_at(schema: SchemaNode, parts: Sequence[str | int]) -> Sequence[str]:
     """The names of the fields at a path into objects of a schema."""
     at: SchemaNode | None = schema
@@ -80,8 +87,7 @@ def check_patch(resource: Resource, merge: Mapping[str, Any], document: Document
         _, problems = typed(resource, dict(merge))
     except Unsound as error:
         raise document.error(path, str(error)) from None
-    if problems:
-        raise unknown_field(resource, problems[0], document, path)
+    check_unknown(resource, problems, document, path)
 
 
 def missing(value: Mapping[str, Any], key: str, what: str, document: Document, path: Path_) -> InputError:
@@ -110,28 +116,21 @@ def check(
     path: Path_,
     gates: Collection[str] = (),
 ) -> None:
-    """Check a `completed` object.  Raises InputError at the wrong field.
+    """Check a `completed` object.  Raises InputError at each wrong field.
 
     path: of its manifest in the document
     gates: features that are on at the servers although they are off by default
     """
     named = {**new, "metadata": {**new["metadata"], "uid": SOME_UID}}
+    problems = Problems()
     for error in _errors(resource, named, names, gates):
         if error.type != REQUIRED or error.field not in ALLOCATED:
             place = document.place((*path, *parts_of(error.field)))
-            raise InputError(f"{error.field}: {error.message}", place)
+            problems.add(InputError(f"{error.field}: {error.message}", place))
+    problems.report()
 
 
 def _errors(resource: Resource, new: dict[str, Any], names: Names, gates: Collection[str]) -> Errors:
     if isinstance(resource, CustomResource):
         return create_errors(resource, new)
     return validate_create(resource, for_create(resource, new, names, gates), gates)
-
-
-def parts_of(field: str) -> list[str | int]:
-    """The parts of a field as errors name it: `spec.ports[0].name`, `metadata.labels[a.b/c]`.
-
-    A part [...] is left out.
-    """
-    found = _PART.findall(field)
-    return [int(index) if index else key or name for index, key, name in found if key != "..."]

@@ -1,4 +1,4 @@
-"""A scenario document to a `Plan`, or one error with its place.
+"""A scenario document to a `Plan`, or all of its errors with their places.
 
 Checks everything that is known before the run: fields and types (by the schema), durations, that
 node selections match nodes, that named actors, steps and files exist, that a step has exactly one
@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,13 @@ import msgspec
 
 from sim.api.kinds.common.metadata import labels
 from sim.api.schema.scheme import Scheme
-from sim.errors import InputError, suggestion, suggestion_or_all
+from sim.errors import InputError, Problems, each_error
 from sim.ident import NAMES
 from sim.options.audit import FILES_READ
 from sim.options.base import mapping, raw_option
 from sim.options.gates import of_api_server
 from sim.scenario.check import references, soundness
 from sim.scenario.check.expectation_windows import Windows
-from sim.scenario.check.soundness import parts_of
 from sim.scenario.plan.context import Known
 from sim.scenario.plan.option_files import with_files
 from sim.scenario.plan.own_kinds import Planned, kind_remedy
@@ -41,29 +41,29 @@ from sim.scenario.plan.plan import (
 )
 from sim.scenario.plan.timeline import plan_timeline
 from sim.scenario.read import schema
+from sim.scenario.read.decode import decoded
 from sim.scenario.read.naming import translate
 from sim.scenario.read.samples import inside, read_samples
 from sim.scenario.read.settings import override
-from sim.scenario.read.source import Document, read_documents
-from sim.scenario.read.steps import Actions
+from sim.scenario.read.source import Document, Path_, read_documents
 from sim.scenario.read.taints import taints_problem
 from sim.units import SECOND, parse_duration_us, quantity_nano
 
 NODES_MAX = 20_000
 DURATION_MAX_US = 100 * 365 * 24 * 3600 * SECOND  # years have four digits, times fit into 64 bits
 MACHINES_HAVE = ("cpu", "memory", "pods", "ephemeral-storage")
-HOMES_MAX = 6  # places of a field in a remedy; more places are no help
-_AT = re.compile(r"^(?P<message>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
-_UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$")
-_MISSING = re.compile(r"^Object missing required field `(?P<name>.*)`$")
 _RATE = re.compile(r"^(\d+(?:\.\d+)?)\s*/\s*(\d.*|ms|s|m|h)$")
-_TYPE = re.compile(r"`([a-z| ]+)`")
-_WORDS = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false", "array": "a list",
-          "object": "a mapping", "null": "nothing"}  # fmt: skip
 
 
 def load(path: str | Path, settings: Sequence[str] = ()) -> Plan:
-    """Read, override, check and plan one scenario file.  Raises InputError."""
+    """Read, override, check and plan one scenario file.  Raises InputError with every error."""
+    return compile_file(path, settings).sound()
+
+
+def compile_file(path: str | Path, settings: Sequence[str] = ()) -> Compiled:
+    """Read, override and plan one scenario file, as far as it has no errors.  Raises InputError for
+    a file that holds no scenario.
+    """
     path = Path(path)
     documents = read_documents(path)
     if len(documents) != 1:
@@ -71,12 +71,13 @@ def load(path: str | Path, settings: Sequence[str] = ()) -> Plan:
         raise InputError(f"{count}; a scenario is one document", str(path))
     for setting in settings:
         override(documents[0], setting)
-    return replace(compile_plan(documents[0], path.parent), settings=tuple(settings))
+    found = _Compiler(documents[0], path.parent).compiled()
+    return replace(found, plan=replace(found.plan, settings=tuple(settings)))
 
 
 def compile_plan(document: Document, folder: Path) -> Plan:
-    """Plan a document with its manifests below `folder`."""
-    return _Compiler(document, folder).plan()
+    """Plan a document with its manifests below `folder`.  Raises InputError with every error."""
+    return _Compiler(document, folder).compiled().sound()
 
 
 def plan_step(
@@ -97,96 +98,127 @@ def plan_step(
     known = Known.of(cluster, ())
     known.objects += existing
     known.steps.update(earlier)
-    try:
-        return plan_timeline(
-            compiler, compiler.typed().spec.timeline, known, cluster.naming, DURATION_MAX_US
-        )[0]
-    except InputError as error:
-        raise InputError(error.message, "", error.remedy) from None
+    timeline = compiler.decoded.scenario.spec.timeline
+    planned = plan_timeline(compiler, timeline, known, cluster.naming, DURATION_MAX_US)
+    problems = Problems()
+    for error in compiler.problems.errors:
+        problems.add(InputError(error.message, "", error.remedy))
+    problems.report()
+    return planned[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A document as a plan, as far as it has no errors.
+
+    errors: in the order of the file
+    whole: True if the cluster, the objects and the steps have none
+    """
+
+    plan: Plan
+    errors: tuple[InputError, ...]
+    whole: bool
+
+    def sound(self) -> Plan:
+        """The plan.  Raises InputError with every error."""
+        problems = Problems()
+        for error in self.errors:
+            problems.add(error)
+        problems.report()
+        return self.plan
 
 
 class _Compiler:
     def __init__(self, document: Document, folder: Path) -> None:
         self.document = document
         self.folder = folder
+        self.problems = Problems()
+        self.decoded = decoded(document, self.problems)
         self.planned = Planned()
         self.gates: tuple[str, ...] = ()
 
-    def plan(self) -> Plan:
-        scenario = self.typed()
+    @contextmanager
+    def part(self, path: Path_) -> Iterator[None]:
+        """A part of the document, of which the errors are collected.
+
+        Where a value in it was wrong by the schema, errors of the part as a whole may follow from
+        that and are left out.
+        """
+        try:
+            yield
+        except InputError as error:
+            touched, whole = self.decoded.touches(path), self.document.place(path)
+            for one in each_error(error):
+                if not (touched and one.place == whole):
+                    self.problems.add(one)
+
+    def _is_sound(self, path: Path_, errors_before: int) -> bool:
+        """True if a part has no error by the schema, and none that was found since."""
+        return self.problems.count == errors_before and not self.decoded.touches(path)
+
+    def compiled(self) -> Compiled:
+        """Plan the document as far as it has no errors."""
+        scenario = self.decoded.scenario
         spec = scenario.spec
         self.gates = _gates(spec.cluster.api_server.flags)
+        before = self.problems.count
         cluster = self._cluster(spec.cluster)
-        made: dict[tuple[str, ...], Mapping[str, Any]] = {}
-        for index, entry in enumerate(spec.objects):
-            path = ("spec", "objects", index)
-            for obj in self._objects(entry, path, cluster.naming):
-                # the second would change the first
-                if made.setdefault(_identity(obj), obj) is not obj:
-                    what = f"{obj['kind']} {obj['metadata']['name']}"
-                    raise self.document.error(path, f"{what} is there twice", "give one of them another name")
-        objects = [*made.values()]
-        duration_us = self.duration(spec.duration, ("spec", "duration"))
-        if not duration_us:
-            raise self.document.error(("spec", "duration"), "a run takes some time")
+        objects = self._all_objects(spec.objects, cluster.naming)
+        duration_us = self._run_time(spec.duration)
         known = Known.of(cluster, objects)
+        # An unknown field of the scenario may have been meant as any of its parts.
+        astray = any(len(path) <= 2 for path in self.decoded.mended)
+        known.sure = not astray and all(
+            self._is_sound(("spec", part), before) for part in ("cluster", "objects")
+        )
+        before = self.problems.count
         steps = plan_timeline(self, spec.timeline, known, cluster.naming, duration_us)
-        references.check(self.document, steps, objects, known)
+        whole = known.sure and self._is_sound(("spec", "timeline"), before)
+        with self.problems.part():
+            references.check(self.document, steps, objects, known, whole)
         established = spec.cluster.established
-        return Plan(
+        planned = tuple(steps.values())
+        plan = Plan(
             name=scenario.metadata.name,
             description=scenario.metadata.description,
             seed=spec.seed,
             duration_us=duration_us,
             cluster=replace(cluster, established=tuple(objects)) if established else cluster,
             objects=() if established else tuple(objects),
-            steps=steps,
-            expectations=self._expectations(spec.expect, steps, duration_us),
+            steps=planned,
+            expectations=self._expectations(spec.expect, planned, duration_us, whole),
             file=self.document.file,
         )
+        return Compiled(plan, tuple(in_order(self.problems.errors, self.document.file)), whole)
 
-    # --- schema -----------------------------------------------------------------------------------
+    def _run_time(self, text: str) -> int:
+        """The duration of the run; the longest one if it has an error, so that nothing is too late."""
+        path: Path_ = ("spec", "duration")
+        duration_us = 0
+        with self.part(path):
+            duration_us = self.duration(text, path)
+            if not duration_us:
+                raise self.document.error(path, "a run takes some time")
+        return DURATION_MAX_US if not duration_us or self.decoded.touches(path) else duration_us
 
-    def typed(self) -> schema.Scenario:
-        """The document by its schema.  Raises InputError."""
-        if not isinstance(self.document.value, dict):
-            raise self.document.error((), "a scenario is a mapping with apiVersion, kind, metadata and spec")
-        try:
-            return msgspec.convert(self.document.value, schema.Scenario)
-        except msgspec.ValidationError as error:
-            raise self._located(str(error)) from None
-
-    def _located(self, text: str) -> InputError:
-        found = _AT.match(text)
-        assert found is not None
-        path = parts_of(found["path"] or "")
-        message, remedy = found["message"], ""
-        unknown = _UNKNOWN.match(message)
-        if unknown:
-            owner, name = _struct_at(schema.Scenario, path), unknown["name"]
-            known = owner.__struct_encode_fields__ if owner else ()
-            elsewhere = "" if name in Actions.__struct_encode_fields__ else _elsewhere(name)
-            remedy = suggestion(name, known, elsewhere) or suggestion_or_all(name, known)
-            place = self.document.key_place((*path, name))
-            raise InputError(f"unknown field {name!r}", place, remedy)
-        if message.startswith("Invalid enum value"):
-            remedy = _choices(schema.Scenario, path)
-        elif message.startswith("Expected `array`, got"):
-            remedy = "both bounds, as [29s, 60s]" if path[-1:] == ["within"] else "in brackets, as [a, b]"
-        elif message.startswith("Expected `object`, got"):
-            remedy = _mapping_at(path)
-        elif message.startswith("Expected `str`, got"):
-            remedy = _text_at(path, message)
-        elif missing := _MISSING.match(message):
-            name = missing["name"]
-            message = f"the field {name!r} is missing"
-            if name == "nodes":
-                remedy = "nodes: {} is all of them"
-            elif name == "how":
-                remedy = _choices(schema.Scenario, [*path, name])
-            elif _struct_at(schema.Scenario, path) is schema.Expectation:
-                remedy = "a name says what is expected, in any words"
-        return self.document.error(tuple(path), _plainly(message), remedy)
+    def _all_objects(
+        self, entries: Sequence[str | Mapping[str, Any]], naming: str
+    ) -> list[Mapping[str, Any]]:
+        """The objects of all entries that have no errors."""
+        made: dict[tuple[str, ...], Mapping[str, Any]] = {}
+        for index, entry in enumerate(entries):
+            path: Path_ = ("spec", "objects", index)
+            if path in self.decoded.mended:
+                continue
+            with self.part(path):
+                for obj in self._objects(entry, path, naming):
+                    # the second would change the first
+                    if made.setdefault(_identity(obj), obj) is not obj:
+                        what = f"{obj['kind']} {obj['metadata']['name']}"
+                        raise self.document.error(
+                            path, f"{what} is there twice", "give one of them another name"
+                        )
+        return [*made.values()]
 
     def duration(self, text: str, path: tuple[str | int, ...]) -> int:
         try:
@@ -237,36 +269,44 @@ class _Compiler:
         }
         for index, group in enumerate(cluster.nodes):
             path = ("spec", "cluster", "nodes", index)
-            for node in self._group(group, path, cluster.naming):
-                if node.name in seen:
-                    raise self.document.error(
-                        path, f"two nodes are named {node.name}", "give the group a prefix"
-                    )
-                if node.name in processes:
-                    remedy = "give the group another prefix"
-                    raise self.document.error(path, f"{node.name} is the name of a process", remedy)
-                seen.add(node.name)
-                nodes.append(node)
-        if len(nodes) > NODES_MAX:
-            raise self.document.error(
-                ("spec", "cluster", "nodes"), f"{len(nodes)} nodes; at most {NODES_MAX} are run"
-            )
+            with self.part(path):
+                for node in self._group(group, path, cluster.naming):
+                    if node.name in seen:
+                        raise self.document.error(
+                            path, f"two nodes are named {node.name}", "give the group a prefix"
+                        )
+                    if node.name in processes:
+                        remedy = "give the group another prefix"
+                        raise self.document.error(path, f"{node.name} is the name of a process", remedy)
+                    seen.add(node.name)
+                    nodes.append(node)
+        with self.problems.part():
+            if len(nodes) > NODES_MAX:
+                raise self.document.error(
+                    ("spec", "cluster", "nodes"), f"{len(nodes)} nodes; at most {NODES_MAX} are run"
+                )
 
         def component(part: schema.Component, key: str) -> ComponentPlan:
             path = ("spec", "cluster", key)
             flags = self._from_folder(part.flags)
             if key == "apiServer":
-                flags = with_files(self.document, self.folder, flags, (*path, "flags"))
+                with self.problems.part():
+                    flags = with_files(self.document, self.folder, flags, (*path, "flags"))
             return ComponentPlan(part.replicas, flags, *self._flag_places(part.flags, path))
 
+        latency_us, boot_us = None, 0
+        with self.part(("spec", "cluster", "latency")):
+            latency_us = self.latency(cluster.latency, ("spec", "cluster", "latency"))
+        with self.part(("spec", "cluster", "boot")):
+            boot_us = self.duration(cluster.boot, ("spec", "cluster", "boot"))
         return ClusterPlan(
             naming=cluster.naming,
             nodes=tuple(nodes),
             api_server=component(cluster.api_server, "apiServer"),
             controller_manager=component(cluster.controller_manager, "controllerManager"),
             scheduler=component(cluster.scheduler, "scheduler"),
-            latency_us=self.latency(cluster.latency, ("spec", "cluster", "latency")),
-            boot_us=self.duration(cluster.boot, ("spec", "cluster", "boot")),
+            latency_us=latency_us,
+            boot_us=boot_us,
             metrics=cluster.metrics,
         )
 
@@ -277,12 +317,17 @@ class _Compiler:
             "start": runtime.start,
             "exitAfter": runtime.exit_after or "0s",
         }
+        problems = Problems()
         for key, text in times.items():
-            self.duration(text, (*path, "runtime", key))
-        self._check_group(group, path)
+            with problems.part():
+                self.duration(text, (*path, "runtime", key))
+        with problems.part():
+            self._check_group(group, path)
+        with problems.part():
+            static_pods = self._static_pods(group, (*path, "staticPods"), naming)
+        problems.report()
         capacity = {key: str(value) for key, value in group.capacity.items()}
         place, places = self._flag_places(group.flags, path)
-        static_pods = self._static_pods(group, (*path, "staticPods"), naming)
         for index in range(group.count):
             zone = group.zones[index % len(group.zones)] if group.zones else ""
             number = index // len(group.zones) if group.zones else index
@@ -307,13 +352,16 @@ class _Compiler:
     ) -> tuple[dict[str, Any], ...]:
         """The static pods of a group, with defaults and checked."""
         found: dict[tuple[str, str], dict[str, Any]] = {}
+        problems = Problems()
         for index, value in enumerate(group.static_pods):
             here = (*path, index)
-            pod = self.static_pod(value, here, naming)
-            key = pod["metadata"]["namespace"], pod["metadata"]["name"]
-            if key in found:
-                raise self.document.error(here, f"two static pods are named {'/'.join(key)}")
-            found[key] = pod
+            with problems.part():
+                pod = self.static_pod(value, here, naming)
+                key = pod["metadata"]["namespace"], pod["metadata"]["name"]
+                if key in found:
+                    raise self.document.error(here, f"two static pods are named {'/'.join(key)}")
+                found[key] = pod
+        problems.report()
         return tuple(found.values())
 
     def static_pod(self, value: Any, path: tuple[str | int, ...], naming: str) -> dict[str, Any]:
@@ -340,31 +388,31 @@ class _Compiler:
 
     def _check_group(self, group: schema.NodeGroup, path: tuple[str | int, ...]) -> None:
         """Check what the API would refuse of the nodes of a group."""
+        problems, error = Problems(), self.document.error
         if "pods" in group.capacity and "max-pods" in group.flags:
-            raise self.document.error(
-                (*path, "flags", "max-pods"),
-                "the group's capacity says how many pods already",
-                "leave one out",
-            )
+            what = "the group's capacity says how many pods already"
+            problems.add(error((*path, "flags", "max-pods"), what, "leave one out"))
         for resource, amount in group.capacity.items():
-            if "/" not in resource and not (resource in MACHINES_HAVE or resource.startswith("hugepages-")):
-                remedy = (
-                    f"they have {', '.join(MACHINES_HAVE)}, and devices with a domain, as example.com/gpu"
-                )
-                key_place = self.document.key_place((*path, "capacity", resource))
-                raise InputError(f"no machine has {resource!r}", key_place, remedy)
-            try:
-                problem = "" if quantity_nano(str(amount)) >= 0 else "is negative"
-            except ValueError:
-                problem = "is not a quantity"
-            if problem:
-                remedy = "write it as 8, 500m or 32Gi"
-                raise self.document.error((*path, "capacity", resource), f"{amount!r} {problem}", remedy)
-        for error in labels(group.labels, "labels"):
-            raise self.document.error((*path, "labels"), f"{error.field}: {error.message}")
-        if (wrong := taints_problem(group.taints)) is not None:
-            where, what, remedy = wrong
-            raise self.document.error((*path, *where), what, remedy)
+            with problems.part():
+                self._check_capacity(resource, amount, (*path, "capacity", resource))
+        for wrong in labels(group.labels, "labels"):
+            problems.add(error((*path, "labels"), f"{wrong.field}: {wrong.message}"))
+        if (tainted := taints_problem(group.taints)) is not None:
+            where, what, remedy = tainted
+            problems.add(error((*path, *where), what, remedy))
+        problems.report()
+
+    def _check_capacity(self, resource: str, amount: Any, path: Path_) -> None:
+        """Check one amount of the capacity of a group."""
+        if "/" not in resource and not (resource in MACHINES_HAVE or resource.startswith("hugepages-")):
+            remedy = f"they have {', '.join(MACHINES_HAVE)}, and devices with a domain, as example.com/gpu"
+            raise InputError(f"no machine has {resource!r}", self.document.key_place(path), remedy)
+        try:
+            problem = "" if quantity_nano(str(amount)) >= 0 else "is negative"
+        except ValueError:
+            problem = "is not a quantity"
+        if problem:
+            raise self.document.error(path, f"{amount!r} {problem}", "write it as 8, 500m or 32Gi")
 
     # --- objects ----------------------------------------------------------------------------------
 
@@ -384,7 +432,12 @@ class _Compiler:
             if file.is_file():
                 raise
             raise self.document.error(path, f"{entry} {error.message}") from None
-        return [self._manifest(document.value, document, (), naming) for document in documents]
+        problems, found = Problems(), list[Mapping[str, Any]]()
+        for document in documents:
+            with problems.part():
+                found.append(self._manifest(document.value, document, (), naming))
+        problems.report()
+        return found
 
     def manifest(self, value: Any, path: tuple[str | int, ...], naming: str) -> Mapping[str, Any]:
         """One object written out in the scenario."""
@@ -401,9 +454,11 @@ class _Compiler:
         """A manifest in the identifiers of the cluster, and as a new object with its defaults."""
         if not isinstance(value, dict):
             raise document.error(path, "an object is a mapping with apiVersion, kind and metadata")
+        incomplete = Problems()
         for key in ("apiVersion", "kind"):
             if not isinstance(value.get(key), str):
-                raise soundness.missing(value, key, key, document, path)
+                incomplete.add(soundness.missing(value, key, key, document, path))
+        incomplete.report()
         if value["kind"] == "List":
             remedy = "write its items as objects of their own, in a file parted by ---"
             raise document.error((*path, "kind"), "a List is no object", remedy)
@@ -426,10 +481,13 @@ class _Compiler:
             obj, problems = soundness.typed(resource, translated)
         except soundness.Unsound as error:
             raise document.error(path, str(error)) from None
-        if problems:
-            raise soundness.unknown_field(resource, problems[0], document, path)
+        found = Problems()
+        with found.part():
+            soundness.check_unknown(resource, problems, document, path)
         new = soundness.completed(resource, obj, scheme.names)
-        soundness.check(resource, new, scheme.names, document, path, self.gates)
+        with found.part():
+            soundness.check(resource, new, scheme.names, document, path, self.gates)
+        found.report()
         self.planned.add(scheme, translated)
         return translated, new
 
@@ -444,32 +502,65 @@ class _Compiler:
     ) -> list[Mapping[str, Any]]:
         """The objects of an `apply` step, those of files first."""
         found: list[Mapping[str, Any]] = []
+        problems = Problems()
         for index, file in enumerate(files):
-            found += self._objects(file, (*path, "files", index), naming)
+            with problems.part():
+                found += self._objects(file, (*path, "files", index), naming)
         for index, value in enumerate(objects):
-            found += self._objects(value, (*path, "objects", index), naming)
+            with problems.part():
+                found += self._objects(value, (*path, "objects", index), naming)
+        problems.report()
         if not found:
             raise self.document.error(path, "applies nothing", "give files or objects")
         return found
 
     def _expectations(
-        self, expectations: Sequence[schema.Expectation], steps: Sequence[PlannedStep], duration_us: int
+        self,
+        expectations: Sequence[schema.Expectation],
+        steps: Sequence[PlannedStep],
+        duration_us: int,
+        whole: bool,
     ) -> tuple[PlannedExpectation, ...]:
-        windows = Windows(self.document, steps, duration_us)
+        """The expectations that have no errors.  whole: True if every step is planned"""
+        windows = Windows(self.document, steps, duration_us, whole)
         planned = []
         seen: set[str] = set()
         for index, expectation in enumerate(expectations):
             path = ("spec", "expect", index)
-            if expectation.name in seen:
-                raise self.document.error((*path, "name"), f"two expectations are named {expectation.name!r}")
-            seen.add(expectation.name)
+            with self.part(path):
+                found = self._expectation(expectation, path, seen, windows)
+                if not self.decoded.touches(path):
+                    planned.append(PlannedExpectation(found, self.document.place(path)))
+        return tuple(planned)
+
+    def _expectation(
+        self, expectation: schema.Expectation, path: Path_, seen: set[str], windows: Windows
+    ) -> schema.Expectation:
+        problems = Problems()
+        if expectation.name in seen:
+            what = f"two expectations are named {expectation.name!r}"
+            problems.add(self.document.error((*path, "name"), what))
+        seen.add(expectation.name)
+        with problems.part():
             windows.check(expectation, path)
-            over, here = expectation.over, (*path, "over", "like")
-            if isinstance(over, dict) and "like" in over:
+        over, here = expectation.over, (*path, "over", "like")
+        if isinstance(over, dict) and "like" in over:
+            with problems.part():
                 like = read_samples(self.document, self.folder, over["like"], here)
                 expectation = msgspec.structs.replace(expectation, over={**over, "like": like})
-            planned.append(PlannedExpectation(expectation, self.document.place(path)))
-        return tuple(planned)
+        problems.report()
+        return expectation
+
+
+def in_order(errors: Sequence[InputError], file: str) -> list[InputError]:
+    """Errors in the order of their places in a file; those from elsewhere come after them."""
+
+    def key(error: InputError) -> tuple[bool, int, int]:
+        line, _, column = error.place.removeprefix(f"{file}:").partition(":")
+        here = error.place.startswith(f"{file}:") and line.isdecimal() and column.isdecimal()
+        return (False, int(line), int(column)) if here else (True, 0, 0)
+
+    return sorted(errors, key=key)
 
 
 def _gates(flags: Mapping[str, Any]) -> tuple[str, ...]:
@@ -484,86 +575,3 @@ def _identity(obj: Mapping[str, Any]) -> tuple[str, ...]:
     metadata = obj["metadata"]
     group = str(obj["apiVersion"]).rpartition("/")[0]
     return group, str(obj["kind"]), str(metadata.get("namespace") or "default"), str(metadata["name"])
-
-
-def _plainly(message: str) -> str:
-    """An error of the schema's decoder in the terms of a YAML file."""
-    if "matching regex" in message:
-        if "x7f" in message:  # of Label, the other being Name
-            return "a name holds no control characters"
-        return "a name consists of lower-case letters, digits, '-' and '.', and begins and ends with no mark"
-    plain = _TYPE.sub(lambda found: " or ".join(_WORDS.get(t, t) for t in found[1].split(" | ")), message)
-    return plain[0].lower() + plain[1:]
-
-
-def _mapping_at(path: Sequence[str | int]) -> str:
-    """A remedy at a place that needs a mapping: the fields of the mapping."""
-    if path[-2:-1] == ["taints"]:
-        return "as {key: k, value: v, effect: NoExecute}"
-    owner = _struct_at(schema.Scenario, path)
-    return f"it has the fields {', '.join(owner.__struct_encode_fields__)}" if owner else ""
-
-
-def _text_at(path: Sequence[str | int], message: str) -> str:
-    """A remedy at a place that needs a text: how the text is written."""
-    if path[-1:] == ["rate"]:
-        return "so many in a time, as 2/s or 6/h"
-    if path[-1:] == ["selector"]:
-        return "as app=web,tier!=db"
-    if re.search("got `(int|float|bool)`", message):
-        return "a duration has a unit, as 90s or 5m; a text that looks like something else needs quotes"
-    return ""
-
-
-def _struct_at(kind: Any, path: Sequence[str | int]) -> Any:
-    """The struct type that a path into a scenario leads to, for suggestions."""
-    for part in path:
-        if isinstance(part, int):
-            continue
-        hints = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
-        kind = _inner_struct(hints.get(part))
-        if kind is None:
-            return None
-    return kind
-
-
-def _elsewhere(name: str) -> str:
-    """The remedy for a field that is known at a few other places: the outermost ones."""
-    homes = [*dict.fromkeys(_homes(schema.Scenario, name, ()))]
-    outermost = [".".join(home) for home in homes if len(home) == min(map(len, homes))]
-    return f"it belongs in {' or '.join(outermost)}" if 0 < len(homes) <= HOMES_MAX else ""
-
-
-def _homes(kind: Any, name: str, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    for field in msgspec.structs.fields(kind):
-        if field.encode_name == name:
-            yield path
-        inner = _inner_struct(field.type)
-        if inner is not None:
-            yield from _homes(inner, name, (*path, field.encode_name))
-
-
-def _choices(kind: Any, path: Sequence[str | int]) -> str:
-    """The values that are possible at a path into a scenario."""
-    owner = _struct_at(kind, path[:-1])
-    hints = {field.encode_name: field.type for field in msgspec.structs.fields(owner)} if owner else {}
-    return "one of: " + ", ".join(_literals(hints.get(str(path[-1]))))
-
-
-def _literals(hint: Any) -> Iterable[str]:
-    """The literals in a type or in one of its alternatives."""
-    for inner in getattr(hint, "__args__", ()):
-        if isinstance(inner, str):
-            yield inner
-        else:
-            yield from _literals(inner)
-
-
-def _inner_struct(hint: Any) -> Any:
-    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
-        return hint
-    for inner in getattr(hint, "__args__", ()):
-        found = _inner_struct(inner)
-        if found is not None:
-            return found
-    return None

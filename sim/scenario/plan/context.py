@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
@@ -12,7 +13,7 @@ from msgspec import UNSET
 from actors.node.runtime.profile import manifest_file
 from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
-from sim.errors import InputError, suggestion
+from sim.errors import FollowUp, InputError, suggestion
 from sim.faults.shared.context import Key
 from sim.faults.shared.parameters import Amount, Nodes, OneOrMore
 from sim.faults.shared.wording import first_names
@@ -32,6 +33,10 @@ class Compiler(Protocol):
     """What the check of a step needs of the compiler of its scenario."""
 
     document: Document
+
+    def part(self, path: Path_) -> AbstractContextManager[None]:
+        """A part of the document, of which the errors are collected."""
+        ...
 
     def duration(self, text: str, path: Path_) -> int:
         """Microseconds of a duration."""
@@ -71,6 +76,7 @@ class Known:
     cloud: True if the controller manager asks a cloud about instances
     files: of static pods
     steps: the kind of each earlier step, by its name
+    sure: False if the cluster or its objects have errors: what a step names may be among these
     """
 
     nodes: tuple[NodePlan, ...]
@@ -82,6 +88,7 @@ class Known:
     cloud: bool = False
     files: dict[str, None] = field(default_factory=dict)
     steps: dict[str, str] = field(default_factory=dict)
+    sure: bool = True
 
     @staticmethod
     def of(cluster: ClusterPlan, objects: Sequence[Mapping[str, Any]]) -> Known:
@@ -133,6 +140,11 @@ class StepContext:
     def error(self, key: Key, message: str, remedy: str = "") -> InputError:
         """The error to raise at a parameter, or at the step if `key` is empty."""
         return self.document.error(self._at(key), message, remedy)
+
+    def unknown(self, key: Key, message: str, remedy: str = "") -> InputError:
+        """The error of a name that is not known."""
+        kind = InputError if self.known.sure else FollowUp
+        return kind(message, self.document.place(self._at(key)), remedy)
 
     def _at(self, key: Key) -> Path_:
         keys = (key,) if isinstance(key, str) and key else key
@@ -196,7 +208,7 @@ class StepContext:
         try:
             return resource_named(self.known.scheme, name)
         except InputError as error:
-            raise self.error(key, error.message, error.remedy) from None
+            raise self.unknown(key, error.message, error.remedy) from None
 
     def nodes(self, wanted: Nodes, key: str = "nodes") -> tuple[str, ...]:
         """Names of the nodes of a selection, one at least."""
@@ -208,16 +220,16 @@ class StepContext:
         found = [node for node in nodes if _selects(wanted, labels, node, self.naming)]
         if not found:
             remedy = f"{len(nodes)} nodes" + (f" in zones {', '.join(zones)}" if zones else "")
-            raise self.error(key, "no node matches this selection", f"there are {remedy}")
+            raise self.unknown(key, "no node matches this selection", f"there are {remedy}")
         if isinstance(wanted.count, int) and wanted.count > len(found):
-            raise self.error(key, f"cannot take the first {wanted.count}: there are {len(found)}")
+            raise self.unknown(key, f"cannot take the first {wanted.count}: there are {len(found)}")
         return tuple(node.name for node in found[: None if wanted.count is UNSET else wanted.count])
 
     def _check_names(self, wanted: Any, known: Sequence[str], key: Key, what: str) -> None:
         for name in [wanted] if isinstance(wanted, str) else wanted or ():
             if not any(fnmatchcase(one, name) for one in known):
                 remedy = suggestion(name, known, first_names(known, what))
-                raise self.error(key, f"there is no {what} {name!r}", remedy)
+                raise self.unknown(key, f"there is no {what} {name!r}", remedy)
 
     def actors(self, wanted: OneOrMore, key: str, hosts: bool = False) -> tuple[str, ...]:
         """Names of processes.  hosts: True if a role such as `scheduler-leader` is an error."""
@@ -237,7 +249,7 @@ class StepContext:
                 others = f"known are {', '.join(self.known.actors)}, node names, 'nodes' and 'zone Z'"
                 nodes = (node.name for node in self.known.nodes)
                 remedy = suggestion(name, [*self.known.actors, *nodes], others)
-                raise self.error(key, f"no actor is named {name!r}", remedy)
+                raise self.unknown(key, f"no actor is named {name!r}", remedy)
             found += [member for member in members if member not in found]
         return tuple(found)
 

@@ -15,8 +15,9 @@ from typing import Any
 
 from msgspec import UNSET
 
+from sim.errors import Problems
 from sim.faults.heal import EndStep, HealNodes
-from sim.faults.shared.kinds import Action, Ends
+from sim.faults.shared.kinds import Action, Ends, StepKind
 from sim.faults.shared.parameters import Nodes
 from sim.scenario.actions import KINDS
 from sim.scenario.plan.context import Compiler, Known, StepContext
@@ -37,55 +38,65 @@ _NAME = re.compile(r"^(?!end of )[^/]+$")
 
 def plan_timeline(
     compiler: Compiler, timeline: Sequence[steps.Step], known: Known, naming: str, duration_us: int
-) -> tuple[PlannedStep, ...]:
-    """Plan all steps.  Raises InputError with the place of what is wrong."""
+) -> dict[int, PlannedStep]:
+    """Plan the steps that have no errors, by their numbers; the errors are collected."""
     names = [step_name(step, index) for index, step in enumerate(timeline)]
     planner = _Planner(compiler, known, naming, duration_us, names)
-    planned = tuple(planner.step(step, index) for index, step in enumerate(timeline))
-    _check_cycles(compiler, planned)
-    _check_reach(compiler, planned, duration_us)
+    planned: dict[int, PlannedStep] = {}
+    for index, step in enumerate(timeline):
+        with compiler.part(("spec", "timeline", index)):
+            planned[index] = planner.step(step, index)
+    if _check_cycles(compiler, planned):
+        steps = {step.name: step for step in planned.values()}
+        for index, one in planned.items():
+            with compiler.part(("spec", "timeline", index)):
+                _check_reach(compiler, one, index, steps, duration_us)
     return planned
 
 
-def _check_cycles(compiler: Compiler, planned: Sequence[PlannedStep]) -> None:
-    """Check that no step waits for itself.  Raises InputError."""
-    before = {step.name: awaited(step.start.after) for step in planned}
-    for index, step in enumerate(planned):
+def _check_cycles(compiler: Compiler, planned: Mapping[int, PlannedStep]) -> bool:
+    """True if no step waits for itself; an error for each circle of steps is collected."""
+    before = {step.name: awaited(step.start.after) for step in planned.values()}
+    circles: list[str] = []
+    for index, step in planned.items():
         chain = [step.name]
         while (other := before.get(chain[-1], "")) and other not in chain:
             chain.append(other)
-        if other == step.name:
-            raise compiler.document.error(
-                ("spec", "timeline", index, "after"), f"{' after '.join([*chain, other])} never comes"
-            )
+        if other == step.name and step.name not in circles:
+            circles += chain
+            path: Path_ = ("spec", "timeline", index)
+            with compiler.part(path):
+                never = f"{' after '.join([*chain, other])} never comes"
+                raise compiler.document.error((*path, "after"), never)
+    return not circles
 
 
-def _check_reach(compiler: Compiler, planned: Sequence[PlannedStep], duration_us: int) -> None:
-    """Check that each step occurs, and repeats, before the end of the run.  Raises InputError."""
-    steps = {step.name: step for step in planned}
-    for index, step in enumerate(planned):
-        path: Path_ = ("spec", "timeline", index)
-        first_us = _earliest_us(step, steps)
-        if first_us > duration_us:
-            key = "delay" if step.start.delay_us[0] else "after"
-            shown = format_duration(first_us)
-            raise compiler.document.error(
-                (*path, key), f"that is {shown} at the earliest, after the end of the run"
-            )
-        repeat = step.repeat
-        if repeat is None:
-            continue
-        if repeat.until_us is not None and repeat.until_us < first_us:
-            problem = f"it ends before the step's first time, {format_duration(first_us)} at the earliest"
-            raise compiler.document.error((*path, "until"), problem)
-        if repeat.every_us is None or repeat.times == 1:
-            continue
-        again_us = first_us + repeat.every_us[0]
-        end_us = duration_us if repeat.until_us is None else min(repeat.until_us, duration_us)
-        if again_us > end_us:
-            what = "the end of the run" if end_us == duration_us else "the step's 'until'"
-            shown = format_duration(again_us)
-            raise compiler.document.error((*path, "every"), f"it never repeats: {shown} is after {what}")
+def _check_reach(
+    compiler: Compiler, step: PlannedStep, index: int, steps: Mapping[str, PlannedStep], duration_us: int
+) -> None:
+    """Check that a step occurs, and repeats, before the end of the run.  Raises InputError."""
+    path: Path_ = ("spec", "timeline", index)
+    first_us = _earliest_us(step, steps)
+    if first_us > duration_us:
+        key = "delay" if step.start.delay_us[0] else "after"
+        shown = format_duration(first_us)
+        raise compiler.document.error(
+            (*path, key), f"that is {shown} at the earliest, after the end of the run"
+        )
+    repeat = step.repeat
+    if repeat is None:
+        return
+    if repeat.until_us is not None and repeat.until_us < first_us:
+        problem = f"it ends before the step's first time, {format_duration(first_us)} at the earliest"
+        raise compiler.document.error((*path, "until"), problem)
+    if repeat.every_us is None or repeat.times == 1:
+        return
+    again_us = first_us + repeat.every_us[0]
+    end_us = duration_us if repeat.until_us is None else min(repeat.until_us, duration_us)
+    if again_us > end_us:
+        what = "the end of the run" if end_us == duration_us else "the step's 'until'"
+        shown = format_duration(again_us)
+        raise compiler.document.error((*path, "every"), f"it never repeats: {shown} is after {what}")
 
 
 def _earliest_us(step: PlannedStep, steps: Mapping[str, PlannedStep]) -> int:
@@ -95,7 +106,9 @@ def _earliest_us(step: PlannedStep, steps: Mapping[str, PlannedStep]) -> int:
         return start.at_us[0]
     if not start.after:
         return start.delay_us[0]
-    other = steps[awaited(start.after)]
+    other = steps.get(awaited(start.after))
+    if other is None:  # it has errors
+        return 0
     begin_us = _earliest_us(other, steps)
     number = start.after.rpartition("/")[2]
     if number.isdecimal() and other.repeat is not None and other.repeat.every_us is not None:
@@ -155,19 +168,30 @@ class _Planner:
     def step(self, step: steps.Step, index: int) -> PlannedStep:
         path: Path_ = ("spec", "timeline", index)
         name = self.names[index]
+        problems = Problems()
+        with problems.part():
+            self._check_name(name, index, (*path, "name"))
+        given = steps.given_actions(step)
+        if given:  # later steps may name it, although it has errors
+            self.known.steps[name] = _shown(given[0])
+        with problems.part():
+            choices = self._choices(step, path)
+            self.known.steps[name] = choices[0].kind
+        with problems.part():
+            start = self._start(step, path, name)
+            repeat = self._repeat(step, path, start)
+        problems.report()
+        return PlannedStep(name, start, choices, repeat, self.document.place(path))
+
+    def _check_name(self, name: str, index: int, path: Path_) -> None:
         if not _NAME.match(name):
             raise self.document.error(
-                (*path, "name"), "a step's name has no '/' and no 'end of '", "occurrences are NAME/NUMBER"
+                path, "a step's name has no '/' and no 'end of '", "occurrences are NAME/NUMBER"
             )
         if _is_time(name):
-            raise self.document.error((*path, "name"), f"a step's name is no time, as {name!r} is")
+            raise self.document.error(path, f"a step's name is no time, as {name!r} is")
         if name in self.names[:index]:
-            raise self.document.error((*path, "name"), f"two steps are named {name!r}")
-        choices = self._choices(step, path)
-        start = self._start(step, path, name)
-        repeat = self._repeat(step, path, start)
-        self.known.steps[name] = choices[0].kind
-        return PlannedStep(name, start, choices, repeat, self.document.place(path))
+            raise self.document.error(path, f"two steps are named {name!r}")
 
     # --- what -------------------------------------------------------------------------------------
 
@@ -183,21 +207,35 @@ class _Planner:
                 (*path, "for"), "a random step has no end", "give each draw its own 'for'"
             )
         choices = []
+        problems = Problems()
         for number, drawn in enumerate(step.random):
             where = (*path, "random", number)
             kinds = steps.given_actions(drawn)
-            if len(kinds) != 1:
-                what = " and ".join(map(_shown, kinds)) or "nothing"
-                raise self.document.error(where, f"a draw has exactly one action; this one has {what}")
-            choices.append(self._action(drawn, kinds[0], where))
+            with problems.part():
+                if len(kinds) != 1:
+                    what = " and ".join(map(_shown, kinds)) or "nothing"
+                    raise self.document.error(where, f"a draw has exactly one action; this one has {what}")
+                choices.append(self._action(drawn, kinds[0], where))
+        problems.report()
         return tuple(choices)
 
     def _action(self, step: steps.Step | steps.Drawn, key: str, path: Path_) -> PlannedAction:
         body, kind = getattr(step, key), KINDS[key]
         where = (*path, kind.name)
-        action = kind.check(StepContext(self.compiler, self.known, where, self.naming), body)
-        if isinstance(action, EndStep | HealNodes) and isinstance(step, steps.Drawn):
-            raise self.document.error(where, "a draw cannot heal", "give each draw its own 'for'")
+        problems = Problems()
+        with problems.part():
+            action = kind.check(StepContext(self.compiler, self.known, where, self.naming), body)
+            if isinstance(action, EndStep | HealNodes) and isinstance(step, steps.Drawn):
+                raise self.document.error(where, "a draw cannot heal", "give each draw its own 'for'")
+            pick = self._pick(body, action, where)
+        with problems.part():
+            for_us = self._lasts(step, kind, body, path)
+        problems.report()
+        weight = step.weight if isinstance(step, steps.Drawn) else 1
+        return PlannedAction(kind.name, action, for_us, pick, weight, kind.ends)
+
+    def _lasts(self, step: steps.Step | steps.Drawn, kind: StepKind, body: Any, path: Path_) -> Span | None:
+        """How long the effect lasts, by `for` or by a parameter; None if neither is given."""
         for_us = None if step.for_ is UNSET else self.span(str(step.for_), (*path, "for"))
         if for_us == (0, 0):
             raise self.document.error((*path, "for"), f"{step.for_} has no effect")
@@ -208,9 +246,8 @@ class _Planner:
                 raise self.document.error(
                     (*path, "for"), f"'for' and {kind.duration} say the same", "give one"
                 )
-            for_us = self.span(own, (*where, kind.duration))
-        weight = step.weight if isinstance(step, steps.Drawn) else 1
-        return PlannedAction(kind.name, action, for_us, self._pick(body, action, where), weight, kind.ends)
+            for_us = self.span(own, (*path, kind.name, kind.duration))
+        return for_us
 
     def _pick(self, body: Any, action: Action, path: Path_) -> int | None:
         nodes = getattr(body, "nodes", UNSET)

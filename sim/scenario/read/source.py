@@ -11,6 +11,7 @@ Differs  from YAML 1.1: dates, `yes`/`on` and 12:30 (a number of base 60) stay t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any
 
 import yaml
 
-from sim.errors import InputError
+from sim.errors import InputError, Problems
 from sim.files import read_bounded
 from sim.nesting import nests_too_deep
 
@@ -28,6 +29,7 @@ DEPTH_MAX = 64
 
 Path_ = tuple[str | int, ...]
 _SCALARS = {"tag:yaml.org,2002:" + kind for kind in ("null", "bool", "int", "float", "str", "timestamp")}
+_PART = re.compile(r"\[(\d+)\]|\[([^\]]*)\]|\.?([^.\[]+)")
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -93,7 +95,9 @@ def parse_documents(text: str, shown: str) -> Iterator[Document]:
         for root in yaml.compose_all(text, Loader=_LOADER):
             if root is not None:
                 document = Document(shown, None)
-                document.value = _Builder(document).build(root, (), 0)
+                builder = _Builder(document)
+                document.value = builder.build(root, (), 0)
+                builder.problems.report()
                 if document.value is not None:
                     yield document
     except yaml.MarkedYAMLError as error:
@@ -120,6 +124,7 @@ class _Builder:
         self.document = document
         self.count = 0
         self.scalars = _LOADER("")
+        self.problems = Problems()
 
     def build(self, node: Any, path: Path_, depth: int) -> Any:
         self.document.places[path] = (node.start_mark.line + 1, node.start_mark.column + 1)
@@ -136,22 +141,24 @@ class _Builder:
             return self._mapping(node, path, depth)
         if isinstance(node, yaml.SequenceNode):
             if node.tag != "tag:yaml.org,2002:seq":
-                raise self.document.error(path, f"the tag {node.tag} is not allowed", "only plain values are")
+                return self._refused_tag(node, path)
             return [self.build(child, (*path, index), depth + 1) for index, child in enumerate(node.value)]
         return self._scalar(node, path)
 
-    def _mapping(self, node: Any, path: Path_, depth: int) -> dict[str, Any]:
+    def _mapping(self, node: Any, path: Path_, depth: int) -> Any:
         if node.tag != "tag:yaml.org,2002:map":
-            raise self.document.error(path, f"the tag {node.tag} is not allowed", "only plain values are")
+            return self._refused_tag(node, path)
         result: dict[str, Any] = {}
         for key_node, child in node.value:
             where = f"{self.document.file}:{key_node.start_mark.line + 1}:{key_node.start_mark.column + 1}"
             if not isinstance(key_node, yaml.ScalarNode) or key_node.tag == "tag:yaml.org,2002:merge":
-                raise InputError("a key must be plain text", where, "merge keys (<<) are not supported")
+                remedy = "merge keys (<<) are not supported"
+                self.problems.add(InputError("a key must be plain text", where, remedy))
+                continue
             key = key_node.value
             self.document.keys[*path, key] = (key_node.start_mark.line + 1, key_node.start_mark.column + 1)
             if key in result:
-                raise InputError(f"the key {key!r} is there twice in one mapping", where)
+                self.problems.add(InputError(f"the key {key!r} is there twice in one mapping", where))
             result[key] = self.build(child, (*path, key), depth + 1)
             if isinstance(child, yaml.ScalarNode) and not child.value:
                 self.document.places[*path, key] = self.document.keys[*path, key]
@@ -159,7 +166,7 @@ class _Builder:
 
     def _scalar(self, node: Any, path: Path_) -> Any:
         if node.tag not in _SCALARS:
-            raise self.document.error(path, f"the tag {node.tag} is not allowed", "only plain values are")
+            return self._refused_tag(node, path)
         kind = node.tag.rsplit(":", 1)[1]
         if kind in ("str", "timestamp") or (kind in ("int", "float") and ":" in node.value):
             return node.value
@@ -169,4 +176,18 @@ class _Builder:
         try:
             return self.scalars.construct_object(node)
         except (ValueError, OverflowError):
-            raise self.document.error(path, f"{node.value[:40]!r} is not a number") from None
+            self.problems.add(self.document.error(path, f"{node.value[:40]!r} is not a number"))
+            return None
+
+    def _refused_tag(self, node: Any, path: Path_) -> Any:
+        problem = f"the tag {node.tag} is not allowed"
+        self.problems.add(self.document.error(path, problem, "only plain values are"))
+
+
+def parts_of(field: str) -> list[str | int]:
+    """The parts of a field as errors name it: `spec.ports[0].name`, `metadata.labels[a.b/c]`.
+
+    A part [...] is left out.
+    """
+    found = _PART.findall(field)
+    return [int(index) if index else key or name for index, key, name in found if key != "..."]

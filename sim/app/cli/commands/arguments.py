@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sim.app.interrupts import ends_as_interrupts, exit_status
 from sim.app.printed import visible
-from sim.errors import InputError
+from sim.errors import InputError, each_error
 from sim.files import check_output
 from sim.units import JSON_WHOLE_MAX
 
@@ -78,6 +78,12 @@ def tell(note: str) -> None:
     """Print a note to standard error, unless it is empty."""
     if note:
         print(visible(f"orrery: {note}"), file=sys.stderr)
+
+
+def tell_each(error: InputError) -> None:
+    """Print every error of an input, one a line."""
+    for one in each_error(error):
+        tell(str(one))
 
 
 def check_outputs(*outputs: Path | None, inputs: Sequence[Path | None] = (), private: bool = False) -> None:

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sim.app.cli.commands.arguments import EXIT_BAD_INPUT, EXIT_OK, scenario_file, tell
+from sim.app.cli.commands.arguments import EXIT_BAD_INPUT, EXIT_OK, scenario_file, tell, tell_each
 from sim.app.printed import visible
 from sim.errors import InputError
 
@@ -63,7 +63,7 @@ def _validate(arguments: argparse.Namespace) -> int:
             for note in notes_of(plan):
                 tell(note)
         except InputError as error:
-            tell(str(error))
+            tell_each(error)
             status = EXIT_BAD_INPUT
         else:
             counts = f"{len(plan.cluster.nodes)} nodes, {len(plan.steps)} steps, {len(plan.expectations)} expectations"
@@ -73,14 +73,9 @@ def _validate(arguments: argparse.Namespace) -> int:
 
 def _checked(path: Path) -> Plan:
     """The scenario of a file.  Raises InputError."""
-    from sim.app.options import check_options
-    from sim.app.run import expectations_of
-    from sim.scenario.plan.compile import load
+    from sim.app.checked import checked_plan
 
-    plan = load(path)
-    check_options(plan.cluster)
-    expectations_of(plan)
-    return plan
+    return checked_plan(path)
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -96,7 +91,7 @@ def _list(arguments: argparse.Namespace) -> int:
         try:
             plan = _checked(path)
         except InputError as error:
-            tell(str(error))
+            tell_each(error)
             status = EXIT_BAD_INPUT
         else:
             rows.append({"file": str(path), "name": plan.name, "description": plan.description})

@@ -86,10 +86,10 @@ def add_outputs(parser: argparse.ArgumentParser, report: str) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from sim.app.checked import checked_plan
     from sim.app.notes import notes_of
-    from sim.scenario.plan.compile import load
 
-    plan = load(arguments.scenario, arguments.set)
+    plan = checked_plan(arguments.scenario, arguments.set)
     for note in notes_of(plan):
         tell(note)
     outputs = arguments.trace, arguments.perfetto, arguments.report, arguments.junit, arguments.resume

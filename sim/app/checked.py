@@ -1,0 +1,34 @@
+"""A scenario file checked as far as is possible without a run: every error of the file at once.
+
+Turns a file and its settings into a plan, or into one error that holds all of them: of the schema,
+the nodes, the objects, the steps, the flags and the expectations.
+
+Holds: an error that may follow from another one of the file is left out, so that correcting all
+that is shown makes a plan or shows what was hidden behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from sim.app.options import check_options
+from sim.app.run import expectations_of
+from sim.errors import Problems
+from sim.scenario.plan.compile import compile_file, in_order
+from sim.scenario.plan.plan import Plan
+
+
+def checked_plan(path: Path, settings: Sequence[str] = ()) -> Plan:
+    """The plan of a scenario file.  Raises InputError with every error."""
+    compiled = compile_file(path, settings)
+    problems = Problems()
+    for error in compiled.errors:
+        problems.add(error)
+    plan = compiled.plan
+    with problems.part():
+        check_options(plan.cluster)
+    with problems.part():
+        expectations_of(plan, whole=compiled.whole)
+    return replace(compiled, errors=tuple(in_order(problems.errors, plan.file))).sound()
