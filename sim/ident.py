@@ -199,6 +199,8 @@ class Names:
         self.finalizer_namespace = self.product
         self.finalizer_foreground = "foregroundDeletion"
         self.finalizer_orphan = "orphan"
+        self.finalizer_claim_protection = f"{d}/pvc-protection"
+        self.finalizer_volume_protection = f"{d}/pv-protection"
         self.finalizer_job_tracking = f"batch.{d}/job-tracking"
         self.finalizer_crd_cleanup = f"customresourcecleanup.apiextensions.{self.group_domain}"
 

@@ -18,7 +18,11 @@ from typing import NamedTuple
 from sim.api.admission.base import Attributes, Denial, MutatingPlugin, Plugin, ValidatingPlugin, View
 from sim.api.admission.configuration import EVENT_RATE_LIMIT, Configuration
 from sim.api.admission.plugins.always import AlwaysAdmit, AlwaysDeny, AlwaysPullImages
-from sim.api.admission.plugins.claims import PersistentVolumeClaimResize
+from sim.api.admission.plugins.claims import (
+    DefaultStorageClass,
+    PersistentVolumeClaimResize,
+    StorageObjectInUseProtection,
+)
 from sim.api.admission.plugins.classes import DefaultIngressClass, RuntimeClass
 from sim.api.admission.plugins.default_tolerations import Defaults, DefaultTolerationSeconds
 from sim.api.admission.plugins.event_rate_limit import EventRateLimit
@@ -104,8 +108,10 @@ PLUGINS: tuple[Registration, ...] = (
     ),
     _optional(EVENT_RATE_LIMIT, lambda setup: EventRateLimit(setup.configuration.event_limits)),
     _optional("ExtendedResourceToleration", lambda setup: ExtendedResourceToleration()),
+    Registration("DefaultStorageClass", lambda setup: DefaultStorageClass(setup.names)),
+    Registration("StorageObjectInUseProtection", lambda setup: StorageObjectInUseProtection(setup.names)),
     _optional("OwnerReferencesPermissionEnforcement", lambda setup: OwnerReferencesPermissionEnforcement()),
-    Registration("PersistentVolumeClaimResize", lambda setup: PersistentVolumeClaimResize()),
+    Registration("PersistentVolumeClaimResize", lambda setup: PersistentVolumeClaimResize(setup.names)),
     Registration("RuntimeClass", lambda setup: RuntimeClass()),
     Registration("DefaultIngressClass", lambda setup: DefaultIngressClass(setup.names)),
     _optional("DenyServiceExternalIPs", lambda setup: DenyServiceExternalIPs()),
@@ -115,9 +121,7 @@ PLUGINS: tuple[Registration, ...] = (
 # Upstream's other plugins, each with what it would need.  They come with these kinds.
 WITHOUT_EFFECT: Mapping[str, str] = {
     "ImagePolicyWebhook": "it calls a program outside of the cluster",
-    "PersistentVolumeLabel": "PersistentVolumes are not served",
-    "DefaultStorageClass": "StorageClasses are not served",
-    "StorageObjectInUseProtection": "no controller removes the finalizers that it adds to claims",
+    "PersistentVolumeLabel": "no cloud provider knows the zones of volumes",
     "CertificateApproval": "CertificateSigningRequests are not served",
     "CertificateSigning": "CertificateSigningRequests are not served",
     "CertificateSubjectRestriction": "CertificateSigningRequests are not served",
