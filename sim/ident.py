@@ -160,6 +160,7 @@ class Names:
         self.annotation_default_ingress_class = f"ingressclass.{d}/is-default-class"
         self.annotation_default_storage_class = f"storageclass.{d}/is-default-class"
         self.annotation_beta_default_storage_class = f"storageclass.beta.{d}/is-default-class"
+        self.label_automanaged = f"{self.short}-aggregator.{d}/automanaged"
         self.annotation_leader = f"control-plane.alpha.{d}/leader"
         self.annotation_node_ttl = f"node.alpha.{d}/ttl"
         self.annotation_attach_detach = f"volumes.{d}/controller-managed-attach-detach"
@@ -198,6 +199,8 @@ class Names:
         self.finalizer_namespace = self.product
         self.finalizer_foreground = "foregroundDeletion"
         self.finalizer_orphan = "orphan"
+        self.finalizer_claim_protection = f"{d}/pvc-protection"
+        self.finalizer_volume_protection = f"{d}/pv-protection"
         self.finalizer_job_tracking = f"batch.{d}/job-tracking"
         self.finalizer_crd_cleanup = f"customresourcecleanup.apiextensions.{self.group_domain}"
 

@@ -38,6 +38,8 @@ from actors.controllers.nodelifecycle import loop as nodelifecycle
 from actors.controllers.serviceaccount_tokens import loop as serviceaccount_tokens
 from actors.controllers.shared.shell import Env
 from actors.controllers.statefulset import loop as statefulset
+from actors.controllers.volume_protection import claims as pvc_protection
+from actors.controllers.volume_protection import volumes as pv_protection
 
 Start = Callable[[Env], Awaitable[None]]
 
@@ -62,6 +64,8 @@ LOOPS: Mapping[str, Start] = MappingProxyType(
         "namespace": namespace.start,
         "nodelifecycle": nodelifecycle.start,
         "podgc": podgc.start,
+        "pv-protection": pv_protection.start,
+        "pvc-protection": pvc_protection.start,
         "replicaset": replicaset.start,
         "replicationcontroller": replicationcontroller.start,
         "resourcequota": resourcequota.start,

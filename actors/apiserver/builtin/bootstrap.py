@@ -1,13 +1,16 @@
 """Objects that an API server creates when it starts and they are missing.
 
-These are namespaces, its Service with endpoints, priority classes, flow control objects and the
-ConfigMap with the authorities of clients; `bootstrap_roles` adds the roles and bindings.
+These are namespaces, its Service with endpoints, priority classes, flow control objects, the
+ConfigMap with the authorities of clients and the APIServices of its own group versions;
+`bootstrap_roles` adds the roles and bindings.
 
 Holds: the objects have the form and the field owners that requests would give them.
 
 Mirrors  kubernetes v1.25 pkg/controlplane/controller.go (bootstrap-controller),
-         pkg/registry/scheduling/rest/storage_scheduling.go.
-Differs  The objects exist before the first request is served, not within the first seconds.
+         pkg/registry/scheduling/rest/storage_scheduling.go, cmd/kube-apiserver/app/aggregator.go
+         (apiServicesToRegister).
+Differs  An APIService that is changed or deleted stays so, and decides nothing about its group.
+         The objects exist before the first request is served, not within the first seconds.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from hashlib import sha256
 from ipaddress import IPv4Network
+from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -25,12 +29,14 @@ from actors.apiserver.builtin.endpoint_keeper import API_PORT, ENDPOINTS, SLICES
 from actors.apiserver.fairness import LEVELS, SCHEMAS
 from actors.apiserver.ports import LocalStore
 from sim.api.generated_names import new_uid
+from sim.api.kinds.apiregistration.api_service import local
 from sim.api.kinds.strategies import for_create
-from sim.api.objects import with_metadata
+from sim.api.objects import name_of, with_metadata
 from sim.api.ownership import managed as ownership
 from sim.api.ownership.differences import field_set
 from sim.api.ownership.managed import APPLY
 from sim.api.schema.resource import Resource
+from sim.api.schema.scheme import Scheme
 from sim.api.store import Managed
 from sim.api.types import Obj
 from sim.api.verbs.call import Registry
@@ -122,6 +128,14 @@ def own_service(names: Names, service_cidr: str) -> Wanted:
     return Wanted("services", {"metadata": metadata, "spec": spec}, allocated=allocated)
 
 
+def api_services(scheme: Scheme) -> Iterator[Wanted]:
+    """Yield the APIServices of the group versions that are served, by name."""
+    served = sorted({(r.short_group, r.version) for r in scheme.resources})
+    made = (local(group, version, scheme.names) for group, version in served)
+    for obj in sorted((obj for obj in made if obj is not None), key=name_of):
+        yield Wanted("apiservices", obj)
+
+
 def derived_uid(key: str, revision: int) -> str:
     """Return the uid of an object that is created under a storage key at a revision."""
     return new_uid(partial(_bits_of, f"{key} {revision}"))
@@ -143,7 +157,8 @@ def bootstrap(
 ) -> None:
     """Create the objects that are missing."""
     names, now_us = registry.names, registry.wall_us()
-    for each in wanted(names, registry.service_cidr, server_address, trust, now_us):
+    fixed = wanted(names, registry.service_cidr, server_address, trust, now_us)
+    for each in chain(fixed, api_services(registry.scheme)):
         resource = registry.scheme.resource(each.plural)
         metadata = each.obj["metadata"]
         key = registry.scheme.key(resource, metadata.get("namespace", ""), metadata["name"])

@@ -23,7 +23,11 @@ from sim.api.admission.plugins.certificates import (
     CertificateSigning,
     CertificateSubjectRestriction,
 )
-from sim.api.admission.plugins.claims import PersistentVolumeClaimResize
+from sim.api.admission.plugins.claims import (
+    DefaultStorageClass,
+    PersistentVolumeClaimResize,
+    StorageObjectInUseProtection,
+)
 from sim.api.admission.plugins.classes import DefaultIngressClass, RuntimeClass
 from sim.api.admission.plugins.default_tolerations import Defaults, DefaultTolerationSeconds
 from sim.api.admission.plugins.event_rate_limit import EventRateLimit
@@ -109,8 +113,10 @@ PLUGINS: tuple[Registration, ...] = (
     ),
     _optional(EVENT_RATE_LIMIT, lambda setup: EventRateLimit(setup.configuration.event_limits)),
     _optional("ExtendedResourceToleration", lambda setup: ExtendedResourceToleration()),
+    Registration("DefaultStorageClass", lambda setup: DefaultStorageClass(setup.names)),
+    Registration("StorageObjectInUseProtection", lambda setup: StorageObjectInUseProtection(setup.names)),
     _optional("OwnerReferencesPermissionEnforcement", lambda setup: OwnerReferencesPermissionEnforcement()),
-    Registration("PersistentVolumeClaimResize", lambda setup: PersistentVolumeClaimResize()),
+    Registration("PersistentVolumeClaimResize", lambda setup: PersistentVolumeClaimResize(setup.names)),
     Registration("RuntimeClass", lambda setup: RuntimeClass()),
     Registration("CertificateApproval", lambda setup: CertificateApproval()),
     Registration("CertificateSigning", lambda setup: CertificateSigning()),
@@ -123,9 +129,7 @@ PLUGINS: tuple[Registration, ...] = (
 # Upstream's other plugins, each with what it would need.  They come with these kinds.
 WITHOUT_EFFECT: Mapping[str, str] = {
     "ImagePolicyWebhook": "it calls a program outside of the cluster",
-    "PersistentVolumeLabel": "PersistentVolumes are not served",
-    "DefaultStorageClass": "StorageClasses are not served",
-    "StorageObjectInUseProtection": "no controller removes the finalizers that it adds to claims",
+    "PersistentVolumeLabel": "no cloud provider knows the zones of volumes",
     "MutatingAdmissionWebhook": "MutatingWebhookConfigurations are not served",
     "ValidatingAdmissionWebhook": "ValidatingWebhookConfigurations are not served",
 }

@@ -8,6 +8,8 @@ Mirrors  kubernetes v1.25 cmd/kube-apiserver/app/aggregator.go (apiVersionPriori
 
 from __future__ import annotations
 
+# The group of the aggregator itself has no priority; it is listed before all others.
+FIRST_GROUP = "apiregistration"
 # groupPriorityMinimum of each group.
 GROUP_PRIORITIES = {
     "": 18000,
@@ -29,12 +31,17 @@ GROUP_PRIORITIES = {
     "node": 16300,
     "discovery": 16200,
     "flowcontrol.apiserver": 16100,
+    "internal.apiserver": 16000,
 }
 # versionPriority of the versions that do not have the usual one.
 VERSION_PRIORITIES = {
+    ("", "v1"): 1,
     ("autoscaling", "v2"): 30,
-    ("autoscaling", "v2beta2"): 9,
+    ("autoscaling", "v2beta2"): 1,
+    ("networking", "v1alpha1"): 1,
     ("storage", "v1beta1"): 9,
+    ("storage", "v1alpha1"): 1,
     ("flowcontrol.apiserver", "v1beta1"): 12,
+    ("internal.apiserver", "v1alpha1"): 9,
 }
 DEFAULT_VERSION_PRIORITY = 15

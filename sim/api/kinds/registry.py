@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from sim.api.kinds.admissionregistration import webhook_configurations
 from sim.api.kinds.apiextensions.custom_resource_definition import kind as custom_resource_definition
+from sim.api.kinds.apiregistration import api_service
 from sim.api.kinds.apps import controller_revision, daemon_set, deployment, replica_set, stateful_set
 from sim.api.kinds.authentication import token_review
 from sim.api.kinds.authorization import reviews
@@ -65,6 +66,7 @@ KINDS: tuple[Kind, ...] = (
     secret.KIND,
     service_account.KIND,
     service.KIND,
+    api_service.KIND,
     controller_revision.KIND,
     daemon_set.KIND,
     deployment.KIND,

@@ -12,7 +12,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from sim.api.kinds.groups import DEFAULT_VERSION_PRIORITY, GROUP_PRIORITIES, VERSION_PRIORITIES
+from sim.api.kinds.groups import (
+    DEFAULT_VERSION_PRIORITY,
+    FIRST_GROUP,
+    GROUP_PRIORITIES,
+    VERSION_PRIORITIES,
+)
 from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
 
@@ -26,8 +31,8 @@ def api_versions(server_address: str) -> Body:
 
 
 def group_versions(scheme: Scheme) -> dict[str, list[str]]:
-    """Served versions of each group but core, in the order of /apis: by priority, then name; custom
-    groups are last.
+    """Served versions of each group but core, in the order of /apis: that of the aggregator, then
+    by priority and name; custom groups are last.
     """
     fixed = fixed_versions(scheme.fixed)
     return {**fixed, **{g: v for g, v in scheme.more.served.versions.items() if g not in fixed}}
@@ -36,13 +41,16 @@ def group_versions(scheme: Scheme) -> dict[str, list[str]]:
 @lru_cache(maxsize=64)
 def fixed_versions(scheme: Scheme) -> dict[str, list[str]]:
     """Served versions of the built-in groups."""
-    found: dict[tuple[int, str], dict[tuple[int, str], str]] = {}
+    found: dict[tuple[bool, int, str], dict[tuple[int, str], str]] = {}
     for r in scheme.resources:
         if r.group:
-            place = (-GROUP_PRIORITIES[r.short_group], r.group)
+            first = r.short_group == FIRST_GROUP
+            place = (not first, 0 if first else -GROUP_PRIORITIES[r.short_group], r.group)
             priority = VERSION_PRIORITIES.get((r.short_group, r.version), DEFAULT_VERSION_PRIORITY)
             found.setdefault(place, {})[-priority, r.version] = r.version
-    return {group: [v for _, v in sorted(versions.items())] for (_, group), versions in sorted(found.items())}
+    return {
+        group: [v for _, v in sorted(versions.items())] for (_, _, group), versions in sorted(found.items())
+    }
 
 
 def api_group_list(scheme: Scheme) -> Body:

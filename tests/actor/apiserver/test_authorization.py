@@ -233,6 +233,35 @@ def test_binding_a_pod_lets_its_node_read_what_it_refers_to() -> None:
     trio.run(main)
 
 
+def test_node_reads_the_volumes_and_attachments_of_its_pods() -> None:
+    async def main() -> None:
+        async with authorized("Node") as made:
+            authorizer, storage = made.server.authorizer, N.group("storage")
+            volume = AccessAttributes("get", resource="persistentvolumes", name="v")
+            attachment = AccessAttributes("get", group=storage, resource="volumeattachments", name="a")
+            claim = {"claimRef": {"namespace": "ns", "name": "c"}}
+            spec = {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, **claim}
+            spec["hostPath"] = {"path": "/x"}
+            mounts = [{"name": "d", "persistentVolumeClaim": {"claimName": "c"}}]
+            containers = [{"name": "c", "image": "i"}]
+            pod = {"nodeName": "n1", "containers": containers, "volumes": mounts}
+            source = {"attacher": "d", "nodeName": "n1", "source": {"persistentVolumeName": "v"}}
+            attached = named("VolumeAttachment", "a", f"{storage}/v1", spec=source)
+            for asked in (volume, attachment):
+                assert authorizer.authorize(NODE, asked).decision is Decision.NO_OPINION
+            assert ask(made, "create", "pods", "ns", user=ADMIN, body=named("Pod", "p", spec=pod)).ok
+            body = named("PersistentVolume", "v", spec=spec)
+            assert ask(made, "create", "persistentvolumes", user=ADMIN, body=body).ok
+            where = {"group": storage, "version": "v1", "user": ADMIN}
+            assert ask(made, "create", "volumeattachments", body=attached, **where).ok
+            for asked in (volume, attachment):
+                assert authorizer.authorize(NODE, asked).decision is Decision.ALLOW
+            assert ask(made, "delete", "volumeattachments", name="a", **where).ok
+            assert authorizer.authorize(NODE, attachment).decision is Decision.NO_OPINION
+
+    trio.run(main)
+
+
 def test_change_of_a_role_ends_what_fast_paths_rely_on() -> None:
     async def main() -> None:
         async with authorized("RBAC") as made:

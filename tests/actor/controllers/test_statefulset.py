@@ -222,7 +222,7 @@ async def test_claim_retention_gate_sets_owners_of_claims(
 
 
 async def test_pod_is_not_created_while_its_claim_belongs_to_an_earlier_pod() -> None:
-    async with world(LOOPS, **RETAINING) as w:
+    async with world((*LOOPS, "pvc-protection"), **RETAINING) as w:
         await w.create("statefulsets", claiming(whenScaled="Delete"))
         await w.settle()
         await w.make_all_ready()
@@ -240,7 +240,7 @@ async def test_pod_is_not_created_while_its_claim_belongs_to_an_earlier_pod() ->
 
 
 async def test_claims_are_deleted_with_their_set() -> None:
-    async with world((*LOOPS, "garbagecollector"), **RETAINING) as w:
+    async with world((*LOOPS, "garbagecollector", "pvc-protection"), **RETAINING) as w:
         await w.create("statefulsets", claiming(whenDeleted="Delete"))
         await w.settle()
         await w.make_all_ready()

@@ -11,6 +11,7 @@ SCHEME = Scheme(NAMES["kubernetes"])
 def test_groups_come_in_the_order_of_their_priority():
     names = [group["name"] for group in api_group_list(SCHEME)["groups"]]
     assert names == [
+        "apiregistration.k8s.io",
         "apps",
         "events.k8s.io",
         "authentication.k8s.io",

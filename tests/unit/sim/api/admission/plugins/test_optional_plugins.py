@@ -6,7 +6,6 @@ import pytest
 
 from sim.api.admission.base import Denial
 from sim.api.admission.plugins.always import AlwaysAdmit, AlwaysDeny
-from sim.api.admission.plugins.claims import PersistentVolumeClaimResize
 from sim.api.admission.plugins.event_rate_limit import EventLimit, EventRateLimit
 from sim.api.admission.plugins.namespaces import NamespaceExists
 from sim.api.admission.plugins.owner_references import OwnerReferencesPermissionEnforcement
@@ -56,30 +55,6 @@ def test_service_gets_no_new_external_address(
     assert (denial is None) is is_allowed
     text = 'services "s" is forbidden: Use of external IPs is denied by admission control'
     assert denial is None or denial.message == text
-
-
-@pytest.mark.parametrize(
-    ("size", "phase", "text"),
-    [
-        ("1Gi", "Pending", ""),
-        ("1024Mi", "Pending", ""),
-        ("2Gi", "Pending", "Only bound persistent volume claims can be expanded"),
-        (
-            "2Gi",
-            "Bound",
-            "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must"
-            " support resize",
-        ),
-    ],
-)
-def test_claim_does_not_grow(size: str, phase: str, text: str) -> None:
-    def claim(storage: str) -> Obj:
-        resources = {"requests": {"storage": storage}}
-        return {"metadata": {"name": "c"}, "spec": {"resources": resources}, "status": {"phase": phase}}
-
-    asked = asks("persistentvolumeclaims", "update", name="c", old=claim("1Gi"))
-    denial = PersistentVolumeClaimResize().validate(asked, claim(size), FakeView())
-    assert ("" if denial is None else denial.message.partition(": ")[2]) == text
 
 
 # --- EventRateLimit -------------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+"""The controllers that keep claims and volumes while they are in use."""

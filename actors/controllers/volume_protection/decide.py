@@ -1,0 +1,105 @@
+"""Which claims and volumes keep their protection finalizer.  Pure.
+
+Turns a claim with the pods of its namespace, or a volume, into the object to write; a pod into the
+claims that it may release.
+
+Mirrors  kubernetes v1.25 pkg/controller/volume/pvcprotection, pkg/controller/volume/pvprotection,
+         pkg/controller/volume/protectionutil/utils.go, pkg/volume/util/util.go (IsPodTerminated),
+         component-helpers storage/ephemeral/ephemeral.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from sim.api.objects import controller_of, is_deleting, is_terminal, phase_of, with_metadata
+from sim.api.types import Obj
+
+
+def protects(obj: Obj, finalizer: str) -> bool:
+    """True if an object has the finalizer."""
+    return finalizer in (obj["metadata"].get("finalizers") or ())
+
+
+def needs_sync(obj: Obj, finalizer: str) -> bool:
+    """True if the finalizer is to be added, or may have to be removed."""
+    return is_deleting(obj) == protects(obj, finalizer)
+
+
+def protected(obj: Obj, finalizer: str) -> Obj:
+    """The object with the finalizer."""
+    return with_metadata(obj, finalizers=[*(obj["metadata"].get("finalizers") or ()), finalizer])
+
+
+def released(obj: Obj, finalizer: str) -> Obj:
+    """The object without the finalizer."""
+    return with_metadata(
+        obj, finalizers=[name for name in obj["metadata"]["finalizers"] if name != finalizer]
+    )
+
+
+# --- volumes --------------------------------------------------------------------------------------
+
+
+def is_bound(volume: Obj) -> bool:
+    """True if the volume is in use by a claim."""
+    return phase_of(volume) == "Bound"
+
+
+# --- claims ---------------------------------------------------------------------------------------
+
+
+def is_used(claim: Obj, pods: Iterable[Obj]) -> bool:
+    """True if one of the pods of the claim's namespace uses the claim."""
+    return any(_uses(pod, claim) for pod in pods)
+
+
+def _uses(pod: Obj, claim: Obj) -> bool:
+    """True if a pod that is bound to a node mounts the claim."""
+    spec, name = pod["spec"], claim["metadata"]["name"]
+    if not spec.get("nodeName"):
+        return False
+    for volume in spec.get("volumes") or ():
+        source = volume.get("persistentVolumeClaim")
+        if source is not None and source.get("claimName") == name:
+            return True
+        if volume.get("ephemeral") is None or _claim_of(pod, volume) != name:
+            continue
+        owner = controller_of(claim)
+        if not _is_shut_down(pod) and owner is not None and owner["uid"] == pod["metadata"].get("uid"):
+            return True
+    return False
+
+
+def _is_shut_down(pod: Obj) -> bool:
+    """True if the node agent has released the pod, or it was deleted by force."""
+    return is_deleting(pod) and pod["metadata"].get("deletionGracePeriodSeconds") == 0
+
+
+def _claim_of(pod: Obj, volume: Obj) -> str:
+    """The name of the claim that an ephemeral volume gets."""
+    return f"{pod['metadata']['name']}-{volume['name']}"
+
+
+def may_release(pod: Obj) -> bool:
+    """True for a pod that does not run on a node, so that a claim of it may be free."""
+    if not pod["spec"].get("nodeName") or is_terminal(pod):
+        return True
+    return is_deleting(pod) and not any(map(_runs, (pod.get("status") or {}).get("containerStatuses") or ()))
+
+
+def _runs(container: Obj) -> bool:
+    state = container.get("state") or {}
+    return state.get("terminated") is None and state.get("waiting") is None
+
+
+def claims_of(pod: Obj) -> Iterator[str]:
+    """The keys of the claims that a pod mounts."""
+    for volume in pod["spec"].get("volumes") or ():
+        source, name = volume.get("persistentVolumeClaim"), ""
+        if source is not None:
+            name = source.get("claimName", "")
+        elif volume.get("ephemeral") is not None:
+            name = _claim_of(pod, volume)
+        if name:
+            yield f"{pod['metadata']['namespace']}/{name}"

@@ -1,0 +1,1 @@
+"""The kinds of the group apiregistration.k8s.io."""
