@@ -107,6 +107,7 @@ class ApiServer:
         self.options = options or ApiServerOptions()
         self.authorizer: Authorizer = authorizer or allow_all(scheme.names)
         self.log: Callable[[Call, Any, str], Reply] | None = None
+        self.agent_listens: Callable[[str], bool] | None = None
         self.trust = Trust()
         self.identities: Identities | None = None
         self.sees = scheme
@@ -217,6 +218,7 @@ class ApiServer:
             identities=self.identities,
             authorizer=self.authorizer,
             user_rules=self.authorizer.user_rules,
+            agent_listens=self.agent_listens,
         )
         self.plans = Plans(self, registry, machinery.view) if self.kernel.fast.templates else None
         self.storage.writer = (self.scheme.names.user_apiserver, "create")

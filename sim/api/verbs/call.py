@@ -127,6 +127,7 @@ class Registry:
         everything
     identities: None for those of a cluster without options (see `issuing`)
     user_rules: lists what a user may do in a namespace
+    agent_listens: True if the agent of the node of that name accepts connections; None if all do
     """
 
     scheme: Scheme
@@ -142,6 +143,7 @@ class Registry:
     authorizer: OpinionGiver | None = None
     identities: Identities | None = None
     user_rules: Callable[[UserInfo, str], UserRules] | None = None
+    agent_listens: Callable[[str], bool] | None = None
 
     @property
     def names(self) -> Names:
