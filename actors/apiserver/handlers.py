@@ -22,6 +22,7 @@ from sim.api import status
 from sim.api.crd import objects as custom_objects
 from sim.api.crd.served import CustomResource
 from sim.api.kinds import conversion as forms
+from sim.api.kinds.kind import CONNECTING
 from sim.api.store import Page
 from sim.api.types import Reply, Request
 from sim.api.verbs import apply as verbs_apply
@@ -92,7 +93,8 @@ class Handlers:
             verbs_custom.admit(call)
         # and then the query does not count
         deletes_by_body = request.verb in DELETES and request.body
-        if options and "dryRun" in options and request.verb not in READS and not deletes_by_body:
+        writes = request.verb not in READS and request.subresource not in CONNECTING
+        if options and "dryRun" in options and writes and not deletes_by_body:
             if options["dryRun"] != "All":
                 raise bad_dry_run(self._scheme.names, request)
             call.dry_run = True

@@ -108,6 +108,7 @@ class ApiServer:
         self.authorizer: Authorizer = authorizer or allow_all(scheme.names)
         self.log: Callable[[Call, Any, str], Reply] | None = None
         self.unreachable: Callable[[], Collection[str]] | None = None
+        self.agent_listens: Callable[[str], bool] | None = None
         self.trust = Trust()
         self.identities: Identities | None = None
         self.sees = scheme
@@ -219,6 +220,7 @@ class ApiServer:
             authorizer=self.authorizer,
             user_rules=self.authorizer.user_rules,
             unreachable=self.unreachable,
+            agent_listens=self.agent_listens,
         )
         self.plans = Plans(self, registry, machinery.view) if self.kernel.fast.templates else None
         self.storage.writer = (self.scheme.names.user_apiserver, "create")

@@ -56,7 +56,7 @@ from sim.app.machine_watch import MachineWatch
 from sim.app.metrics import MetricsServer, StatedMetrics
 from sim.app.options import check_options, machine_capacity, node_agent_options
 from sim.app.plain_plan import checked_seed, checked_us, plain_plan, profile_of
-from sim.app.pod_logs import pod_log
+from sim.app.pod_logs import agent_listens, pod_log
 from sim.app.steps import Steps
 from sim.check import split_key
 from sim.client import DEFAULT_QPS, Channel, Client
@@ -251,6 +251,7 @@ class Cluster:
             )
             server.log = partial(pod_log, self.nodes, self.options.nodes)
             server.unreachable = self._unreachable
+            server.agent_listens = partial(agent_listens, self.nodes, self.options.nodes)
             server.identities = self.identities
             server.audit_sink = self.audit
             server.client_address = partial(self._address_of, server)

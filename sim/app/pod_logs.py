@@ -34,7 +34,7 @@ def pod_log(
     if node is None:  # Quirk: the missing node is reported as a missing pod
         return Reply(404, body=status.not_found(call.resource, spec["nodeName"]))
     agent, told = node.machine.agent, agents[node.name]
-    if agent is None or not told.enable_server:
+    if agent is None or not agent_listens(nodes, agents, node.name):
         host = (pod.get("status") or {}).get("hostIP", "")
         path = f"containerLogs/{metadata['namespace']}/{metadata['name']}/{container}"
         text = f'Get "https://{host}:{told.port}/{path}": dial tcp {host}:{told.port}: connect: connection refused'
@@ -48,6 +48,12 @@ def pod_log(
     if code != 200:
         return Reply(code, body=status.bad_request(text))
     return Reply(200, body=_cut(text, number_of(options, "tailLines"), number_of(options, "limitBytes")))
+
+
+def agent_listens(nodes: Mapping[str, Node], agents: Mapping[str, NodeAgentOptions], name: str) -> bool:
+    """True if the agent of a node runs and serves its port."""
+    node = nodes.get(name)
+    return node is not None and node.machine.agent is not None and agents[name].enable_server
 
 
 def _refused(name: str, body: Obj) -> Reply:

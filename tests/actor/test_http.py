@@ -697,7 +697,7 @@ async def test_a_client_that_closes_its_websocket_ends_its_watch_in_the_simulati
         (f"{MAPS}?watch=1", {}, 403),
         (f"{MAPS}?watch=1", {"Origin": "http://x", "Accept": "text/csv"}, 406),
         (MAPS, {"Origin": "http://x"}, 200),
-        (f"{PODS}/p/exec", {"Origin": "http://x"}, 405),
+        (f"{PODS}/p/exec", {"Origin": "http://x"}, 404),
     ],
     ids=["no origin", "no such form", "a list", "exec"],
 )

@@ -35,8 +35,8 @@ VERBS = {
 }
 ALL = "cdDglpuw"
 
-# Subresources that need a server on the node: their paths answer 405, and no document lists them.
-UNSERVED = ("attach", "exec", "portforward", "proxy")
+# Subresources that connect a client with a pod, a service or a node.
+CONNECTING = ("attach", "exec", "portforward", "proxy")
 
 
 class Sub(NamedTuple):

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sim.api.kinds.kind import CONNECTING
 from sim.api.schema.field_schemas import META, definition_name
 from sim.api.schema.resource import Resource, Subresource
 from sim.ident import Names
@@ -53,8 +54,19 @@ _LOG = {
     "tailLines": "integer",
     "timestamps": "boolean",
 }
+_STREAMS = dict.fromkeys(("stderr", "stdin", "stdout", "tty"), "boolean")
+# Parameters of connecting subresources.
+_CONNECT = {
+    "attach": ("container", *_STREAMS),
+    "exec": ("command", "container", *_STREAMS),
+    "portforward": ("ports",),
+    "proxy": ("path",),
+}
+_PROXIED = ("delete", "get", "head", "options", "patch", "post", "put")  # methods
 _TYPES = {
     **_LOG,
+    **_STREAMS,
+    "ports": "integer",
     **dict.fromkeys(("gracePeriodSeconds", "limit", "timeoutSeconds"), "integer"),
     **dict.fromkeys(("allowWatchBookmarks", "watch", "orphanDependents", "force"), "boolean"),
 }
@@ -108,7 +120,10 @@ class Writer:
             yield f"{self._base}/{r.plural}", {"get": self._list("ForAllNamespaces", ""), **self._common()}
         if "get" in r.verbs:
             yield f"{self._collection}/{{name}}", self._item_of(self._one(), r.namespaced, "name")
-        for sub in r.listed_subresources:
+        for sub in r.subresources:
+            if sub.name in CONNECTING and not r.custom:
+                yield from self._connecting(sub)
+                continue
             path = f"{self._collection}/{{name}}/{sub.name}"
             yield path, self._item_of(self._sub(sub), r.namespaced, "name")
         if "watch" in r.verbs:
@@ -171,6 +186,23 @@ class Writer:
                 produces=produces,
             )
         return made
+
+    def _connecting(self, sub: Subresource) -> Iterator[tuple[str, Body]]:
+        """The paths of a subresource that connects its client with something."""
+        r, proxies = self._r, sub.name == "proxy"
+        path = f"{self._collection}/{{name}}/{sub.name}"
+        for tail in ("", "WithPath") if proxies else ("",):
+            made: Body = {}
+            for method in _PROXIED if proxies else ("get", "post"):
+                name = f"connect{self._group}{method.title()}{self._scope}{r.kind}{sub.name.title()}{tail}"
+                made[method] = self._operation(
+                    "connect", name, "", (), gvk=self._gvk_of(sub), produces=["*/*"]
+                )
+                made[method]["description"] = f"connect {method.upper()} requests to {sub.name} of {r.kind}"
+            named = [*(["path"] if tail else []), "name", *(["namespace"] if r.namespaced else [])]
+            given = [_in_path(each) for each in sorted(named)]
+            item = {**made, "parameters": [*given, *(_query(each) for each in _CONNECT[sub.name])]}
+            yield path + ("/{path}" if tail else ""), item
 
     def _watches(self) -> Iterator[tuple[str, Body]]:
         r, group = self._r, self._group
@@ -252,10 +284,7 @@ class Writer:
     def _item_of(self, operations: Body, namespaced: bool, *path: str, query: tuple[str, ...] = ()) -> Body:
         """A path item: operations and their common parameters."""
         names = (*path[:1], *(("namespace",) if namespaced else ()), *path[1:])
-        named = [
-            {"name": name, "in": "path", "required": True, "type": "string", "uniqueItems": True}
-            for name in names
-        ]
+        named = [_in_path(name) for name in names]
         return {**operations, "parameters": [*named, *(_query(each) for each in query), _query("pretty")]}
 
     def _common(self) -> Body:
@@ -270,6 +299,10 @@ def _parameters(verb: str) -> tuple[str, ...]:
     if verb == "patch":
         return (*_WRITE, "force")
     return _WRITE if verb in ("create", "update") else _DELETE if verb == "delete" else ()
+
+
+def _in_path(name: str) -> Body:
+    return {"name": name, "in": "path", "required": True, "type": "string", "uniqueItems": True}
 
 
 def _query(name: str) -> Body:

@@ -4,7 +4,6 @@ A scheme becomes the bodies of /api, /apis, /api/v1, /apis/<group> and /apis/<gr
 
 Mirrors  apiserver v1.25 pkg/endpoints/discovery/*.go, kube-aggregator pkg/apiserver/handler_apis.go
          (order of /apis).
-Differs  subresources that are not served (attach, exec, portforward, proxy) are not listed.
 """
 
 from __future__ import annotations
@@ -117,7 +116,7 @@ def _rows(r: Resource) -> list[Body]:
     if r.storage_version_hash:
         main["storageVersionHash"] = r.storage_version_hash
     rows = [main]
-    for sub in r.listed_subresources:
+    for sub in r.subresources:
         row: Body = {
             "name": f"{r.plural}/{sub.name}",
             "singularName": "",

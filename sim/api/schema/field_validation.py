@@ -33,6 +33,30 @@ from sim.units import format_micro_time, format_time, parse_time, quantity_nano,
 
 # Groups with kinds that exist, or existed, in another group under the same name.
 _OTHER_GROUPS = ("apps", "extensions", *(names.group("events") for names in NAMES.values()))
+# Versions that upstream can decode and does not serve, by kind (pkg/apis/*/install).
+_UNSERVED = {
+    "HorizontalPodAutoscaler": ("v2beta1",),
+    **dict.fromkeys(
+        (
+            "CronJob",
+            "EndpointSlice",
+            "Ingress",
+            "IngressClass",
+            "Lease",
+            "LocalSubjectAccessReview",
+            "PodDisruptionBudget",
+            "SelfSubjectAccessReview",
+            "SelfSubjectRulesReview",
+            "SubjectAccessReview",
+            "TokenReview",
+        ),
+        ("v1beta1",),
+    ),
+    **dict.fromkeys(
+        ("ClusterRole", "ClusterRoleBinding", "PriorityClass", "Role", "RoleBinding", "RuntimeClass"),
+        ("v1alpha1", "v1beta1"),
+    ),
+}
 IGNORE, WARN, STRICT = "Ignore", "Warn", "Strict"
 SUMMARY_CHARS = 30  # create.go: summarizeData(body, 30)
 RECORD = "metadata.managedFields"
@@ -114,10 +138,11 @@ def _typed(resource: Resource, value: Json, text: str) -> Obj:
         return value
     if version.count("/") > 1:
         raise _unrecognized(resource, f"unexpected GroupVersion string: {version}", text)
-    short = version.rpartition("/")[2]
+    group, _, short = version.rpartition("/")
     cannot = f'{kind} in version "{short}" cannot be handled as a {resource.kind}: '
-    registered = kind == "List" or definition_name(version.rpartition("/")[0], short, kind)
-    other = version.rpartition("/")[0] in _OTHER_GROUPS and version != "apps/v1"
+    registered = kind == "List" or definition_name(group, short, kind)
+    other = group in _OTHER_GROUPS and version != "apps/v1"
+    other = other or (group == resource.group and short in _UNSERVED.get(kind, ()))
     if kind == resource.kind and (other or registered):
         raise DecodeError(
             f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})"

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from sim.api.kinds.kind import UNSERVED, FormMaker, Kind, Lifecycle
+from sim.api.kinds.kind import FormMaker, Kind, Lifecycle
 from sim.api.schema.field_schemas import SchemaNode, schema_of_kind
 
 # `Resource.rule` of custom resources, without and with /status; no plural has a space.
@@ -82,11 +82,6 @@ class Resource:
     def schema(self) -> SchemaNode:
         """The field schema, compiled on first use, because a run touches a few kinds only."""
         return schema_of_kind(self.upstream_group, self.version, self.kind)
-
-    @property
-    def listed_subresources(self) -> tuple[Subresource, ...]:
-        """The subresources that discovery and OpenAPI list."""
-        return tuple([sub for sub in self.subresources if sub.name not in UNSERVED])
 
     def subresource(self, name: str) -> Subresource | None:
         """The subresource of that name; None if there is none."""

@@ -128,6 +128,7 @@ class Registry:
     identities: None for those of a cluster without options (see `issuing`)
     user_rules: lists what a user may do in a namespace
     unreachable: names the components of the control plane that do not answer probes; None for none
+    agent_listens: True if the agent of the node of that name accepts connections; None if all do
     """
 
     scheme: Scheme
@@ -144,6 +145,7 @@ class Registry:
     identities: Identities | None = None
     user_rules: Callable[[UserInfo, str], UserRules] | None = None
     unreachable: Callable[[], Collection[str]] | None = None
+    agent_listens: Callable[[str], bool] | None = None
 
     @property
     def names(self) -> Names:

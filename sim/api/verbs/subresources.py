@@ -17,6 +17,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from sim.api.kinds.core.pod.disruption_target import Disruption, disrupted
+from sim.api.kinds.kind import CONNECTING
 from sim.api.objects import is_ready, with_metadata
 from sim.api.selectors import from_selector
 from sim.api.status import not_found, timeout, too_many_requests
@@ -38,6 +39,7 @@ from sim.api.verbs.call import (
     written,
 )
 from sim.api.verbs.components import get_component, list_components
+from sim.api.verbs.connect import connect
 from sim.api.verbs.custom import CUSTOM_SCALE
 from sim.api.verbs.delete import DeleteOptions, check_delete_options, delete_object, given_options
 from sim.api.verbs.log import read_log
@@ -398,6 +400,8 @@ SCALE: dict[str, Callable[[Call], Steps]] = {"get": get_scale, "update": write_s
 def verb_of(call: Call) -> Callable[[Call], Steps] | None:
     """The generator function of a subresource request; None if the server has none."""
     request = call.request
+    if request.subresource in CONNECTING and not call.resource.custom:
+        return connect
     special = SUBRESOURCES.get((request.verb, request.resource, request.subresource))
     if special is not None:
         return special

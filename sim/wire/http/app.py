@@ -30,12 +30,13 @@ from sim.api.crd.served import CustomResource
 from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Obj, Reply, Request, UserInfo
+from sim.api.verbs import connect
 from sim.units import parse_duration_us
 from sim.wire.http import negotiation, rendering, routing
 from sim.wire.http.audited import AuditedExchange, HttpAudit
 from sim.wire.http.body import BODY_MAX, BadBody, json_text, strict_warnings
 from sim.wire.http.documents import NO_PAGE, Document, Documents
-from sim.wire.http.exchange import Exchange, Response, serve_exchange
+from sim.wire.http.exchange import Exchange, Headers, Response, serve_exchange
 from sim.wire.http.gateway import REQUEST_TIMEOUT_S, Gateway, OutsideWatch, failure_line
 from sim.wire.http.identification import Identification
 from sim.wire.http.impersonation import Impersonation, impersonated
@@ -186,6 +187,8 @@ class Front:
         try:
             target = routing.route(self._gateway.scheme(self._scheme), exchange.method, path, options)
             found.asked, found.resource = asked, target.resource
+            if target.connects:
+                return await self._connect(exchange, target, user, options, found.audited)
             listing = target.verb in ("list", "watch", "deletecollection")
             if not target.resource.custom:
                 negotiation.check_route(self._names, header, listing and exchange.method == "GET")
@@ -333,6 +336,41 @@ class Front:
         size = len(reply.items or ()) * ITEM_BYTES if form.media == names.media_yaml else 0
         return self._response(await self._aside(size, rendering.prepare(view, reply)))
 
+    async def _connect(
+        self,
+        exchange: Exchange,
+        target: Target,
+        user: UserInfo,
+        options: dict[str, str],
+        audited: AuditedExchange,
+    ) -> Response:
+        """A request for a stream: its body belongs to the backend, and any form is accepted."""
+        names, headers, resource = self._names, exchange.headers, target.resource
+        given = {**options, connect.PATH: target.path}
+        given.pop(connect.UPGRADE, None)
+        if STREAMED in exchange.extensions or _upgrades(headers):
+            given[connect.UPGRADE] = "true"
+        asked = Request(
+            verb=target.verb,
+            resource=resource.plural,
+            group=resource.group,
+            version=resource.version,
+            subresource=target.subresource,
+            namespace=target.namespace,
+            name=target.name,
+            options=given,
+            user=user,
+            manager=manager_of(headers.get("user-agent")),
+        )
+        reply, _ = await self._gateway.call(asked)
+        audited.reply(reply, resource)
+        if reply.code == HTTPStatus.MOVED_PERMANENTLY:
+            query = f"?{exchange.query}" if exchange.query else ""
+            return Response(reply.code, b"", [("Location", f"{exchange.path}/{query}"), *self._common()])
+        form = negotiation.error_form(names, headers.get("accept"))
+        view = View(names, resource, form, self._gateway.wall_us(), "")
+        return self._response(rendering.prepare(view, reply)())
+
     async def _aside(self, size: int, convert: Callable[[], Any]) -> Any:
         """The result of a pure conversion; of much data on a thread, one at a time, so that other
         requests proceed.
@@ -385,6 +423,11 @@ class Front:
 
 def _warn_first(response: Response, warning: str) -> None:
     response.headers[:0] = [("Warning", value) for value in rendering.warning_headers([warning])]
+
+
+def _upgrades(headers: Headers) -> bool:
+    """True for a request to change the protocol (apimachinery, httpstream.IsUpgradeRequest)."""
+    return any(name == "connection" and "upgrade" in value.lower() for name, value in headers.pairs)
 
 
 def _deprecated(resource: Resource) -> str:

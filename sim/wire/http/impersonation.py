@@ -33,18 +33,21 @@ class Impersonation(NamedTuple):
     @classmethod
     def of(cls, headers: Iterable[tuple[str, str]]) -> Impersonation:
         """The impersonation that headers ask for."""
-        name, uid, groups, extra = "", "", [], []
+        names: list[str] = []
+        uids: list[str] = []
+        groups, extra = [], []
         for header, value in headers:
             key = header.lower()
             if key == "impersonate-user":
-                name = name or value
+                names.append(value)
             elif key == "impersonate-uid":
-                uid = uid or value
+                uids.append(value)
             elif key == "impersonate-group":
                 groups.append(value)
             elif key.startswith(_EXTRA):
                 extra.append((unquote(key.removeprefix(_EXTRA)), value))
-        return cls(name, tuple(groups), uid, tuple(extra))
+        # The first of repeated headers counts, an empty one too.
+        return cls("".join(names[:1]), tuple(groups), "".join(uids[:1]), tuple(extra))
 
     def without_user(self, names: Names) -> str:
         """The attributes requested without a user, as upstream prints them; "" if there are none."""

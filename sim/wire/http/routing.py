@@ -8,7 +8,6 @@ Holds: a path from outside is only compared with the scheme's tables; no name wi
 
 Mirrors  kubernetes v1.25 apiserver pkg/endpoints/request/requestinfo.go, pkg/endpoints/installer.go
          (paths), apimachinery pkg/api/validation/path/name.go.
-Differs  proxy, attach, exec and portforward answer 405: nothing implements them.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from urllib.parse import unquote_to_bytes
 
 from sim.api import status
 from sim.api.auth.attributes import AccessAttributes
-from sim.api.kinds.kind import UNSERVED
+from sim.api.kinds.kind import CONNECTING
 from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
 from sim.api.selectors import name_in_selector
@@ -73,13 +72,19 @@ class Attributes:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A resource request that exists."""
+    """A resource request that exists.  path: behind `proxy`, "" or with its slash"""
 
     resource: Resource
     verb: str
     namespace: str = ""
     name: str = ""
     subresource: str = ""
+    path: str = ""
+
+    @property
+    def connects(self) -> bool:
+        """True for a request to exec, attach, portforward or proxy."""
+        return self.subresource in CONNECTING and not self.resource.custom
 
 
 class NoRoute(Exception):
@@ -157,9 +162,11 @@ def attributes(method: str, path: str, options: Mapping[str, str]) -> Attributes
 
 def route(scheme: Scheme, method: str, path: str, options: Mapping[str, str]) -> Target:
     """The resource request of a path below a served group version.  Raises NoRoute."""
-    parts = path.split("/")[1:]
+    whole = path.split("/")[1:]
+    parts = list(whole)
     while len(parts) > 1 and not parts[-1]:
         parts.pop()
+    size = len(parts)
     group, parts = ("", parts[1:]) if parts[0] == "api" else (parts[1], parts[2:])
     version, parts = parts[0], parts[1:]
     watching = parts[0] == "watch" and len(parts) > 1
@@ -174,6 +181,10 @@ def route(scheme: Scheme, method: str, path: str, options: Mapping[str, str]) ->
         raise NoRoute(None)
     if resource is not None and resource.custom:
         return _custom(resource, method, namespace, parts, (watching, is_set(options, "watch")))
+    tail = ""
+    if parts[2:3] == ["proxy"]:
+        tail = "".join(f"/{each}" for each in whole[size - len(parts) + 3 :])
+        parts = parts[:3]
     if resource is None or (namespaced and not resource.namespaced) or "" in parts:
         raise NoRoute(status.unknown_resource())
     if namespaced and not namespace:
@@ -190,7 +201,7 @@ def route(scheme: Scheme, method: str, path: str, options: Mapping[str, str]) ->
         verb = "watch"
     if name:
         _check_name(name)
-    return Target(resource, verb, namespace, name, sub)
+    return Target(resource, verb, namespace, name, sub, tail)
 
 
 @lru_cache(maxsize=64)
@@ -239,13 +250,15 @@ def _watched(resource: Resource, method: str, sub: str) -> str:
 def _verb(resource: Resource, method: str, name: str, sub: str, namespace: str) -> str:
     """The verb of a method on an item, a collection or a subresource that has it."""
     verb = METHOD_VERBS.get(method, "")
+    if sub == "proxy" and resource.subresource(sub) is not None and (verb or method == "OPTIONS"):
+        return verb
     if method == "HEAD":
         raise NoRoute(status.method_not_allowed())
     if sub:
         found = resource.subresource(sub)
         if found is None:
             raise NoRoute(status.unknown_resource())
-        if verb not in found.verbs or sub in UNSERVED:
+        if verb not in found.verbs:
             raise NoRoute(status.method_not_allowed())
         return verb
     if name:

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from sim.api.kinds.kind import UNSERVED
 from sim.api.openapi.documents import (
     openapi_v2,
     openapi_v2_protobuf,
@@ -152,8 +151,24 @@ def _references(value):
     return own + [found for item in value.values() for found in _references(item)]
 
 
-def test_subresources_that_are_not_served_have_no_paths():
+def test_connecting_subresources_have_an_operation_for_each_method():
     paths = json.loads(openapi_v2(SCHEME))["paths"]
     ends = {path.rpartition("}/")[2] for path in paths}
     assert {"status", "scale", "eviction", "log"} <= ends
-    assert not ends & set(UNSERVED) and not [path for path in paths if "/proxy/" in path]
+    pod = "/api/v1/namespaces/{namespace}/pods/{name}"
+    run = paths[f"{pod}/exec"]
+    assert {key for key in run if key != "parameters"} == {"get", "post"}
+    assert [each["name"] for each in run["parameters"]][:4] == ["name", "namespace", "command", "container"]
+    assert run["post"]["operationId"] == "connectCoreV1PostNamespacedPodExec"
+    assert run["post"]["x-kubernetes-group-version-kind"]["kind"] == "PodExecOptions"
+    assert run["post"]["responses"]["200"]["schema"] == {"type": "string"}
+    methods = {"delete", "get", "head", "options", "patch", "post", "put"}
+    for tail in ("proxy", "proxy/{path}"):
+        assert {key for key in paths[f"{pod}/{tail}"] if key != "parameters"} == methods
+    there = paths["/api/v1/nodes/{name}/proxy/{path}"]
+    assert there["head"]["operationId"] == "connectCoreV1HeadNodeProxyWithPath"
+    assert [(each["name"], each["in"]) for each in there["parameters"]] == [
+        ("name", "path"),
+        ("path", "path"),
+        ("path", "query"),
+    ]

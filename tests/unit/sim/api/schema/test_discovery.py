@@ -1,6 +1,5 @@
 """Discovery documents."""
 
-from sim.api.kinds.kind import UNSERVED
 from sim.api.schema.discovery import api_group, api_group_list, api_resource_list, api_versions, root_paths
 from sim.api.schema.scheme import Scheme
 from sim.ident import NAMES
@@ -72,9 +71,11 @@ def test_the_root_lists_every_path():
     assert api_versions("h:1")["serverAddressByClientCIDRs"][0]["serverAddress"] == "h:1"
 
 
-def test_subresources_that_are_not_served_are_not_listed():
+def test_subresources_are_listed_with_their_kinds_and_verbs():
     core = api_resource_list(SCHEME, "", "v1")
     assert core is not None
-    names = {row["name"] for row in core["resources"]}
-    assert {"pods/log", "pods/eviction", "nodes/status"} <= names
-    assert not {name for name in names if name.rpartition("/")[2] in UNSERVED}
+    rows = {row["name"]: row for row in core["resources"]}
+    assert {"pods/log", "pods/eviction", "nodes/status"} <= rows.keys()
+    assert (rows["pods/exec"]["kind"], rows["pods/exec"]["verbs"]) == ("PodExecOptions", ["create", "get"])
+    proxied = ["create", "delete", "get", "patch", "update"]
+    assert (rows["nodes/proxy"]["kind"], rows["nodes/proxy"]["verbs"]) == ("NodeProxyOptions", proxied)

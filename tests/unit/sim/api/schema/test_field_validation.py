@@ -174,3 +174,21 @@ def test_the_core_group_may_be_written_as_none_and_nothing_else_for_it():
     assert caught.value.message == (
         "the API version in the data (autoscaling/v1) does not match the expected API version (autoscaling/v2)"
     )
+
+
+@pytest.mark.parametrize(
+    ("plural", "version", "says"),
+    [
+        ("subjectaccessreviews", "authorization.k8s.io/v1beta1", "the API version in the data"),
+        ("clusterroles", "rbac.authorization.k8s.io/v1alpha1", "the API version in the data"),
+        ("networkpolicies", "networking.k8s.io/v1beta1", 'no kind "NetworkPolicy" is registered'),
+        ("subjectaccessreviews", "authorization.k8s.io/v1alpha1", "no kind"),
+        ("leases", "policy/v1beta1", "no kind"),
+    ],
+)
+def test_version_that_is_known_and_not_served_is_another_version(
+    plural: str, version: str, says: str
+) -> None:
+    with pytest.raises(DecodeError) as refused:
+        decode(SCHEME.resource(plural), {"apiVersion": version})
+    assert says in refused.value.message

@@ -1,0 +1,228 @@
+"""Connecting subresources: exec, attach and portforward of pods; proxy of pods, services and nodes.
+
+A request becomes the refusal that precedes a stream: of an object, a container, a host, a port or a
+backend that is not there. Where upstream would open the stream, the answer is 501.
+
+The caller puts two values among the options, in place of any that the client sent: `PATH`, the rest
+of the URL behind `proxy`, and `UPGRADE` if the client wants to change the protocol.
+
+Holds: nothing is written; an answer never claims that a command ran or that a backend was reached.
+
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/rest.go (ConnectResource),
+         pkg/registry/core/pod/{strategy.go,rest/subresources.go},
+         pkg/registry/core/service/storage/storage.go (ResourceLocation, isValidAddress),
+         pkg/registry/core/node/strategy.go (ResourceLocation), pkg/kubelet/client/kubelet_client.go
+         (GetConnectionInfo), pkg/util/node/node.go (GetPreferredNodeAddress), apimachinery
+         pkg/util/proxy/{upgradeaware,transport}.go and pkg/util/net/port_split.go; golang net
+         (Dialer, LookupPort).
+Differs  no process listens in a simulated container: a proxied connection to a pod is refused. Of
+         the ready addresses of a service the first is tried, where upstream chooses at random.
+         Names of hosts resolve to the internal address of the node. Admission does not see these
+         requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from ipaddress import ip_address, ip_network
+
+from sim.api.kinds.kind import CONNECTING
+from sim.api.schema.json_text import go_quote
+from sim.api.status import not_found, service_unavailable
+from sim.api.store import Answer, Get, Op
+from sim.api.types import Obj, Reply
+from sim.api.verbs.call import Call, Refusal, Steps, bad_request, found, internal
+from sim.api.verbs.log import container_of
+
+PATH, UPGRADE = "path", "upgrade"
+NOT_STREAMED = "this server opens no streams to containers and passes no requests to node agents"
+# The default of the option for the preferred types of node addresses.
+_PREFERRED = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
+_AGENT_PORT = 10250
+_PORT_MAX = 65535
+_PORTS = {"": 80, "http": 80, "https": 443}  # of schemes, and of names that every system knows
+# Multicast of an interface or a link.
+_NEAR = tuple(ip_network(each) for each in ("224.0.0.0/24", "ff01::/16", "ff02::/16"))
+_Found = Generator[Op, Answer, Obj]
+
+
+def connect(call: Call) -> Steps:
+    """A request to attach, exec, portforward or proxy."""
+    if "dryRun" in call.options:
+        raise bad_request("dryRun is not supported")
+    assert call.subresource in CONNECTING
+    if call.subresource != "proxy":
+        return (yield from _stream(call))
+    proxied = {"pods": _proxy_pod, "services": _proxy_service, "nodes": _proxy_node}
+    return (yield from proxied[call.request.resource](call))
+
+
+# --- streams of containers ------------------------------------------------------------------------
+
+
+def _stream(call: Call) -> Steps:
+    pod = yield from _object(call, "pods", call.request.name)
+    name = pod["metadata"]["name"]
+    if call.subresource != "portforward":
+        container_of(pod, call.options.get("container", ""))
+    node_name = pod["spec"].get("nodeName", "")
+    if not node_name:
+        raise bad_request(f"pod {name} does not have a host assigned")
+    node = yield from _object(call, "nodes", node_name)
+    address, port = _agent_of(node)
+    if UPGRADE not in call.options:
+        raise bad_request("Upgrade request required")
+    raise _from_agent(call, node_name, _refused(address, str(port)))
+
+
+def _agent_of(node: Obj) -> tuple[str, int]:
+    """Address and port of a node's agent; raises if the node reports no address."""
+    status = node.get("status") or {}
+    addresses = status.get("addresses") or []
+    known = {each["type"]: each["address"] for each in reversed(addresses)}
+    chosen = next((known[kind] for kind in _PREFERRED if kind in known), None)
+    if chosen is None:
+        shown = " ".join(f"{{{each['type']} {each['address']}}}" for each in addresses)
+        raise internal(f"no preferred addresses found; known addresses: [{shown}]")
+    endpoints = status.get("daemonEndpoints") or {}
+    port = ((endpoints.get("kubeletEndpoint") or {}).get("Port")) or _AGENT_PORT
+    return known.get("InternalIP", chosen), port
+
+
+def _from_agent(call: Call, node_name: str, refused: str) -> Refusal:
+    """The answer where a node's agent would take over.  refused: the error if it does not listen"""
+    listens = call.registry.agent_listens
+    if listens is not None and not listens(node_name):
+        return _unreachable(call, refused)
+    return Refusal(501, "", NOT_STREAMED)
+
+
+# --- proxies --------------------------------------------------------------------------------------
+
+
+def _proxy_pod(call: Call) -> Steps:
+    scheme, name, port = _parts_of(call, "pod")
+    pod = yield from _object(call, "pods", name)
+    if not port:
+        declared = [each for container in pod["spec"]["containers"] for each in container.get("ports") or ()]
+        port = str(declared[0]["containerPort"]) if declared else ""
+    address = next(iter(_addresses_of(pod)), "")
+    if not _is_proxyable(address):
+        raise bad_request("address not allowed")
+    return _answered(call, _refused(address, port, scheme))
+
+
+def _proxy_service(call: Call) -> Steps:
+    scheme, name, port = _parts_of(call, "service")
+    if port.removeprefix("-").removeprefix("+").isdecimal():
+        service = yield from _object(call, "services", name)
+        named = [
+            each.get("name", "") for each in service["spec"].get("ports") or () if each["port"] == int(port)
+        ]
+        if not named:
+            text = f"no service port {int(port)} found for service {go_quote(name)}"
+            raise Refusal.of(service_unavailable(text))
+        port = named[0]
+    endpoints = yield from _object(call, "endpoints", name)
+    subsets = endpoints.get("subsets") or ()
+    if not subsets:
+        raise _no_endpoints(name)
+    for subset in subsets:
+        for offered in subset.get("ports") or ():
+            if offered.get("name", "") != port:
+                continue
+            for address in subset.get("addresses") or ():
+                if (yield from _is_of_pod(call, address)):
+                    return _answered(call, _refused(address["ip"], str(offered["port"]), scheme))
+    raise _no_endpoints(call.request.name)
+
+
+def _no_endpoints(name: str) -> Refusal:
+    return Refusal.of(service_unavailable(f"no endpoints available for service {go_quote(name)}"))
+
+
+def _is_of_pod(call: Call, address: Obj) -> Generator[Op, Answer, bool]:
+    """True if an address of an Endpoints object is that of a pod in the same namespace."""
+    target = address.get("targetRef") or {}
+    if target.get("namespace") != call.request.namespace:
+        return False
+    scheme = call.registry.scheme
+    key = scheme.key(scheme.resource("pods"), call.request.namespace, target.get("name", ""))
+    pod = found((yield Get(key)))
+    return pod is not None and address["ip"] in _addresses_of(pod.obj)
+
+
+def _proxy_node(call: Call) -> Steps:
+    scheme, name, port = _parts_of(call, "node")
+    node = yield from _object(call, "nodes", name)
+    address, own = _agent_of(node)
+    if port and port != str(own):
+        return _answered(call, _refused(address, port, scheme))
+    if _is_redirected(call):
+        return Reply(301, body="")
+    raise _from_agent(call, name, _refused(address, str(own)))
+
+
+def _parts_of(call: Call, what: str) -> tuple[str, str, str]:
+    """Scheme, name and port of `name`, `name:port` or `scheme:name:port`."""
+    parts = call.request.name.split(":")
+    scheme, name, port = {1: ["", *parts, ""], 2: ["", *parts], 3: parts}.get(len(parts), ["", "", ""])
+    if not name or scheme not in _PORTS:
+        raise bad_request(f"invalid {what} request {go_quote(call.request.name)}")
+    return scheme, name, port
+
+
+def _addresses_of(pod: Obj) -> list[str]:
+    return [each.get("ip", "") for each in (pod.get("status") or {}).get("podIPs") or ()]
+
+
+def _is_proxyable(address: str) -> bool:
+    """False for what is no address, or one of the host itself or of its link."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return False
+    return not (parsed.is_loopback or parsed.is_link_local or any(parsed in each for each in _NEAR))
+
+
+# --- connections ----------------------------------------------------------------------------------
+
+
+def _refused(address: str, port: str, scheme: str = "") -> str:
+    """The error of a connection to a port on which nothing listens."""
+    number = _PORTS[scheme] if not port else int(port) if port.isdecimal() else _PORTS.get(port)
+    if number is None:
+        return f"dial tcp: address tcp/{port}: unknown port"
+    if number > _PORT_MAX:
+        return f"dial tcp: address {port}: invalid port"
+    host = f"[{address}]" if ":" in address else address
+    return f"dial tcp {host}:{number}: connect: connection refused"
+
+
+def _answered(call: Call, refused: str) -> Reply:
+    """The answer of a proxy for a backend that does not listen."""
+    if _is_redirected(call):
+        return Reply(301, body="")
+    raise _unreachable(call, refused)
+
+
+def _is_redirected(call: Call) -> bool:
+    """True for a read of the bare `proxy`, which upstream redirects to `proxy/`."""
+    reads = call.request.verb == "get" and UPGRADE not in call.options
+    return reads and not call.options.get(PATH)
+
+
+def _unreachable(call: Call, why: str) -> Refusal:
+    if UPGRADE in call.options:
+        return internal(f"error dialing backend: {why}")
+    return Refusal.of(service_unavailable(f"error trying to reach service: {why}"))
+
+
+def _object(call: Call, plural: str, name: str) -> _Found:
+    """An object in the namespace of the request; raises if there is none."""
+    resource = call.registry.scheme.resource(plural)
+    namespace = call.request.namespace if resource.namespaced else ""
+    item = found((yield Get(call.registry.scheme.key(resource, namespace, name))))
+    if item is None:
+        raise Refusal.of(not_found(resource, name))
+    return item.obj
