@@ -171,6 +171,7 @@ def is_step(wanted: str, name: str, kind: str) -> bool:
 
 
 def duration_us(text: str) -> int | None:
+    """Return a duration in microseconds, None if the text is none."""
     try:
         return parse_duration_us(text)
     except ValueError:
@@ -186,6 +187,7 @@ def _span(key: str, text: str) -> int:
 
 
 def shown_us(us: int) -> str:
+    """Return a duration as reports show it, such as 1.50s."""
     return f"{us / 1e6:.2f}s"
 
 

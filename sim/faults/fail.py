@@ -17,7 +17,7 @@ from sim.faults.shared.parameters import NodesField, Strict
 from sim.faults.shared.processes import DELETED, LIFE, STOPPED
 from sim.kernel import Rule
 
-CUTS = "cut nodes"  # the network rule that all nodes share which are cut off
+CUTS = "cut nodes"  # the network rule shared by all nodes that are cut off
 SLOW_DISK = "slow-disk"
 # How a node fails -> the aspect of the node, and its value.
 WAYS: dict[str, tuple[str, Any]] = {
@@ -118,7 +118,7 @@ def _attribute_cut(ledger: Ledger, name: str, record: int) -> None:
 
 
 def _trouble(name: str, settle: Any) -> Aspect:
-    """An aspect that the machine keeps as a trouble of the same name."""
+    """An aspect with a value that the machine stores under the same name."""
 
     def attribute(ledger: Ledger, node: str, record: int) -> None:
         ledger.cluster.nodes[node].machine.note_fault(name, record)

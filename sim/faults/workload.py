@@ -57,7 +57,7 @@ class Workload(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Behave(Imposed):
-    """How containers of matching pods behave; None means: by the profile of the node.
+    """How containers of matching pods behave; None means that the node's profile decides.
 
     unready: True if probes fail
     stop_us: time from SIGTERM to the end; -1 if only SIGKILL ends the program
@@ -137,7 +137,7 @@ def _check(context: Context, given: Workload) -> Behave:
 
 
 def _changes(context: Context, given: Workload) -> dict[str, Any]:
-    """The changed fields of `Behave`; None where the step says nothing."""
+    """The changed fields of `Behave`; None where the step has no value."""
 
     def plain(value: Any) -> Any:
         return None if value is UNSET else value

@@ -30,7 +30,7 @@ from sim.options.base import (
 )
 
 POLICY, LOG, WEBHOOK = "audit-policy-file", "audit-log-path", "audit-webhook-config-file"
-FILES_READ = (POLICY, WEBHOOK)  # options whose files a scenario may have beside it
+FILES_READ = (POLICY, WEBHOOK)  # options with a file that may lie beside the scenario
 BATCH, BLOCKING, STRICT = "batch", "blocking", "blocking-strict"
 MODES = (BATCH, BLOCKING, STRICT)
 JSON, LEGACY = "json", "legacy"

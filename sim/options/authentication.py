@@ -194,7 +194,7 @@ class AuthenticationFlags:
 
     @property
     def admits_users(self) -> bool:
-        """True if an option lets users in whom the command line does not name."""
+        """True if an option admits users that the command line does not name."""
         return any(
             (
                 self.token_auth_file,

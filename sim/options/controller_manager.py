@@ -6,8 +6,8 @@ Holds: every option of the specification is either a field here, with the effect
 in `WITHOUT_EFFECT` and refused.
 
 Mirrors  spec/controller-manager.md and kubernetes v1.25 cmd/kube-controller-manager/app/options.
-Differs  use-service-account-credentials is true by default, as kubeadm sets it: upstream's default is
-         false, with which RBAC leaves the controllers without rights.
+Differs  use-service-account-credentials is true by default, as kubeadm sets it: upstream's
+         default is false, with which RBAC leaves the controllers without rights.
          Rates are Python floats (64 bit) where upstream keeps 32-bit ones; pods are evicted by
          taints only, so pod-eviction-timeout is read and, as upstream with its taint manager on,
          changes nothing. A loop has 10,000 workers at most; a period that would make a loop busy is

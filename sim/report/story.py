@@ -155,7 +155,7 @@ class Book:
 def _without_repeats(chain: Sequence[Record]) -> list[tuple[Record, int]]:
     """The links of a chain, of equal failures in a row only the first and the last.
 
-    Each comes with the number of failures for which it stands.
+    Each comes with the number of failures that it stands for.
     """
     found: list[tuple[Record, int]] = []
     first: Record | None = None
@@ -315,7 +315,7 @@ def who(record: Record) -> str:
 
 
 def _user(name: str) -> str:
-    """A user in short: a node by its name, an account of the control plane by that of its controller."""
+    """The short name of a user: a node's own, or that of the controller for its account."""
     account = name.removeprefix(ACCOUNT_USER).partition(":")
     if account[0] != name and account[0].endswith(SYSTEM_NAMESPACE):
         return account[2]

@@ -1,4 +1,4 @@
-"""taint: a person puts taints on nodes."""
+"""taint: a person adds taints to nodes."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Taint(Strict):
 
 @dataclass(frozen=True, slots=True)
 class TaintNodes(Action):
-    """Taints come or go.
+    """Taints are added or removed.
 
-    taints: {key, value, effect}; an effect of "" means each effect, where they are taken away
-    on: True if they come
+    taints: {key, value, effect}; an effect of "" means each effect, where they are removed
+    on: True if they are added
     """
 
     nodes: tuple[str, ...]
@@ -52,7 +52,7 @@ class TaintNodes(Action):
 
 
 def check_taints(context: Context, given: Taint, on: bool) -> TaintNodes:
-    """The action of a step that puts taints on nodes, or takes them away."""
+    """The action of a step that adds taints to nodes, or removes them."""
     if not given.taints:
         raise context.error("taints", "there is none")
     if (problem := taints_problem(given.taints, removed=not on)) is not None:

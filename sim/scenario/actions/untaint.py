@@ -1,4 +1,4 @@
-"""untaint: a person takes taints away from nodes."""
+"""untaint: a person removes taints from nodes."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ _NAME = re.compile(r"^(?!end of )[^/]+$")
 def plan_timeline(
     compiler: Compiler, timeline: Sequence[steps.Step], known: Known, naming: str, duration_us: int
 ) -> tuple[PlannedStep, ...]:
-    """Plan all steps.  Raises InputError with the place of what is wrong."""
+    """Plan all steps.  Raises InputError with the place of the error."""
     names = [step_name(step, index) for index, step in enumerate(timeline)]
     planner = _Planner(compiler, known, naming, duration_us, names)
     planned = tuple(planner.step(step, index) for index, step in enumerate(timeline))

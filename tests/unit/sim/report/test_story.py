@@ -307,7 +307,7 @@ def test_slices_of_a_perfetto_track_are_disjoint_or_nested_with_one_per_arrow() 
     assert all(any(s <= at < e and on == track for s, e, track in slices) for at, on in ends)
 
 
-def test_equal_failures_in_a_row_are_told_by_the_first_and_the_last() -> None:
+def test_story_shows_the_first_and_last_of_equal_failures_in_a_row() -> None:
     def failed(error: str) -> tuple[str, dict[str, str]]:
         return "sync-error", {"queue": "replicaset", "key": "default/web", "error": error}
 
