@@ -403,7 +403,7 @@ class Cluster:
         """Run until an instant of virtual time.  Raises DeadlockError if no event is left."""
         until_us = checked_us(at)
         if not self._alive:
-            raise InputError("the cluster does not run", "", "use it within: async with Cluster(...) as c")
+            raise InputError("the cluster is not running", "", "use it within: async with Cluster(...) as c")
         await self.kernel.run_until(until_us)
         self.kernel.check_deadlock()
 

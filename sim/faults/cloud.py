@@ -20,7 +20,7 @@ class Cloud(Strict):
     """The parameters of `cloud`."""
 
     how: Annotated[Literal["outage", "slow"], Meta(description="How the cloud fails.")]
-    by: Annotated[str | UnsetType, Meta(description="With `slow`: the additional time of each question.")] = (
+    by: Annotated[str | UnsetType, Meta(description="With `slow`: the additional time of each request.")] = (
         UNSET
     )
 

@@ -134,7 +134,7 @@ FAULT = Fault(
     documentation="""
 Nodes fail. `power-loss`: everything that runs is gone, the disk stays. `shutdown`: graceful for as long as the flag
 `shutdown-grace-period` of the node says. `hang`: the agent is paused. `network-cut`: no message passes. `agent-crash`: the
-agent ends, containers go on. `runtime-failure`: the container runtime reports that it is not ready. `runtime-hang`: it does
+agent ends, containers continue. `runtime-failure`: the container runtime reports that it is not ready. `runtime-hang`: it does
 not answer. `slow-disk` (with `by`): each operation of it takes longer. `pod-network-failure`: the network plug-in is not
 ready. In a cloud (`cloud-provider` below) `instance-stopped` and `instance-deleted`: the power is off and the cloud knows
 why; after the latter the node comes up as a new machine with an empty disk.""",

@@ -30,7 +30,7 @@ Options = TypeVar("Options")
 _SPEC = "option"
 
 
-# --- how values read: ValueError says what was wanted ---------------------------------------------
+# --- readers of values: a ValueError names the expected form --------------------------------------
 
 
 def duration(value: object) -> int:

@@ -450,7 +450,7 @@ def _amount(value: Any) -> str:
 _HAPPENS = {
     "start": "the process starts",
     "crash": "the process is gone",
-    "terminate": "is asked to end",
+    "terminate": "gets SIGTERM",
     "exit": "the process ends by itself",
     "pause": "stands still",
     "resume": "goes on",
@@ -476,7 +476,7 @@ def _decision(values: Values) -> str:
     silent = f"for {short(why['silent_us'])}" if "silent_us" in why else ""
     match values["what"]:
         case "unheard":
-            return f"has not heard from {target} {silent}: it is to be Unknown"
+            return f"has had no heartbeat of {target} {silent}: it becomes Unknown"
         case "taint":
             return f"it is the turn of {target} (zone {why['zone']}): taint {why['taint']}"
         case "evict":
@@ -488,14 +488,16 @@ def _decision(values: Values) -> str:
         case "relist":
             return f"will list {target} again: {why['why'] or 'the watch ended in an error'}"
         case "close":
-            return f"takes no more requests: {why['requests']} are in flight, {why['watches']} watches go on"
+            return (
+                f"takes no more requests: {why['requests']} are in flight, {why['watches']} watches continue"
+            )
         case "back-off":
             return (
                 f"container {why['container']} of {target} had exited ({why['exit_code']}): "
                 f"waits {short(why['wait_us'])} before a restart"
             )
         case "autoscale":
-            return f"scales {target} from {why['from']} to {why['to']}: {why['why'] or 'as it found before'}"
+            return f"scales {target} from {why['from']} to {why['to']}: {why['why'] or 'as decided before'}"
         case "instance-gone":
             return f"finds no instance of {target} in the cloud: it is deleted"
         case "instance-stopped":

@@ -70,7 +70,7 @@ def refuse_existing(settings: AuditSettings | None, *, force: bool) -> None:
 def refuse_many(settings: AuditSettings | None) -> None:
     """Refuse an audit of many runs, which would write to one file.  Raises InputError."""
     if settings is not None:
-        raise InputError("an audit is of one run", "", "leave the audit options out, or give --seed N")
+        raise InputError("an audit is only for one run", "", "leave the audit options out, or give --seed N")
 
 
 def refuse_webhook(servers: ComponentPlan) -> None:

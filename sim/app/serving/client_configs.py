@@ -112,6 +112,4 @@ def _check(path: Path) -> None:
         names = ["something else"]
     if names not in (None, [CLUSTER, CLUSTER]):
         remedy = "name another file, or --force replaces it"
-        raise InputError(
-            "is there already, and holds other things than this command writes", str(path), remedy
-        )
+        raise InputError("exists already, and was not written by this command", str(path), remedy)

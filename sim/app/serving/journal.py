@@ -132,11 +132,13 @@ class Journal(msgspec.Struct, frozen=True):
         if scenario is not None:
             session = msgspec.structs.replace(session, scenario=str(scenario))
         elif session.scenario and not Path(session.scenario).exists():
-            raise InputError("what was served is not there any more", session.scenario, "--scenario FILE")
+            raise InputError(
+                "the served scenario does not exist any more", session.scenario, "--scenario FILE"
+            )
         plan = session.plan()
         if plan_digest(plan) != self.head.plan:
             place = session.scenario or "the journal's session"
-            raise InputError("is not what was served when the journal was written", place)
+            raise InputError("has changed since the journal was written", place)
         return replace(plan, duration_us=self.virtual_us)
 
 
@@ -254,14 +256,14 @@ class _Reader:
             return ""
         if end is not None:
             return f"{self._place}: the {left} bytes after its end are left out"
-        last = f"its last {left} bytes are left out: they are no whole record"
+        last = f"its last {left} bytes are left out: the record is incomplete"
         return f"{self._place}: {last}, after {len(self._operations)} operations"
 
     def damage(self, at: int) -> InputError:
         """The error for a file that holds no block at this offset."""
         if self._head is not None:
             where = f"is damaged at byte {at}, after {len(self._operations)} operations"
-            return InputError(where, self._place, f"truncate -s {at} FILE keeps what comes before")
+            return InputError(where, self._place, f"truncate -s {at} FILE keeps the operations before")
         if _FORMAT_1.match(self._data):
             return self._other_format(1)
         if self._data.startswith(MARK):
@@ -270,4 +272,4 @@ class _Reader:
 
     def _other_format(self, found: int) -> InputError:
         problem = f"is a journal of format {found}; this program reads {FORMAT}"
-        return InputError(problem, self._place, "the version of orrery that wrote it replays it")
+        return InputError(problem, self._place, "replay it with the version of orrery that wrote it")

@@ -146,7 +146,7 @@ async def _main(
                 print(f"orrery: serving {url}", flush=True)
                 known = tokens or cluster.options.authentication.admits_users
                 if arguments.client_config is None and not known:
-                    hint = "orrery: nobody can log in (give --client-config FILE, which is written, or --token-auth-file)"
+                    hint = "orrery: no user can log in (give --token-auth-file, or --client-config FILE to write a client configuration)"
                     print(hint, file=sys.stderr)
                 async for _ in signals:
                     break

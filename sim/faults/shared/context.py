@@ -127,12 +127,12 @@ def in_a_cloud(context: Context, key: str) -> None:
     """Check that the controller manager queries a cloud for instances."""
     if not context.known.cloud:
         remedy = f"give the controller manager the flag cloud-provider: {CLOUD}"
-        raise context.error(key, "no controller asks a cloud about instances", remedy)
+        raise context.error(key, "no controller queries a cloud for instances", remedy)
 
 
 def delay_of(context: Context, how: str, by: object, slow: str) -> int:
     """The microseconds of the parameter `by`, which belongs to one value of `how` only, `slow`."""
     if (how == slow) != isinstance(by, str):
         text = "is missing" if how == slow else f"has no effect on {how!r}"
-        raise context.error("by", f"'by' {text}", f"it says how much longer things take with {slow!r}")
+        raise context.error("by", f"'by' {text}", f"it is the additional time with {slow!r}")
     return context.positive(by, "by") if isinstance(by, str) else 0

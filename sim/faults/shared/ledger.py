@@ -1,9 +1,9 @@
 """The ledger of active faults: what is wrong with each target, by the step that imposed it.
 
 Problem: faults begin and end in any order, several on one target at the same time, and the end of
-one fault must not change the others.  Approach: a fault is a value under (target, aspect,
-step).  Whenever a value is added or removed, the aspect computes the state of its target from all
-values that are in force.  Pairs of "apply" and "undo" functions were rejected: their result depends on the
+one fault must not change the others.  Approach: a fault is a value under (target, aspect, step).
+Whenever a value is added or removed, the aspect computes the state of its target from all values
+that are in force.  Pairs of "apply" and "undo" functions were rejected: their result depends on the
 order of the ends.
 
 Holds: the end of one fault never ends another one; a target without values is in its original

@@ -24,7 +24,7 @@ class Taint(Strict):
     taints: Annotated[
         list[dict[str, str]],
         Meta(
-            description="As in the API: `{key, value, effect}`. To take taints away the value is ignored, and"
+            description="As in the API: `{key, value, effect}`. To remove taints, the value is ignored, and"
             " no effect means each effect."
         ),
     ]
@@ -70,7 +70,7 @@ KIND = StepKind(
     check=_check,
     ends=Ends.LATER,
     documentation="""
-A person puts taints on nodes. The end of the step removes those that no other step keeps.""",
+A person adds taints to nodes. The end of the step removes those that no other step keeps.""",
     example="""
 - {at: 15m, taint: {nodes: {zone: a}, taints: [{key: k, value: v, effect: NoExecute}]}, for: 5m}""",
 )

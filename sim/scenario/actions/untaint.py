@@ -16,7 +16,7 @@ KIND = StepKind(
     parameters=Taint,
     check=_check,
     documentation="""
-A person takes taints away from nodes.""",
+A person removes taints from nodes.""",
     example="""
 - {at: 16m, untaint: {nodes: {zone: a}, taints: [{key: k}]}}""",
 )

@@ -72,7 +72,7 @@ def test_a_story_goes_from_the_fault_to_the_end_with_what_each_did() -> None:
             8,
             41_000_000,
             "manager-0",
-            "has not heard from nodes/node-1 for 41s: it is to be Unknown; last renewal at 0m00.001s, "
+            "has had no heartbeat of nodes/node-1 for 41s: it becomes Unknown; last renewal at 0m00.001s, "
             "seen at 5m00.000s",
         ),
         (9, 100_000, "orch-controller-manager", "updates the status of nodes/node-1: ready True → Unknown"),
