@@ -51,7 +51,7 @@ def run(*command: str, where: Path | None = ROOT) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    if sys.version_info < (3, 11):  # noqa: UP036  (this file is what an older Python is handed first)
+    if sys.version_info < (3, 11):  # noqa: UP036  (an older Python runs this file)
         print("orrery needs Python 3.11 or newer", file=sys.stderr)
         return 2
     what, rest = (arguments[0], arguments[1:]) if arguments else ("", [])

@@ -5,15 +5,15 @@ them to the backends that the composition root has opened (`AuditSink`), in batc
 mode says so.
 
 Holds: a request that arrives gives the events that the policy records, in the order of their
-instants; the ids come from a stream of their own, so that they move no other draw; events that
-wait in the memory of a process are lost with it, and written when it ends in order.
+instants.  The ids come from a random stream of their own, so that they shift no other draw.  Events
+that wait in the memory of a process are lost in a crash, and written at a graceful termination.
 
 Mirrors  kubernetes v1.25 apiserver pkg/endpoints/filters/audit.go (WithAudit).
 Differs  - A request from outside is audited where it enters (`sim.wire.http.audited`), which knows
-           its URI, its headers and what is refused before it reaches a replica.
+           its URI, its headers and refusals that happen before it reaches a replica.
          - All replicas write to one log.
-         - A replica that crashes leaves requests without their last event, as upstream's does; what
-           it was writing is complete.
+         - A replica that crashes leaves requests without their last event, as upstream's does; an
+           event that it was writing is complete.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from sim.options.audit import BATCH, STRICT
 class Auditor:
     """The audit of one incarnation of a replica.
 
-    address_of: the address of the client that a user acts from
-    ends_in_order: True if the process is told to end, and so writes what waits
+    address_of: returns the address of the client of a user
+    ends_in_order: True from SIGTERM on: the process then writes what waits
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Auditor:
         return record is None or self.received(record)
 
     def end_flight(self, flight: Flight, reply: Reply) -> Reply:
-        """Record a reply, or give it what its transport records."""
+        """Record a reply, or pass the record to the request's transport with it."""
         if flight.record is not None:
             now_us = 0 if self._ctx is None else self._ctx.kernel.now_us
             self.answered(flight.record, flight.request, reply, now_us - (flight.began_us or now_us))
@@ -84,13 +84,13 @@ class Auditor:
         return reply
 
     def leave_flight(self, flight: Flight) -> None:
-        """Record that the client of a request does not wait for it any more."""
+        """Record that the client of a request no longer waits for it."""
         if flight.record is not None:
             flight.record.close_early()
             self._stage(flight.record, COMPLETE)
 
     def begin(self, request: Request) -> Record | None:
-        """The record of a request that has arrived; None if the policy does not record it."""
+        """Return the record of a request that has arrived; None if the policy does not record it."""
         ctx = self._ctx
         if ctx is None:
             return None
@@ -106,14 +106,16 @@ class Auditor:
         return record
 
     def received(self, record: Record) -> bool:
-        """Send the first event; False if the request has to be refused, because it is not stored."""
+        """Send the first event; False if it could not be stored, so that the request has to be
+        refused.
+        """
         if self._stage(record, RECEIVED) or self._log.batching.mode != STRICT:
             return True
         self._sink.refuse()
         return False
 
     def answered(self, record: Record, request: Request, reply: Reply, storage_us: int = 0) -> None:
-        """Send the event of a reply, for a watch that of its start and later that of its end.
+        """Send the event of a reply, and for a watch one at its start and one at its end.
 
         storage_us: how long the request waited for the storage
         """
@@ -171,13 +173,18 @@ class Auditor:
             self._flush(self._ctx.kernel.now_us)
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write the events that wait."""
         if self._ctx is not None and self._batcher is not None:
             for batch in self._batcher.take_rest():
                 self._sink.write(batch, self._ctx.wall_us())
 
     def end(self, cut: Callable[[], None]) -> None:
-        """The process has ended: what `cut` ends and what waits is written if it ends in order."""
+        """End with the process.
+
+        cut: ends the open requests and watches; the events of that, and those that wait, are
+        written if
+            the process ends in order
+        """
         if not self.ends_in_order:
             self._ctx = None
         cut()

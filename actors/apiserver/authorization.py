@@ -1,4 +1,4 @@
-"""Authorization of every request to a cluster, whichever way it comes.
+"""Authorization of every request to a cluster, from inside and from outside of the simulation.
 
 A `Request` becomes a Status if its user may not send it. The replicas of a cluster and the HTTP
 front share one `Authorization`.
@@ -7,13 +7,14 @@ Most requests are allowed by a rule for all namespaces and names. The answer to 
 kept by verb and resource, once for all users with equal rights, so that such a request costs two
 look-ups. Every other request goes through the chain.
 
-Holds: an answer is the one of the roles, bindings and pods that are stored at that moment. Whatever
-       changes a kept answer drops all of them, and ends what fast paths rely on (`on_change`).
+Holds: an answer depends on the roles, bindings and pods that are stored at that moment. Each change
+       that may alter a kept answer drops all of them, and ends the fast paths that rely on them
+       (`on_change`).
 
 Mirrors  kubernetes v1.25 pkg/kubeapiserver/authorizer/config.go (New), apiserver
          pkg/endpoints/filters/authorization.go.
-Differs  roles, bindings and pods are those that are stored; upstream's servers watch them, and so
-         learn of a change some milliseconds later.
+Differs  Roles, bindings and pods are those that are stored; upstream's servers watch them, and so
+         observe a change some milliseconds later.
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ from sim.ident import Names
 
 # No object is in this namespace, so that only a rule for all namespaces covers it.
 NOWHERE = "/"
-KEPT_MAX = 10_000  # users whose rights are kept
+KEPT_MAX = 10_000  # limit of the users with kept rights
 
 Right = tuple[str, str, str, str]  # verb, group, resource, subresource
 
 
 class Observed(Protocol):
-    """The part of a store from which the authorizers learn."""
+    """The part of a store that the authorizers read and follow."""
 
     def range(self, op: Range) -> Page | Compacted | FutureRevision:
         """Return a page of the items below a prefix."""
@@ -67,8 +68,9 @@ class Authorization:
     def __init__(self, chain: Chain, on_change: Callable[[], None] = lambda: None) -> None:
         self._chain = chain
         self._on_change = on_change
-        # Whether a request is allowed in all namespaces and for all names, by user and by the
-        # standing that the user shares with others.
+        # True if a request is allowed in all namespaces and for all names, by user and by the
+        # groups and
+        # rights that the user shares with others.
         self._by_user: dict[tuple[str, tuple[str, ...]], dict[Right, bool]] = {}
         self._by_standing: dict[object, dict[Right, bool]] = {}
 
@@ -81,9 +83,9 @@ class Authorization:
         return self._chain.user_rules(user, namespace)
 
     def refusal(self, request: Request) -> Obj | None:
-        """Return the Status for a request whose user may not send it, or None."""
+        """Return the Status of a refused request, or None if its user may send it."""
         user = request.user
-        if request.annotations is not None:  # the audit tells the reason too
+        if request.annotations is not None:  # the audit records the reason too
             attributes = attributes_of(request)
             opinion = self._chain.authorize(user, attributes)
             request.annotate(decision_annotations(self._chain.names, opinion))
@@ -211,7 +213,7 @@ class StoredGraph:
 
 
 def _see_object(graph: NodeGraph, plural: str, put: Callable[[Obj], None], change: Change) -> None:
-    """Follow a change of an object whose references lead to nodes."""
+    """Follow a change of an object that links other objects to nodes."""
     if change.deleted:
         metadata = change.item.obj["metadata"]
         graph.remove((plural, metadata.get("namespace", ""), metadata["name"]))
@@ -220,8 +222,8 @@ def _see_object(graph: NodeGraph, plural: str, put: Callable[[Obj], None], chang
 
 
 def _references_moved(change: Change) -> bool:
-    """Return True if a write of a pod may change what it refers to, or from where: all references
-    are immutable, but ephemeral containers may come.
+    """Return True if a write of a pod may change its references: all references are immutable, but
+    ephemeral containers may be added.
     """
     assert change.prev is not None
     old, new = change.prev, change.item

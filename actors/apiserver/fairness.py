@@ -5,11 +5,12 @@ Turns arrivals and ends of requests into starts and refusals, for each priority 
 watch caches show.
 
 Holds: each request is started or refused exactly once; a request that waits for 15 s is refused.
-While no request takes time, this module classifies requests from outside only.
+While no request takes time, this module only classifies requests from outside.
 
-Mirrors  kubernetes v1.25 apiserver pkg/server/filters/priority-and-fairness.go, pkg/util/flowcontrol/apf_controller.go.
-Differs  - The seats of a deleted level are removed at once, but a request keeps its seat or its place
-           in the queue.
+Mirrors  kubernetes v1.25 apiserver pkg/server/filters/priority-and-fairness.go,
+         pkg/util/flowcontrol/apf_controller.go.
+Differs  - The seats of a deleted level are removed at once, but a request keeps its seat or its
+           place in the queue.
          - Counters count the requests that needed seats, since others take no time.
 """
 
@@ -51,8 +52,8 @@ class Seats:
         self._dispatched: dict[tuple[str, str], int] = {}
         self._rejected: dict[tuple[str, str, str], int] = {}
         self._waits_us: dict[tuple[str, str, bool], list[int]] = {}
-        self._plan: Plan | None = None  # that the levels have
-        self._shown: Plan | None = None  # the newest
+        self._plan: Plan | None = None  # the configuration that the levels have
+        self._shown: Plan | None = None  # the newest configuration
         self._plan_revs = (0, 0)  # the revisions of both caches that the newest plan was made from
         self._pumping = False
 

@@ -1,4 +1,4 @@
-"""A request in flight: what a server knows of it while it is served."""
+"""A request in flight: the state that a server keeps of it until it is answered."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ OnError = Callable[[Request, Exception], None]
 class Flight:
     """One request in flight.
 
-    outside: given for a client outside of virtual time
+    outside: called with an internal error; given for a client outside of virtual time
     seated: True if it has a seat or waits for one
-    until_us: when it is answered with 504; a watch is only if it has not begun by then
-    record: of its audit, None if it is not audited here; began_us: when it was begun after it waited
+    until_us: when it is answered with 504, or for a watch, by when it must have begun
+    record: its audit record, None if it is not audited here
+    began_us: when its service began after it had waited
     """
 
     __slots__ = (

@@ -1,13 +1,15 @@
-"""What a request comes to: a run of its verb on the store, a read of a watch cache, or a watch.
+"""How a request is executed: as a run of its verb on the store, a read of a watch cache, or a
+watch.
 
 Turns a `Request` into a `Call` (its resource, rights and options), and that into `Steps`, a
 `CachedRead` or a `Reply` with an open watch.  Refusals are raised in this order: authorization,
-unknown resource, then the verb's own.
+unknown resource, then those of the verb.
 
-Holds: nothing is written or waited for here; one object serves one incarnation of a replica.
+Holds: this module writes nothing and waits for nothing; one object serves one incarnation of a
+replica.
 
 Mirrors  kubernetes v1.25 apiserver pkg/endpoints/installer.go, pkg/endpoints/handlers,
-         pkg/storage/cacher (what a cache answers, and what it leaves to the storage).
+         pkg/storage/cacher (which requests a cache answers, and which it passes to the storage).
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ PLAIN: dict[str, Callable[[Call], Steps]] = {
 
 
 class Handlers:
-    """How one incarnation of a replica answers."""
+    """The execution of requests by one incarnation of a replica."""
 
     def __init__(self, authorizer: Authorizer, registry: Registry, store: LocalStore, caches: Caches) -> None:
         self._authorizer = authorizer
@@ -68,7 +70,7 @@ class Handlers:
         self._caches = caches
 
     def call(self, request: Request) -> Call:
-        """Resource, rights and options of a request."""
+        """Return the resource, rights and options of a request."""
         refusal = self._authorizer.refusal(request)
         if refusal is not None:
             raise Refusal.of(refusal)
@@ -91,7 +93,7 @@ class Handlers:
             remembered.take_in(request.body)
         if resource.custom:
             verbs_custom.admit(call)
-        # and then the query does not count
+        # In this case the query is ignored.
         deletes_by_body = request.verb in DELETES and request.body
         writes = request.verb not in READS and request.subresource not in CONNECTING
         if options and "dryRun" in options and writes and not deletes_by_body:
@@ -101,7 +103,7 @@ class Handlers:
         return call
 
     def steps(self, call: Call) -> Steps:
-        """The run of a request that does not watch, answered by the store (never by a cache)."""
+        """Return the run of a request that is no watch, on the store and not on a cache."""
         steps = self._plain_steps(call)
         form = forms.form_of(call.resource, self._scheme.names)
         return steps if form is None else forms.converted(steps, form)
@@ -128,7 +130,7 @@ class Handlers:
         return PLAIN[verb](call)
 
     def cached(self, call: Call) -> CachedRead | None:
-        """How the watch cache answers a read; None where the store must."""
+        """Return a read that the watch cache answers; None if the store must answer it."""
         request = call.request
         if not call.options or request.subresource or _is_virtual(call):
             return None
@@ -137,7 +139,7 @@ class Handlers:
         cache = self._caches.of(call.resource)
         form = None if cache.direct else forms.form_of(call.resource, self._scheme.names)
         if form is not None and not call.resource.custom:
-            return None  # the store's answer is converted, and as new as any
+            return None  # the store answers, converted and up to date
         plain: CachedRead | None = None
         if request.verb == "list":
             plain = self._list(call, cache)
@@ -180,7 +182,7 @@ class Handlers:
                 by_node = self._caches.by_node
                 page = by_node.page(cache, prefix, selection.node) if of_node else cache.page(prefix)
                 if of_node and selection.alone:
-                    matches = None  # no pod is built to be asked
+                    matches = None  # so that no pod is decoded to be compared
             return verbs_list.page_reply(page, plan, matches, prefix)
 
         return CachedRead(cache, plan.rev, read)
@@ -195,8 +197,9 @@ class Handlers:
         return (yield from verbs_delete.delete_collection(call, listed, how))
 
     def needs_cache(self, call: Call) -> bool:
-        """Whether the cache of its resource has to be there for it: a watch, and a read of what is
-        at least so new.
+        """True if the request needs the cache of its resource to be ready: a watch, or a read of a
+        minimal
+        revision.
         """
         request, options = call.request, call.options
         if request.subresource or _is_virtual(call) or self._caches.of(call.resource).direct:
@@ -209,7 +212,8 @@ class Handlers:
         return request.verb == "watch"
 
     def deadline_us(self, call: Call) -> int:
-        """When a watch that begins now ends; of less than no time, at once (apiserver get.go:
+        """Return when a watch that begins now ends; a negative timeout ends it at once (apiserver
+        get.go:
         ListResource).
         """
         timeout = call.options.get("timeoutSeconds", "")
@@ -219,6 +223,7 @@ class Handlers:
         return self._caches.deadline_us(timeout_s)
 
     def watch(self, call: Call) -> Reply:
+        """Open a watch."""
         caches = self._caches
         request, options = call.request, call.options
         if _is_virtual(call):
@@ -239,8 +244,8 @@ class Handlers:
             key=selection.key,
             value=selection.node,
             deadline_us=deadline_us,
-            # the storage's own watches, which serve what is not cached, have none
-            # (etcd3/watcher.go)
+            # The storage's own watches, which serve resources without a cache, have no deadline
+            # (etcd3/watcher.go).
             bookmarks=is_true(options, "allowWatchBookmarks") and not cache.direct,
         )
         watch.client = request.user.name

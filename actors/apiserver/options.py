@@ -1,4 +1,4 @@
-"""What an API server replica goes by, as values."""
+"""The options of an API server replica, as values."""
 
 from __future__ import annotations
 
@@ -18,25 +18,32 @@ UNCACHED = ("events",)
 
 @dataclass(frozen=True, slots=True)
 class ApiServerOptions:
-    """Flags of a replica (sim.options.api_server reads them), and how far its caches are from the
-    storage.
+    """The options of one replica; `sim.options.api_server` reads them from flags.
 
-    seats: that priority and fairness shares out; beyond them requests wait, if others take time.
-        0: it is off.
-    max_...: requests in flight beyond which new ones get 429.  None by default: seats take their
-        place. compaction_interval_us, event_ttl_us 0: never.
-    replicas: servers of the cluster, this one among them.
-    disabled_admission, enabled_admission: names of admission plugins; admission: their configuration.
-    collects: deletions may wait for the garbage collector.
-    checks_fields: clients may ask whether there are fields that nobody knows.
-    gates: of features that are on though they are off by default.
-    shutdown_delay_us: how long it goes on serving when it is asked to end; sends_retry_after: and
-        what it says then (`actors.apiserver.lifecycle.graceful_termination`).
-    watch_cache: there are watch caches; cached, uncached: resources (as PLURAL.GROUP) that have one
-        though they have none by default, and the other way round.
-    goaway_chance: that a reply ends its connection (`goaway`).
-    audit: what is recorded of requests, and how; None: nothing is.
-    authorization_modes, policies: the authorizers in order, and what the mode ABAC allows.
+    seats: number of seats of priority and fairness, for which requests wait while requests take
+    time;
+        0: priority and fairness is off
+    max_...: limits of requests in flight, beyond which new ones get 429.  None by default, since
+    seats
+        take their place.
+    compaction_interval_us, event_ttl_us: 0 means never
+    replicas: number of servers of the cluster, with this one
+    disabled_admission, enabled_admission: names of admission plugins; admission: their
+    configuration
+    collects: True if deletions may wait for the garbage collector
+    checks_fields: True if clients may request validation of unknown fields
+    gates: features that are on although they are off by default
+    shutdown_delay_us: how long the server continues to serve after SIGTERM
+    sends_retry_after: True if it then refuses new requests with Retry-After
+        (`actors.apiserver.lifecycle.graceful_termination`)
+    watch_cache: True if there are watch caches
+    cached, uncached: resources (as PLURAL.GROUP) with a cache although they have none by default,
+    and
+        without one although they have one by default
+    goaway_chance: probability that a reply ends its connection (`goaway`)
+    audit: which requests are recorded, and how; None: none
+    authorization_modes, policies: the authorizers in order, and the policies of the mode ABAC
+    cache_lag_us: how far the watch caches are behind the storage
     """
 
     seats: int = 600
@@ -65,10 +72,11 @@ class ApiServerOptions:
     audit: AuditSettings | None = None
     authorization_modes: tuple[str, ...] = ("AlwaysAllow",)
     policies: tuple[Policy, ...] = ()
-    cache_lag_us: int = 500  # storage to replica: the middle of sim.kernel.network's default link
+    # From the storage to the replica: the middle of sim.kernel.network's default link.
+    cache_lag_us: int = 500
 
     def has_cache(self, resource: Resource) -> bool:
-        """Whether a resource has a watch cache; else its lists and watches are the storage's."""
+        """True if a resource has a watch cache; the storage answers its lists and watches if not."""
         if resource.custom or not self.watch_cache:
             return self.watch_cache
         name = resource.group_resource

@@ -251,19 +251,22 @@ class AuditSink(Protocol):
     """Where the audit of all replicas goes (`sim.app.audit.outputs`)."""
 
     def evaluate(self, level: Level) -> None:
-        """Count a request, by the level of its rule."""
+        """Count a request by the level of its policy rule."""
         ...
 
     def refuse(self) -> None:
-        """Count a request that is refused, because its event is not stored."""
+        """Count a request that is refused because its event could not be stored."""
         ...
 
     def forward(self, event: dict[str, Any]) -> None:
-        """Take an event at once, for a backend that batches by itself."""
+        """Take an event at once, for a backend with batches of its own."""
         ...
 
     def write(self, events: Sequence[dict[str, Any]], wall_us: int) -> bool:
-        """Write events to the log; False if they are not stored.  wall_us: Unix time"""
+        """Write events to the log; False if they could not be stored.
+
+        wall_us: Unix time
+        """
         ...
 
 
@@ -278,7 +281,7 @@ class Authorizer(Protocol):
         ...
 
     def refusal(self, request: Request) -> Obj | None:
-        """Return the Status for a request whose user may not send it, or None."""
+        """Return the Status of a refused request, or None if its user may send it."""
         ...
 
     def covers(self, user: UserInfo, verb: str, group: str, resource: str, subresource: str = "") -> bool:
@@ -398,10 +401,14 @@ class EndingServer(Protocol):
 class FastPathServer(Protocol):
     """What the fast paths use.
 
-    ctx: the running incarnation; flown: number of requests served so far; bounded: a request may
-    have to wait or be refused; busy: one more write would wait or be refused.
-    plans, lanes: the write templates and, by storage key, the lease fast paths.  Their classes
-    depend on this protocol, so it cannot name them.
+    ctx: the running incarnation
+    flown: number of requests served so far
+    bounded: True if a request may have to wait or be refused
+    busy: True if one more write would wait or be refused
+    plans: the write templates
+    `lanes`: the lease fast paths by storage key
+
+    The classes of these two depend on this protocol, so it cannot name them.
     """
 
     storage: StorageProcess

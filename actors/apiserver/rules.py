@@ -1,6 +1,6 @@
 """The steps that an object passes in a replica: defaults, admission, validation.
 
-Turns the pure parts of the API machinery into the `Rules` the verbs run on.
+Turns the pure parts of `sim.api` into the `Rules` on which the verbs run.
 
 Mirrors  kubernetes v1.25 apiserver pkg/admission.
 Differs  Admission reads the current store; upstream's plugins read informers that may lag by
@@ -38,7 +38,7 @@ from sim.api.verbs.call import Call, Refusal, Rules
 
 
 class Read(NamedTuple):
-    """Something that admission has read: a key, or all below a prefix; and what was there."""
+    """A read by admission: of one key, or of all keys below a prefix, and the objects found."""
 
     key: str
     listed: bool
@@ -46,8 +46,9 @@ class Read(NamedTuple):
 
 
 class Reads:
-    """What admission has read for a request.  turn: of the view, when all of it was last found to
-    be the same.
+    """What admission has read for a request.
+
+    turn: the view's count of changes when all reads were last found to give the same objects
     """
 
     __slots__ = ("rows", "turn")
@@ -58,14 +59,17 @@ class Reads:
 
 
 class StoreView:
-    """The cluster as admission plugins read it.  `reads`: takes down what is read, unless None."""
+    """The cluster as admission plugins read it.
+
+    reads: the recorded reads; None while reads are not recorded
+    """
 
     def __init__(self, store: LocalStore, scheme: Scheme) -> None:
         self._store = store
-        self._turn = 0  # rises with each change of a resource that something was taken down of
-        self._watched: dict[str, Callable[[], None]] = {}  # those, and how to stop watching them
+        self._turn = 0  # rises with each change of a resource that was read
+        self._watched: dict[str, Callable[[], None]] = {}  # by prefix, how to unsubscribe
         self._scheme = scheme
-        # by prefix, with the revision of the look
+        # Lists by prefix, each with the revision at which it was read.
         self._lists: dict[str, tuple[int, list[Obj]]] = {}
         self.reads: list[Read] | None = None
 
@@ -111,7 +115,7 @@ class StoreView:
             assert isinstance(page, Page)
             found = [item.obj for item in page.items]
             if known is not None and _are(known[1], found):
-                found = known[1]  # what changed lies in another namespace
+                found = known[1]  # the change was in another namespace
             known = self._lists[prefix] = (store.revision, found)
         return known[1]
 
@@ -120,7 +124,7 @@ class StoreView:
         return self._scheme.by_kind(api_version, kind)
 
     def mark_volatile(self) -> None:
-        """Stop recording: what this request does must not be learned from."""
+        """Stop recording reads, because no template may be learned from this request."""
         self.reads = None
 
     def list(self, resource: str, namespace: str = "") -> Sequence[Obj]:
@@ -137,7 +141,7 @@ def _are(old: list[Obj], new: list[Obj]) -> bool:
 
 
 def token_suffix(spec: Obj, account: Obj) -> str:
-    """Five letters that look drawn, the same for the same spec and account."""
+    """Return five letters that look random, and are equal for equal specs and accounts."""
     encoded = msgspec.json.encode((account["metadata"].get("uid", ""), spec))
     value = int.from_bytes(blake2b(encoded, digest_size=5).digest())
     return generated_name("", lambda _: value)
@@ -165,6 +169,7 @@ class Machinery:
         self._gates = options.gates
 
     def rules(self) -> Rules:
+        """Return the rules for the verbs."""
         return Rules(
             defaults=partial(_gated_defaults, self._gates) if self._gates else _defaults,
             admit=self._admit,
@@ -264,7 +269,7 @@ def _errors(call: Call, obj: Obj, old: Obj | None) -> Errors:
 
 
 def _custom_errors(call: Call, obj: Obj, old: Obj | None) -> Errors:
-    """Quirk: an object of another kind than its place is refused under its own name."""
+    """Quirk: an object of a kind other than the resource's is refused under its own name."""
     resource = call.resource
     assert isinstance(resource, CustomResource)
     wrong = custom_objects.type_errors(resource, obj)

@@ -12,7 +12,8 @@ Holds: `respond` is called exactly once for each request.  A crash answers every
 with ConnectionReset and ends every watch, and commits persist.  A request from outside the
 simulation cannot end the run.
 
-Mirrors  kubernetes v1.25 apiserver pkg/server/config.go (DefaultBuildHandlerChain), pkg/endpoints/handlers.
+Mirrors  kubernetes v1.25 apiserver pkg/server/config.go (DefaultBuildHandlerChain),
+         pkg/endpoints/handlers.
 Differs  - The transport authenticates clients.
          - Requests queue for seats (`fairness`) only while requests take time (the storage is not
            prompt, or the server is overloaded); all other requests finish when they arrive.
@@ -79,7 +80,7 @@ class ApiServer:
     sees: the scheme with the definitions that this replica has observed
     goaway: None if the chance is 0 or no incarnation runs
     seats: None if priority and fairness is off or no incarnation runs
-    lanes: the lease fast paths by storage key
+    `lanes`: the lease fast paths by storage key
     flown: number of requests served so far, with those of fast paths
     stopped_us: when the last incarnation stopped, -1 if none has
     ready: True while an incarnation runs and is not terminating
@@ -134,7 +135,8 @@ class ApiServer:
         self.client_address: Callable[[UserInfo], str] = lambda _: self.address
         self.bounded = self._is_bounded()
 
-    # --- life -------------------------------------------------------------------------------------
+    # --- start and end
+    # ------------------------------------------------------------------------------
 
     @property
     def running(self) -> bool:
@@ -417,7 +419,7 @@ class ApiServer:
             self.start(number)
 
     def end_audit(self) -> None:
-        """Let the audit record the end of what is open, since the process ends in order."""
+        """Let the audit record the end of open requests, since the process ends in order."""
         if self.audit is not None:
             self.audit.ends_in_order = True
 

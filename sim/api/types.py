@@ -48,7 +48,8 @@ class Request(msgspec.Struct, kw_only=True):
     cause: trace record that led to this request (0: none); carried into what the request changes
     purpose, lot: what its draw is for, and the 64 random bits of that (`Link.lot`; 0: the transport
         draws them)
-    annotations: receives what the server and its plugins note for the audit; None: it is not audited
+    annotations: receives what the server and its plugins note for the audit; None if the request is
+        not audited
     """
 
     verb: str
@@ -177,7 +178,7 @@ class ServedWatch(Watch, Protocol):
     """An open watch as the server that serves it uses it."""
 
     def observe_end(self, on_end: Callable[[], object]) -> None:
-        """Calls `on_end` once when the watch ends, for whatever reason."""
+        """Call `on_end` once when the watch ends, for any reason."""
 
 
 class Endpoint(Protocol):

@@ -215,7 +215,7 @@ class Cluster:
                 nursery.cancel_scope.cancel()
 
     def _paths(self, fast: bool | FastPaths) -> FastPaths:
-        """The fast paths to take: none while there is an audit, which such a request does not reach."""
+        """The fast paths to use: none with an audit, which requests on fast paths bypass."""
         return FastPaths.of(fast) if self.audit_settings is None else PLAIN
 
     def _close_audit(self) -> None:
@@ -383,8 +383,8 @@ class Cluster:
         definition that is not established raises `NoResource` (`sim.api.schema.scheme`), a
         KeyError.
 
-        user, groups: who sends its requests; by default an administrator with the name of the
-            process, who may do everything
+        user, groups: the user of its requests; by default an administrator with the name of
+            the process and with all rights
         """
         if name in self.supervisor.actors:
             raise InputError(f"there is a process {name!r}", "", "give it another name")
@@ -421,7 +421,7 @@ class Cluster:
         """Run until an instant of virtual time.  Raises DeadlockError if no event is left."""
         until_us = checked_us(at)
         if not self._alive:
-            raise InputError("the cluster does not run", "", "use it within: async with Cluster(...) as c")
+            raise InputError("the cluster is not running", "", "use it within: async with Cluster(...) as c")
         await self.kernel.run_until(until_us)
         self.kernel.check_deadlock()
 

@@ -76,7 +76,7 @@ class Director:
     def schedule(self, steps: tuple[PlannedStep, ...]) -> None:
         """Schedule the first occurrence of each step, and observe the conditions of the others.
 
-        Steps may be added to a run that goes on, if they have no conditions.
+        Steps may be added during a run, if they have no conditions.
         """
         courses = [_Course(self, step) for step in steps]
         triggers = [course.trigger for course in courses if course.trigger is not None]

@@ -17,7 +17,7 @@ from sim.scenario.actions.apply import ApplyObjects
 from sim.scenario.actions.load import Generate
 from sim.scenario.plan.plan import Plan
 
-REMEDY = "give it a command that is known, as [sleep, 10s], its nodes runtime.exitAfter, or a workload step with exitAfter"
+REMEDY = "give it a known command such as [sleep, 10s], its nodes runtime.exitAfter, or a workload step with exitAfter"
 
 
 def endless_jobs(plan: Plan) -> list[str]:
@@ -27,8 +27,8 @@ def endless_jobs(plan: Plan) -> list[str]:
     if ended or any(node.runtime.exit_after for node in plan.cluster.nodes):
         return []
     return [
-        f"{plan.file or plan.name}: {manifest['kind']} {manifest['metadata']['name']}: nothing says when the program of "
-        f"container {name} ends, so it runs for ever ({REMEDY})"
+        f"{plan.file or plan.name}: {manifest['kind']} {manifest['metadata']['name']}: the program of container "
+        f"{name} has no known end, so it runs forever ({REMEDY})"
         for manifest in manifests_of(plan)
         for name in _endless(manifest)
     ]

@@ -142,7 +142,7 @@ def _check_cache_sizes(
             raise InputError(
                 f"watch-cache-sizes: {name}#{size} has no effect",
                 place,
-                "only 0 has (of events, what is more)",
+                "only 0 has an effect (for events, only larger sizes)",
             )
 
 
@@ -226,7 +226,7 @@ def _check_allocatable(node: NodePlan, options: NodeAgentOptions, names: Names) 
                 "invalid Node Allocatable configuration. "
                 f'Resource "{resource}" has an allocatable of {taken}, capacity of {missing}',
                 place,
-                f"set less aside by {', '.join(flags)}",
+                f"reserve less by {', '.join(flags)}",
             )
 
 

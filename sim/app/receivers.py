@@ -1,4 +1,4 @@
-"""Services that a client configuration (kubeconfig) names: where they are, and how they are reached.
+"""Services that a client configuration (kubeconfig) names: their addresses and connections.
 
 Holds: paths in the file are relative to its folder; the certificate of a service is verified,
 unless the file says otherwise.

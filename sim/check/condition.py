@@ -116,7 +116,7 @@ def parse_condition(text: str, names: Names, unsaid: str = "all") -> Condition:
     for item in _FILTER.finditer(left):
         key, value = _FILTER_KEYS[item[1]], item[2]
         if key in where and key != "label":
-            raise ValueError(f"'{item[1]}' stands twice; give what may be either as {where[key]},{value}")
+            raise ValueError(f"'{item[1]}' is given twice; give alternatives as {where[key]},{value}")
         where[key] = f"{where[key]},{value}" if key in where else value
     rubbish = _FILTER.sub("", left).strip()
     if rubbish:
@@ -124,7 +124,7 @@ def parse_condition(text: str, names: Names, unsaid: str = "all") -> Condition:
     check_resource(resource, names)
     check_where(resource, where, names)
     if (quantifier, number) == ("at least", 0):
-        raise ValueError("at least 0 always are; write at least 1, or no")
+        raise ValueError("at least 0 is always true; write at least 1, or no")
     test = parse_predicates(what, resource, names) if what else _true
     if quantifier == "all" and not what:
         quantifier, number = "at least", 1
@@ -152,7 +152,7 @@ def check_where(resource: str, where: Mapping[str, Any], names: Names) -> None:
         for key in ("owner", "label"):
             if key in where:
                 raise ValueError(
-                    f"an event has no {key}; it is told apart by name and namespace (of what it is about) and node"
+                    f"an event has no {key}; it is selected by name and namespace (of its object) and node"
                 )
     if "namespace" in where and not _namespaced(resource, names):
         raise ValueError(f"{resource} are in no namespace")
@@ -160,7 +160,7 @@ def check_where(resource: str, where: Mapping[str, Any], names: Names) -> None:
         return
     for key, relation in (("zone", "in no zone"), ("node", "on no node")):
         if key in where:
-            remedy = "pods, nodes, their leases and events are told apart so"
+            remedy = "only pods, nodes, their leases and events can be selected so"
             raise ValueError(f"{resource} are {relation}; {remedy}")
 
 
@@ -203,9 +203,7 @@ def selector(where: Mapping[str, Any], names: Names) -> Select:
         if not wanted or ("" in wanted and key in ("name", "namespace", "owner")):
             raise ValueError(f"{key}: {value!r} selects nothing")
         if key not in _SELECTORS:
-            raise ValueError(
-                f"{key!r} is not something objects are told apart by; known are {', '.join(_SELECTORS)}"
-            )
+            raise ValueError(f"{key!r} is no selector of objects; known are {', '.join(_SELECTORS)}")
         known = [*wanted, *(ours[one] for one in wanted if one in ours)]
         checks.append(_SELECTORS[key](known, ours))
     if not checks:

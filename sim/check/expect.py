@@ -186,6 +186,7 @@ def is_step(wanted: str, name: str, kind: str) -> bool:
 
 
 def duration_us(text: str) -> int | None:
+    """Return a duration in microseconds, None if the text is none."""
     try:
         return parse_duration_us(text)
     except ValueError:

@@ -164,9 +164,9 @@ def _check_condition(resource: str, kind: str, text: str, names: Names) -> None:
         return
     if kind not in known:
         if near := suggestion(kind, known, similarity_min=0.8):
-            raise ValueError(f"{kind!r} is no condition that is known; {near}")
+            raise ValueError(f"{kind!r} is no known condition; {near}")
         return
-    remedy = f"their conditions are {', '.join(ours)}" if ours else "nobody gives them conditions"
+    remedy = f"their conditions are {', '.join(ours)}" if ours else "no component sets conditions on them"
     if kind == "Ready" and has_part(resource, "status.readyReplicas", names):
         remedy += "; write e.g. status.readyReplicas>=3"
     elif resource == "pods":
@@ -220,7 +220,7 @@ def _taint_key(key: str, names: Names) -> str:
     known = short | whole
     near = "" if key in known or "/" in key else suggestion(key, short, similarity_min=0.8)
     if near:
-        raise ValueError(f"{key!r} is no taint that is known; {near}")
+        raise ValueError(f"{key!r} is no known taint; {near}")
     return known.get(key, key)
 
 

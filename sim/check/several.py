@@ -25,8 +25,8 @@ class Count(Expectation):
         super().__init__(spec)
         self.matter = parse_matter(spec.count, names)
         if isinstance(self.matter, Condition) and quantified(self.matter.text):
-            remedy = "leave out how many, and give equals, atLeast or atMost"
-            raise ValueError(f"'count' counts all of which {self.matter.text!r} is true; {remedy}")
+            remedy = "leave out the quantifier, and give equals, atLeast or atMost"
+            raise ValueError(f"'count' counts all objects for which {self.matter.text!r} is true; {remedy}")
         self.tally = Tally(self.matter) if isinstance(self.matter, Condition) else None
         self.bounds = {
             "exactly": spec.equals,
@@ -42,7 +42,7 @@ class Count(Expectation):
             raise ValueError("'equals' says how many there are; atLeast and atMost add nothing")
         low, high = spec.at_least, spec.at_most
         if self.bounds == {"at least": 0} and spec.over is UNSET:
-            raise ValueError("at least 0 always are; write atLeast: 1, or atMost")
+            raise ValueError("at least 0 is always true; write atLeast: 1, or atMost")
         if low is not UNSET and high is not UNSET and high < low:
             raise ValueError(f"no count is at least {low} and at most {high}")
         self.number = 0

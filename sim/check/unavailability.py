@@ -22,7 +22,7 @@ from sim.check.verdict import Verdict, unit_of
 from sim.check.world import World, split_key
 from sim.ident import Names
 
-# Workloads whose pods are found by their owner, and which say how many pods they want.
+# Workloads with pods that are found by their owner, and with a wanted number of pods.
 WORKLOADS = ("deployments", "statefulsets", "replicasets", "replicationcontrollers")
 TRUTH, CONTROL_PLANE = "truth", "controlPlane"
 

@@ -12,7 +12,7 @@ from sim.faults.shared.kinds import Ends, Fault, Imposed, Stage
 from sim.faults.shared.ledger import Aspect, Ledger
 from sim.faults.shared.parameters import Strict
 
-CLOUD = "cloud"  # the target; the simulated cloud reads its values from the ledger at each question
+CLOUD = "cloud"  # the target; the simulated cloud reads its values from the ledger at each request
 OUTAGE, CALL = "outage", "call"
 
 
@@ -20,7 +20,7 @@ class Cloud(Strict):
     """The parameters of `cloud`."""
 
     how: Annotated[Literal["outage", "slow"], Meta(description="How the cloud fails.")]
-    by: Annotated[str | UnsetType, Meta(description="With `slow`: the additional time of each question.")] = (
+    by: Annotated[str | UnsetType, Meta(description="With `slow`: the additional time of each request.")] = (
         UNSET
     )
 

@@ -51,7 +51,7 @@ The watch caches of API servers stop following the storage, so that replicas sho
 - {at: 10m, diverge: {apiServer: apiserver-1}, for: 1m}""",
     aspects=(Aspect("frozen", _settle, silences=True),),
     happens={
-        "frozen": "its watch caches stand still",
-        f"{END_OF}frozen": "its watch caches go on",
+        "frozen": "its watch caches are frozen",
+        f"{END_OF}frozen": "its watch caches follow the storage again",
     },
 )

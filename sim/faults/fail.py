@@ -17,7 +17,7 @@ from sim.faults.shared.parameters import NodesField, Strict
 from sim.faults.shared.processes import DELETED, LIFE, STOPPED
 from sim.kernel import Rule
 
-CUTS = "cut nodes"  # the network rule that all nodes share which are cut off
+CUTS = "cut nodes"  # the network rule shared by all nodes that are cut off
 SLOW_DISK = "slow-disk"
 # How a node fails -> the aspect of the node, and its value.
 WAYS: dict[str, tuple[str, Any]] = {
@@ -118,7 +118,7 @@ def _attribute_cut(ledger: Ledger, name: str, record: int) -> None:
 
 
 def _trouble(name: str, settle: Any) -> Aspect:
-    """An aspect that the machine keeps as a trouble of the same name."""
+    """An aspect with a value that the machine stores under the same name."""
 
     def attribute(ledger: Ledger, node: str, record: int) -> None:
         ledger.cluster.nodes[node].machine.note_fault(name, record)
@@ -134,7 +134,7 @@ FAULT = Fault(
     documentation="""
 Nodes fail. `power-loss`: everything that runs is gone, the disk stays. `shutdown`: graceful for as long as the flag
 `shutdown-grace-period` of the node says. `hang`: the agent is paused. `network-cut`: no message passes. `agent-crash`: the
-agent ends, containers go on. `runtime-failure`: the container runtime reports that it is not ready. `runtime-hang`: it does
+agent ends, containers continue. `runtime-failure`: the container runtime reports that it is not ready. `runtime-hang`: it does
 not answer. `slow-disk` (with `by`): each operation of it takes longer. `pod-network-failure`: the network plug-in is not
 ready. In a cloud (`cloud-provider` below) `instance-stopped` and `instance-deleted`: the power is off and the cloud knows
 why; after the latter the node comes up as a new machine with an empty disk.""",

@@ -56,5 +56,5 @@ The watch caches of API servers show each change later than usual.""",
     example="""
 - {at: 10m, lag: {apiServer: apiserver-1, by: 5s}, for: 1m}""",
     aspects=(Aspect("lag", _settle, silences=False),),
-    happens={"lag": "its watch caches lag", f"{END_OF}lag": "its watch caches lag no more"},
+    happens={"lag": "its watch caches lag", f"{END_OF}lag": "its watch caches no longer lag"},
 )

@@ -41,7 +41,7 @@ def group_kind(group: str, kind: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TellMetric(Action):
-    """A series of a metric from now on.
+    """State a series of a metric from now on.
 
     kind: of the measured object, "Deployment.apps"; "Pod" for the pods that match `selector`; ""
         for something outside the cluster

@@ -31,7 +31,7 @@ def _check(context: Context, given: Network) -> Disturb:
         raise context.error("", "disturbs nothing", "give latency, loss or duplication")
     if given.duplication and not sends_requests(one, other):
         if given.one_way or not sends_requests(other, one):
-            remedy = "turn 'between' round" if sends_requests(other, one) else "leave it out"
+            remedy = "swap the groups of 'between'" if sends_requests(other, one) else "leave it out"
             raise context.error(
                 "duplication", "has no effect: only requests to API servers are carried out twice", remedy
             )

@@ -57,7 +57,7 @@ class Workload(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Behave(Imposed):
-    """How containers of matching pods behave; None means: by the profile of the node.
+    """How containers of matching pods behave; None means that the node's profile decides.
 
     unready: True if probes fail
     stop_us: time from SIGTERM to the end; -1 if only SIGKILL ends the program
@@ -124,7 +124,7 @@ def _check(context: Context, given: Workload) -> Behave:
     _check_changes(context, given, changes)
     prefix = given.name.removesuffix("*")  # elsewhere a name is a glob
     if any(mark in prefix for mark in "*?["):
-        raise context.error("name", f"{given.name!r} is no beginning of a name")
+        raise context.error("name", f"{given.name!r} cannot begin a name")
     return Behave(
         nodes=context.nodes(given.nodes if isinstance(given.nodes, Nodes) else Nodes()),
         namespace=given.namespace,
@@ -137,7 +137,7 @@ def _check(context: Context, given: Workload) -> Behave:
 
 
 def _changes(context: Context, given: Workload) -> dict[str, Any]:
-    """The changed fields of `Behave`; None where the step says nothing."""
+    """The changed fields of `Behave`; None where the step has no value."""
 
     def plain(value: Any) -> Any:
         return None if value is UNSET else value
@@ -169,7 +169,7 @@ def _check_changes(context: Context, given: Workload, changes: Mapping[str, Any]
         raise context.error("pullError", "an image fails for every pod", "give 'image' and no pods")
     for key, shown in (("start_error", "startError"), ("pull_error", "pullError")):
         if changes[key] == "":
-            raise context.error(shown, f"an empty {shown!r} is none", "give the error's words")
+            raise context.error(shown, f"an empty {shown!r} is none", "give the text of the error")
     for key in ("cpu", "load"):
         if changes[f"{key}_milli"] is not None and not context.known.metrics:
             raise context.error(key, f"nothing reads {key!r} without metrics", "give cluster.metrics: true")

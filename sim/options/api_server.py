@@ -119,7 +119,7 @@ def _known_modes(modes: tuple[str, ...]) -> str | None:
         return "at least one authorization-mode must be passed"
     for mode in modes:
         if mode == WEBHOOK:
-            return f"{WEBHOOK} is not available here: a simulation asks no service outside of it"
+            return f"{WEBHOOK} is not available here: a simulation calls no service outside of it"
         if mode not in MODES:
             return f"{mode!r} is not a valid mode; there are {', '.join(MODES)}"
     if len(set(modes)) != len(modes):
@@ -139,7 +139,7 @@ class ApiServerFlags(AuthenticationFlags, AuditFlags):
         check=_known_modes,
     )
     authorization_policy_file: str = option(
-        POLICY_FILE, string, "", "file with the policies of the mode ABAC, one a line"
+        POLICY_FILE, string, "", "file with the policies of the mode ABAC, one for each line"
     )
     priority_and_fairness: bool = option(
         FAIRNESS, boolean, True, "false: requests beyond the limits are refused instead of waiting for a seat"
@@ -148,14 +148,14 @@ class ApiServerFlags(AuthenticationFlags, AuditFlags):
         LIMITS[0],
         long_integer,
         400,
-        "reads served at once, or seats; 0: no limit, or none",
+        "limit of reads in flight, or number of seats; 0: no limit, or no seats",
         check=at_least(0),
     )
     max_mutating_requests_inflight: int = option(
         LIMITS[1],
         long_integer,
         200,
-        "writes served at once, or seats; 0: no limit, or none",
+        "limit of writes in flight, or number of seats; 0: no limit, or no seats",
         check=at_least(0),
     )
     request_timeout_us: int = option(
@@ -170,7 +170,7 @@ class ApiServerFlags(AuthenticationFlags, AuditFlags):
         "min-request-timeout",
         long_integer,
         1800,
-        "watches without a time-out of their own end after this to twice this",
+        "watches without a timeout of their own end after 1 to 2 times this",
         unit="s",
         check=at_least(1),
     )
@@ -178,7 +178,7 @@ class ApiServerFlags(AuthenticationFlags, AuditFlags):
         "event-ttl",
         duration,
         "1h0m0s",
-        "life of an event after its last write, in whole seconds; less than one: it has no end",
+        "time from the last write of an event to its removal, in whole seconds; less than one: it is kept",
         unit="us",
     )
     compaction_interval_us: int = option(
@@ -196,19 +196,19 @@ class ApiServerFlags(AuthenticationFlags, AuditFlags):
         "service-node-port-range",
         _ports,
         "30000-32767",
-        "ports of Services on nodes; 30000+100 are a hundred",
+        "ports of Services on nodes; 30000+100 means a hundred ports",
     )
     enable_garbage_collector: bool = option(
         "enable-garbage-collector",
         boolean,
         True,
-        "false: no deletion waits for dependents, or orphans them; the controller manager has an option of this name",
+        "false: no deletion waits for dependents or orphans them; set the option of the controller manager too",
     )
     disabled_admission: tuple[str, ...] = option(
-        "disable-admission-plugins", strings, "", "plugins that are off"
+        "disable-admission-plugins", strings, "", "plugins to switch off"
     )
     enabled_admission: tuple[str, ...] = option(
-        "enable-admission-plugins", strings, "", "plugins that are on besides those that are by default"
+        "enable-admission-plugins", strings, "", "plugins to switch on in addition to the default ones"
     )
     admission_configuration: Mapping[str, object] = option(
         "admission-control-config-file",
@@ -230,14 +230,14 @@ class ApiServerFlags(AuthenticationFlags, AuditFlags):
         "default-not-ready-toleration-seconds",
         long_integer,
         300,
-        "toleration that pods get of nodes that are not ready; less than 0 is as 0",
+        "toleration of nodes that are not ready, which pods get; less than 0 means 0",
         unit="s",
     )
     unreachable_toleration_s: int = option(
         "default-unreachable-toleration-seconds",
         long_integer,
         300,
-        "toleration that pods get of nodes that are unreachable; less than 0 is as 0",
+        "toleration of unreachable nodes, which pods get; less than 0 means 0",
         unit="s",
     )
 
@@ -245,13 +245,13 @@ class ApiServerFlags(AuthenticationFlags, AuditFlags):
         "watch-cache",
         boolean,
         True,
-        "false: all lists and watches are served by the storage, as those of events are",
+        "false: the storage serves all lists and watches, as it serves those of events",
     )
     watch_cache_sizes: Mapping[str, int] = option(
         "watch-cache-sizes",
         _sizes,
         "",
-        "RESOURCE.GROUP#0 has no watch cache, events#1 has one; how large one is is left to it",
+        "RESOURCE.GROUP#0: no watch cache; events#1: a watch cache, which determines its size itself",
     )
     goaway_chance: float = option(
         "goaway-chance",
@@ -264,15 +264,15 @@ class ApiServerFlags(AuthenticationFlags, AuditFlags):
         "shutdown-delay-duration",
         duration,
         "0s",
-        "asked to end, a server says that it is not ready, and serves for so long as before",
+        "time after SIGTERM in which the server is not ready but serves as before",
         unit="us",
     )
     shutdown_send_retry_after: bool = option(
         "shutdown-send-retry-after",
         boolean,
         False,
-        "true: then it tells who comes to try again in 5 s (429), and ends 2 s after its last request; false: it refuses "
-        "connections, and its watches go on for request-timeout",
+        "true: after that it answers new requests with 429 (Retry-After: 5) and ends 2 s after its last request; "
+        "false: it refuses connections, and its watches continue for request-timeout",
     )
 
     @property

@@ -30,7 +30,7 @@ from sim.options.base import (
 )
 
 POLICY, LOG, WEBHOOK = "audit-policy-file", "audit-log-path", "audit-webhook-config-file"
-FILES_READ = (POLICY, WEBHOOK)  # options whose files a scenario may have beside it
+FILES_READ = (POLICY, WEBHOOK)  # options with a file that may lie beside the scenario
 BATCH, BLOCKING, STRICT = "batch", "blocking", "blocking-strict"
 MODES = (BATCH, BLOCKING, STRICT)
 JSON, LEGACY = "json", "legacy"
@@ -45,7 +45,9 @@ def _webhook_mode(value: str) -> str | None:
 class AuditFlags:
     """The options of the audit."""
 
-    audit_policy_file: str = option(POLICY, string, "", "the policy: what is recorded, and at which stages")
+    audit_policy_file: str = option(
+        POLICY, string, "", "the policy: which requests are recorded, and at which stages"
+    )
 
     audit_log_path: str = option(
         LOG, string, "", "file of the log, '-' for standard output; with virtual times"
@@ -60,7 +62,7 @@ class AuditFlags:
         "audit-log-maxage",
         long_integer,
         0,
-        "days for which older files are kept, in virtual time; 0: without end",
+        "days for which older files are kept, in virtual time; 0: no limit",
         unit="days",
         check=at_least(0),
     )
@@ -82,8 +84,8 @@ class AuditFlags:
         "audit-log-mode",
         string,
         BLOCKING,
-        "batch: events are written later, and lost if the process dies; blocking-strict: a request whose first event "
-        "cannot be written is refused",
+        "batch: events are written later, and lost in a crash; blocking-strict: a request is refused if its first event "
+        "cannot be written",
         check=one_of(*MODES),
     )
     audit_log_batch_buffer_size: int = option(
@@ -140,7 +142,7 @@ class AuditFlags:
         "audit-webhook-mode",
         string,
         BATCH,
-        "batch: events are sent later, many at once",
+        "batch: events are sent later, in batches",
         check=_webhook_mode,
     )
     audit_webhook_batch_buffer_size: int = option(

@@ -66,7 +66,7 @@ class AuthenticationFlags:
         "client-ca-file",
         string,
         "",
-        "authorities, beside the server's own, that sign certificates of clients",
+        "authorities that sign certificates of clients, in addition to the server's own",
     )
     token_auth_file: str = option("token-auth-file", string, "", 'users: token,user,uid,"group1,group2"')
     bootstrap_token_auth: bool = option(
@@ -95,7 +95,7 @@ class AuthenticationFlags:
         "service-account-jwks-uri",
         string,
         "",
-        "where the discovery document says that the keys are",
+        "address of the keys in the discovery document",
         check=_https,
     )
     service_account_extend_token_expiration: bool = option(
@@ -116,7 +116,7 @@ class AuthenticationFlags:
         "requestheader-client-ca-file",
         string,
         "",
-        "authorities of front proxies; without it their headers mean nothing",
+        "authorities of front proxies; without it their headers are ignored",
     )
     requestheader_allowed_names: tuple[str, ...] = option(
         "requestheader-allowed-names",
@@ -153,10 +153,10 @@ class AuthenticationFlags:
         "oidc-username-prefix",
         string,
         "",
-        "what precedes it (default: ISSUER#, but nothing for email; -: nothing)",
+        "prefix of the user (default: ISSUER#, but nothing for email; -: nothing)",
     )
     oidc_groups_claim: str = option("oidc-groups-claim", string, "", "the claim that names groups")
-    oidc_groups_prefix: str = option("oidc-groups-prefix", string, "", "what precedes each group")
+    oidc_groups_prefix: str = option("oidc-groups-prefix", string, "", "prefix of each group")
     oidc_signing_algs: tuple[str, ...] = option(
         "oidc-signing-algs",
         strings,
@@ -184,7 +184,7 @@ class AuthenticationFlags:
         "authentication-token-webhook-cache-ttl",
         duration,
         "2m0s",
-        "how long an answer of the service counts",
+        "how long an answer of the service is remembered",
         unit="us",
     )
 
@@ -194,7 +194,7 @@ class AuthenticationFlags:
 
     @property
     def admits_users(self) -> bool:
-        """True if an option lets users in whom the command line does not name."""
+        """True if an option admits users that the command line does not name."""
         return any(
             (
                 self.token_auth_file,

@@ -30,7 +30,7 @@ Options = TypeVar("Options")
 _SPEC = "option"
 
 
-# --- how values read: ValueError says what was wanted ---------------------------------------------
+# --- readers of values: a ValueError names the expected form --------------------------------------
 
 
 def duration(value: object) -> int:
@@ -132,7 +132,7 @@ def mapping(value: object) -> Mapping[str, str]:
 
 
 def document(value: object) -> Mapping[str, object]:
-    """The content of a file that an option names; a scenario's files are read as it is planned."""
+    """The content of a file that an option names; a scenario's files are read during its planning."""
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         return {str(key): entry for key, entry in value.items()}
     raise ValueError("the content of the file, as a mapping")

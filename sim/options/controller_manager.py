@@ -6,8 +6,8 @@ Holds: every option of the specification is either a field here, with the effect
 in `WITHOUT_EFFECT` and refused.
 
 Mirrors  spec/controller-manager.md and kubernetes v1.25 cmd/kube-controller-manager/app/options.
-Differs  use-service-account-credentials is true by default, as kubeadm sets it: upstream's default is
-         false, with which RBAC leaves the controllers without rights.
+Differs  use-service-account-credentials is true by default, as kubeadm sets it: upstream's
+         default is false, with which RBAC leaves the controllers without rights.
          Rates are Python floats (64 bit) where upstream keeps 32-bit ones; pods are evicted by
          taints only, so pod-eviction-timeout is read and, as upstream with its taint manager on,
          changes nothing. A loop has 10,000 workers at most; a period that would make a loop busy is
@@ -77,7 +77,7 @@ def _workers(value: int) -> str | None:
 
 
 def _syncs(name: str, default: int, loop: str) -> int:
-    effect = f"workers of {loop}; 0 or less: none, it does nothing"
+    effect = f"workers of {loop}; 0 or less: none, so that nothing is synced"
     title = f"concurrent-{name}-syncs"
     return option(title, integer, default, effect, check=_workers)  # type: ignore[no-any-return]
 
@@ -97,7 +97,7 @@ class ControllerManagerOptions(ElectionFlags):
 
     # --- process ---
     controllers: tuple[str, ...] = option(
-        "controllers", strings, "*", "which loops run", check=_known_controllers
+        "controllers", strings, "*", "loops to run", check=_known_controllers
     )
     controller_start_interval_us: int = option(
         "controller-start-interval",
@@ -116,13 +116,13 @@ class ControllerManagerOptions(ElectionFlags):
         "use-service-account-credentials",
         boolean,
         True,
-        "each loop asks as a service account of its own; false: as the controller manager, which has no role for it",
+        "true: each loop has a service account of its own; false: all use the controller manager's user, without roles",
     )
     api_qps: float = option(
         "{short}-api-qps",
         number,
         20,
-        "rate of each client's token bucket; 0: 5, less: no limit",
+        "rate of each client's token bucket; 0 means 5, less: no limit",
         unit="1/s",
     )
     api_burst: int = option(
@@ -141,7 +141,7 @@ class ControllerManagerOptions(ElectionFlags):
         "node-monitor-grace-period",
         duration,
         "40s",
-        "a node silent for longer turns Unknown",
+        "time without a heartbeat after which a node becomes Unknown",
         unit="us",
         check=more_than(0),
     )
@@ -149,15 +149,15 @@ class ControllerManagerOptions(ElectionFlags):
         "node-startup-grace-period",
         duration,
         "1m0s",
-        "the same for a node that never reported, since its creation",
+        "the same for a node without any heartbeat, from its creation",
         unit="us",
         check=more_than(0),
     )
     cloud_provider: str = cloud_provider(
-        "nodes whose instances are gone are deleted, by cloud-node-lifecycle"
+        "cloud-node-lifecycle deletes nodes without an instance in this cloud"
     )
     pod_eviction_timeout_us: int = option(
-        "pod-eviction-timeout", duration, "5m0s", "none while pods are evicted by taints", unit="us"
+        "pod-eviction-timeout", duration, "5m0s", "unused, since taints evict pods", unit="us"
     )
     node_eviction_rate: float = option(
         "node-eviction-rate", number, 0.1, "NoExecute taints in a healthy zone", unit="1/s", check=at_least(0)
@@ -196,10 +196,18 @@ class ControllerManagerOptions(ElectionFlags):
         "enable-garbage-collector", boolean, True, "runs the garbage collector"
     )
     endpoint_updates_batch_period_us: int = option(
-        "endpoint-updates-batch-period", duration, 0, "delay of a pod's change to endpoints", unit="us"
+        "endpoint-updates-batch-period",
+        duration,
+        0,
+        "delay between a change of a pod and that of its endpoints",
+        unit="us",
     )
     endpointslice_updates_batch_period_us: int = option(
-        "endpointslice-updates-batch-period", duration, 0, "delay of a pod's change to slices", unit="us"
+        "endpointslice-updates-batch-period",
+        duration,
+        0,
+        "delay between a change of a pod and that of its slices",
+        unit="us",
     )
     max_endpoints_per_slice: int = option(
         "max-endpoints-per-slice", integer, 100, "endpoints in one slice", check=within(1, 1000)
@@ -222,7 +230,7 @@ class ControllerManagerOptions(ElectionFlags):
         "horizontal-pod-autoscaler-sync-period",
         duration,
         "15s",
-        "pause between looks at an autoscaler",
+        "pause between syncs of an autoscaler",
         unit="us",
         check=more_than(0),
     )
@@ -230,7 +238,7 @@ class ControllerManagerOptions(ElectionFlags):
         "horizontal-pod-autoscaler-downscale-stabilization",
         duration,
         "5m0s",
-        "no target shrinks below what was recommended in this time",
+        "no target shrinks below a recommendation of this time",
         unit="us",
         check=at_least(0),
     )
@@ -238,7 +246,7 @@ class ControllerManagerOptions(ElectionFlags):
         "horizontal-pod-autoscaler-tolerance",
         number,
         0.1,
-        "distance of use from its target that changes nothing, as a share",
+        "relative distance of the use from its target that is tolerated",
         check=at_least(0),
     )
     horizontal_pod_autoscaler_cpu_initialization_period_us: int = option(
@@ -253,7 +261,7 @@ class ControllerManagerOptions(ElectionFlags):
         "horizontal-pod-autoscaler-initial-readiness-delay",
         duration,
         "30s",
-        "a pod that turned unready within this time of its start has never been ready",
+        "a pod that became unready within this time of its start counts as never ready",
         unit="us",
         check=at_least(0),
     )
@@ -335,7 +343,7 @@ class ControllerManagerOptions(ElectionFlags):
         return controller_enabled(controller, self.controllers)
 
 
-# Options of the specification that this program does not act on: refused, never silently taken.
+# Options of the specification without effect in this program, which are refused.
 _WITHOUT_EFFECT = """
     allocate-node-cidrs cidr-allocator-type cluster-cidr service-cluster-ip-range node-cidr-mask-size
     node-cidr-mask-size-ipv4 node-cidr-mask-size-ipv6 configure-cloud-routes cloud-config

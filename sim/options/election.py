@@ -22,15 +22,23 @@ JITTER_FACTOR = 1.2
 class ElectionFlags:
     """A daemon gives `leader_elect_resource_name` a default of its own."""
 
-    leader_elect: bool = option("leader-elect", boolean, True, "lead before anything is done")
+    leader_elect: bool = option("leader-elect", boolean, True, "true: only the leader works")
     leader_elect_lease_duration_us: int = option(
-        "leader-elect-lease-duration", duration, "15s", "wait since the last observed renewal", unit="us"
+        "leader-elect-lease-duration",
+        duration,
+        "15s",
+        "time since the last observed renewal after which others may lead",
+        unit="us",
     )
     leader_elect_renew_deadline_us: int = option(
-        "leader-elect-renew-deadline", duration, "10s", "the leader gives up after failing so long", unit="us"
+        "leader-elect-renew-deadline",
+        duration,
+        "10s",
+        "time of failed renewals after which a leader gives up",
+        unit="us",
     )
     leader_elect_retry_period_us: int = option(
-        "leader-elect-retry-period", duration, "2s", "pause between tries", unit="us"
+        "leader-elect-retry-period", duration, "2s", "pause between attempts", unit="us"
     )
     leader_elect_resource_lock: str = option(
         "leader-elect-resource-lock",
@@ -58,12 +66,12 @@ class ElectionFlags:
         ):
             if not _NAME.fullmatch(name):
                 raise ValueError(
-                    f"leader-elect-resource-{field} is {name!r}: nobody could ever lead by such a lock"
+                    f"leader-elect-resource-{field} is {name!r}, which is no valid name of a lock object"
                 )
         # Its whole seconds are stored, and the API takes no zero.
         if self.leader_elect_lease_duration_us < SECOND:
             raise ValueError(
-                "leader-elect-lease-duration must be at least 1s: nobody could ever lead by less"
+                "leader-elect-lease-duration must be at least 1s, since a lease holds whole seconds"
             )
         if self.leader_elect_lease_duration_us <= self.leader_elect_renew_deadline_us:
             raise ValueError("leader-elect-lease-duration must be greater than leader-elect-renew-deadline")

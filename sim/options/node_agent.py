@@ -245,9 +245,9 @@ class NodeAgentOptions:
     """The options of one node agent process."""
 
     # --- the Node object ---
-    register_node: bool = option("register-node", boolean, True, "whether the agent creates its Node object")
+    register_node: bool = option("register-node", boolean, True, "true: the agent creates its Node object")
     register_schedulable: bool = option(
-        "register-schedulable", boolean, True, "false registers the node unschedulable"
+        "register-schedulable", boolean, True, "false: the new Node object is unschedulable"
     )
     register_with_taints: tuple[Mapping[str, str], ...] = option(
         "register-with-taints", _taints, "", "taints of the new Node object"
@@ -255,44 +255,44 @@ class NodeAgentOptions:
     node_labels: Mapping[str, str] = option("node-labels", mapping, "", "labels of the new Node object")
     provider_id: str = option("provider-id", string, "", "spec.providerID of the new Node object")
     cloud_provider: str = cloud_provider(
-        "who says the new Node object's spec.providerID, if nobody else does"
+        "sets spec.providerID of the new Node object, if provider-id does not"
     )
     node_ip: str = option("node-ip", string, "", "the InternalIP address", check=_address)
     port: int = option(
-        "port", integer, 10250, "where logs are asked for, as the Node's status says", check=within(1, 65535)
+        "port", integer, 10250, "port for requests of logs, as in the Node's status", check=within(1, 65535)
     )
-    enable_server: bool = option("enable-server", boolean, True, "false: nobody answers there")
+    enable_server: bool = option("enable-server", boolean, True, "false: the port is closed")
     enable_debugging_handlers: bool = option(
-        "enable-debugging-handlers", boolean, True, "false: it tells nobody what its containers have logged"
+        "enable-debugging-handlers", boolean, True, "false: requests of logs are refused"
     )
     enable_controller_attach_detach: bool = option(
-        "enable-controller-attach-detach", boolean, True, "the annotation that says so"
+        "enable-controller-attach-detach", boolean, True, "true: the Node has the annotation of this name"
     )
     keep_terminated_pod_volumes: bool = option(
         "keep-terminated-pod-volumes",
         boolean,
         False,
-        "the annotation that says so; a pod is deleted with its volumes mounted, by the batch of statuses",
+        "true: the Node has the annotation of this name; a pod is deleted while its volumes are mounted",
     )
     max_pods: int = option("max-pods", integer, 110, "capacity of pods", check=at_least(0))
     pod_max_pids: int = option(
-        "pod-max-pids", long_integer, -1, "processes of a pod's containers together; 0 or negative: no limit"
+        "pod-max-pids", long_integer, -1, "limit of processes in all containers of a pod; 0 or negative: none"
     )
     pods_per_core: int = option("pods-per-core", integer, 0, "a second limit of pods", check=at_least(0))
     orch_reserved: Mapping[str, str] = option(
-        "{short}-reserved", mapping, "", "taken off allocatable", check=_reserved
+        "{short}-reserved", mapping, "", "subtracted from allocatable", check=_reserved
     )
     system_reserved: Mapping[str, str] = option(
-        "system-reserved", mapping, "", "taken off allocatable", check=_reserved
+        "system-reserved", mapping, "", "subtracted from allocatable", check=_reserved
     )
     reserved_cpus: tuple[int, ...] = option(
-        "reserved-cpus", _cpus, "", "how many are listed, as in 0-1,4, takes the place of the cpu in both"
+        "reserved-cpus", _cpus, "", "CPUs such as 0-1,4; their number replaces the cpu of both reservations"
     )
     experimental_allocatable_ignore_eviction: bool = option(
         "experimental-allocatable-ignore-eviction",
         boolean,
         False,
-        "hard eviction is not taken off allocatable",
+        "true: hard eviction thresholds are not subtracted from allocatable",
     )
     node_status_max_images: int = option(
         "node-status-max-images", integer, 50, "images shown in the status", check=at_least(-1)
@@ -303,7 +303,7 @@ class NodeAgentOptions:
         "node-status-update-frequency",
         duration,
         "10s",
-        "how often the status is computed",
+        "time between computations of the status",
         unit="us",
         check=more_than(0),
     )
@@ -311,7 +311,7 @@ class NodeAgentOptions:
         "node-status-report-frequency",
         duration,
         "5m0s",
-        "how often an unchanged status is written",
+        "time between writes of an unchanged status",
         unit="us",
         check=more_than(0),
     )
@@ -319,7 +319,7 @@ class NodeAgentOptions:
         "node-lease-duration-seconds",
         integer,
         40,
-        "lease duration; renewed at a quarter of it",
+        "duration of the lease, which is renewed after a quarter of it",
         unit="s",
         check=more_than(0),
     )
@@ -329,7 +329,7 @@ class NodeAgentOptions:
         "sync-frequency",
         duration,
         "1m0s",
-        "a pod is looked at again after 1 to 1.5 times this",
+        "time between syncs of a pod, times 1 to 1.5",
         unit="us",
         check=not_faster(SECOND),
     )
@@ -337,7 +337,7 @@ class NodeAgentOptions:
         "file-check-frequency",
         duration,
         "20s",
-        "how often all manifests of static pods are looked at: one that cannot be read any more is found out then",
+        "time between checks of all manifests of static pods, which detect one that cannot be read any more",
         unit="us",
         check=more_than(0),
     )
@@ -345,7 +345,7 @@ class NodeAgentOptions:
         "allowed-unsafe-sysctls",
         strings,
         "",
-        "sysctls that pods may set beside the safe ones; net.* allows all of net",
+        "sysctls that pods may set in addition to the safe ones; net.* allows all of net",
         check=_sysctls,
     )
     # Upstream's default is none, with a warning for each pod; cluster installers set it.
@@ -353,20 +353,20 @@ class NodeAgentOptions:
         "cluster-dns",
         _servers,
         "10.0.0.10",
-        "servers of names for pods; without any each pod is told of that",
+        "name servers of pods; without any, each pod gets a warning event",
     )
     cluster_domain: str = option(
-        "cluster-domain", string, "", "three domains of it are searched for names, of six that there may be"
+        "cluster-domain", string, "", "domain of the cluster; three of a pod's search domains are below it"
     )
     resolv_conf: str = option(
         "resolv-conf",
         string,
         "/etc/resolv.conf",
-        "whose server pods of policy Default get: the machine's, or if it is empty none",
+        "resolver configuration of pods with the policy Default: the machine's; empty: none",
     )
-    serialize_image_pulls: bool = option("serialize-image-pulls", boolean, True, "one image at a time")
+    serialize_image_pulls: bool = option("serialize-image-pulls", boolean, True, "true: one pull at a time")
     registry_qps: int = option(
-        "registry-qps", integer, 5, "pulls a second, others fail; 0: no limit", check=at_least(0)
+        "registry-qps", integer, 5, "pulls a second; further ones fail; 0: no limit", check=at_least(0)
     )
     registry_burst: int = option(
         "registry-burst", integer, 10, "pulls at once, while there is a limit", check=at_least(0)
@@ -375,24 +375,24 @@ class NodeAgentOptions:
         "eviction-hard",
         _thresholds,
         DEFAULT_EVICTION_HARD,
-        "when pods are evicted; taken off allocatable",
+        "thresholds of immediate eviction; subtracted from allocatable",
         check=_amounts,
     )
     enforce_node_allocatable: tuple[str, ...] = option(
         "enforce-node-allocatable",
         strings,
         "pods",
-        "none, or empty: the threshold of memory is not held against what all pods use",
+        "none, or empty: the memory threshold is not compared with the use of all pods",
         check=_enforced,
     )
     eviction_soft: Mapping[str, str] = option(
-        "eviction-soft", _thresholds, "", "when pods are evicted after a while", check=_amounts
+        "eviction-soft", _thresholds, "", "thresholds of eviction after a grace period", check=_amounts
     )
     eviction_soft_grace_period: Mapping[str, int] = option(
         "eviction-soft-grace-period",
         _grace_periods,
         "",
-        "how long a soft threshold is met before pods go",
+        "how long a soft threshold is met before pods are evicted",
         unit="us",
         check=_signals,
     )
@@ -400,51 +400,55 @@ class NodeAgentOptions:
         "eviction-minimum-reclaim",
         mapping,
         "",
-        "how far beyond a threshold it stays met",
+        "amount beyond a threshold until which resources are reclaimed",
         check=_reclaims,
     )
     eviction_max_pod_grace_period_s: int = option(
         "eviction-max-pod-grace-period",
         integer,
         0,
-        "what pods evicted by a soft threshold get at most; 0: their own, negative: 1 s",
+        "longest grace period of pods evicted by a soft threshold; 0: their own, negative: 1 s",
         unit="s",
     )
     kernel_memcg_notification: bool = option(
         "kernel-memcg-notification",
         boolean,
         False,
-        "memory that falls below a threshold is seen to at that instant, not at the next check",
+        "true: memory below a threshold causes a check at that instant, not at the next check",
     )
     eviction_pressure_transition_period_us: int = option(
         "eviction-pressure-transition-period",
         duration,
         "5m0s",
-        "how long a pressure condition is kept",
+        "time for which a pressure condition is kept after the last pressure",
         unit="us",
     )
     volume_stats_agg_period_us: int = option(
         "volume-stats-agg-period",
         duration,
         "1m0s",
-        "0: what is in pods' volumes counts against no limit and for no eviction; else it is known at once",
+        "0: data in volumes of pods counts for no limit and no eviction; otherwise it counts at once",
         unit="us",
     )
     image_gc_high_percent: int = option(
         "image-gc-high-threshold",
         integer,
         85,
-        "images are removed when their disk is as full as this",
+        "use of the disk from which images are removed",
         check=within(0, 100),
     )
     image_gc_low_percent: int = option(
-        "image-gc-low-threshold", integer, 80, "down to this", check=within(0, 100)
+        "image-gc-low-threshold",
+        integer,
+        80,
+        "use of the disk down to which they are removed",
+        check=within(0, 100),
     )
     minimum_image_ttl_us: int = option(
         "minimum-image-ttl-duration",
         duration,
         "2m0s",
-        "an image is kept so long at least",
+        "shortest time for which an unused image is kept",
         unit="us",
         check=at_least(0),
     )
@@ -452,17 +456,17 @@ class NodeAgentOptions:
         "container-log-max-size",
         _size,
         "10Mi",
-        "a container's log that is as large begins a new file, within ten seconds; negative: never",
+        "size at which a container's log begins a new file, within ten seconds; negative: never",
         unit="bytes",
     )
     container_log_max_files: int = option(
-        "container-log-max-files", integer, 5, "how many files of a log there are at most", check=_log_files
+        "container-log-max-files", integer, 5, "limit of the files of a log", check=_log_files
     )
     runtime_request_timeout_us: int = option(
         "runtime-request-timeout",
         duration,
         "2m0s",
-        "how long the runtime is waited for, but for pulls; twice that for a sandbox",
+        "timeout of calls to the runtime, except pulls; a sandbox has twice this",
         unit="us",
         check=more_than(0),
     )
@@ -470,13 +474,13 @@ class NodeAgentOptions:
         "maximum-dead-containers", integer, -1, "dead containers kept on the node; negative: no limit"
     )
     maximum_dead_containers_per_container: int = option(
-        "maximum-dead-containers-per-container", integer, 1, "of one name in a pod; negative: no limit"
+        "maximum-dead-containers-per-container", integer, 1, "those of one name in a pod; negative: no limit"
     )
     minimum_container_ttl_us: int = option(
         "minimum-container-ttl-duration",
         duration,
         "0s",
-        "a dead container is kept so long from its start",
+        "shortest time from its start for which a dead container is kept",
         unit="us",
         check=at_least(0),
     )
@@ -488,7 +492,7 @@ class NodeAgentOptions:
         "shutdown-grace-period",
         duration,
         "0s",
-        "how long the agent holds a shutdown up for its pods",
+        "longest delay of a shutdown of the machine for the pods",
         unit="us",
         check=_zero_or_seconds,
     )
@@ -496,7 +500,7 @@ class NodeAgentOptions:
         "shutdown-grace-period-critical-pods",
         duration,
         "0s",
-        "the part of it that is the critical pods'",
+        "part of it for critical pods",
         unit="us",
         check=_zero_or_seconds,
     )
@@ -504,7 +508,7 @@ class NodeAgentOptions:
         "shutdown-grace-period-by-pod-priority",
         _by_priority,
         "",
-        "grace periods by priority, instead of the two",
+        "grace periods by priority, instead of the two options above",
     )
 
     # --- rates ---

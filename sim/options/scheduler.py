@@ -74,7 +74,7 @@ class SchedulerOptions(ElectionFlags):
         "{short}-api-qps",
         number,
         50,
-        "rate of each client's token bucket; 0: 5, less: no limit",
+        "rate of each client's token bucket; 0 means 5, less: no limit",
         unit="1/s",
     )
     api_burst: int = option(
@@ -89,7 +89,11 @@ class SchedulerOptions(ElectionFlags):
 
     # --- configuration ---
     scheduler_name: str = option(
-        "scheduler-name", string, "default-scheduler", "pods that name it are scheduled here", check=_named
+        "scheduler-name",
+        string,
+        "default-scheduler",
+        "name by which pods choose this scheduler",
+        check=_named,
     )
     percentage_of_nodes_to_score: int = option(
         "percentage-of-nodes-to-score",
@@ -115,7 +119,7 @@ class SchedulerOptions(ElectionFlags):
         "pod-max-in-unschedulable-pods-duration",
         duration,
         "5m0s",
-        "after which a pod that did not fit is tried again without an event",
+        "time after which an unschedulable pod is tried again without an event",
         unit="us",
         check=more_than(0),
     )

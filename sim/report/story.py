@@ -155,7 +155,7 @@ class Book:
 def _without_repeats(chain: Sequence[Record]) -> list[tuple[Record, int]]:
     """The links of a chain, of equal failures in a row only the first and the last.
 
-    Each comes with the number of failures for which it stands.
+    Each comes with the number of failures that it stands for.
     """
     found: list[tuple[Record, int]] = []
     first: Record | None = None
@@ -315,7 +315,7 @@ def who(record: Record) -> str:
 
 
 def _user(name: str) -> str:
-    """A user in short: a node by its name, an account of the control plane by that of its controller."""
+    """The short name of a user: a node's own, or that of the controller for its account."""
     account = name.removeprefix(ACCOUNT_USER).partition(":")
     if account[0] != name and account[0].endswith(SYSTEM_NAMESPACE):
         return account[2]
@@ -450,7 +450,7 @@ def _amount(value: Any) -> str:
 _HAPPENS = {
     "start": "the process starts",
     "crash": "the process is gone",
-    "terminate": "is asked to end",
+    "terminate": "gets SIGTERM",
     "exit": "the process ends by itself",
     "pause": "stands still",
     "resume": "goes on",
@@ -476,7 +476,7 @@ def _decision(values: Values) -> str:
     silent = f"for {short(why['silent_us'])}" if "silent_us" in why else ""
     match values["what"]:
         case "unheard":
-            return f"has not heard from {target} {silent}: it is to be Unknown"
+            return f"has had no heartbeat of {target} {silent}: it becomes Unknown"
         case "taint":
             return f"it is the turn of {target} (zone {why['zone']}): taint {why['taint']}"
         case "evict":
@@ -488,14 +488,16 @@ def _decision(values: Values) -> str:
         case "relist":
             return f"will list {target} again: {why['why'] or 'the watch ended in an error'}"
         case "close":
-            return f"takes no more requests: {why['requests']} are in flight, {why['watches']} watches go on"
+            return (
+                f"takes no more requests: {why['requests']} are in flight, {why['watches']} watches continue"
+            )
         case "back-off":
             return (
                 f"container {why['container']} of {target} had exited ({why['exit_code']}): "
                 f"waits {short(why['wait_us'])} before a restart"
             )
         case "autoscale":
-            return f"scales {target} from {why['from']} to {why['to']}: {why['why'] or 'as it found before'}"
+            return f"scales {target} from {why['from']} to {why['to']}: {why['why'] or 'as decided before'}"
         case "instance-gone":
             return f"finds no instance of {target} in the cloud: it is deleted"
         case "instance-stopped":

@@ -65,8 +65,8 @@ class Timeline:
     taints: zone → series of the number of nodes with a NoExecute taint
     pods: state (see `pod_state`: "pending", "running", "terminating", "failed", "succeeded") →
         series
-    available: the numbers of pods that are Ready and not being deleted, "seen" by the control plane,
-        and "truth": those of them on machines with power and network
+    available: the numbers of pods that are Ready and not being deleted, "seen" by the control
+        plane, and "truth": those of them on machines with power and network
     evictions: (time, zone) of every pod marked deleted
     reigns: leaders in turn
     resources: resources of which `see` needs commits

@@ -43,7 +43,7 @@ def _key(_: int) -> SigningKey:
 
 
 def certificates(name: str = "ca", since: timedelta = timedelta()) -> Authority:
-    """An authority whose certificates became valid so long ago."""
+    """An authority with certificates that became valid so long ago."""
     return Authority(name, datetime.now(UTC) - since)
 
 
@@ -80,8 +80,8 @@ class World:
         return self.client("root")
 
     async def who(self, client: httpx.AsyncClient, headers: Any = ()) -> str:
-        """The user of a request as the refusal to impersonate another names it; admin for one that may;
-        the code if it is no refusal of authorization.
+        """The user of a request as the refusal to impersonate another user names it; admin if the
+        request is allowed; the code if authorization does not refuse it.
         """
         wanted = [*headers, ("Impersonate-User", "another")]
         found = await client.get(f"{CORE}/configmaps", headers=wanted)
@@ -89,7 +89,7 @@ class World:
             return "admin" if found.status_code == 200 else str(found.status_code)
         message = str(found.json()["message"])
         if not message.startswith('users "another" is forbidden'):
-            return "admin"  # the sender may act as another, who may not read
+            return "admin"  # the sender may impersonate a user without the right to read
         return message.split('User "')[1].split('"')[0]
 
     async def review(self, token: str, audiences: Sequence[str] = ()) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class World:
 async def world(
     folder: Path, flags: dict[str, Any] | None = None, extra_authorities: bytes = b""
 ) -> AsyncIterator[World]:
-    """A world whose API server has these options; time does not move.
+    """A world with an API server with these options; time does not advance.
 
     extra_authorities: PEM, of options that name files
     """

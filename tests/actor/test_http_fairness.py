@@ -93,7 +93,7 @@ async def test_without_priority_and_fairness_there_are_no_headers_and_pages() ->
 
 
 def load(cluster: Cluster, count: int) -> list[Reply]:
-    """Requests that take seats, while virtual time stands still."""
+    """Requests that take seats, while virtual time does not advance."""
     server = cluster.api_servers["apiserver-0"]
     server.overload(60 * SECOND, None)
     replies: list[Reply] = []

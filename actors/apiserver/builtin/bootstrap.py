@@ -1,4 +1,4 @@
-"""Objects that an API server creates when it starts and they are missing.
+"""Objects that an API server creates at its start if they are missing.
 
 These are namespaces, its Service with endpoints, priority classes, flow control objects, the
 ConfigMap with the authorities of clients and the APIServices of its own group versions;
@@ -45,7 +45,7 @@ from sim.units import SECOND, format_time
 
 # pkg/apis/scheduling/types.go: SystemCriticalPriority and one thousand above it.
 CLUSTER_CRITICAL, NODE_CRITICAL = 2_000_000_000, 2_000_001_000
-# The kinds whose uids are drawn. All others were added after many runs had been recorded; their
+# The kinds with uids that are drawn. All others were added after many runs had been recorded; their
 # uids are derived from key and revision, so that no random draw of a run shifts.
 DRAWN = ("Namespace", "PriorityClass", "Service")
 NO_TRUST: Mapping[str, str] = MappingProxyType({})

@@ -8,9 +8,10 @@ data is correct.
 
 Mirrors  kubernetes v1.25 pkg/controlplane/controller/clusterauthenticationtrust/
          cluster_authentication_trust_controller.go.
-Differs  The server's own authorities are published even if they have expired by virtual time, since
-         clients outside of the simulation judge them by real time. A sync happens at the instant of a change, and a failed one is repeated after a second. A
-         ConfigMap that cannot be read is replaced.
+Differs  - The server's own authorities are published even if they have expired by virtual time,
+           since clients outside of the simulation compare them with real time.
+         - A sync happens at the instant of a change, and a failed one is repeated after a second.
+         - A ConfigMap that cannot be read is replaced.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from sim.kernel import Context
 from sim.units import SECOND
 
 CLIENT_CA, PROXY_CA = "client-ca-file", "requestheader-client-ca-file"
-# The lists, in which JSON texts are kept.
+# The keys with lists as JSON texts.
 LISTS = (
     "requestheader-username-headers",
     "requestheader-group-headers",
@@ -83,7 +84,7 @@ def config_map(found: Obj | None, required: Mapping[str, str], names: Names, now
 
 
 def combined(existing: Mapping[str, str], required: Mapping[str, str], now_us: int) -> dict[str, str]:
-    """Both data as one: the authorities and the lists of both, each entry once."""
+    """The union of both: the authorities and the lists of both, each entry once."""
     sources = (existing, required)
     data: dict[str, str] = {}
     clients = _authorities([source.get(CLIENT_CA, "") for source in sources], now_us)
@@ -99,9 +100,7 @@ def combined(existing: Mapping[str, str], required: Mapping[str, str], now_us: i
 
 
 def _authorities(bundles: Sequence[str], now_us: int) -> str:
-    """The certificates of both PEM texts as one text, each once and without expired ones of the
-    first.
-    """
+    """The certificates of both PEM texts as one text, each once, without expired ones of the first."""
     if not any(bundles):
         return ""
     from cryptography import x509
@@ -113,7 +112,7 @@ def _authorities(bundles: Sequence[str], now_us: int) -> str:
         try:
             certificates = x509.load_pem_x509_certificates(bundle.encode())
         except ValueError:
-            continue  # there is none
+            continue  # the text holds no certificate
         for certificate in certificates:
             if own or certificate.not_valid_after_utc > oldest:
                 text = certificate.public_bytes(Encoding.PEM).decode()

@@ -77,7 +77,7 @@ class DefinitionKeeper:
         self._next()
 
     def _next(self, _: object = None) -> None:
-        """Look at what is due until there is something to write."""
+        """Sync the due definitions until one needs a write."""
         while self._due and not self._busy and self._ctx.alive:
             name = next(iter(self._due))
             del self._due[name]
@@ -112,7 +112,7 @@ class DefinitionKeeper:
         return [item.obj for item in self._all() if item.obj["metadata"]["name"].partition(".")[2] == group]
 
     def _reconsider(self, name: str) -> None:
-        """Names may have become free: the others of the group ask again."""
+        """Sync the other definitions of the group, since names may have become free."""
         for obj in self._of_group(name):
             if (other := obj["metadata"]["name"]) != name:
                 self._due[other] = None
@@ -121,7 +121,7 @@ class DefinitionKeeper:
         self._busy = False
         if obj is not None:
             self._reconsider(obj["metadata"]["name"])
-        # not from here: refusals come at once, one within the other
+        # Not called from here: refusals arrive at once, so calls would nest.
         self._ctx.call_later_us(0, self._next)
 
     def _establish(self, name: str) -> None:
@@ -133,7 +133,7 @@ class DefinitionKeeper:
     # --- writes -----------------------------------------------------------------------------------
 
     def _write(self, obj: Obj, then: Callable[[Obj | None], None]) -> None:
-        """PUT to /status; `then` gets what was written, None if nothing was."""
+        """PUT to /status; `then` is called with the written object, or None if nothing was written."""
         resource, names = self._resource, self._server.scheme.names
         name = obj["metadata"]["name"]
 
@@ -166,7 +166,8 @@ class DefinitionKeeper:
             delay_us = min(RETRY_US << min(failures, 20), RETRY_MAX_US)
             self._ctx.call_later_us(delay_us, self._arrived, name)
 
-    # --- the end of a definition ------------------------------------------------------------------
+    # --- deletion of a definition
+    # -------------------------------------------------------------------
 
     def _finalize(self, obj: Obj) -> None:
         name = obj["metadata"]["name"]
@@ -213,7 +214,7 @@ class DefinitionKeeper:
         return Reply(200)
 
     def _drive(self, steps: Steps, done: Callable[[], None], answer: Answer) -> None:
-        """Carry out deletions, on a prompt storage or operation by operation."""
+        """Carry out deletions, at once on a prompt storage, otherwise operation by operation."""
         server, writer = self._server, (self._user.name, "delete")
         storage, reach = server.storage, server.reach
         while True:

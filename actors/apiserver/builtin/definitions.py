@@ -30,7 +30,7 @@ DRAIN_US = 1 * SECOND  # tearDown: time for requests that still use the old stor
 
 
 class Definitions:
-    """The `scheme.More` of one incarnation of a replica."""
+    """The custom resources of one incarnation of a replica; implements `scheme.More`."""
 
     def __init__(self, ctx: Context, store: LocalStore, caches: Caches, scheme: Scheme) -> None:
         self._caches = caches

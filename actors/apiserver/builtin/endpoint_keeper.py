@@ -9,10 +9,10 @@ even by its own server.
 
 Mirrors  kubernetes v1.25 pkg/controlplane/controller.go (RunKubernetesService, Stop),
          pkg/controlplane/reconcilers/{lease,endpointsadapter}.go.
-Differs  - The leases are kept beside the storage's objects, as the record of compactions is, so that
-           they take no revision.
-         - A round reads the storage.  A round that cannot reach the storage or fails is repeated only
-           by the next round.
+Differs  - The leases are stored beside the objects, as the record of compactions is, so that they
+           take no revision.
+         - A round reads the storage.  A round that cannot reach the storage or fails is repeated
+           only by the next round.
 """
 
 from __future__ import annotations
@@ -172,7 +172,8 @@ class EndpointKeeper:
 
     def _cause(self, found: Obj | None, addresses: list[str], renewed_us: int) -> int:
         """Return the fault that let a server's lease expire, or the end of the fault that let the
-        own lease expire; 0 if there is none.
+        server's own
+        lease expire; 0 if there is none.
         """
         subsets = (found or {}).get("subsets") or ()
         shown = [each["ip"] for subset in subsets for each in subset.get("addresses") or ()]
@@ -190,13 +191,13 @@ class EndpointKeeper:
         return ctx.silence(holder, ctx.now_us() - (kernel.now_us - until_us) - LEASE_US)
 
     def _show(self, endpoints: Obj) -> None:
-        """Keep the slice as the Endpoints are."""
+        """Write the slice if it does not correspond to the Endpoints."""
         if not self._ctx.alive:
             return
         wanted, found = slice_of(endpoints, self._server.scheme.names), self._found(SLICES)
         if found is None:
             self._write(SLICES, wanted, "create", self._finish)
-        elif found["addressType"] != wanted["addressType"]:  # which cannot be changed
+        elif found["addressType"] != wanted["addressType"]:  # the type is immutable
             self._write(SLICES, wanted, "delete", lambda _: self._show_anew(endpoints))
         elif not is_shown(wanted, found):
             self._write(SLICES, wanted, "update", self._finish)
@@ -204,7 +205,7 @@ class EndpointKeeper:
             self._finish()
 
     def _show_anew(self, endpoints: Obj) -> None:
-        """A slice of another type was deleted; it may be kept by finalizers."""
+        """Create the slice after one of another type was deleted, which finalizers may delay."""
         if self._ctx.alive and self._found(SLICES) is None:
             self._show(endpoints)
         else:

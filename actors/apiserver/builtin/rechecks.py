@@ -1,7 +1,7 @@
 """Objects that a running API server creates again, or corrects, at its next check.
 
-Each check has a period. It is planned for the next multiple of its period when an object that it
-looks after is deleted or changed, so that a cluster in which nothing happens costs no event.
+Each check has a period. It is planned for the next multiple of its period when one of its objects
+is deleted or changed, so that a cluster in which nothing happens costs no event.
 
 Holds: a check that finds everything in order writes nothing; a check that fails is repeated at the
 next multiple of its period.
@@ -28,7 +28,7 @@ from sim.units import MINUTE, SECOND
 
 NAMESPACES_US = MINUTE  # SystemNamespacesInterval
 SERVICE_US = 10 * SECOND  # EndpointInterval
-FLOWS_US = MINUTE  # storage_flowcontrol.go: bootstrapConfigurationEnsurer.ensureAPFBootstrapConfiguration
+FLOWS_US = MINUTE  # storage_flowcontrol.go: ensureAPFBootstrapConfiguration
 
 # One write of a check: (verb, resource, object, field manager or "").
 Write = tuple[str, str, Obj, str]
@@ -69,7 +69,10 @@ class Check:
             write(self._server, verb, plural, obj, self._answered, options)
 
     def _answered(self, reply: Reply) -> None:
-        """A write that another one has overtaken needs no repetition: its change plans a check."""
+        """Take the reply to a write; a write that conflicts is not repeated, since the other change
+        plans a
+        check.
+        """
         if not reply.ok and reply.reason not in ("AlreadyExists", "Conflict", "NotFound"):
             self.need()
 
@@ -89,7 +92,7 @@ class Rechecks:
         for plural in (LEVELS, SCHEMAS):
             prefix = scheme.prefix(plural)
             ctx.on_stop(store.subscribe(prefix, lambda _: levels_and_schemas.need()))
-        levels_and_schemas.run()  # what changed while no server ran is corrected at the start
+        levels_and_schemas.run()  # corrects what changed while no server ran
 
     def _on_delete(self, prefix: str, check: Check) -> None:
         def changed(change: Change) -> None:

@@ -1,13 +1,13 @@
-"""The pods of one node, without a look at everybody else's.
+"""The pods of one node, without a scan of all pods.
 
-Turns what a cache shows of all pods into lists by node, for agents that start or relist together:
-thousands of them ask in turn, and each would walk over all pods.
+Turns what a cache shows of all pods into lists by node, for node agents that start or relist
+together: thousands of them send a list in turn, and each would scan all pods.
 
-Holds: what is answered is what a walk over the cache's page would find; the lists are made anew
-when the cache shows another revision, and kept no longer than the history.
+Holds: a list is what a scan of the cache's page would find.  The lists are rebuilt when the cache
+shows another revision, and kept no longer than the history.
 
-Mirrors  kubernetes v1.25 pkg/registry/core/pod/strategy.go: Indexers, NodeNameIndexFunc; upstream's
-         is kept up to date.
+Mirrors  kubernetes v1.25 pkg/registry/core/pod/strategy.go: Indexers, NodeNameIndexFunc; upstream
+         updates its index with each change.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from sim.api.watch.cache import WatchCache
 
 
 class ByNode:
-    """Of one replica's cache of pods."""
+    """The index of one replica's cache of pods."""
 
     def __init__(self) -> None:
-        self._rev = -1  # of what the lists are made from; -1: there are none
+        self._rev = -1  # the revision of the lists; -1: there are none
         self._found: dict[str, list[Item]] = {}
 
     def page(self, cache: WatchCache, prefix: str, node: str) -> Page:
-        """The pods of a node below a prefix: of all, or of one namespace."""
+        """Return the pods of a node below a prefix: all, or those of one namespace."""
         if prefix != cache.prefix:
             page = cache.page(prefix)
             return Page([pod for pod in page.items if _node_of(pod) == node], page.rev)
@@ -36,7 +36,7 @@ class ByNode:
         return Page([*self._found.get(node, ())], rev)
 
     def forget(self) -> None:
-        """Take no memory for what nobody may ask for again."""
+        """Free the memory of the lists."""
         self._rev, self._found = -1, {}
 
 

@@ -1,7 +1,7 @@
-"""Which objects a list or watch wants.
+"""The objects that a list or watch selects.
 
 Turns the label and field selectors of a request into one predicate, and into the one object or node
-they name.
+that they name.
 
 Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/{get,watch}.go,
          pkg/registry/generic/registry/store.go (MatchesSingle).
@@ -21,10 +21,11 @@ from sim.api.verbs.call import Call, bad_request
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a list or watch wants.  key: of the one object it can match; node: of the one node
-    (pods).
+    """What a list or watch selects.
 
-    alone: all that is on that node is wanted
+    key: of the one object that it can match
+    node: the one node of the pods that it can match
+    alone: True if it selects all pods of that node
     """
 
     matches: Callable[[Obj], bool] | None = None
@@ -45,7 +46,7 @@ def _on_node(node: str) -> Callable[[Obj], bool]:
 
 
 def select(scheme: Scheme, call: Call) -> Selection:
-    """Label and field selector of a request as one predicate."""
+    """Return the label and field selectors of a request as one predicate."""
     options, request = call.options, call.request
     label_text, field_text = options.get("labelSelector", ""), options.get("fieldSelector", "")
     if request.name:  # a watch of one object by its path
@@ -70,7 +71,7 @@ def select(scheme: Scheme, call: Call) -> Selection:
     )
     node = (fields.exact("spec.nodeName") or "") if call.resource.rule == "pods" else ""
     if labels.empty:
-        alone = bool(node) and len(fields.requirements) == 1  # as each node agent asks
+        alone = bool(node) and len(fields.requirements) == 1  # the list of a node agent
         return Selection(_on_node(node) if alone else fields.matches, key, node, alone)
     if fields.empty:
         return Selection(lambda obj: labels.matches(obj["metadata"].get("labels")), key, node)

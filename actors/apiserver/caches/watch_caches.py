@@ -45,12 +45,12 @@ class CachedRead(NamedTuple):
 
 
 class ContextTimers:
-    """Virtual time as the caches want it."""
+    """The time and the random draws that the caches use."""
 
     def __init__(self, ctx: Context) -> None:
         self._random: Random = ctx.stream("watch")
         self.call_at = ctx.kernel.call_at
-        # asked very often
+        # read very often
         self.now_us: Callable[[], int] = partial(attrgetter("now_us"), ctx.kernel)
 
     def uniform_us(self, low_us: int, high_us: int) -> int:
@@ -59,15 +59,15 @@ class ContextTimers:
 
 
 def node_of(spec: Obj | None) -> str:
-    """The value pods' watches are indexed by."""
+    """Return the value by which watches of pods are indexed."""
     return spec.get("nodeName", "") if spec else ""
 
 
 class Caches:
     """All watch caches of one incarnation of one replica.
 
-    watched: the resources that have one from the start upstream, unless the options say that they
-        have none; those of definitions have one when they are first asked for
+    watched: the resources for which upstream creates a cache at the start, unless the options
+        switch them off; the cache of a custom resource is created on first use
     """
 
     def __init__(
@@ -84,8 +84,9 @@ class Caches:
         self._caches: dict[str, WatchCache] = {}
         self.by_node = ByNode()
         self.ready = True
-        self.waiting: list[int] = []  # requests that came while not ready, and need them
-        # What is said to watches of what is not cached, while the storage has no leader.
+        # Requests that need the caches and arrived while these were closed.
+        self.waiting: list[int] = []
+        # The error for watches of a resource without a cache while the storage has no leader.
         self._unled: Obj | None = None
 
     def of(self, resource: Resource) -> WatchCache:
@@ -117,8 +118,9 @@ class Caches:
     def close(self) -> None:
         """Stop following the storage.
 
-        cacher.go, startCaching: a cache without its own watch answers no reads.  The storage
-            answers reads of any age; reads with a minimal revision and watches wait.
+        cacher.go, startCaching: a cache without its own watch answers no reads.  Reads of any age
+        go to the
+        storage; watches and reads of a minimal revision wait.
         """
         self.ready = False
 
@@ -141,7 +143,10 @@ class Caches:
         return waiting
 
     def set_led(self, led: bool, error: Obj | None = None) -> None:
-        """Whether the storage has a leader; without one its own watches end in this error."""
+        """Observe that the storage has lost its leader, or has one again.
+
+        error: ends the watches of resources without a cache
+        """
         if self._unled is None and error is not None:
             for cache in self._caches.values():
                 if cache.direct:
@@ -156,7 +161,7 @@ class Caches:
                 cache.restart()
 
     def show_progress(self) -> None:
-        """The storage says how far all watches are, also those that see nothing."""
+        """Take a progress notification of the storage, which advances also watches without events."""
         if not self.horizon.frozen:
             self.horizon.show_progress(self._store.revision_at(self.horizon.reached_us()))
 
@@ -164,11 +169,11 @@ class Caches:
 
     @property
     def watched(self) -> int:
-        """How many watches are open."""
+        """The number of open watches."""
         return sum([cache.watched for cache in self._caches.values()])
 
     def drop(self, resource: str, client: str) -> None:
-        """Break off the watches of a resource that users matching a glob hold ("": all)."""
+        """End the watches of a resource ("": all) by users that match a glob ("": all)."""
         for prefix, cache in self._caches.items():
             if not resource or prefix.split("/")[2] == resource:
                 for watch in cache.watches():
@@ -176,6 +181,7 @@ class Caches:
                         watch.end()
 
     def deadline_us(self, timeout_s: int) -> int:
+        """Return when a watch that begins now ends."""
         now_us = self.timers.now_us()
         if timeout_s:
             return now_us + max(0, timeout_s) * SECOND
@@ -183,6 +189,9 @@ class Caches:
         return now_us + self.timers.uniform_us(self._min_watch_us, 2 * self._min_watch_us)
 
     def open(self, cache: WatchCache, watch: CacheWatch, rev: int) -> CacheWatch | FailedWatch:
+        """Begin a watch after a revision; return a failed one if the history does not reach back to
+        it.
+        """
         if cache.direct and self._unled is not None:
             return FailedWatch(self._unled)
         too_old = cache.open(watch, rev)
@@ -251,7 +260,7 @@ class _Wait:
         self._cache = cache
         self._rev = rev
         self._then: Callable[[bool], None] | None = then
-        self._at_us = NEVER_US  # when it was committed
+        self._at_us = NEVER_US  # when the revision was committed
         timers = caches.timers
         self._cancel = cache.feed.subscribe(cache.prefix, self._on_change)
         cache.horizon.moved.append(self._expect)
@@ -267,7 +276,7 @@ class _Wait:
             self._expect()
 
     def _expect(self) -> None:
-        """Look when it is to be seen, which changes with how far the replica is behind."""
+        """Schedule when the cache will show the revision, which depends on the cache's lag."""
         if self._at_us < NEVER_US:
             timers, due_us = self._caches.timers, self._cache.horizon.due_us(self._at_us)
             if due_us < NEVER_US:

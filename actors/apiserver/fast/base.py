@@ -1,6 +1,7 @@
-"""What all short ways share: whose they are, and whether they may be gone now.
+"""The base class of the coalesced calls: the client that they serve, and the check that the server
+can serve them now.
 
-Turns nothing by itself: see `coalesced_calls` and `coalesced_pod_calls`.
+See `coalesced_calls` and `coalesced_pod_calls`.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from sim.api.types import Request
 
 
 class Way:
-    """For one client, while no process changes its state.
+    """The coalesced calls of one client, valid until a process changes its state.
 
-    asked: a request of the client; lot: of the request that is served now
+    asked: a request of the client
+    lot: the lot of the request that is served now, by which the storage draws its latency
     """
 
     __slots__ = ("_asked", "lot", "server")
@@ -24,22 +26,22 @@ class Way:
         self.lot = 0
 
     def guards(self, item: Item) -> bool:
-        """True if the next write of this object can be announced (`guard`): it is what is stored."""
+        """True if `item` is stored and no guard is set on it, so that `guard` can be called."""
         store = self.server.storage.store
         return item.key not in store.guards and store.get(item.key) is item
 
     def guard(self, item: Item, planned: Planned) -> None:
-        """Have `planned` told before the next write of the object commits."""
+        """Call `planned` before the next write of the object commits."""
         self.server.storage.store.guards[item.key] = planned
 
     def unguard(self, item: Item, planned: Planned) -> None:
-        """It need not be told any more."""
+        """Remove the guard that `guard` has set, if it is still there."""
         guards = self.server.storage.store.guards
         if guards.get(item.key) is planned:
             del guards[item.key]
 
     def _answer(self, item: Item, writes: int) -> tuple[Item, int]:
-        """What came of one more request, and the storage's latency."""
+        """Count one more request; return its result and the storage's latency."""
         server = self.server
         server.flown += 1
         return item, server.storage.latency_us(writes, self.lot)

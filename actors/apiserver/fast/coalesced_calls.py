@@ -1,11 +1,12 @@
-"""Short ways: who reads an object and then says of it that all is as it was needs no requests.
+"""Coalesced calls of a client that reads an object and then writes only new times into it.
 
-Turns a node agent's read of its node into a look at the watch cache, its write of new heartbeat
-times into the commit that the patch would make; a leader's read of its lease and its renewal into a
-look at the store and a write by the lane.
+A node agent's read of its node becomes a read of the watch cache, and its write of new heartbeat
+times the commit that the patch would make.  A leader's read of its lease becomes a read of the
+store, and its renewal a write by the lease fast path (`lease_updates`).
 
-Holds: what is answered, written and drawn is what the ordinary requests would get, write and draw
-(`plans` or the lane know that); in every other case the answer is None and nothing was done.
+Holds: the results, writes and random draws are those of the ordinary requests (the write templates
+and the lease fast path guarantee that).  In every other case the result is None and nothing is
+written or drawn.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ from sim.units import SECOND
 def offer_short_way(
     server: FastPathServer, request: Request
 ) -> NodeWay | LeaseWay | PodWay | EventWay | None:
-    """For calls like `request` and the writes that follow; None if this server has none for them
-    now.
+    """The coalesced calls for `request` and the writes that follow it; None if this server cannot
+    serve
+    them now.
     """
     ctx = server.ctx
     if ctx is None or ctx.state is not State.RUNNING or not server.prompt:
@@ -50,8 +52,9 @@ def offer_short_way(
 def _allowed(server: FastPathServer, asked: Request, rule: str) -> bool:
     """True if the client may send all requests that a fast path for its resource replaces.
 
-    A change of rights is a move (`Standing.moves`), so a client offered a path need not be judged
-    again.
+    A change of rights advances the epoch (`Standing.moves`), so the client is not judged again
+    while
+    its fast path is valid.
     """
     authorizer, user = server.authorizer, asked.user
     needed = {
@@ -60,13 +63,13 @@ def _allowed(server: FastPathServer, asked: Request, rule: str) -> bool:
         "leases": (("get", ""), ("update", "")),
         "nodes": (("get", ""), ("patch", "status")),
     }.get(rule, ())
-    if rule in ("pods", "events"):  # objects of any name
+    if rule in ("pods", "events"):  # one fast path serves objects of every name
         return all(authorizer.covers(user, verb, asked.group, asked.resource, sub) for verb, sub in needed)
     return all(authorizer.refusal(replace(asked, verb=verb, subresource=sub)) is None for verb, sub in needed)
 
 
 class LeaseWay(Way):
-    """A leader and its lease."""
+    """The coalesced calls of a leader on its lease."""
 
     __slots__ = ("_key",)
 
@@ -75,7 +78,7 @@ class LeaseWay(Way):
         self._key = server.scheme.key("leases", asked.namespace, asked.name)
 
     def look(self) -> tuple[Item, int] | None:
-        """The lease as it is stored, and the storage's latency."""
+        """Return the stored lease, and the storage's latency."""
         server = self.server
         item = server.storage.store.get(self._key) if self._open() else None
         if item is None:
@@ -83,7 +86,7 @@ class LeaseWay(Way):
         return self._answer(item, 0)
 
     def renew(self, held: Item, spec: Obj, time_us: int) -> tuple[Item, int] | None:
-        """Write a spec in which only the time of renewal is another than in `held`: this one."""
+        """Write `spec`; None if it differs from the one in `held` in more than the renewal time."""
         server, asked = self.server, self._asked
         lane = server.lanes.get(self._key)
         if lane is None or lane.last is not held or not lane.serves(asked) or not self._open():
@@ -95,11 +98,12 @@ class LeaseWay(Way):
 
 
 class NodeWay(Way):
-    """A node agent and its node.
+    """The coalesced calls of a node agent on its node.
 
-    _last: what was written last; _reads: what admission had read for that; _owner: the client's
-        entry in its record
-    _whole: all of its conditions were beaten, in their order
+    _last: the node as it was last written here, None after a write that failed
+    _reads: what admission read for that write
+    _owner: the client's entry in the record of ownership
+    _whole: True if the last heartbeat named all conditions, in the stored order
     """
 
     __slots__ = ("_cache", "_key", "_last", "_owner", "_reads", "_whole")
@@ -116,7 +120,7 @@ class NodeWay(Way):
         self._whole = False
 
     def look(self) -> tuple[Item, int] | None:
-        """The node as the watch cache shows it, and the storage's latency."""
+        """Return the node as the watch cache shows it, and the storage's latency."""
         server = self.server
         caches = server.caches
         if caches is None or not caches.ready or not self._open():
@@ -162,16 +166,16 @@ class NodeWay(Way):
         return self._answer(done, 1)
 
     def _record(self, held: Item, now_s: int) -> tuple[Managed, ...]:
-        """Who owns what after the write."""
+        """Return the record of ownership after the write."""
         record, owner = held.managed, self._owner
         if self._last is held and record and record[-1] is owner and now_s >= owner.time_s:
             self._owner = owner = Managed(
                 owner.manager, UPDATE, owner.api_version, now_s, owner.fields, owner.subresource
             )
-            return (*record[:-1], owner)  # the latest comes last
+            return (*record[:-1], owner)  # the latest entry is the last
         moved = beats.moved(
             record, self._asked.manager, self.server.scheme.resource("nodes").api_version, now_s
         )
-        assert moved is not None  # one was learned from
+        assert moved is not None  # the client had an entry when the template was learned
         self._owner = moved[-1] if moved and moved[-1] not in record else None
         return moved

@@ -1,11 +1,12 @@
-"""Short ways of what a node agent says of its pods: it reads a pod and patches its status, and
-tells events.
+"""Coalesced calls of a node agent on its pods: reads of a pod, patches of its status, and new
+events.
 
-Turns the read into a look at the store, the patch and the event into the commits that `plans` would
-make.
+A read becomes a read of the store, and a patch or an event the commit that its write template
+makes.
 
-Holds: what is answered, written and drawn is what the ordinary requests would get, write and draw
-(`plans` has served the like); in every other case the answer is None and nothing was done.
+Holds: the results, writes and random draws are those of the ordinary requests, since the templates
+have served requests of the same shape.  In every other case the result is None and nothing is
+written or drawn.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from sim.api.types import Obj
 
 
 class PodWay(Way):
-    """Any pods, one at a time.  `key`: in the store."""
+    """The coalesced calls on pods, one pod at a time."""
 
     __slots__ = ()
 
     def look(self, key: str) -> tuple[Item, int] | None:
-        """The pod as it is stored, and the storage's latency."""
+        """Return the pod that is stored under a key, and the storage's latency."""
         server = self.server
         item = server.storage.store.get(key) if self._open() else None
         if item is None:
@@ -29,7 +30,7 @@ class PodWay(Way):
         return self._answer(item, 0)
 
     def patch(self, key: str, body: Obj) -> tuple[Item, int] | None:
-        """Patch its status."""
+        """Patch the status of the pod that is stored under a key."""
         server = self.server
         plans, item = server.plans, server.storage.store.get(key)
         if item is None or plans is None or not self._open():
@@ -41,12 +42,15 @@ class PodWay(Way):
 
 
 class EventWay(Way):
-    """The events of one recorder."""
+    """The coalesced calls of one event recorder."""
 
     __slots__ = ()
 
     def tell(self, event: Obj, shape: tuple[str | int, ...]) -> tuple[Item, int] | None:
-        """Create an event.  `shape`: those of one differ only in words that nobody looks at."""
+        """Create an event.
+
+        shape: equal for events that differ only in texts that validation does not check
+        """
         server = self.server
         plans = server.plans
         if plans is None or not self._open():

@@ -1,12 +1,12 @@
-"""Patches of a pod's conditions that differ in their times alone.
+"""Patches of a pod's conditions that differ only in their times.
 
 Turns what one patch made of the conditions and of the record of ownership into what the same patch
-makes of them at other times, without merging and comparing them anew.
+makes of them at other times, without another merge and comparison.
 
-Holds: two patches are of one shape only if all of their words are equal, the same of their times
-are equal to each other, and the record's times are before, at or after now alike.  Of such the
-verb, validation and ownership, which ask whether times are equal or later and nothing else of them,
-make the same, but for the times.
+Holds: two patches have one shape only if all their texts are equal, if the same of their times
+are equal to each other, and if each time of the record is before, at or after the present in both.
+The verb, validation and ownership use times only to compare them, so patches of one shape give
+results that differ only in times.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from sim.api.types import Obj
 from sim.units import parse_time
 
 TIMES = ("lastProbeTime", "lastTransitionTime")
-TIME_LENGTH = 20  # "2022-08-23T00:00:00Z": how the API writes it, so that it is stored as it came
+# "2022-08-23T00:00:00Z", the API's own format, so that the text is stored unchanged.
+TIME_LENGTH = 20
 SENT, HELD, NULL = range(3)
 Words = tuple[Any, ...]
 Recipe = tuple[int, int, tuple[tuple[str, int], ...]]
@@ -28,13 +29,15 @@ Entry = tuple[int, Managed | None, bool]
 
 
 class Shape(NamedTuple):
-    """How the conditions and the record come out.
+    """How the conditions and the record of ownership result from a patch.
 
-    recipes: of each condition: the one held and the one sent (-1: none), and from where each of its
-        members is; no members: it is as it was held
-    entries: of each in the record: which of before it follows (-1: none), what it is but for its
-        time (None: that one), whether its time is now
-    held: keeps alive what the words name by identity
+    recipes: for each resulting condition, the index of the stored one and of the sent one (-1:
+    none),
+        and the source of each member; no members if the stored condition is unchanged
+    entries: for each resulting entry of the record, the index of the entry that it replaces (-1:
+    none),
+        its content except for the time (None: unchanged), and True if its time is the present
+    held: keeps the objects alive that the words name by identity
     """
 
     recipes: tuple[Recipe, ...]
@@ -44,7 +47,7 @@ class Shape(NamedTuple):
 
 
 def words_of(before: Any, sent: Any, order: Any, record: tuple[Managed, ...], now_s: int) -> Words | None:
-    """What a patch's shape is known by; None if that is not known."""
+    """The key by which a patch's shape is found; None if the patch has no shape."""
     if type(before) is not list or type(sent) is not list:
         return None
     times: dict[str, int] = {}
@@ -89,10 +92,10 @@ def learned(
     now_s: int,
     reads: Reads,
 ) -> Shape | None:
-    """The shape of a patch that has been carried out; None if it is not seen what was made from
-    what.
+    """The shape of a patch that has been carried out; None if the source of a result is unclear.
 
-    conditions: held before, sent, held after; records: before and after
+    conditions: stored before, sent, stored after
+    records: before and after
     """
     before, sent, after = conditions
     recipes = [_recipe(before, sent, condition) for condition in after]
@@ -143,6 +146,7 @@ def _origin(record: tuple[Managed, ...], entry: Managed, now_s: int) -> Entry | 
 
 
 def made_conditions(shape: Shape, before: Sequence[Obj], sent: Sequence[Obj]) -> list[Obj]:
+    """Return the conditions after a patch of this shape."""
     made = []
     for old, new, members in shape.recipes:
         if not members:
@@ -154,6 +158,7 @@ def made_conditions(shape: Shape, before: Sequence[Obj], sent: Sequence[Obj]) ->
 
 
 def made_record(shape: Shape, record: tuple[Managed, ...], now_s: int) -> tuple[Managed, ...]:
+    """Return the record of ownership after a patch of this shape."""
     made = []
     for index, like, now in shape.entries:
         if like is None:

@@ -1,17 +1,14 @@
-"""The hot lane: one field of one object that one client writes again and again (a lease's
-renewTime).
+"""The lease fast path: writes of one field of one object by one client (the renewTime of a lease).
 
-Turns a new value into the same commit that an ordinary request with that value would make, without
-building the request, decoding, defaulting, admitting and validating what this server knows
-unchanged.
+A new time becomes the commit that an ordinary request with that time would make, without building
+the request, decoding, defaulting, admission and validation of what is unchanged.
 
-Holds: a lane writes only while nobody but its own client has touched the object since that client's
-last write through this server, the server and its storage are healthy, and the client is still
-allowed; in every other case it answers None and writes nothing.  What it commits (object,
-ownership, trace record, cause) is what the ordinary way commits; `tests/property/test_lane.py`
-compares the two.
+Holds: this path writes only if no other client has written the object since its own client's last
+write through this server, the server and its storage are healthy, and the client is still allowed.
+In every other case it returns None and writes nothing.  What it commits (object, ownership, trace
+record, cause) is what the ordinary path commits; `tests/property/test_lane.py` compares the two.
 
-Mirrors  nothing upstream: the ordinary write of pkg/endpoints/handlers/update.go is its meaning.
+Mirrors  nothing upstream: it is equal to the ordinary write of pkg/endpoints/handlers/update.go.
 """
 
 from __future__ import annotations
@@ -27,14 +24,15 @@ from sim.kernel import State
 from sim.units import SECOND, format_micro_time, parse_time
 
 RENEWAL = ("spec", "renewTime")
-# Where a time of this field passes every check once another has passed.
+# Fields in which every time is valid if another one was.
 LANES = {("leases", "", *RENEWAL)}
-# lanes of one server from which on it pays to go on in columns: numpy takes 0.1 s to load
+# The number of lease fast paths of one server from which columnar renewals are worth the 0.1 s that
+# loading numpy takes.
 CROWD = 512
 
 
 def offer_lane(server: FastPathServer, request: Request, path: tuple[str, ...]) -> Lane | None:
-    """A lane for `request`, the ordinary write it stands for, or None where there are none."""
+    """The fast path for the ordinary write `request`; None if there is none for this field."""
     if (request.resource, request.subresource, *path) not in LANES or request.options:
         return None
     resource = server.scheme.find(request.group, request.version, request.resource)
@@ -44,9 +42,7 @@ def offer_lane(server: FastPathServer, request: Request, path: tuple[str, ...]) 
 
 
 def find_open_lane(server: FastPathServer, request: Request, path: tuple[str, ...]) -> Lane | None:
-    """The lane by which the request's client can renew now; None if there is none, or it is not
-    open.
-    """
+    """The fast path by which the request's client can renew now; None if there is no open one."""
     if request.resource != "leases" or path != RENEWAL or server.bounded:
         return None
     lane = server.lanes.get(server.scheme.key("leases", request.namespace, request.name))
@@ -54,11 +50,12 @@ def find_open_lane(server: FastPathServer, request: Request, path: tuple[str, ..
 
 
 class Lane:
-    """What `ApiServer.lane` hands out.  `last`: the object as this lane's client wrote it last.
+    """The lease fast path of one client and one object.
 
-    line: what its renewals share, once it is known that only their time moves; ahead_us: of virtual
-        time, the server's clock, None if it drifts; _joined: the storage writes for it, and `last`
-        is not the last
+    last: the object as this client wrote it last; None if another client has written it since
+    line: what successive renewals have in common; None while it is unknown
+    ahead_us: the server's clock minus virtual time; None if the clock drifts
+    _joined: True while the storage renews the lease in columns; `last` is out of date then
     """
 
     __slots__ = (
@@ -85,18 +82,17 @@ class Lane:
             server.storage.crowd(resource.prefix)
 
     def wrote(self, request: Request, item: Item) -> None:
-        """The ordinary way has written the object."""
+        """Record that the ordinary path has written the object."""
         self._leave()
         mine = request.user == self._request.user and request.manager == self._request.manager
         self.last = item if mine and not request.options else None
         self.line = None
 
     def update(self, request: Request) -> Reply | None:
-        """Commit an update of the lease by this lane's client that changes the field alone; None:
-        it changes more.
+        """Commit an update by this client that changes only the field; None if it changes more.
 
-        request: one without options and subresource, whose body is an object (`Plans.follow` checks
-            that)
+        request: has no options and no subresource, and its body is an object (`Plans.follow` checks
+        that)
         """
         self._leave()
         item, body = self.last, request.body
@@ -116,19 +112,21 @@ class Lane:
         return None if done is None else Reply(200, item=done)
 
     def serves(self, request: Request) -> bool:
-        """Whether it is by this lane's client."""
+        """True if the request is by this path's client."""
         mine = self._request
         return request.user is mine.user and request.manager == mine.manager
 
     def move(self, old: Obj, new: Obj, value_us: int) -> Item | None:
-        """Write the section anew; None if more than the time is another, or that is no such time."""
+        """Write a section in which only the time is new; None if it differs in more, or its time
+        does not have the API's format.
+        """
         field = self._path[1]
         if {**old, field: new.get(field)} != new or format_micro_time(value_us) != new[field]:
             return None
         return self.renew(value_us)
 
     def write(self, value: int) -> Item | None:
-        """Move the time on (microseconds since 1970)."""
+        """Write a new time, in microseconds since 1970."""
         server = self.server
         ctx, request = server.ctx, self._request
         if ctx is None or ctx.state is not State.RUNNING or server.busy or not server.prompt:
@@ -143,12 +141,12 @@ class Lane:
 
     @property
     def latency_us(self) -> tuple[int, int]:
-        """Between which bounds the storage takes for a write."""
+        """The shortest and the longest latency of a write by the storage."""
         return self._storage.write_us
 
     def is_open(self, request: Request) -> bool:
-        """True if the next renewal by the request's client passes everything, until something
-        moves.
+        """True if the next renewal by the request's client passes all checks until the epoch
+        changes.
 
         The server is not bounded (`find_open_lane` checks that), so it is not busy either.
         """
@@ -166,9 +164,7 @@ class Lane:
         return True
 
     def beat(self, value: int, at_us: int) -> Item | None:
-        """As `write`, for who has written and knows that no process, link or clock has changed its
-        state since.
-        """
+        """As `write`, for a client that has written and knows that the epoch has not changed since."""
         server, item, line, ahead_us = self.server, self.last, self.line, self.ahead_us
         if (
             server.bounded
@@ -188,7 +184,9 @@ class Lane:
         return new
 
     def join(self, beater: Beater, next_us: int) -> bool:
-        """Leave what comes next to the storage, if it takes over."""
+        """Hand the next renewals over to the columnar renewals of the storage; False if these
+        refuse.
+        """
         beats = self._storage.beats
         if beats is None:
             return False
@@ -197,22 +195,26 @@ class Lane:
 
     @property
     def bounded(self) -> bool:
+        """True if a request may have to wait or be refused."""
         return self.server.bounded
 
     def carried(self, count: int) -> None:
+        """Count renewals that were made in columns."""
         self.server.flown += count
 
     def left(self, item: Item) -> None:
+        """End the columnar renewals of the lease; `item` is their last write."""
         self._joined, self.last = False, item
 
     def _leave(self) -> None:
-        """Somebody wants to write here, or to know what was written."""
+        """Leave the columnar renewals, because `last` is about to be read or written."""
         if self._joined and self._storage.beats is not None:
             self._storage.beats.leave(self._key)
 
     def renew(self, value: int, serial: bool = False) -> Item | None:
-        """Nothing but the time, the revision and the time of its ownership can change.  serial: as
-        of the store's.
+        """Commit a new time; nothing else changes but the revision and the time of the ownership.
+
+        serial: passed on to the store's `renew`
         """
         self._leave()
         item, line, ctx = self.last, self.line, self.server.ctx
@@ -236,7 +238,9 @@ class Lane:
         return new
 
     def _line_of(self, item: Item) -> Line | None:
-        """What the renewals after `item` share; None if more than the time may change in them."""
+        """What the renewals after `item` have in common; None if more than the time may change in
+        them.
+        """
         request = self._request
         owner = item.managed[0] if len(item.managed) == 1 else None
         section, field = self._path

@@ -1,10 +1,10 @@
-"""A node's report that it is as it was: new heartbeat times of its conditions, and nothing else.
+"""Heartbeats of a node: patches that change nothing but the heartbeat times of its conditions.
 
-Turns the stored conditions and those of a patch into the conditions after it, and the record of
-ownership into the one after it, without merging, checking and comparing what stays as it is.
+Turns the stored conditions and those of a patch into the resulting conditions, and the record of
+ownership into the resulting one, without merging, checking and comparing what is unchanged.
 
-Holds: an answer is what `sim.api.patch.strategic_merge` and `sim.api.ownership.managed` say of the
-same patch; where that is not known there is none.
+Holds: a result is the one of `sim.api.patch.strategic_merge` and `sim.api.ownership.managed` for
+the same patch; it is None where that cannot be known.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ type_of = itemgetter("type")
 
 
 def beaten(held: Sequence[Obj], sent: Sequence[Obj]) -> list[Obj] | None:
-    """The conditions with the times that were sent; None if more than these would change, or less."""
+    """The conditions with the times that were sent; None if the patch would change anything else."""
     news: dict[Any, Obj] = {}
     for condition in sent:
         if type(condition) is not dict:
@@ -49,15 +49,16 @@ def beaten(held: Sequence[Obj], sent: Sequence[Obj]) -> list[Obj] | None:
 
 
 def whole(held: Sequence[Obj], sent: Sequence[Obj]) -> list[Obj] | None:
-    """As `beaten` where times of the same conditions in the same order were sent last."""
+    """As `beaten`, if the last patch had times of the same conditions in the same order."""
     if len(held) != len(sent):
         return beaten(held, sent)
     return [{**before, HEARTBEAT: now[HEARTBEAT]} for before, now in zip(held, sent, strict=True)]
 
 
 def signature(record: tuple[Managed, ...], manager: str, sent: Sequence[Obj]) -> Signature:
-    """Who owns what beside the times, and which conditions are beaten by whom.  Sets of fields are
-    interned.
+    """The key of a template: owners with the fields of each but without times, and which conditions
+    the
+    manager updates.  Sets of fields are interned.
     """
     owners = [(id(entry.fields), entry.manager, entry.operation, entry.subresource) for entry in record]
     owners.sort()
@@ -71,7 +72,7 @@ def moved(
     such entry.
     """
     if not record:
-        return record  # nobody owns anything, nor will
+        return record  # no owner is recorded, before and after
     entries = list(record)
     for index, entry in enumerate(record):
         if (

@@ -1,19 +1,19 @@
-"""Short ways: a write whose like has been served before is made as that one was, without asking
-everything again.
+"""Write templates: what one request of a given shape did, remembered so that the next one of the
+same shape skips the work.
 
-Turns a `Request` into the commit and reply that the ordinary verb would give, where a request of
-the same shape has shown what that is: reads of a pod, of a node as a cache shows it, creates of
-events and of pods from a template, bindings, patches of a pod's status (at other times too:
-`shapes`) and of a node's heartbeat times. A shape is everything that the verb, admission,
-validation and ownership go by; what they do not look at (names, addresses, ids of containers) is
-filled in.
+Turns a `Request` into the commit and the reply of the ordinary verb, if a request of the same shape
+has been served before: reads of a pod or of a node in a cache, creates of events and of pods from
+a template, bindings, patches of a pod's status (also at other times: `condition_times`) and of a
+node's heartbeat times.  A shape is everything that the verb, admission, validation and ownership
+depend on; what they do not depend on (names, addresses, ids of containers) is filled in.
 
-Holds: a plan is kept only if it gives what the ordinary way just gave, down to the order of fields;
-it is followed only while everything that admission read for it is still the same object.  In every
-other case `follow` answers None, nothing was drawn or written, and the request goes the ordinary
-way. `tests/property/test_plans.py` compares a replica that has plans with one that has none.
+Holds: a template is kept only if it gives what the ordinary path has just given, down to the order
+of fields, and is used only while everything that admission read for it is still the same object.
+In every other case `follow` returns None, nothing is drawn or written, and the request takes the
+ordinary path.  `tests/property/test_plans.py` compares a replica with templates and one without.
 
-Mirrors  nothing upstream: the verbs of `sim.api.verbs.single` and `verbs_sub` are its meaning.
+Mirrors  nothing upstream: it is equal to the verbs of `sim.api.verbs.single` and
+         `sim.api.verbs.subresources`.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from sim.api.verbs.call import Call, Registry
 from sim.api.verbs.subresources import BOUND, first_scheduled
 from sim.units import SECOND, format_time
 
-PLANS_MAX = 8192  # plans of one kind; beyond that all are learned anew
-# Specs as bound to a node, shared by the pods of a template there: more would not be worth their
+PLANS_MAX = 8192  # templates of one kind; beyond that, all are discarded
+# Specs of bound pods, shared by the pods of a template on one node: more are not worth their
 # memory.
 BOUND_MAX = 1_024
 MEMBERS = CONTAINER_STATUS.keys()
 CONTAINERS = ("containerStatuses", "initContainerStatuses")
-# Of an Event: values, and structs of values in two of them.
+# The members of an Event that a template covers.
 EVENT = frozenset(
     ("action", "apiVersion", "count", "eventTime", "firstTimestamp", "involvedObject", "kind", "lastTimestamp", "message",
      "metadata", "reason", "reportingComponent", "reportingInstance", "source", "type")
@@ -55,9 +55,7 @@ Key = tuple[Any, ...]
 
 
 class Stamp:
-    """A record of one owner whose time moves on: clients of one name that write in one second share
-    it.
-    """
+    """A record of ownership with one owner, shared by its clients that write in one second."""
 
     __slots__ = ("entry", "record")
 
@@ -66,6 +64,7 @@ class Stamp:
         self.record = (entry,)
 
     def at(self, now_s: int) -> tuple[Managed, ...]:
+        """Return the record with this time."""
         entry = self.entry
         if entry.time_s != now_s:
             self.entry = entry = Managed(
@@ -76,12 +75,12 @@ class Stamp:
 
 
 class Created:
-    """How a new object of one shape comes out.
+    """The template of a create: how a new object of one shape results from the request.
 
-    given: what takes the place of, or comes after, the fields sent (metadata is made anew)
-    stamp: its record of ownership (None: nobody owns anything); held: keeps alive what the key
-        names by identity
-    mould: the store's, for those of its shape that it keeps packed
+    given: fields that replace or follow the fields sent (the metadata is built for each object)
+    stamp: its record of ownership (None: no owner)
+    held: keeps the objects alive that the key names by identity
+    `mould`: the store's shape for compact items; None if the store has none for this shape
     """
 
     __slots__ = ("given", "held", "mould", "reads", "stamp")
@@ -94,13 +93,12 @@ class Created:
         self.mould: Any = None
 
     def record(self, now_s: int) -> tuple[Managed, ...]:
+        """Return the record of ownership of an object that is created at this time."""
         return () if self.stamp is None else self.stamp.at(now_s)
 
 
 class Patched(NamedTuple):
-    """What a patch of one shape makes of a pod's conditions, and of the record of ownership, in one
-    second.
-    """
+    """The pod's conditions and record of ownership after a status patch, for one second."""
 
     conditions: Any
     record: tuple[Managed, ...]
@@ -109,7 +107,7 @@ class Patched(NamedTuple):
 
 
 class Lesson(NamedTuple):
-    """What is to be learned from a request under way: by which key, from which old object."""
+    """The request from which a template is being learned, with its key and the object before it."""
 
     request: Request
     key: Key
@@ -118,7 +116,7 @@ class Lesson(NamedTuple):
 
 
 class Plans:
-    """The short ways of one incarnation of one replica."""
+    """The write templates of one incarnation of one replica."""
 
     def __init__(self, server: FastPathServer, registry: Registry, view: StoreView) -> None:
         self._server = server
@@ -132,17 +130,17 @@ class Plans:
         self._leases: Resource = registry.scheme.resource("leases")
         self._lanes = server.lanes
         self._created: dict[Key, Created] = {}
-        self._told: dict[Key, Created] = {}  # of events, by what their recorders say of them
+        self._told: dict[Key, Created] = {}  # of events, by the shape that their recorder gives
         self._patched: dict[Key, Patched] = {}
         self._shapes: dict[Key, shapes.Shape] = {}
-        # By signature: what was read, and the record that keeps the signature's sets of fields
-        # alive.
+        # By signature: what admission read, and the record that keeps the signature's sets of
+        # fields alive.
         self._beats: dict[beats.Signature, tuple[Reads, tuple[Managed, ...]]] = {}
-        self._admitted: dict[str, Reads] = {}  # bindings, by namespace
+        self._admitted: dict[str, Reads] = {}  # of bindings, by namespace
         self._bound: dict[tuple[int, str], tuple[Obj, Obj]] = {}
         self._second = (-1, "")
         self.lesson: Lesson | None = None
-        self.followed = 0  # requests so far
+        self.followed = 0  # number of requests served by templates
         self._authorizer = server.authorizer
         self._ways: dict[tuple[str, ...], Callable[[Request], Reply | None]] = {
             ("get", "", "v1", "pods", ""): self._get,
@@ -156,7 +154,7 @@ class Plans:
         }
 
     def follow(self, request: Request) -> Reply | None:
-        """The reply of a request that has been carried out; None: it has to go the ordinary way."""
+        """Carry out a request and return its reply; None if it has to take the ordinary path."""
         way = self._ways.get(
             (request.verb, request.group, request.version, request.resource, request.subresource)
         )
@@ -165,7 +163,7 @@ class Plans:
         if way is None or (type(request.body) is not dict and request.verb != "get"):
             return None
         user = request.user
-        if not user.name.startswith("system:"):  # the words of anybody else are looked at
+        if not user.name.startswith("system:"):  # the texts of other users are validated
             return None
         if self._authorizer.refusal(request) is not None:
             return None
@@ -175,12 +173,12 @@ class Plans:
         return reply
 
     def _ask(self, request: Request, key: Key, held: Any, old: Item | None = None) -> None:
-        """Learn from what the ordinary way is about to do."""
+        """Learn a template from the request that the ordinary path is about to serve."""
         self.lesson = Lesson(request, key, old, held)
         self._view.reads = []
 
     def learn(self, request: Request, reply: Reply) -> None:
-        """The ordinary way has been gone."""
+        """Keep the template of a request that the ordinary path has served, if it can be one."""
         lesson, self.lesson = self.lesson, None
         reads, self._view.reads = self._view.reads, None
         if lesson is None or reads is None or lesson.request is not request or not reply.ok or reply.warnings:
@@ -201,7 +199,7 @@ class Plans:
         return None if item is None else Reply(200, item=item)
 
     def _look(self, request: Request) -> Reply | None:
-        """A node as the watch cache shows it."""
+        """Read a node from the watch cache."""
         caches = self._server.caches
         if request.resource != "nodes" or request.group or request.subresource or request.namespace:
             return None
@@ -212,7 +210,7 @@ class Plans:
         return None if item is None else Reply(200, item=item)
 
     def _renew(self, request: Request) -> Reply | None:
-        """A lease's next time, by an ordinary update: an election's."""
+        """Renew the lease of a leader, which sends an ordinary update."""
         lane = self._lanes.get(f"{self._leases.prefix}{request.namespace}/{request.name}")
         return None if lane is None else lane.update(request)
 
@@ -230,8 +228,8 @@ class Plans:
         return None if item is None else Reply(201, item=item)
 
     def event_plan(self, manager: str, body: Obj, shape: tuple[str | int, ...]) -> Created | None:
-        """How such an event comes out, if that is known.  `shape`: those of one differ only in
-        words that nobody looks at.
+        """The template of an event, or None.  shape: equal for events that differ only in texts
+        that validation does not check
         """
         namespace = body["metadata"]["namespace"]
         known = (manager, namespace, len(body["source"]), shape)
@@ -244,9 +242,7 @@ class Plans:
         return plan
 
     def put_event(self, like: Request, body: Obj, plan: Created) -> Item | None:
-        """Commit an event by its plan; None if there is one of its name.  `like`: the request, or
-        one of its client.
-        """
+        """Commit an event by its template; None if its name exists.  like: a request of its client"""
         metadata = body["metadata"]
         path = f"{self._events.prefix}{metadata['namespace']}/{metadata['name']}"
         store, now_s = self._storage.store, self._registry.wall_us() // SECOND
@@ -257,7 +253,9 @@ class Plans:
             "resourceVersion": "",
         }  # fmt: skip
         if plan.mould is not None:
-            # As an event is split: its values, those of its metadata and of what it is about.
+            # The order in which a compact event holds its values: its own, those of its metadata,
+            # and those of
+            # the object that it is about.
             flat = [*body.values(), *plan.given.values(), *made.values(), *body["involvedObject"].values()]
             self._storage.writer = like.user.name, "create"
             item = store.cast(path, plan.mould, flat, plan.record(now_s), self._server.kernel.cause)
@@ -276,28 +274,30 @@ class Plans:
         involved, source = body.get("involvedObject"), body.get("source")
         if type(involved) is not dict or type(source) is not dict or not EVENT.issuperset(body):
             return None
-        if involved.get("namespace", namespace) != namespace:  # a node has none
+        if involved.get("namespace", namespace) != namespace:  # that of a node has no namespace
             return None
         values = (*body.values(), *involved.values(), *source.values())
         key: Key = (
             manager, namespace, len(body), len(involved), *metadata, *body, *involved, *source,
             *map(type, values), *map(bool, values),
         )  # fmt: skip
-        if body.get("eventTime"):  # then its words are looked at
+        if body.get("eventTime"):  # its other texts are validated then
             key += (body.get("reportingComponent"), body.get("reportingInstance"), body.get("action"))
             key += (body.get("reason"), len(body.get("message") or ""))
         return key
 
     def _create_pod(self, request: Request) -> Reply | None:
-        """A pod as controllers make them from templates: named by the server, all else shared with
-        its like.
+        """Create a pod as controllers do from their templates: the server names it, and all else is
+        equal to
+        other pods of the template.
         """
         body = request.body
         metadata, spec = body.get("metadata"), body.get("spec")
         if type(metadata) is not dict or len(body) != 4 or "name" in metadata:
             return None
-        # The key holds the spec and the values of the metadata by identity, so one that the
-        # ordinary path refuses, or changes by what it says, is never learned.
+        # The key holds the spec and the values of the metadata by identity, so a template is never
+        # learned
+        # from a pod that the ordinary path refuses, or changes depending on its content.
         base: Any = metadata.get("generateName")
         values = [value for name, value in metadata.items() if name != "generateName"]
         key = (
@@ -319,7 +319,7 @@ class Plans:
         return Reply(201, item=self._put(request, body, path, plan, made))
 
     def _put(self, like: Request, body: Obj, path: str, plan: Created, made: Obj) -> Item:
-        """Commit a new object; `made`: its metadata but for the time."""
+        """Commit a new object.  made: its metadata, except for the time"""
         storage, now_s = self._storage, self._registry.wall_us() // SECOND
         made["creationTimestamp"] = self._text_of(now_s)
         obj = {**body, **plan.given, "metadata": made}
@@ -349,7 +349,7 @@ class Plans:
             if field == "metadata" or (field in body and value is body[field]):
                 continue
             if field in body and lesson.held is None:
-                return  # changed by what it says, not only by its shape
+                return  # the result depends on the content, not only on the shape
             given[field] = value
         if list({**body, **given}) != list(obj):
             return
@@ -403,8 +403,8 @@ class Plans:
         return None if done is None else Reply(200, item=done)
 
     def patch_pod(self, like: Request, item: Item, body: Obj) -> Item | None:
-        """Commit a patch of a pod's status.  `like`: the request (which is learned from if need
-        be), or one of its client.
+        """Commit a patch of a pod's status.  like: the request, from which a template may be
+        learned, or another one of its client
         """
         metadata, patch = body.get("metadata"), body.get("status")
         if type(metadata) is not dict or type(patch) is not dict or len(body) != 2 or len(metadata) != 1:
@@ -438,7 +438,7 @@ class Plans:
         return None if words is None else (manager, len(patch), *patch, *held, *words)
 
     def _at_another_time(self, manager: str, patch: Obj, key: Key, item: Item) -> Patched | None:
-        """A plan by one for a patch that differs in its times alone."""
+        """The template of a patch that differs only in its times from one that was served."""
         known = self._shape_key(manager, patch, item)
         shape = None if known is None else self._shapes.get(known)
         if shape is None:
@@ -506,7 +506,7 @@ class Plans:
             return None
         now_s = self._registry.wall_us() // SECOND
         record = beats.moved(item.managed, request.manager, self._nodes.api_version, now_s)
-        assert record is not None  # one was learned from
+        assert record is not None  # the client had an entry when the template was learned
         obj = {**node, "metadata": {**node["metadata"]}, "status": {**status, "conditions": conditions}}
         self._storage.writer = writer_of(request)
         done = store.beat(item, obj, record, request.cause)
@@ -514,20 +514,18 @@ class Plans:
         return Reply(200, item=done)
 
     def beaten_before(self, item: Item, manager: str, sent: Sequence[Obj]) -> Reads | None:
-        """What admission reads for such a heartbeat; None if none like it has been learned from, or
-        that has changed.
-        """
+        """What admission reads for such a heartbeat; None if that is unknown or has changed."""
         known = self._beats.get(beats.signature(item.managed, manager, sent))
         if known is None or "deletionTimestamp" in item.obj["metadata"] or not self.holds(known[0]):
             return None
         return known[0]
 
     def holds(self, reads: Reads) -> bool:
-        """True if admission would read the same now."""
+        """True if replaying these reads gives the same values."""
         return self._view.holds(reads)
 
     def _learn_beat(self, lesson: Lesson, reply: Reply, reads: Reads) -> None:
-        """Only if the ordinary way has done the same."""
+        """Keep the template of a heartbeat if it gives what the ordinary path has given."""
         old, item, request = lesson.old, reply.item, lesson.request
         if old is None or item is None or item is old:
             return
@@ -545,7 +543,7 @@ class Plans:
 
 
 def _pairs(node: Obj) -> tuple[Any, ...]:
-    """What a node says, with the order in which it does."""
+    """The content of a node, with the order of its members."""
     status = node["status"]
     return [*node.items()], [*status.items()], [[*condition.items()] for condition in status["conditions"]]
 
@@ -558,8 +556,8 @@ def _patched(held: Obj, patch: Obj, conditions: Any) -> Obj:
 
 
 def _is_plain(pod: Obj, held: Obj, patch: Obj) -> bool:
-    """True if all that the patch says, but for conditions, takes the place of what was, whatever it
-    is.
+    """True if everything in a status patch except conditions replaces what was stored, without a
+    merge.
     """
     for field, value in patch.items():
         if field in TEXTS:
@@ -572,7 +570,7 @@ def _is_plain(pod: Obj, held: Obj, patch: Obj) -> bool:
                 if without_nulls(value) is not value:
                     return False
             elif held[field] == value or (pod.get("spec") or {}).get("restartPolicy") != "Always":
-                return False  # one that has ended may have to stay so
+                return False  # a container that has ended may have to stay so
         elif field == "podIPs":
             if field in held or len(value) != 1 or not _is_address(value[0]):
                 return False
@@ -583,7 +581,7 @@ def _is_plain(pod: Obj, held: Obj, patch: Obj) -> bool:
 
 
 def _is_whole(statuses: list[Any]) -> bool:
-    """True if nothing is to be filled in."""
+    """True if all container statuses are complete, so that defaulting adds nothing."""
     return all(type(status) is dict and status.keys() >= MEMBERS for status in statuses)
 
 

@@ -13,8 +13,9 @@ Mirrors  kubernetes v1.25 apiserver pkg/server/genericapiserver.go (preparedGene
          Go's net/http Server.Shutdown.
 Differs  - Controllers inside the server (definitions, flow control status) run until it ends;
            upstream's end with the signal.
-         - A client observes that its connection is closed for new requests (GOAWAY) when it sends the
-           next one, which then goes to the next server, as upstream's would on a new connection.
+         - A client observes that its connection is closed for new requests (GOAWAY) when it sends
+           the next one, which then goes to the next server, as upstream's would on a new
+           connection.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from sim.units import MS, SECOND
 
 RETRY_S = 5  # with_retry_after.go
 WATCHES_US = 2 * SECOND  # genericapiserver.go: shutdownTimeout with ShutdownSendRetryAfter
-# A wait group wakes its waiter at once; a reply that was made takes less than that to be sent.
+# A wait group wakes its waiter at once; sending a reply that exists takes less than this.
 REQUESTS_US = 10 * MS
 SHUTDOWN_US = 500 * MS  # net/http: shutdownPollIntervalMax
 SHUTTING_DOWN = "The {} is shutting down, please try again later.\n"

@@ -1,12 +1,11 @@
-"""A request on a storage that takes its time: what is asked of the storage, one operation after the
-other.
+"""A request on a storage that takes its time: it sends one storage operation after the other.
 
-Turns the steps of a verb into operations for the storage, and their answers into the next one or
-the reply.  A write is made from what the watch cache shows, and costs one operation where that is
-what is stored; where it is not, the storage tells what is.
+Turns the steps of a verb into operations for the storage, and the storage's answers into the next
+operation or the reply.  A write is prepared from what the watch cache shows, and costs one
+operation if that is still stored; otherwise the storage's answer contains the current object.
 
-Holds: no reply comes of what only the cache shows: one that writes nothing is made again from what
-is stored; what a failed expectation shows is not asked for again.
+Holds: no reply depends on the cache alone: a request that writes nothing runs again on what is
+stored.  An object that a failed precondition has returned is not read again.
 
 Mirrors  kubernetes v1.25 apiserver pkg/storage/cacher/cacher.go (GuaranteedUpdate) and
          pkg/storage/etcd3/store.go (GuaranteedUpdate, conditionalDelete).
@@ -24,18 +23,21 @@ from sim.api.verbs.call import Call, Refusal, Steps, nested_too_deep
 
 
 class _Known(NamedTuple):
-    """What is stored under the request's key (None: nothing)."""
+    """The object that is stored under the request's key (None: no object)."""
 
     item: Item | None
 
 
 def _updates(request: Request) -> bool:
-    """Whether upstream begins a request of this kind with what its cache shows."""
+    """True if upstream begins a request of this kind with the object that its cache shows."""
     return request.verb in ("update", "patch") or request.subresource == "binding"
 
 
 class Stepwise:
-    """One request.  `call` and `steps`: of its first run."""
+    """The execution of one request.
+
+    call, steps: of its first run
+    """
 
     def __init__(
         self, handlers: Handlers, caches: Caches, request: Request, call: Call, steps: Steps
@@ -51,7 +53,7 @@ class Stepwise:
         self._known: _Known | None = None
 
     def advance(self, answer: Answer) -> Op | Reply:
-        """What the storage has answered (None: begin); what to ask it next, or the reply."""
+        """Take an answer of the storage (None: begin); return the next operation, or the reply."""
         if isinstance(answer, Mismatch) and answer.key == self._key:
             self._known = _Known(answer.current)
         while True:
@@ -72,7 +74,7 @@ class Stepwise:
                 continue
             if self._wrote or not self._guessed:
                 return reply
-            self._guesses = self._guessed = False  # what the cache showed may be old
+            self._guesses = self._guessed = False  # what the cache showed may be out of date
             try:
                 self._call = self._handlers.call(self._request)
                 self._steps, answer = self._handlers.steps(self._call), None
@@ -80,7 +82,7 @@ class Stepwise:
                 return refusal.reply()
 
     def _look(self, op: Op) -> _Known | None:
-        """The answer, if the storage need not be asked."""
+        """Return the answer to an operation if it is known without the storage."""
         if not isinstance(op, Get) or op.key != self._key:
             return None
         known, self._known = self._known, None

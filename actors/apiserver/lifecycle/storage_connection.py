@@ -1,24 +1,25 @@
 """An API server's connection to the storage.
 
-Turns what happens to the line between the two (`sim.kernel.network`) into what the server meets:
-while nothing disturbs it the storage is beside the server, and `Storage.latency_us` is all that a
-request costs; while something does, each operation and each answer crosses it, late, or after it is
-healed.
+Turns faults of the network link between the two (`sim.kernel.network`) into their effects on the
+server.  While no fault is active, the storage is beside the server, and a request costs only
+`Storage.latency_us`.  During a fault each operation and each answer crosses the link: it arrives
+late, or after the link is healed.
 
-Holds: an operation is handed to the storage at most once, and while only answers are lost, not once
-the connection is dead; one whose request is over when the line is healed is not sent any more; one
-that had arrived stays done, whether its answer comes or not; when the line is as before, the server
-is too.
+Holds: an operation reaches the storage at most once.  It is still sent while only answers are
+lost, but not once the connection is dead.  When the link is healed, an operation of a request that
+has ended is not sent any more.  An operation that has arrived stays done, even if its answer is
+lost.  When the link is healed, the server behaves as before.
 
 Mirrors  kubernetes v1.25 apiserver pkg/storage/storagebackend/factory/etcd3.go;
-         go.etcd.io/etcd/client/v3 v3.5 (a watch goes on after the last revision that it showed; if
-         that is compacted, watch caches list anew).
-Differs  what meets a cut line waits until that is healed or its request is over. Upstream finds the
-         connection dead after 40 s (keepalive of 30 s, 10 s for its answer) and dials again, ever
-         later: from then on a write may fail at once (500), and after a long cut the connection is
-         back up to two minutes late. A cache trails by the longest delay of a slow line, and loss
-         does not hold it up. A server that starts while it is cut off waits; upstream's ends, and
-         is started again.
+         go.etcd.io/etcd/client/v3 v3.5 (a watch continues after the last revision that it showed;
+         if
+         that is compacted, watch caches relist).
+Differs  - What meets a cut link waits until the link is healed or its request has ended. Upstream
+           declares the connection dead after 40 s (keepalive of 30 s, 10 s for its answer) and
+           reconnects with growing delays: from then on a write may fail at once (500), and after
+           a long cut the connection returns up to two minutes late.
+         - A cache lags by the longest delay of a slow link, and packet loss does not delay it.
+         - A server that starts while it is cut off waits; upstream's exits and is restarted.
 """
 
 from __future__ import annotations
@@ -31,19 +32,20 @@ from sim.kernel import Context
 from sim.kernel.network import DEFAULT_HIGH_US, Link
 from sim.units import SECOND
 
-# etcd3.go: keepaliveTime and keepaliveTimeout: then a connection is dead, and to make another takes
-#     messages both ways.
+# etcd3.go: keepaliveTime plus keepaliveTimeout, after which a connection is dead; a new connection
+# needs messages in both directions.
 DEAD_CONNECTION_US = 40 * SECOND
-# Over which line, whether it is still wanted, and what comes of it on the other side.
+# The link to cross, whether the operation is still wanted, and what to do on the other side.
 _Crossing = tuple[Link, Callable[[], bool], Callable[[], None]]
 
 
 class Reach:
-    """Of one incarnation of the server `name`.
+    """The connection of one incarnation of the server `name`.
 
-    clear: nothing disturbs it; cut: nothing gets through, in one direction at least; lag_us: how
-        much later than by default what is new comes from the storage; changed: told when one of
-        these has changed
+    clear: True while no fault is active on the link
+    cut: True if the link is cut in at least one direction
+    lag_us: additional delay of changes that the storage sends
+    changed: called when one of these has changed
     """
 
     def __init__(self, ctx: Context, name: str, storage: StorageProcess, changed: Callable[[], None]) -> None:
@@ -55,7 +57,7 @@ class Reach:
         self._back = network.link(storage.name, name, own=True)
         self._halted: list[_Crossing] = []
         self._look()
-        self._dead_us = ctx.kernel.now_us  # when the connection is dead, while the line is cut
+        self._dead_us = ctx.kernel.now_us  # when the connection is dead if the link stays cut
         network.settled.append(self._settle)
         ctx.on_stop(lambda: network.settled.remove(self._settle))
         ctx.on_stop(self._halted.clear)
@@ -81,7 +83,10 @@ class Reach:
     def submit(
         self, op: Op, writer: tuple[str, str], wanted: Callable[[], bool], on_answer: Callable[[Answer], None]
     ) -> None:
-        """As `Storage.submit`, across the line.  wanted: whether anybody still waits for it."""
+        """As `Storage.submit`, across the link.
+
+        wanted: True while the request waits for the answer
+        """
 
         def answered(answer: Answer) -> None:
             self._cross(self._back, wanted, lambda: on_answer(answer))
@@ -107,7 +112,7 @@ class Reach:
             self._halted.append(crossing)
 
     def _stopped(self, link: Link) -> bool:
-        """Whether nothing crosses: the line is cut that way, or either way for so long that the
-        connection is dead.
+        """True if nothing crosses: the link is cut in that direction, or cut in either direction
+        for so long that the connection is dead.
         """
         return not link.up or (self.cut and self._ctx.kernel.now_us >= self._dead_us)

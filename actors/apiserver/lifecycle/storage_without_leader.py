@@ -1,17 +1,16 @@
-"""How a replica's watch caches live through a time in which the storage has no leader.
+"""The watch caches of a replica while the storage has no leader.
 
-Turns the storage's word that there is none, or one again, into what becomes of the caches: their
-own watches are retried for half a minute, then the caches are closed, and they list again when
-there is a leader.
+Turns the loss and the return of the leader into the state of the caches: their own watches are
+retried for half a minute, then the caches are closed, and they relist when there is a leader.
 
-Holds: clients' watches on a cache that lives on miss nothing and notice nothing; a cache that was
-given up ends them a second later and shows nothing before it has been listed; what has no cache has
-its watches ended in an error at once.
+Holds: clients' watches on a cache that stays open miss nothing.  A cache that was closed ends its
+watches a second later and shows nothing before it is listed.  Watches of a resource without a cache
+end with an error at once.
 
 Mirrors  kubernetes v1.25 apiserver pkg/storage/cacher/cacher.go (startCaching,
          MaxInternalErrorRetryDuration) and pkg/storage/etcd3/watcher.go; client-go
          tools/cache/retry_with_deadline.go.
-Differs  all caches of a replica are in one state; a list is answered as soon as there is a leader.
+Differs  All caches of a replica share one state.  A list is answered as soon as there is a leader.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ class CacheLife:
         self._begin = begin
         self._patience = Patience()
         self._led = True
-        self._listing = False  # as soon as there is a leader
+        self._listing = False  # True while the caches wait for a list, which needs a leader
         self._turns = 0
 
     def wait_for_list(self) -> None:
@@ -73,7 +72,7 @@ class CacheLife:
         self._list()
 
     def set_led(self, led: bool) -> None:
-        """Follow the storage: it has lost its leader, or has one again."""
+        """Observe that the storage has lost its leader, or has one again."""
         now_us, caches = self._ctx.now_us(), self._caches
         if led is self._led:
             return

@@ -19,7 +19,7 @@ CA, NAMESPACE, TOKEN = "ca.crt", "namespace", "token"
 
 
 class AccountKey(NamedTuple):
-    """A service account in the queue; its uid tells it from a later one of the same name."""
+    """A service account in the queue; its uid distinguishes it from a later one of the same name."""
 
     namespace: str
     name: str

@@ -159,7 +159,7 @@ def run_workers(env: Env, queue: WorkQueue, sync: Sync, workers: int, max_retrie
             if error is None:
                 queue.forget(key)
             else:
-                # The next try comes of this failure, so that a chain of causes shows what held it up.
+                # This failure is the cause of the next try, so that causes show the delay.
                 env.ctx.kernel.cause = env.ctx.record(failed, (queue.name, str(key), error))
                 if max_retries is None or queue.retries(key) < max_retries:
                     queue.add_rate_limited(key)

@@ -1,11 +1,11 @@
-"""The configuration of admission plugins: an AdmissionConfiguration document becomes `Configuration`.
+"""Configuration of admission plugins: an AdmissionConfiguration document becomes `Configuration`.
 
 The document names plugins, each with a configuration of its own kind.  `ValueError` says what is
 wrong and where in the document.
 
-Mirrors  kubernetes v1.25 apiserver pkg/admission/config.go, pkg/apis/apiserver/v1; the configuration
-         kinds of PodSecurity, PodNodeSelector, PodTolerationRestriction, EventRateLimit and
-         ResourceQuota with their defaults and validation.
+Mirrors  kubernetes v1.25 apiserver pkg/admission/config.go, pkg/apis/apiserver/v1; the
+         configuration kinds of PodSecurity, PodNodeSelector, PodTolerationRestriction,
+         EventRateLimit and ResourceQuota with their defaults and validation.
 Differs  a plugin that takes no configuration is refused if it is given one; upstream ignores that.
 """
 

@@ -8,8 +8,8 @@ events; what waits is bounded, and an event that finds no room is dropped.
 
 Mirrors  kubernetes v1.25 apiserver plugin/pkg/audit/{buffered,truncate,log}, pkg/audit/format.go,
          client-go util/flowcontrol/throttle.go.
-Differs  the batch that is being collected counts as waiting in the buffer; upstream's may exceed the
-         buffer by that batch.
+Differs  The batch that is being collected counts as waiting in the buffer; upstream's may exceed
+         the buffer by that batch.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from sim.units import SECOND
 class Batching(msgspec.Struct, frozen=True):
     """How events are collected before they are sent.
 
-    mode: batch sends later, in batches; blocking sends before the request goes on; blocking-strict
-        refuses a request whose first event cannot be sent
+    mode: batch sends later, in batches; blocking sends before the request continues;
+        blocking-strict refuses a request if its first event cannot be sent
     interval_us, burst: of the batches that are sent; an interval of 0 is no bound
     """
 

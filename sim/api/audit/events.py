@@ -41,7 +41,8 @@ from sim.ident import Names
 from sim.units import MS, format_duration, format_micro_time
 
 AGENT_MAX, AGENT_CUT = 1024, "...TRUNCATED"  # request.go: maxUserAgentLength
-SLOW_US = 500 * MS  # audit.go: writeLatencyToAnnotation, a request that takes longer tells its latency
+# audit.go: writeLatencyToAnnotation; a request that takes longer is recorded with its latency.
+SLOW_US = 500 * MS
 # cmd/kube-apiserver/app/server.go: BasicLongRunningRequestCheck
 LONG_VERBS = ("watch", "proxy")
 LONG_SUBRESOURCES = ("attach", "exec", "proxy", "log", "portforward")
@@ -232,7 +233,7 @@ def deprecation_annotations(names: Names, resource: Resource | None) -> dict[str
 
 
 def unstored(uri: str) -> str:
-    """The text of the answer (500) to a request whose first event could not be stored."""
+    """The text of the answer (500) to a request if its first event could not be stored."""
     return f'Internal Server Error: "{uri}": failed to store audit event'
 
 

@@ -1,4 +1,4 @@
-"""What an API server is told of its audit, as values."""
+"""The audit settings of an API server, as values."""
 
 from __future__ import annotations
 

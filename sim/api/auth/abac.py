@@ -3,7 +3,8 @@
 The text of a file becomes policies; a policy allows a request if its subject, verb and object
 match.
 
-Mirrors  kubernetes v1.25 pkg/auth/authorizer/abac/abac.go, pkg/apis/abac/{v0,v1beta1}/conversion.go.
+Mirrors  kubernetes v1.25 pkg/auth/authorizer/abac/abac.go,
+         pkg/apis/abac/{v0,v1beta1}/conversion.go.
 Differs  the reader of JSON words its errors differently, and names of fields are case-sensitive.
 """
 

@@ -4,8 +4,9 @@ Holds: the first success decides; a credential that every authenticator refuses 
 never an anonymous user; a request without credentials is anonymous, where that is allowed.
 
 Mirrors  kubernetes v1.25 pkg/kubeapiserver/authenticator/config.go (New),
-         apiserver pkg/authentication/{authenticator/audagnostic.go,request/{union,bearertoken,websocket},
-         token/union,group/authenticated_group_adder.go}, apiserver pkg/server/config.go
+         apiserver pkg/authentication/{authenticator/audagnostic.go,
+         request/{union,bearertoken,websocket},token/union,
+         group/authenticated_group_adder.go}, apiserver pkg/server/config.go
          (AuthorizeClientBearerToken: the token of the loopback client is tried first, so that each
          refused token has the error "invalid bearer token" before its own).
 Differs  nothing is cached: a success of upstream's is repeated for 10 s, so that a token outlives

@@ -7,7 +7,7 @@ Mirrors  kubernetes v1.25 apiserver pkg/authorization/union/union.go,
          pkg/authorization/authorizerfactory/builtin.go,
          pkg/endpoints/handlers/responsewriters/errors.go (Forbidden, InternalError),
          pkg/kubeapiserver/authorizer/config.go (New).
-Differs  a name with "%" is written as it is; upstream passes the text through a format.
+Differs  A name with "%" is written unchanged; upstream uses the text as a format.
 """
 
 from __future__ import annotations

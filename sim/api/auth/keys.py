@@ -1,6 +1,7 @@
 """Keys of service account tokens: signing, verifying, and their public form for others.
 
-PEM texts and JSON web key sets become keys; claims become signed tokens; a token becomes the errors of its verification.
+PEM texts and JSON web key sets become keys; claims become signed tokens; a token
+becomes the errors of its verification.
 
 Holds: the key decides which algorithms are possible, never the token alone: `none` and symmetric
 algorithms are refused with each key.

@@ -6,7 +6,7 @@ An edge leads from an object to the object that refers to it, and in the end to 
                    persistentvolumeclaim <- persistentvolume <- secret
     node <- volumeattachment
 
-Pods are folded into the edges: for each object, the graph counts the references from pods of each
+Pods are no nodes of this graph: for each object, the graph counts the references from pods of each
 node. So a question is one look-up, and one more for each volume on the way.
 
 Holds: what an object contributed is removed when it is replaced or removed; a mirror pod

@@ -10,9 +10,9 @@ Holds: each request has a flow; equal flows have equal hashes in every process a
 Mirrors  kubernetes v1.25 apiserver
          pkg/util/flowcontrol/{apf_controller,rule,conc_alloc,formatting}.go,
          request/{list_work_estimator,mutating_work_estimator,width}.go, pkg/util/shufflesharding.
-Differs  requests for paths without a resource are classified, and take no seat: they need no
-         storage, so none is ever slow here; the object count of a list is the storage's at that instant, not a minute
-         old, and is never stale.
+Differs  Requests for paths without a resource are classified, and take no seat: they need no
+         storage, so none is ever slow here.  The object count of a list is the storage's at that
+         instant, not a minute old, and is never stale.
 """
 
 from __future__ import annotations

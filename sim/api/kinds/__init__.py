@@ -14,8 +14,8 @@ How to add a kind -----------------
            cells=_cells,
        )
 
-   `kind.py` documents each member. All but `rows` may be left out: a kind without validation has its
-   metadata checked, a kind without cells shows name and creation time.
+   `kind.py` documents each member. All but `rows` may be left out: a kind without validation has
+   its metadata checked, a kind without cells shows name and creation time.
 2. Add `<kind>.KIND` to `KINDS` in `registry.py`, at its place in the order of discovery.
 3. Put the protobuf field numbers of its messages into `<group>/numbers.txt`, or set `json_only` in
    its rows. The schema of the fields needs no work: it is upstream's OpenAPI document.

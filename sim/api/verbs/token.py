@@ -7,8 +7,8 @@ served cluster signs with a random key.
 
 Mirrors  kubernetes v1.25 pkg/registry/core/serviceaccount/storage/token.go,
          pkg/apis/authentication/{validation,v1/defaults.go}.
-Differs  inside of a simulation the signature is a digest (`sim.api.auth.web_tokens`); a cluster that
-         is served signs with the key of the server.
+Differs  Inside of a simulation the signature is a digest (`sim.api.auth.web_tokens`); a served
+         cluster signs with the key of the server.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def request_token(call: Call) -> Steps:
 def _without_reference(entry: Managed) -> Managed:
     """An entry that owns the fields of the reference, but not the reference.
 
-    Upstream compares with an empty TokenRequest, in whose encoding the reference is null.
+    Upstream compares with an empty TokenRequest, which encodes the reference as null.
     """
     spec = entry.fields.get("f:spec", {})
     reference = dict(spec.get("f:boundObjectRef") or {})

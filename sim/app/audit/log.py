@@ -39,7 +39,8 @@ class AuditLog:
         self._settings = settings
         self._path = Path(settings.path)
         self._size = 0
-        self._older: list[tuple[int, Path]] = []  # the time at which each was put aside, oldest first
+        # The rotated files with the times of their rotation, oldest first.
+        self._older: list[tuple[int, Path]] = []
         self._failed = False
         self._descriptor = -1
         if settings.path != STDOUT:

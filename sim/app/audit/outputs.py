@@ -20,7 +20,7 @@ from sim.scenario.plan.plan import ComponentPlan
 
 
 class AuditOutputs:
-    """The sink of the servers of a cluster (`actors.apiserver.ports.AuditSink`).  Raises InputError.
+    """The `AuditSink` (`actors.apiserver.ports`) of the servers of a cluster.  Raises InputError.
 
     forward_to: takes each event at once, for a webhook that batches by itself
     sent: number of events; refused: of requests that were refused because of theirs
@@ -58,7 +58,7 @@ class AuditOutputs:
 
 
 def refuse_existing(settings: AuditSettings | None, *, force: bool) -> None:
-    """Refuse a log whose file is there already, before other files are made.  Raises InputError."""
+    """Refuse a log if its file exists already, before other files are made.  Raises InputError."""
     if settings is None or settings.log.path in ("", STDOUT):
         return
     path = Path(settings.log.path)
@@ -70,7 +70,7 @@ def refuse_existing(settings: AuditSettings | None, *, force: bool) -> None:
 def refuse_many(settings: AuditSettings | None) -> None:
     """Refuse an audit of many runs, which would write to one file.  Raises InputError."""
     if settings is not None:
-        raise InputError("an audit is of one run", "", "leave the audit options out, or give --seed N")
+        raise InputError("an audit is only for one run", "", "leave the audit options out, or give --seed N")
 
 
 def refuse_webhook(servers: ComponentPlan) -> None:

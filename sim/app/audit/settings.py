@@ -1,7 +1,8 @@
 """The audit options and the policy file that they name become the settings of the API servers.
 
-Mirrors  kubernetes v1.25 apiserver pkg/server/options/audit.go (ApplyTo), pkg/audit/policy/reader.go.
-Differs  a relative path of a policy is looked for in the folder of the scenario that names it.
+Mirrors  kubernetes v1.25 apiserver pkg/server/options/audit.go (ApplyTo),
+         pkg/audit/policy/reader.go.
+Differs  A relative path of a policy is searched in the folder of the scenario that names it.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def _path_of(field: str) -> tuple[str | int, ...]:
 
 
 def audit_settings(flags: AuditFlags, policy: Policy) -> AuditSettings:
-    """What a server is told of its audit."""
+    """The audit settings of a server."""
     return AuditSettings(
         policy,
         LogSettings(

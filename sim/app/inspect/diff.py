@@ -73,7 +73,7 @@ def _print(
     if parted is None:
         print(f"the same {len(common):,} events")
         return
-    print(f"they part at event {len(common) + 1:,}, after {len(common):,} that are the same")
+    print(f"they differ from event {len(common) + 1:,} on, after {len(common):,} equal events")
     book = Book(common)
     for record in common[-CONTEXT:]:
         print("  " + row(book.line(record, None)))

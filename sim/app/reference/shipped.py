@@ -37,5 +37,5 @@ def scenario_path(given: Path) -> Path:
     if found.is_file():
         return found
     known = sorted(path.stem for path in folder.glob("*.yaml"))
-    hint = suggestion(text, known) or "orrery list shows the scenarios that come along"
+    hint = suggestion(text, known) or "orrery list shows the scenarios of the package"
     raise InputError("there is no such file, and no scenario of this name", text, hint)

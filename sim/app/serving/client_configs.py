@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 ADMIN, CLUSTER = "admin", "orrery"  # as the client configuration names them
 NAME_MAX = 64  # letters of a common name and of an organization: ITU-T X.520
-CONFIG_MAX = 1 << 20  # bytes of a client configuration that is to be replaced
+CONFIG_MAX = 1 << 20  # limit of a client configuration to replace, in bytes
 SYNTAX = "FILE or NAME[+GROUP...]=FILE,..."
 
 
 class ClientConfig(NamedTuple):
-    """A client configuration that is wanted.
+    """A client configuration to write.
 
-    groups: of the identity; the administrator is in the masters' group besides
+    groups: of the identity; an administrator is also in the masters' group
     """
 
     path: Path
@@ -40,7 +40,7 @@ class ClientConfig(NamedTuple):
     groups: tuple[str, ...] = ()
 
     def user(self, names: Names) -> UserInfo:
-        """The user that logs in with it."""
+        """The user of this configuration."""
         masters = (names.group_masters,) if self.name == ADMIN else ()
         return UserInfo(self.name, tuple(dict.fromkeys((*masters, *self.groups))))
 
@@ -67,7 +67,7 @@ def parse_client_configs(text: str) -> tuple[ClientConfig, ...]:
 
 
 def write_client_config(path: Path, user: UserInfo, url: str, authority: Authority, token: str) -> None:
-    """The client configuration of a user, readable by its owner only."""
+    """Write the client configuration of a user, readable by its owner only."""
     pair = authority.client(user.name, user.groups)
 
     def text(data: bytes) -> str:
@@ -112,6 +112,4 @@ def _check(path: Path) -> None:
         names = ["something else"]
     if names not in (None, [CLUSTER, CLUSTER]):
         remedy = "name another file, or --force replaces it"
-        raise InputError(
-            "is there already, and holds other things than this command writes", str(path), remedy
-        )
+        raise InputError("exists already, and was not written by this command", str(path), remedy)

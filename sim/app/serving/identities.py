@@ -8,9 +8,9 @@ that names its option.
 
 Mirrors  kubernetes v1.25 pkg/kubeapiserver/authenticator/config.go (New),
          pkg/kubeapiserver/options/authentication.go, pkg/serviceaccount/openidmetadata.go.
-Differs  the server's own authority and its administrator's token are accepted beside what the
-         options name; certificates are judged by the real clock, since TLS is outside of the
-         simulation, and tokens of the cluster by its virtual one.
+Differs  The server's own authority and its administrator's token are accepted in addition to those
+         of the options.  Certificates are compared with the real clock, since TLS is outside of the
+         simulation, and tokens of the cluster with its virtual clock.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """What the options name.
+    """The contents of the files that the options name.
 
-    signing: the key that signs service account tokens; verifying: all that verify them
+    signing: the key that signs service account tokens; verifying: all keys that verify them
     users: of the token file, by token
     client_ca, front_proxy_ca: PEM bundles, b"" for none
     issuer: the issuer of ID tokens; webhook: the service that judges tokens
@@ -87,7 +87,7 @@ class Files:
     def read(cls, flags: AuthenticationFlags, key: SigningKey | None = None) -> Files:
         """Read all files.  Raises InputError.
 
-        key: signs where no option names a key; None for a new one
+        key: the key that signs if no option names one; None for a new one
         """
         path = flags.service_account_signing_key_file
         if path:
@@ -134,7 +134,7 @@ def signing_authorities(options: ControllerManagerOptions, names: Names, of_clus
 
 
 def read_users(path: Path) -> dict[str, UserInfo]:
-    """The users of a token file.  Raises InputError."""
+    """Read the users of a token file.  Raises InputError."""
     data = read_bounded(path, FILE_MAX)
     try:
         return parse_users(data.decode(), str(path))
@@ -211,7 +211,7 @@ def make_authenticator(
 
 
 def claim_rules(flags: AuthenticationFlags) -> ClaimRules:
-    """What ID tokens have to hold."""
+    """The rules for the claims of ID tokens."""
     issuer = flags.oidc_issuer_url
     return ClaimRules(
         issuer,
@@ -228,9 +228,9 @@ def claim_rules(flags: AuthenticationFlags) -> ClaimRules:
 def published_authorities(
     files: Files, flags: AuthenticationFlags, authorities: Sequence[bytes]
 ) -> dict[str, str]:
-    """What other servers may know of the authentication of clients: the data of its ConfigMap.
+    """How the server authenticates clients, as the data of the ConfigMap that publishes it.
 
-    authorities: PEM, of the server's own
+    authorities: the server's own, as PEM
     """
     data = {CLIENT_CA: b"".join((*authorities, files.client_ca)).decode()}
     if files.front_proxy_ca:
@@ -246,15 +246,19 @@ def published_authorities(
 
 
 def make_certificate_reader(files: Files, authorities: Sequence[bytes]) -> CertificateReader:
-    """The reader of client certificates.  authorities: PEM, of the server's own"""
+    """The reader of client certificates.
+
+    authorities: the server's own, as PEM
+    """
     own = [each for each in (*authorities, files.client_ca) if each]
     return CertificateReader(own, files.front_proxy_ca)
 
 
 def issuer_documents(cluster: Cluster, files: Files, address: str) -> dict[str, Published]:
-    """The documents by which others verify service account tokens, by path.
+    """The documents by which other programs verify service account tokens, by path.
 
-    None for an issuer that OpenID Connect does not allow, as upstream.  address: of the server
+    The result is empty for an issuer that OpenID Connect does not allow, as upstream's.
+    address: of the server
     """
     names, flags = cluster.names, cluster.options.authentication
     issuer = cluster.options.tokens.issuer

@@ -1,22 +1,23 @@
-"""The journal of `orrery serve`: what it served and all that came from outside, in a file as it
-happens; read back.
+"""The journal of `orrery serve`: the session and everything that came from outside, written to a
+file as it happens, and read back.
 
-Turns a session (a scenario or none, settings, seed, the instant it began) and the kernel gate's
-operations into a file, and the file into a `Journal`, by which `orrery replay` makes the run again.
+Turns a session (a scenario or none, settings, seed, the instant it began) and the operations of the
+kernel's gate into a file, and the file into a `Journal`, from which `orrery replay` repeats the
+run.
 
 Holds: an operation is in the file before it has an effect, so a killed process loses none that it
-has acknowledged; one that cannot be written raises `NotKeptError`, as does each one after it, since
-a journal with a gap cannot be replayed.  A file has one writer, replaces no other unless forced,
-and is for its owner only, because it holds what clients sent.  Each changed bit of it is reported
-with its place; a last record that is not all there is left out, with a note.
+has acknowledged.  An operation that cannot be written raises `NotKeptError`, and so does each one
+after it, since a journal with a gap cannot be replayed.  A file has one writer, replaces no other
+unless forced, and is readable by its owner only, because it holds what clients sent.  Each changed
+bit is reported with its place; an incomplete last record is left out, with a note.
 
-The file is handed to the operating system with each operation and to the disk at the beginning and
+The file is handed to the operating system with each operation, and to the disk at the beginning and
 the end: a crash of the machine may lose the operations of the last seconds before it.
 
 Format  Blocks with checksums (`sim.kernel.blocks`), each a MessagePack value: a map (the head), a
-        row an operation (units of work done, virtual microseconds, name, payload), and at a clean
-        end a map (see `End`).  Format 1 had no checksums; it is refused by name, since the program
-        that wrote it is the one that replays it exactly.
+        row for each operation (units of work done, virtual microseconds, name, payload), and at a
+        clean end a map (see `End`).  Format 1 had no checksums; it is refused by name, since only
+        the program that wrote it can replay it exactly.
 """
 
 from __future__ import annotations
@@ -47,10 +48,12 @@ NO_SCENARIO = "served"  # the name of a session without a scenario
 
 
 class Session(msgspec.Struct, frozen=True):
-    """What a server was asked to serve.
+    """The arguments with which a server was started.
 
-    scenario: its file, "" for none; settings: its overrides; naming: "" for the scenario's; nodes:
-        that are added;
+    scenario: the path of its file, "" for none
+    settings: overrides of its values
+    naming: "" for the scenario's
+    nodes: number of nodes that are added
     seed: None for the scenario's
     """
 
@@ -61,7 +64,7 @@ class Session(msgspec.Struct, frozen=True):
     seed: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
     def plan(self) -> Plan:
-        """Raises InputError."""
+        """Return the plan of the session.  Raises InputError."""
         if self.settings and not self.scenario:
             raise InputError("there is no scenario to set it in", f"--set {self.settings[0]}")
         if self.scenario:
@@ -80,7 +83,11 @@ class Session(msgspec.Struct, frozen=True):
 
 
 class Head(msgspec.Struct, frozen=True):
-    """plan, program: digests of what ran; epoch_us: Unix time at which virtual time began."""
+    """The first block of a journal.
+
+    plan, program: digests of the plan and of the program that ran it
+    epoch_us: Unix time at which virtual time began
+    """
 
     orrery_journal: int
     session: Session
@@ -100,8 +107,8 @@ class End(msgspec.Struct, frozen=True):
 class Journal(msgspec.Struct, frozen=True):
     """A journal that was read.
 
-    end: None where the server did not get to write it; note: what was left out of the file, "" for
-        nothing
+    end: None if the server did not end cleanly
+    note: which part of the file was left out, "" for none
     """
 
     head: Head
@@ -111,21 +118,27 @@ class Journal(msgspec.Struct, frozen=True):
 
     @property
     def virtual_us(self) -> int:
+        """The virtual time of the end, or of the last operation if the server did not end cleanly."""
         if self.end is not None:
             return self.end.virtual_us
         return self.operations[-1].at_us if self.operations else 0
 
     def plan(self, scenario: Path | None = None) -> Plan:
-        """What was served, up to its end.  scenario: where its file is now.  Raises InputError."""
+        """Return the plan of what was served, up to its end.  Raises InputError.
+
+        scenario: the path at which the scenario is now, None if it was not moved
+        """
         session = self.head.session
         if scenario is not None:
             session = msgspec.structs.replace(session, scenario=str(scenario))
         elif session.scenario and not Path(session.scenario).exists():
-            raise InputError("what was served is not there any more", session.scenario, "--scenario FILE")
+            raise InputError(
+                "the served scenario does not exist any more", session.scenario, "--scenario FILE"
+            )
         plan = session.plan()
         if plan_digest(plan) != self.head.plan:
             place = session.scenario or "the journal's session"
-            raise InputError("is not what was served when the journal was written", place)
+            raise InputError("has changed since the journal was written", place)
         return replace(plan, duration_us=self.virtual_us)
 
 
@@ -135,7 +148,7 @@ class JournalFile:
     def __init__(
         self, path: Path, session: Session, plan: Plan, epoch_us: int, *, force: bool = False
     ) -> None:
-        """Raises InputError where there is a file already, unless `force` replaces it; OSError."""
+        """Create the file.  Raises OSError, and InputError if it exists and `force` is not set."""
         head = _block(Head(FORMAT, session, epoch_us, plan_digest(plan), program_digest()))
         self._path = path
         self._broken = False
@@ -143,11 +156,11 @@ class JournalFile:
         self._file = new_private(path, head, force=force)
 
     def append(self, operation: Operation) -> None:
-        """Raises NotKeptError."""
+        """Write an operation.  Raises NotKeptError."""
         self._write(operation)
 
     def end(self, end: End) -> None:
-        """Close it, with its end if it is complete."""
+        """Close the file; write its end if all operations are in it."""
         with suppress(NotKeptError):
             self._write(end)
         with suppress(OSError):
@@ -155,7 +168,7 @@ class JournalFile:
         os.close(self._file)
 
     def discard(self) -> None:
-        """Close it and remove the file: nothing was served."""
+        """Close and remove the file, because nothing was served."""
         os.close(self._file)
         with suppress(OSError):
             self._path.unlink()
@@ -172,7 +185,7 @@ class JournalFile:
         self._size += len(data)
 
     def _break(self, why: str) -> None:
-        """The journal stays as it is: what is not in it must not happen any more."""
+        """End the journal: no further operation is accepted, because one could not be written."""
         self._broken = True
         with suppress(OSError):
             os.ftruncate(self._file, self._size)
@@ -185,7 +198,7 @@ def _block(value: Head | Operation | End) -> bytes:
 
 
 def read_journal(path: Path) -> Journal:
-    """Raises InputError."""
+    """Read the file of a journal.  Raises InputError."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -195,7 +208,7 @@ def read_journal(path: Path) -> Journal:
         return reader.read()
     except DamageError as error:
         raise reader.damage(error.at) from None
-    except msgspec.DecodeError:  # its checksum is right: a program wrote it that is not this one
+    except msgspec.DecodeError:  # its checksum is right, so another version of the program wrote it
         raise InputError("is no journal of orrery serve", str(path)) from None
 
 
@@ -210,7 +223,7 @@ class _Reader:
         self._operations: list[Operation] = []
 
     def read(self) -> Journal:
-        """Raises DamageError, InputError, msgspec.DecodeError."""
+        """Read all blocks.  Raises DamageError, InputError, msgspec.DecodeError."""
         end = None
         try:
             for content in self._blocks.feed(self._data):
@@ -223,7 +236,7 @@ class _Reader:
                     break
                 self._operations.append(msgspec.convert(value, Operation))
         except DamageError as error:
-            # Zeros are what a crash of the machine leaves of a block that did not get to the disk.
+            # A crash of the machine leaves zeros in place of a block that did not reach the disk.
             if self._head is None or self._data[error.at :].strip(b"\0"):
                 raise
         if self._head is None:
@@ -237,20 +250,20 @@ class _Reader:
         return head
 
     def _note(self, end: End | None) -> str:
-        """What is left out: the bytes from the last whole block on."""
+        """Describe what is left out: the bytes after the last whole block."""
         left = len(self._data) - self._blocks.at
         if not left:
             return ""
         if end is not None:
             return f"{self._place}: the {left} bytes after its end are left out"
-        last = f"its last {left} bytes are left out: they are no whole record"
+        last = f"its last {left} bytes are left out: the record is incomplete"
         return f"{self._place}: {last}, after {len(self._operations)} operations"
 
     def damage(self, at: int) -> InputError:
         """The error for a file that holds no block at this offset."""
         if self._head is not None:
             where = f"is damaged at byte {at}, after {len(self._operations)} operations"
-            return InputError(where, self._place, f"truncate -s {at} FILE keeps what comes before")
+            return InputError(where, self._place, f"truncate -s {at} FILE keeps the operations before")
         if _FORMAT_1.match(self._data):
             return self._other_format(1)
         if self._data.startswith(MARK):
@@ -259,4 +272,4 @@ class _Reader:
 
     def _other_format(self, found: int) -> InputError:
         problem = f"is a journal of format {found}; this program reads {FORMAT}"
-        return InputError(problem, self._place, "the version of orrery that wrote it replays it")
+        return InputError(problem, self._place, "replay it with the version of orrery that wrote it")

@@ -1,15 +1,15 @@
-"""Services outside that the authenticators of a served cluster consult: the issuer of ID tokens, and
-the token webhook.
+"""Services outside of the simulation that authenticators consult: the issuer of ID tokens, and the
+token webhook.
 
-Turns what is pending into HTTP requests, and their answers into what the authenticators remember.
+Turns pending questions into HTTP requests, and the answers into what the authenticators remember.
 
-Holds: each question ends with an answer or an error that is remembered; the keys of an issuer are
-fetched once at a time; an answer that is too large or comes too late is an error.
+Holds: each question ends with an answer or an error, which is remembered.  The keys of an issuer
+are fetched by one request at a time.  An answer that is too large or too late is an error.
 
 Mirrors  coreos/go-oidc 2.2 oidc.go (NewProvider), jwks.go; kubernetes v1.25 apiserver
          plugin/pkg/authenticator/token/webhook/webhook.go.
-Differs  nothing is tried again: the next request does that; proxies of the environment are not
-         used.
+Differs  A failed request is not repeated: the next question does that.  Proxy settings of the
+         environment are ignored.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class RemoteError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
-    """The issuer of ID tokens.  context: None for the authorities of this machine"""
+    """The issuer of ID tokens.  context: None for the certificate authorities of this machine"""
 
     url: str
     keys: IssuerKeys
@@ -59,7 +59,7 @@ class Issuer:
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """The service that judges tokens.  api_version: of the reviews that it gets"""
+    """The service that judges tokens.  api_version: of the TokenReviews that it receives"""
 
     receiver: Receiver
     tokens: WebhookTokens
@@ -109,7 +109,7 @@ class Remote:
             tokens.answer(pending, review)
 
     async def _on_thread(self, work: Callable[[], _Value]) -> _Value:
-        """The result of work that waits for a service, which is abandoned if the request ends."""
+        """Run work that waits for a service on a thread, which is abandoned if the request ends."""
         return await trio.to_thread.run_sync(work, limiter=self._threads, abandon_on_cancel=True)
 
 

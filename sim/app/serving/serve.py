@@ -2,14 +2,14 @@
 libraries.
 
 Turns a scenario and command-line arguments into a running cluster and its HTTP front; stops cleanly
-on SIGINT, SIGTERM and SIGHUP, and writes a client configuration when it is ready and a journal
-(`sim.app.serving.journal`) while it runs.  For the library: `served`, of a cluster that its user
+on SIGINT, SIGTERM and SIGHUP; writes a client configuration when it is ready, and a journal
+(`sim.app.serving.journal`) while it runs.  `served` does this for a cluster that a library user
 runs.
 
-Holds: virtual time begins at the wall clock's present, so that ages read right (the library's where
-its user has it begin); what clients do enters at the gate only.
+Holds: virtual time begins at the present of the wall clock, so that ages are shown right (for the
+library, at the instant that its user chooses).  Actions of clients enter only through the gate.
 
-Differs  a client configuration holds both a token and a client certificate of its user.
+Differs  A client configuration holds both a token and a client certificate of its user.
 """
 
 from __future__ import annotations
@@ -72,12 +72,14 @@ from sim.wire.http.server import serve as serve_http
 from sim.wire.tls import Authority, server_context
 
 TOKEN_BYTES = 24
-# names that a certificate holds beside the host that was asked for
+# Names in a server certificate in addition to the host of the command line.
 LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
 class _Forgotten:
-    """The journal of a server that was not asked for one: a long-lived server must not grow by it."""
+    """Replaces the journal of a server that writes none, so that a long-lived server does not grow
+    by it.
+    """
 
     def append(self, _: Operation) -> None:
         return None
@@ -90,7 +92,7 @@ class _Forgotten:
 
 
 def serve(arguments: argparse.Namespace) -> int:
-    """Run until told to stop.  Raises InputError."""
+    """Run until a signal ends the server.  Raises InputError."""
     scenario = str(arguments.scenario.absolute()) if arguments.scenario is not None else ""
     session = Session(
         scenario, tuple(arguments.set), arguments.naming or "", arguments.nodes or 0, arguments.seed
@@ -99,7 +101,7 @@ def serve(arguments: argparse.Namespace) -> int:
     tokens = read_users(arguments.token_auth_file) if arguments.token_auth_file else {}
     raise_descriptor_limit()
     _check_connections(arguments.max_connections)
-    # Worker threads would starve beside the busy loop otherwise: below the kernel's slice.
+    # The busy loop would starve worker threads otherwise: this is below the kernel's time slice.
     sys.setswitchinterval(0.0005)
     with young_collections():
         trio.run(_main, arguments, session, plan, tokens)
@@ -107,7 +109,7 @@ def serve(arguments: argparse.Namespace) -> int:
 
 
 def _check_connections(most: int | None) -> None:
-    """Raises InputError where the bound on connections is beyond what descriptors allow."""
+    """Raises InputError if the limit of connections is beyond the limit of file descriptors."""
     limit = descriptor_limit()
     if most is not None and most > connections_below(limit):
         raise InputError(
@@ -145,7 +147,7 @@ async def _main(
                 print(f"orrery: serving {url}", flush=True)
                 known = tokens or cluster.options.authentication.admits_users
                 if arguments.client_config is None and not known:
-                    hint = "orrery: nobody can log in (give --client-config FILE, which is written, or --token-auth-file)"
+                    hint = "orrery: no user can log in (give --token-auth-file, or --client-config FILE to write a client configuration)"
                     print(hint, file=sys.stderr)
                 async for _ in signals:
                     break
@@ -156,8 +158,9 @@ async def _main(
 
 
 def tell_of_claims(cluster: Cluster, plan: Plan) -> None:
-    """Say once that claims are not waited for: of the scenario, or of the first pod that mounts
-    one.
+    """Print once that volume claims are not waited for: those of the scenario, or of the first pod
+    that
+    mounts one.
     """
     notes = unwaited_claims(plan)
 
@@ -173,8 +176,9 @@ def tell_of_claims(cluster: Cluster, plan: Plan) -> None:
 
 @asynccontextmanager
 async def _discarded_unless_served(journal: JournalFile | _Forgotten) -> AsyncIterator[trio.Event]:
-    """Remove the new journal, which would be in the way of the next start, if the event given is
-    not set by an error.
+    """Remove the new journal, which would block the next start, if an error occurs before the event
+    that
+    is yielded is set.
     """
     begun = trio.Event()
     try:
@@ -194,14 +198,14 @@ async def served(
     tokens: Mapping[str, UserInfo] = MappingProxyType({}),
     connections_max: int | None = None,
 ) -> AsyncIterator[str]:
-    """Serve a cluster that lives, at the URL given, for programs of any kind.  Raises InputError.
+    """Serve a running cluster to programs of any kind, and yield the URL.  Raises InputError.
 
-    config: client configurations that are written; a path for one of the administrator
-    pace: virtual seconds a second, while the cluster is run; requests are answered also while it is
-        not
+    config: client configurations to write; a path means one for the administrator
+    pace: virtual seconds for each real second while the cluster is run; requests are answered also
+        while it is not run
     where: host, and port (0: any)
-    tokens: further users
-    connections_max: open at a time (None: as many as the limit of file descriptors leaves room for)
+    tokens: further users by token
+    connections_max: limit of open connections (None: what the limit of file descriptors allows)
     """
     host, port = where
     cluster.kernel.set_rate(pace)
@@ -239,13 +243,11 @@ async def served(
     except BaseExceptionGroup as group:
         if len(group.exceptions) > 1:
             raise
-        raise group.exceptions[0] from None  # a test's assertion is to be seen as itself
+        raise group.exceptions[0] from None  # so that a test shows its failed assertion itself
 
 
 def reached_at(host: str) -> str:
-    """What stands in a URL for a host that is listened on; all addresses are reached by the local
-    one.
-    """
+    """The host in the URL of a server that listens on `host`; "all addresses" become the local one."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"[{host}]" if ":" in host else host
 
@@ -270,11 +272,11 @@ def make_front(
     files: Files,
     authorities: Sequence[bytes] = (),
 ) -> Front:
-    """The HTTP front of a cluster that is running.
+    """The HTTP front of a running cluster.
 
-    tokens: users beside those of the options
-    files: what the options of authentication name
-    authorities: PEM, whose certificates are believed beside those of the options
+    tokens: users in addition to those of the options
+    files: the contents of the files that the options of authentication name
+    authorities: PEM certificates that are trusted in addition to those of the options
     """
     gateway = Gateway(cluster.kernel, cluster.api_servers)
 
@@ -331,7 +333,7 @@ def make_front(
 
 
 def _outside_us() -> int:
-    """The real time: connections are outside of the simulation."""
+    """Return the real time, since connections are outside of the simulation."""
     return time_ns() // 1000
 
 
@@ -349,8 +351,9 @@ def _metrics(cluster: Cluster) -> Iterator[Metric]:
         "Number of stored objects at the time of the last check.",
         labels=("resource",),
     )
-    # A store has one series: what several groups or versions serve is counted under the first of
-    # them.
+    # A store has one series: objects served by several groups or versions are counted once, under
+    # the
+    # first of them.
     stored = {r.prefix: r for r in reversed(cluster.scheme.resources) if "get" in r.verbs}
     for prefix, resource in sorted(stored.items(), key=lambda pair: pair[1].group_resource):
         objects.add_metric((resource.group_resource,), len(store.bucket(prefix).items))

@@ -1,4 +1,4 @@
-"""What faults need of a cluster, as protocols that `sim.app.cluster.Cluster` satisfies."""
+"""The parts of a cluster that faults change, as protocols that `sim.app.cluster.Cluster` satisfies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the check of a step may ask: the cluster of the scenario, and conversions.
+"""What the check of a step may use: the cluster of the scenario, and conversions.
 
 `sim.scenario` implements these protocols.  Every method raises `InputError` with the place in the
 file. `key` names the parameter that an error is about.
@@ -42,7 +42,7 @@ class Known(Protocol):
     files: names of the files of static pods that exist so far
     steps: the kind of each earlier step, by the name of the step
     metrics: True if the cluster has a metrics server
-    cloud: True if the controller manager asks a cloud about instances
+    cloud: True if the controller manager queries a cloud for instances
     """
 
     files: dict[str, None]
@@ -124,15 +124,15 @@ class Context(Protocol):
 
 
 def in_a_cloud(context: Context, key: str) -> None:
-    """Check that the cluster asks a cloud about instances."""
+    """Check that the controller manager queries a cloud for instances."""
     if not context.known.cloud:
         remedy = f"give the controller manager the flag cloud-provider: {CLOUD}"
-        raise context.error(key, "no controller asks a cloud about instances", remedy)
+        raise context.error(key, "no controller queries a cloud for instances", remedy)
 
 
 def delay_of(context: Context, how: str, by: object, slow: str) -> int:
     """The microseconds of the parameter `by`, which belongs to one value of `how` only, `slow`."""
     if (how == slow) != isinstance(by, str):
         text = "is missing" if how == slow else f"has no effect on {how!r}"
-        raise context.error("by", f"'by' {text}", f"it says how much longer things take with {slow!r}")
+        raise context.error("by", f"'by' {text}", f"it is the additional time with {slow!r}")
     return context.positive(by, "by") if isinstance(by, str) else 0

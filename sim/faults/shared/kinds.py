@@ -24,7 +24,7 @@ Undo = Callable[[], None]
 
 
 class Stage(Protocol):
-    """What an action may act on when its step occurs."""
+    """The cluster and the faults, as an action uses them when its step occurs."""
 
     @property
     def cluster(self) -> Target:
@@ -123,7 +123,7 @@ class StepKind:
 
     name: the key in the file, in camelCase
     parameters: the mapping under the key
-    check: turns the parameters into an action, or raises InputError with the place of what is wrong
+    check: turns the parameters into an action, or raises InputError with the place of the error
     documentation: one paragraph for authors of scenarios
     example: steps for the page of authors, one line each
     duration: the parameter (camelCase) that says how long the effect lasts; "" if there is none
@@ -150,7 +150,7 @@ class StepKind:
 
 @dataclass(frozen=True, kw_only=True)
 class Fault(StepKind):
-    """A kind of step that breaks something, or mends it.
+    """A kind of step that breaks something or repairs it.
 
     aspects: the aspects of targets that only this file defines
     happens: words for the states of processes that it records: {"lag": "its watch caches lag"}

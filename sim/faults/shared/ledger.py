@@ -1,8 +1,8 @@
 """The ledger of active faults: what is wrong with each target, by the step that imposed it.
 
 Problem: faults begin and end in any order, several on one target at the same time, and the end of
-one fault must leave the others as they are.  Approach: a fault is a value under (target, aspect,
-step).  Whenever a value comes or goes, the aspect computes the state of its target from all values
+one fault must not change the others.  Approach: a fault is a value under (target, aspect, step).
+Whenever a value is added or removed, the aspect computes the state of its target from all values
 that are in force.  Pairs of "apply" and "undo" functions were rejected: their result depends on the
 order of the ends.
 
@@ -102,7 +102,7 @@ class Ledger:
         return ended
 
     def values(self, target: str, aspect: str) -> list[Any]:
-        """The values in force, in the order in which they came."""
+        """The values in force, in the order in which they were imposed."""
         return [entry.value for entry in self._entries.get((target, aspect), {}).values()]
 
     def targets(self, aspect: str) -> list[str]:

@@ -72,7 +72,7 @@ def sides(context: Context, between: Sequence[OneOrMore]) -> tuple[tuple[str, ..
         if "storage" not in (*one, *other):
             raise context.error(
                 "between",
-                f"nothing goes between {one[0]} and {other[0]}: every process talks to API servers alone",
+                f"no request goes between {one[0]} and {other[0]}: every process sends requests to API servers only",
                 "name API servers on one side, as in between: [zone a, apiserver]",
             )
     return one, other

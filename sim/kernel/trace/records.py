@@ -191,7 +191,7 @@ class Trace:
     def copy(self, path: Path) -> None:
         """Write the records so far to another file, which has no end mark.
 
-        The trace is left as it is: where its rows are cut into blocks is part of its hash.
+        The trace itself does not change: the division of its rows into blocks is part of its hash.
         """
         if self._path is None:
             raise ValueError("a trace without a file keeps no records")

@@ -1,8 +1,7 @@
 """All kinds of steps: the faults, then what people and programs do, one file a kind.
 
 A kind of step that is no fault has the shape of a fault (`sim.faults.shared.kinds`) and is added in
-the same
-way: a file here that exports `KIND`, and its name in `MODULES`.
+the same way: a file here that exports `KIND`, and its name in `MODULES`.
 """
 
 from __future__ import annotations

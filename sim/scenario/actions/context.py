@@ -1,4 +1,4 @@
-"""What the check of a user's action may ask, beside what the check of a fault may."""
+"""What the check of a user's action may use in addition to the check of a fault."""
 
 from __future__ import annotations
 

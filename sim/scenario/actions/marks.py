@@ -1,7 +1,7 @@
 """The cordons and taints that steps keep on nodes.
 
-Holds: the end of a step removes only the marks that no other step keeps; a step that takes marks
-away takes them from all steps that keep them.
+Holds: the end of a step removes only the marks that no other step keeps; a step that removes
+marks removes them from all steps that keep them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from sim.faults.shared.cluster import AdminTarget
 from sim.faults.shared.kinds import Stage, Undo
 
 CLOSED = "", ""  # a cordon
-# The node, and key and effect of a taint.  An effect of "" means each effect, where marks are taken
-# away.
+# The node, and key and effect of a taint.  An effect of "" means each effect, where marks are
+# removed.
 Mark = tuple[str, tuple[str, str]]
 
 
@@ -45,7 +45,7 @@ class Marks:
 
 
 def change_marks(stage: Stage, step: str, marks: Sequence[Mark], on: bool) -> Undo | None:
-    """Keep marks for a step, or take them away; returns what ends the step, if it has an end."""
+    """Keep marks for a step, or remove them; returns what ends the step, if it has an end."""
     kept = stage.state(Marks)
     if not on:
         kept.take_away(marks)

@@ -1,4 +1,4 @@
-"""taint: a person puts taints on nodes."""
+"""taint: a person adds taints to nodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Taint(Strict):
     taints: Annotated[
         list[dict[str, str]],
         Meta(
-            description="As in the API: `{key, value, effect}`. To take taints away the value is ignored, and"
+            description="As in the API: `{key, value, effect}`. To remove taints, the value is ignored, and"
             " no effect means each effect."
         ),
     ]
@@ -32,10 +32,10 @@ class Taint(Strict):
 
 @dataclass(frozen=True, slots=True)
 class TaintNodes(Action):
-    """Taints come or go.
+    """Taints are added or removed.
 
-    taints: {key, value, effect}; an effect of "" means each effect, where they are taken away
-    on: True if they come
+    taints: {key, value, effect}; an effect of "" means each effect, where they are removed
+    on: True if they are added
     """
 
     nodes: tuple[str, ...]
@@ -52,7 +52,7 @@ class TaintNodes(Action):
 
 
 def check_taints(context: Context, given: Taint, on: bool) -> TaintNodes:
-    """The action of a step that puts taints on nodes, or takes them away."""
+    """The action of a step that adds taints to nodes, or removes them."""
     if not given.taints:
         raise context.error("taints", "there is none")
     if (problem := taints_problem(given.taints, removed=not on)) is not None:
@@ -70,7 +70,7 @@ KIND = StepKind(
     check=_check,
     ends=Ends.LATER,
     documentation="""
-A person puts taints on nodes. The end of the step removes those that no other step keeps.""",
+A person adds taints to nodes. The end of the step removes those that no other step keeps.""",
     example="""
 - {at: 15m, taint: {nodes: {zone: a}, taints: [{key: k, value: v, effect: NoExecute}]}, for: 5m}""",
 )

@@ -1,4 +1,4 @@
-"""untaint: a person takes taints away from nodes."""
+"""untaint: a person removes taints from nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KIND = StepKind(
     parameters=Taint,
     check=_check,
     documentation="""
-A person takes taints away from nodes.""",
+A person removes taints from nodes.""",
     example="""
 - {at: 16m, untaint: {nodes: {zone: a}, taints: [{key: k}]}}""",
 )

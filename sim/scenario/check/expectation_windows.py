@@ -52,7 +52,9 @@ class Windows:
         begins_us = (after or (0, 0))[0]
         if until is not None and until[1] <= begins_us:
             a_time = expectation.until not in self._names and _duration_us(expectation.until) is not None
-            remedy = "a time is one of the run, not so long after the beginning" if a_time else ""
+            remedy = (
+                "this is a time of the run, not a time after the beginning of the window" if a_time else ""
+            )
             raise self._document.error((*path, "until"), "the window ends before it begins", remedy)
         if expectation.until and self._at_once(expectation.after, expectation.until):
             remedy = "an occurrence has a number, as NAME/2"

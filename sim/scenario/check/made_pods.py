@@ -1,4 +1,4 @@
-"""Which pods a scenario makes, as far as its manifests show.
+"""The pods that a scenario makes, as far as its manifests show.
 
 Turns manifests into `Template`s, and decides whether a step that selects pods by namespace, labels,
 name, image and container can ever find one.

@@ -5,7 +5,7 @@ with defaults, and without fields that only servers set; and the object into its
 with the place in the file.
 
 Holds: an error here is an error on every server. Errors that depend on the contents of the cluster
-    (a missing namespace or class, quotas, a port in use, the object to change) are left to the run.
+    (a missing namespace or class, quotas, a port in use, the object to change) appear in the run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the check of a step asks: conversions and selections with places in the file."""
+"""What the check of a step uses: conversions and selections with places in the file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SERVERS = "apiserver-"  # the beginning of the names of API servers
 
 
 class Compiler(Protocol):
-    """What the check of a step needs of the compiler of its scenario."""
+    """The compiler of a scenario, as the check of a step uses it."""
 
     document: Document
 
@@ -47,7 +47,7 @@ class Compiler(Protocol):
         ...
 
     def rate(self, text: str, path: Path_) -> int:
-        """Mean microseconds between events that come at a rate."""
+        """Mean microseconds between events that occur at a rate."""
         ...
 
     def objects_of(
@@ -73,7 +73,7 @@ class Known:
     objects: plural, namespace and name of each object that is made so far
     planned: the kinds that the scenario defines itself
     metrics: True if the cluster has a metrics server
-    cloud: True if the controller manager asks a cloud about instances
+    cloud: True if the controller manager queries a cloud for instances
     files: of static pods
     steps: the kind of each earlier step, by its name
     sure: False if the cluster or its objects have errors: what a step names may be among these

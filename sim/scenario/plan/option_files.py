@@ -1,6 +1,6 @@
 """Options that name a file: the plan holds the content of the file in its place.
 
-A scenario with its folder is one input, so a plan can be run, kept and repeated without the files.
+A plan holds all of its input, so it can be stored and repeated without the files.
 
 Mirrors  kubernetes v1.25 apiserver pkg/admission/config.go: the path of a plugin's configuration is
          relative to the file that names it.

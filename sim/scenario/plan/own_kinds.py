@@ -3,8 +3,8 @@
 Turns the CustomResourceDefinitions among a scenario's objects into the kinds by which later objects
 are checked, before the run.
 
-Holds: a definition counts for the objects after it, in the order in which objects are applied. That
-    its names are accepted is assumed before the run.
+Holds: a definition counts for the objects after it, in the order in which objects are applied. The
+    check assumes that its names will be accepted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ACCEPTED = {"conditions": [{"type": kind, "status": "True"} for kind in ("Names
 
 
 class Planned:
-    """A `scheme.More` of the definitions that will have been applied."""
+    """The custom resources of the definitions that the scenario applies; implements `scheme.More`."""
 
     def __init__(self) -> None:
         self._found: dict[str, dict[str, Any]] = {}

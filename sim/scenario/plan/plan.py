@@ -52,7 +52,7 @@ class ClusterPlan:
 
     boot_us: nodes, controller managers and schedulers start at random instants within this time;
         0 starts all of them at once
-    metrics: True if there is a metrics server, from which autoscaling learns what pods use
+    metrics: True if there is a metrics server, which gives autoscaling the usage of pods
     established: objects that run already when the run begins
     """
 

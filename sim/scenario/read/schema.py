@@ -87,7 +87,7 @@ class Unavailability(Strict):
 
     of: deployments/NAME, or deployments/NAMESPACE/NAME
     below: fewer pods than these are too few; the default is the workload's replicas at each instant
-    view: in truth (a pod on a machine without power does not serve), or as the control plane sees it
+    view: truth (a pod on a machine without power does not serve), or as the control plane sees it
     """
 
     of: str
@@ -135,7 +135,7 @@ class Metadata(Strict):
 
 
 class Spec(Strict):
-    """The cluster, what happens to it, and what is expected."""
+    """The cluster, the timeline, and the expectations."""
 
     seed: Annotated[int, Meta(ge=0, le=JSON_WHOLE_MAX)] = 0
     duration: str = "10m"

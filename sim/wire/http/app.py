@@ -47,8 +47,8 @@ from sim.wire.http.rendering import PART_MAX, Answer, EventWriter, View
 from sim.wire.http.routing import Attributes, NoRoute, Target
 from sim.wire.http.upgraded import STREAMED
 
-# Extensions of the ASGI scope: the certificate of the connection, DER, or None; resources to be closed at the
-# end of the request, also if the client leaves before the answer begins.
+# Extensions of the ASGI scope: the certificate of the connection, DER, or None; resources to be
+# closed at the end of the request, also if the client leaves before the answer begins.
 PEER, OPENED = "orrery.peer", "orrery.opened"
 _BROWSERS = ("curl", "Wget", "Mozilla/5.0")  # clients that get pretty-printed answers by default
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
@@ -233,7 +233,7 @@ class Front:
         raise Refused(acting)
 
     def _flow_headers(self, user: UserInfo, asked: Attributes) -> tuple[tuple[str, str], ...]:
-        """The headers that tell how a request was classified (priority-and-fairness.go)."""
+        """The headers with the classification of a request (priority-and-fairness.go)."""
         fairness = self._gateway.fairness()
         if fairness is None:
             return ()

@@ -1,4 +1,4 @@
-"""Audit of the requests from outside: those that a replica serves, and those that the front answers.
+"""Audit of requests from outside: those that a replica serves, and those that the front answers.
 
 Turns one exchange into the events of its stages.  What the simulation notes (decisions of the
 authorizer, annotations of plugins) comes with the reply.

@@ -1,4 +1,4 @@
-"""Who sends a request: its headers and its connection's certificate become a user.
+"""The user of a request, from its headers and its connection's certificate.
 
 Holds: what an authenticator needs from outside is fetched before it judges, and a bounded number of
 times.

@@ -60,7 +60,7 @@ async def test_every_write_is_denied_but_reads_are_not() -> None:
         assert (await p.ask("create", "selfsubjectaccessreviews", body=review)).code == 403
 
 
-async def test_access_review_does_not_tell_whether_its_namespace_exists() -> None:
+async def test_access_review_does_not_show_whether_its_namespace_exists() -> None:
     async with plane(options=options()) as p:
         await p.run(SECOND)
         spec = {"user": "ann", "resourceAttributes": {"namespace": "none", "verb": "get", "resource": "pods"}}

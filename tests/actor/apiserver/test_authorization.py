@@ -25,7 +25,7 @@ NODE = UserInfo("system:node:n1", (N.group_nodes, N.group_authenticated))
 
 @asynccontextmanager
 async def authorized(*modes: str, policies: tuple[Policy, ...] = ()) -> AsyncIterator[Plane]:
-    """A control plane whose server judges requests."""
+    """A control plane with a server that authorizes requests."""
     async with plane(options=OPTIONS) as made:
         made.server.authorizer = make_authorization(
             SCHEME, made.storage.store, modes, policies, made.kernel.standing.moved
@@ -82,7 +82,7 @@ def test_role_gives_a_right_and_its_end_takes_it_away() -> None:
     trio.run(main)
 
 
-def test_refused_watch_is_answered_at_once_and_an_open_one_goes_on() -> None:
+def test_refused_watch_is_answered_at_once_and_an_open_one_continues() -> None:
     async def main() -> None:
         async with authorized("RBAC") as made:
             watch = request("watch", "configmaps", "ns", user=ALICE)
@@ -280,7 +280,7 @@ def test_change_of_a_role_ends_what_fast_paths_rely_on() -> None:
         ("events", "", [("create", "events")]),
     ],
 )
-def test_short_way_needs_the_rights_of_all_that_it_replaces(
+def test_fast_path_needs_the_rights_of_all_requests_that_it_replaces(
     resource: str, name: str, rights: list[tuple[str, str]]
 ) -> None:
     async def main() -> None:

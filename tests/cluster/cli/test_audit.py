@@ -147,7 +147,7 @@ def test_command_replaces_the_log_by_force(tmp_path: Path, capsys: pytest.Captur
     assert main(["run", file, "--no-report", "-q", "--force"]) == 0
     assert (tmp_path / "audit.log").read_bytes() == first
     assert main(["run", file, "--seeds", "2", "--no-report", "-q"]) == 2
-    assert "an audit is of one run" in capsys.readouterr().err
+    assert "an audit is only for one run" in capsys.readouterr().err
 
 
 async def test_webhook_is_refused_in_a_run(tmp_path: Path) -> None:

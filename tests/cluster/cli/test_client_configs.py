@@ -47,8 +47,8 @@ async def test_each_configuration_logs_in_as_its_user(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("admin=a,alice=a", "a: is to hold two things"),
-        ("admin=free,alice=taken", "taken: is there already, and holds other things"),
+        ("admin=a,alice=a", "a: is given for two outputs"),
+        ("admin=free,alice=taken", "taken: exists already, and was not written"),
     ],
 )
 def test_no_file_is_written_twice_or_over_another(

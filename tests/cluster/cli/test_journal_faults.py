@@ -155,7 +155,7 @@ def test_client_configuration_with_other_clusters_is_not_replaced_unless_forced(
     mine = "clusters: [{name: production}]\ncontexts: [{name: production}]\n"
     (tmp_path / "config").write_text(mine)
     assert main(["serve", *OPTIONS]) == 2
-    assert "config: is there already, and holds other things" in capsys.readouterr().err
+    assert "config: exists already, and was not written" in capsys.readouterr().err
     assert ((tmp_path / "config").read_text(), (tmp_path / "j").exists()) == (mine, False)
     with serving(tmp_path, "--force") as (_, url), client_of(tmp_path, url) as client:
         assert client.get(MAPS).status_code == 200

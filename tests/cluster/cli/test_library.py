@@ -108,11 +108,11 @@ async def test_progress_and_timeline_count_a_terminating_pod_as_not_running() ->
 
 async def test_a_cluster_that_does_not_run_says_so() -> None:
     cluster = Cluster(nodes=1)
-    with pytest.raises(InputError, match=r"the cluster does not run .use it within: async with"):
+    with pytest.raises(InputError, match=r"the cluster is not running .use it within: async with"):
         await cluster.run_for("1s")
     async with cluster:
         await cluster.run_for("1s")
-    with pytest.raises(InputError, match="the cluster does not run"):
+    with pytest.raises(InputError, match="the cluster is not running"):
         await cluster.run_while(lambda: True)
 
 

@@ -259,7 +259,7 @@ def test_a_signal_to_end_keeps_what_is_done_and_leaves_no_worker(
     assert process.returncode == status
     done = kept.read_bytes().count(b"\n")
     assert f"{done} of 100000 seeds" in shown and '"error"' not in kept.read_text()
-    assert f"stopped early: {kept} keeps what is done" in told
+    assert f"stopped early: {kept} has the results so far" in told
     _assert_gone(process.pid)
 
 

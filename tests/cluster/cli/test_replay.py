@@ -100,5 +100,5 @@ def test_a_journal_of_a_server_that_was_killed_is_made_again_as_far_as_it_goes(
     status, result, said = replayed(capsys, other)
     assert (status, "as_served" in result) == (0, False)
     lost, ended = said.splitlines()
-    assert "bytes are left out: they are no whole record, after" in lost
-    assert ended == "orrery: the server was killed or goes on: nothing tells how its run ended"
+    assert "bytes are left out: the record is incomplete, after" in lost
+    assert ended == "orrery: the server was killed or still runs: the journal has no end to compare with"

@@ -56,7 +56,7 @@ def test_why_shows_the_chain_from_the_fault(traces: Path, capsys: pytest.Capture
     assert [line.split()[0] for line in lines[1:3]] == ["0m20.000s", "0m20.000s"]
     assert 'step "death": fail power-loss; nodes node-1 (small.yaml:8:14)' in lines[1]
     assert "the process is gone: power loss" in lines[2]
-    assert "has not heard from nodes/node-1" in lines[3]
+    assert "has had no heartbeat of nodes/node-1" in lines[3]
     assert lines[4].endswith("updates the status of nodes/node-1: ready True → Unknown")
     status, lines, _ = call(capsys, "why", traces / "one", "no/node-1", "--json")
     (told,) = map(json.loads, lines)
@@ -80,7 +80,7 @@ def test_why_shows_the_chain_from_the_fault(traces: Path, capsys: pytest.Capture
             'nothing like "eaten" happened to nodes/node-1 (to choose from: created',
         ),
         (["--event", "999999"], "there is no record 999999"),
-        ([], "why wants an object or --event N, one of them"),
+        ([], "why needs either an object or --event N"),
     ],
 )
 def test_why_says_in_one_line_what_it_cannot_find(
@@ -137,7 +137,7 @@ def test_diff_finds_where_two_runs_part(traces: Path, capsys: pytest.CaptureFixt
     status, lines, _ = call(capsys, "diff", traces / "one", traces / "two")
     assert status == 1
     assert lines[0] == "seed: 1 and 2"
-    assert lines[1].startswith("they part at event ")
+    assert lines[1].startswith("they differ from event ")
     assert any(line.startswith("  time: ") and line.count(".") == 2 for line in lines)
     assert [line[:1] for line in lines].count("<") == [line[:1] for line in lines].count(">") == 1
     status, lines, _ = call(capsys, "diff", traces / "one", traces / "two", "--json")
@@ -211,7 +211,7 @@ def test_diff_says_first_what_was_set_for_one_run_alone(
         call(capsys, "run", traces / "small.yaml", "--json", "--trace", tmp_path / name, *arguments)
     status, lines, _ = call(capsys, "diff", tmp_path / "a", tmp_path / "b")
     assert (status, lines[0]) == (1, "--set duration: 81s and 82s")
-    assert lines[1].startswith("they part at event ")
+    assert lines[1].startswith("they differ from event ")
     status, lines, _ = call(capsys, "diff", traces / "one", tmp_path / "a", "--json")
     assert json.loads(lines[0])["settings"] == [
         "--set duration: not set and 81s",
@@ -378,6 +378,6 @@ def test_report_shows_the_causes_of_each_verdict(
     assert status == 0 and "<summary>found</summary>" in page
     assert (
         page.index("power loss")
-        < page.index("has not heard from nodes/node-1")
+        < page.index("has had no heartbeat of nodes/node-1")
         < page.index("ready True → Unknown")
     )

@@ -1,4 +1,4 @@
-"""The expectation `unavailability` on whole runs: what is lost in truth, and what the control plane sees."""
+"""The expectation `unavailability` on whole runs: the truth, and the view of the control plane."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def run(folder: Path, how: str, bound: str = "1h") -> Result:
 async def test_loss_in_truth_begins_at_the_death_of_the_nodes(tmp_path: Path) -> None:
     result = await run(tmp_path, "power-loss")
     truth, seen, few = result.verdicts
-    # The control plane notices a dead node 30 to 50 s after its death, and evicts its pods 5 min later.
+    # The control plane notices a dead node after 30 to 50 s, and evicts its pods 5 min later.
     assert 30 <= truth.measured_s[0] - seen.measured_s[0] <= 50
     assert 330 <= truth.measured_s[0] <= 360
     assert "lowest 8" in truth.measured and truth.ok and seen.ok and few.ok

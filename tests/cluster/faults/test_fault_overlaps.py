@@ -486,7 +486,7 @@ async def test_fault_of_one_server_is_shown_from_its_beginning_to_its_own_end(tm
     assert [one for one in shown if one[0].startswith(("apiserver", "storage"))] == [
         ("apiserver-0", 60, 40, "is overloaded: requests take 1s longer"),
         ("apiserver-0 2", 70, 10, "its watch caches lag: by 5s"),
-        ("apiserver-0 3", 75, 50, "its watch caches stand still"),
+        ("apiserver-0 3", 75, 50, "its watch caches are frozen"),
         ("apiserver-0 2", 80, 10, "its watch caches lag: by 8s"),
         ("apiserver-0 4", 85, 5, "stands still"),
         ("apiserver-0 2", 90, 40, "its watch caches lag: by 5s"),

@@ -28,7 +28,7 @@ def _nothing_taken_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remembered, "_weight", 0)
 
 
-def test_memo_lets_go_of_values_once_much_was_taken_in() -> None:
+def test_memo_drops_values_once_it_is_full() -> None:
     memo, value = remember()
     take_in(b"x" * WEIGHT_MAX)
     assert value() is not None

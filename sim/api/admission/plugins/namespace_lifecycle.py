@@ -22,7 +22,7 @@ class NamespaceLifecycle:
 
     def concerns(self, operation: str, plural: str, subresource: str) -> bool:
         """True for requests with objects that the plugin mutates."""
-        if plural == LOCAL_REVIEW:  # an answer about the namespace would tell whether it exists
+        if plural == LOCAL_REVIEW:  # a refusal would show whether the namespace exists
             return False
         return (operation == "delete") == (plural == "namespaces")
 

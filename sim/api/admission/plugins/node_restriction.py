@@ -3,7 +3,8 @@
 A request counts as a node's if its user has the prefix of node users and is in the group of nodes.
 Each kind has its own rule; kinds without one are left to authorization.
 
-Mirrors  kubernetes v1.25 plugin/pkg/admission/noderestriction/admission.go, k8s.io/kubelet pkg/apis/well_known_labels.go.
+Mirrors  kubernetes v1.25 plugin/pkg/admission/noderestriction/admission.go, k8s.io/kubelet
+         pkg/apis/well_known_labels.go.
 Differs  - the refusal of a claim's status names no differences.
          - CSINodes are not served, so they have no rule.
 """
@@ -234,7 +235,7 @@ def _mentions(spec: Obj, fields: Iterable[str]) -> bool:
 
 
 def _names_secret(volume: Obj) -> bool:
-    """True for an Azure file share, whose secret is a plain name."""
+    """True for an Azure file share, which refers to its secret by a plain name."""
     return bool((volume.get("azureFile") or {}).get("secretName"))
 
 

@@ -1,4 +1,4 @@
-"""OwnerReferencesPermissionEnforcement: who sets an owner must have rights on object and owner.
+"""OwnerReferencesPermissionEnforcement: setting an owner needs rights on object and owner.
 
 Owner references are changed by users that may delete the object, and block the deletion of an owner
 only for users that may update the owner's finalizers.

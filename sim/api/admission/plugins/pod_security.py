@@ -1,7 +1,8 @@
 """PodSecurity: enforces, audits and warns by the security standards in a namespace's labels.
 
 The labels of a namespace decide whether a pod is refused and whether a pod or template causes
-warnings and audit annotations; a stricter level of a namespace causes warnings about its existing pods.
+warnings and audit annotations; a stricter level of a namespace causes warnings about its existing
+pods.
 
 Holds: a namespace without such labels costs one lookup. Templates cause warnings only: their pods
 are judged on create.

@@ -1,4 +1,4 @@
-"""OpenID Connect: ID tokens of one issuer, whose claims name a user.
+"""OpenID Connect: ID tokens of one issuer, with claims that name a user.
 
 A token and the keys of its issuer become a user or an error.
 

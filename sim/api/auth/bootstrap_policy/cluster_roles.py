@@ -103,7 +103,7 @@ def _public_roles(writer: PolicyWriter) -> list[Obj]:
 
 
 def _namespace_roles(writer: PolicyWriter) -> list[Obj]:
-    """The roles of users of a namespace, whose rules an aggregation collects."""
+    """The roles of users of a namespace; an aggregation collects their rules."""
     role = writer.cluster_role
     return [
         role("admin", aggregates="admin"),

@@ -45,7 +45,7 @@ def controller_rules(writer: PolicyWriter) -> dict[str, list[Obj]]:
     return {account: [*own, *_events(writer, account)] for account, own in rules.items()}
 
 
-# Roles without the right to record events, and those whose rules go on after it.
+# Roles without the right to record events, and those with further rules after it.
 _WITHOUT_EVENTS = (
     "attachdetach-controller",
     "clusterrole-aggregation-controller",

@@ -6,8 +6,8 @@ None if nothing is missing.
 Holds: an object that opts out by its annotation is never changed; nothing that was added to an
 object is taken away, except by a change of what a binding refers to.
 
-Mirrors  kubernetes v1.25 pkg/registry/rbac/reconciliation/{reconcile_role,reconcile_rolebindings}.go
-         without the removal of extra permissions and subjects.
+Mirrors  kubernetes v1.25 pkg/registry/rbac/reconciliation/reconcile_role.go and
+         reconcile_rolebindings.go, without the removal of extra permissions and subjects.
 Differs  the steps for clusters that were made by version 1.8 or older are left out
          (storage_rbac.go: primeAggregatedClusterRoles, primeSplitClusterRoleBindings).
 """
@@ -28,7 +28,7 @@ class Reconciled(NamedTuple):
     """What has to be written.
 
     obj: the object
-    anew: True if the stored object has to be deleted first
+    `anew`: True if the stored object has to be deleted first
     """
 
     obj: Obj

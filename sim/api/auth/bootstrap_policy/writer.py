@@ -62,8 +62,8 @@ class PolicyWriter:
         """A ClusterRole.
 
         aggregated_to: the role that takes over the rules of this one ("admin", "edit", "view")
-        aggregates: the word of the labels whose roles make up this one, which then has no rules of
-            its own
+        aggregates: the word of the labels of the roles that make up this one, which then has no
+            rules of its own
         """
         prefix = self.names.label_aggregate_prefix
         labels = {f"{prefix}{aggregated_to}": "true"} if aggregated_to else {}

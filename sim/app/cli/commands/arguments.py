@@ -103,9 +103,9 @@ def check_outputs(*outputs: Path | None, inputs: Sequence[Path | None] = (), pri
             OUT.mkdir(exist_ok=True)
         check_output(file, private)
         if any(each is not None and _is_same(file, each) for each in inputs):
-            raise InputError("is read: it would be overwritten", str(file), "name another file")
+            raise InputError("is an input file, which would be overwritten", str(file), "name another file")
         if any(_is_same(file, each) for each in named):
-            raise InputError("is to hold two things", str(file), "name another file for one of them")
+            raise InputError("is given for two outputs", str(file), "name another file for one of them")
         named.append(file)
 
 
@@ -138,8 +138,8 @@ def gathered(found: Iterable[Outcome]) -> tuple[list[Outcome], int, str]:
 def stopped_early(kept: Path | None) -> str:
     """The text about the fate of finished outcomes.  kept: the file of --resume"""
     if kept is None:
-        return "stopped early: what is done is lost, --resume FILE would have kept it"
-    return f"stopped early: {kept} keeps what is done, the same command does the rest"
+        return "stopped early: the results are lost; --resume FILE would have kept them"
+    return f"stopped early: {kept} has the results so far, and the same command continues"
 
 
 class Files:
@@ -196,18 +196,18 @@ def add_many(parser: argparse.ArgumentParser, seeds: int | None = None) -> None:
         help="run that many seeds, from the seed on" + (f" (default: {seeds})" if seeds else ""),
     )
     parser.add_argument(
-        "--jobs", "-j", type=positive, metavar="M", help="worker processes (default: one a core)"
+        "--jobs", "-j", type=positive, metavar="M", help="worker processes (default: one for each core)"
     )
     parser.add_argument(
         "--resume",
         type=Path,
         metavar="FILE",
-        help="keep results in this file (JSON lines), and skip those it has",
+        help="keep results in this file (JSON lines), and skip seeds that it has",
     )
     parser.add_argument(
         "--dask",
         metavar="ADDRESS",
-        help="run on the Dask cluster of this scheduler, e.g. tcp://10.0.0.1:8786, whose workers have the same orrery",
+        help="run on the Dask cluster of this scheduler, e.g. tcp://10.0.0.1:8786, with the same orrery on its workers",
     )
 
 
@@ -222,6 +222,6 @@ def pool_of(arguments: argparse.Namespace) -> Pool:
 
     if arguments.dask is not None:
         if arguments.jobs is not None:
-            raise InputError("is not for a Dask cluster, which has its workers", "--jobs")
+            raise InputError("has no effect on a Dask cluster, which has its own workers", "--jobs")
         return dask(arguments.dask)
     return processes(arguments.jobs or cores())

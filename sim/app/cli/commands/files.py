@@ -47,7 +47,7 @@ def add(commands: Commands) -> None:
         type=Path,
         nargs="?",
         metavar="FOLDER",
-        help="where to look (default: the folder `scenarios` here, else the scenarios that come along)",
+        help="where to look (default: the folder `scenarios` here, else the scenarios of the package)",
     )
     listing.add_argument("--json", action="store_true", help="print a JSON list")
     listing.set_defaults(call=_list)

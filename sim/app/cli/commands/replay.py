@@ -17,10 +17,10 @@ def add(commands: Commands) -> None:
     """Add the command."""
     replay = commands.add_parser(
         "replay",
-        help="make a run again that was served",
-        description="Makes the run of orrery serve --journal again, as fast as possible and event for event, with all "
-        "that clients did: for its trace, its report, and the verdict on its scenario's expectations. Exit status: 0 "
-        "it is as it was and all hold, 1 it is not or one failed, 2 bad input.",
+        help="repeat a served run",
+        description="Repeats the run of orrery serve --journal as fast as possible and event for event, with all "
+        "requests of clients: for its trace, its report, and the verdict on its scenario's expectations. Exit status: "
+        "0 the run is equal and all hold, 1 it differs or one failed, 2 bad input.",
         epilog="example: orrery replay out/night.journal --trace out/night.trace",
     )
     replay.add_argument(
@@ -30,7 +30,7 @@ def add(commands: Commands) -> None:
         "--scenario",
         type=Path,
         metavar="FILE",
-        help="where the scenario that was served is now (default: where it was)",
+        help="the path of the scenario now, if it was moved",
     )
     add_outputs(replay, "out/<scenario>.html")
     replay.set_defaults(call=_replay)
@@ -47,8 +47,8 @@ def _replay(arguments: argparse.Namespace) -> int:
     check_outputs(*outputs, inputs=(arguments.journal, arguments.scenario))
     tell(journal.note)
     if journal.head.program != program_digest():
-        tell("the journal was written by another version of this program: the run may come out otherwise")
+        tell("the journal was written by another version of this program: the run may differ")
     if journal.end is None:
-        tell("the server was killed or goes on: nothing tells how its run ended")
+        tell("the server was killed or still runs: the journal has no end to compare with")
     served = journal.end.trace_sha256 if journal.end is not None else ""
     return run_once(arguments, plan, Outside(journal.head.epoch_us, journal.operations, served))

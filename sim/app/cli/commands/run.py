@@ -44,7 +44,7 @@ def add(commands: Commands) -> None:
         "run",
         help="run a scenario, once or under many seeds, and judge it",
         description="Runs a scenario as fast as possible and prints each expectation's measured value beside the "
-        "wanted one; with --seeds its distribution over many runs, one process a core. Exit status: 0 all hold, "
+        "wanted one; with --seeds its distribution over many runs, one process for each core. Exit status: 0 all hold, "
         "1 one failed, 2 bad input, 130 stopped by Ctrl-C (143 by SIGTERM, 129 by SIGHUP); of many seeds those that are "
         "done are shown then.",
         epilog="examples: orrery run scenarios/zone-outage.yaml --seed 3 --trace out/zone.trace; "
@@ -57,7 +57,7 @@ def add(commands: Commands) -> None:
     run.add_argument(
         "--plain",
         action="store_true",
-        help="take no fast path: the result and the trace are the same, and the run is slower",
+        help="use no fast paths: the result and the trace are equal, and the run is slower",
     )
     run.add_argument("--force", action="store_true", help="replace an existing audit log of the scenario")
     run.set_defaults(call=_run)
@@ -80,7 +80,7 @@ def add_outputs(parser: argparse.ArgumentParser, report: str) -> None:
     )
     parser.add_argument("--no-report", action="store_true", help="write no HTML report")
     parser.add_argument(
-        "--junit", type=Path, metavar="FILE", help="write JUnit XML, a test case an expectation"
+        "--junit", type=Path, metavar="FILE", help="write JUnit XML, with a test case for each expectation"
     )
     parser.add_argument("--quiet", "-q", action="store_true", help="no progress display")
 
@@ -98,7 +98,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return _run_many(arguments, plan)
     for option in ("jobs", "dask", "resume"):
         if getattr(arguments, option) is not None:
-            raise InputError("is for many seeds", f"--{option}", "add --seeds N")
+            raise InputError("applies to many seeds only", f"--{option}", "add --seeds N")
     chosen = plan if arguments.seed is None else replace(plan, seed=arguments.seed)
     return run_once(arguments, chosen, fast=not arguments.plain, replaces_log=arguments.force)
 
@@ -168,7 +168,7 @@ def _run_many(arguments: argparse.Namespace, plan: Plan) -> int:
 
     for option in ("trace", "perfetto", "plain"):
         if getattr(arguments, option):
-            raise InputError("is of one run", f"--{option}", "give --seed N without --seeds")
+            raise InputError("applies to one run only", f"--{option}", "give --seed N without --seeds")
     refuse_many(check_options(plan.cluster).api_server.audit)
     study_of(plan, [], 0)  # reports an invalid expectation before anything runs
     first = plan.seed if arguments.seed is None else arguments.seed

@@ -22,7 +22,7 @@ def add(commands: Commands) -> None:
     serve = commands.add_parser(
         "serve",
         help="serve the real REST API from a simulated cluster",
-        description="Serves the REST API over TLS while the cluster lives. Without a scenario: a control plane with no node.",
+        description="Serves the REST API over TLS while the cluster runs. Without a scenario: a control plane with no node.",
         epilog="example: orrery serve scenarios/zone-outage.yaml --naming kubernetes --pace 60 --client-config out/config",
     )
     add_scenario(serve, optional=True)
@@ -33,9 +33,13 @@ def add(commands: Commands) -> None:
         "--port", type=_port, default=6443, help="port to listen on, 0 for any (default: %(default)s)"
     )
     serve.add_argument(
-        "--pace", type=_pace, default=1.0, metavar="1|60|max", help="virtual seconds a second (default: 1)"
+        "--pace",
+        type=_pace,
+        default=1.0,
+        metavar="1|60|max",
+        help="virtual seconds in each real second (default: 1)",
     )
-    serve.add_argument("--nodes", type=count, metavar="N", help="add that many nodes")
+    serve.add_argument("--nodes", type=count, metavar="N", help="add this number of nodes")
     serve.add_argument(
         "--naming", choices=("orch", "kubernetes"), help="identifiers served (default: the scenario's)"
     )
@@ -54,12 +58,12 @@ def add(commands: Commands) -> None:
         "--journal",
         type=Path,
         metavar="FILE",
-        help="write all that clients do to this file, for orrery replay; it must not exist yet",
+        help="write all requests of clients to this file, for orrery replay; it must not exist yet",
     )
     serve.add_argument(
         "--force",
         action="store_true",
-        help="replace an existing journal, and client configurations that hold other things",
+        help="replace an existing journal, and client configurations with other contents",
     )
     serve.add_argument(
         "--max-connections",

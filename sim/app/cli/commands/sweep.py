@@ -52,7 +52,9 @@ def add(commands: Commands) -> None:
     add_seed(sweep)
     add_many(sweep, SEEDS)
     sweep.add_argument("--json", action="store_true", help="print one JSON object instead of the tables")
-    sweep.add_argument("--csv", type=Path, metavar="FILE", help="write a line a combination and quantity")
+    sweep.add_argument(
+        "--csv", type=Path, metavar="FILE", help="write one line for each combination and quantity"
+    )
     sweep.add_argument(
         "--values", type=Path, metavar="FILE", help="write CSV with a line a value, seed and combination"
     )

@@ -24,9 +24,9 @@ def add(commands: Commands) -> None:
 def _add_why(commands: Commands) -> None:
     why = commands.add_parser(
         "why",
-        help="tell what led to something: the chain of causes in a trace",
-        description="Tells the chain of causes that ends with what became of an object: its deletion, else its last "
-        "change of state. Virtual time, time since the link before, actor, what it did. Exit status: 0, or 2 if the "
+        help="show what led to a change: the chain of causes in a trace",
+        description="Shows the chain of causes that ends with the deletion of an object, else with its last change of "
+        "state: virtual time, time since the link before, actor, action. Exit status: 0, or 2 if the "
         "file is no trace or damaged, or the object is not in it; one that is cut off is read up to there.",
         epilog="example: orrery run scenarios/zone-outage.yaml --trace out/zone.trace; "
         "orrery why out/zone.trace node/node-a-3 --what ready=Unknown",
@@ -57,10 +57,10 @@ def _add_why(commands: Commands) -> None:
 def _add_diff(commands: Commands) -> None:
     diff = commands.add_parser(
         "diff",
-        help="find the first event in which two traces part",
-        description="Finds the first event in which two traces part, and tells the events before it and its causes in "
-        "both; before that, which --set differs. A file that is cut off is read up to there. Exit status: 0 the same, "
-        "1 they part, 2 a file is no trace or damaged.",
+        help="find the first event in which two traces differ",
+        description="Finds the first event in which two traces differ, and shows the events before it and its causes in "
+        "both, and first each --set that differs. A file that is cut off is read up to there. Exit status: 0 the same, "
+        "1 they differ, 2 a file is no trace or damaged.",
         epilog="example: orrery diff out/a.trace out/b.trace",
     )
     diff.add_argument("first", type=Path, metavar="A", help="a file written by orrery run --trace")
@@ -73,7 +73,7 @@ def _add_show(commands: Commands) -> None:
     show = commands.add_parser(
         "show",
         help="print a trace, filtered, or turn it into a Perfetto file",
-        description="Prints the events of a trace, one a line: number, virtual time, actor, what happened.",
+        description="Prints the events of a trace, one on each line: number, virtual time, actor, event.",
         epilog="example: orrery show out/zone.trace --kind decision --from 5m --to 8m",
     )
     show.add_argument("trace", type=Path, metavar="TRACE", help="a file written by orrery run --trace")
@@ -87,8 +87,8 @@ def _add_show(commands: Commands) -> None:
     show.add_argument("--from", dest="start", default="", metavar="TIME", help="only from then on, e.g. 5m")
     show.add_argument("--to", dest="end", default="", metavar="TIME", help="only up to then, e.g. 6m30s")
     show.add_argument("--grep", default="", metavar="REGEX", help="only where the text matches")
-    show.add_argument("--follow", "-f", action="store_true", help="go on while the file is being written")
-    show.add_argument("--json", action="store_true", help="print one JSON object a line")
+    show.add_argument("--follow", "-f", action="store_true", help="continue while the file is being written")
+    show.add_argument("--json", action="store_true", help="print one JSON object on each line")
     show.add_argument(
         "--perfetto", type=Path, metavar="FILE", help="write a Perfetto (Chrome) trace here instead"
     )
@@ -100,7 +100,7 @@ def _why(arguments: argparse.Namespace) -> int:
 
     if bool(arguments.target) == (arguments.event is not None):
         raise InputError(
-            "why wants an object or --event N, one of them", "", "e.g. orrery why out/run.trace pod/web-1"
+            "why needs either an object or --event N", "", "e.g. orrery why out/run.trace pod/web-1"
         )
     why(
         arguments.trace,

@@ -141,7 +141,7 @@ def test_what_was_to_hold_after_a_step_that_never_came_is_not_taken_to_hold(spec
 def test_bounds_that_no_number_keeps_are_refused() -> None:
     with pytest.raises(ValueError, match="no count is at least 9 and at most 3"):
         Run({"count": {"created": "pods"}, "atLeast": 9, "atMost": 3})
-    with pytest.raises(ValueError, match="at least 0 always are"):
+    with pytest.raises(ValueError, match="at least 0 is always true"):
         Run({"count": {"created": "pods"}, "atLeast": 0})
     assert Run({"count": {"created": "pods"}, "atLeast": 0, "atMost": 3})
 
@@ -425,7 +425,7 @@ def test_order_wants_every_part_in_its_turn() -> None:
         ("node is ready", "write the plural"),
         ("nodes at noon are ready", "'at noon' is not understood"),
         ("nodes are tired", "'tired' is not a predicate"),
-        ("nodes have Redy=True", "'Redy' is no condition that is known; did you mean 'Ready'"),
+        ("nodes have Redy=True", "'Redy' is no known condition; did you mean 'Ready'"),
         ("nodes are Ready", "did you mean 'ready'"),
         ("nodes have memorypressure", "did you mean 'MemoryPressure=True'"),
         ("at least two nodes are ready", "'at' is not a resource; .* at least 2"),
@@ -437,15 +437,18 @@ def test_order_wants_every_part_in_its_turn() -> None:
         ),
         (
             "nodes have taint unreachabel",
-            "'unreachabel' is no taint that is known; did you mean 'unreachable'",
+            "'unreachabel' is no known taint; did you mean 'unreachable'",
         ),
         ("nodes have Ready=Unkown", "the condition Ready is True, False or Unknown, never 'Unkown'"),
-        ("pods named a in zone x named b are ready", "'named' stands twice; give what may be either as a,b"),
+        ("pods named a in zone x named b are ready", "'named' is given twice; give alternatives as a,b"),
         ("nodes in namespace default are ready", "nodes are in no namespace"),
-        ("services in zone a exist", "services are in no zone; pods, nodes, their leases and events are"),
+        (
+            "services in zone a exist",
+            "services are in no zone; only pods, nodes, their leases and events can",
+        ),
         ("deployments on node n1 exist", "deployments are on no node"),
         ("events owned by web exist", "an event has no owner"),
-        ("at least 0 pods are ready", "at least 0 always are"),
+        ("at least 0 pods are ready", "at least 0 is always true"),
     ],
 )
 def test_a_condition_that_is_not_understood_says_what(text: str, says: str) -> None:
@@ -473,7 +476,7 @@ def test_names_in_a_text_may_have_spaces_between_them() -> None:
 
 
 def test_a_count_says_of_how_many_by_its_bounds_alone() -> None:
-    with pytest.raises(ValueError, match="leave out how many, and give equals, atLeast or atMost"):
+    with pytest.raises(ValueError, match="leave out the quantifier, and give equals, atLeast or atMost"):
         Run({"count": "any pods are ready", "equals": 3})
 
 

@@ -127,7 +127,7 @@ def test_predicates(predicate: str, obj: dict[str, Any], true: bool) -> None:
         ),
         (
             "all statefulsets have Ready=True",
-            "nobody gives them conditions; write e.g. status.readyReplicas>=3",
+            "no component sets conditions on them; write e.g. status.readyReplicas>=3",
         ),
         ("any pods have Available=True", "no pods have the condition Available of 'Available=True'"),
         (

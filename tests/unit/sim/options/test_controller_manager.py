@@ -78,9 +78,9 @@ def test_values_come_as_text_or_as_yaml_values() -> None:
             },
             "leader-elect-lease-duration must be at least 1s",
         ),
-        ({"leader-elect-resource-name": ""}, "leader-elect-resource-name is '': nobody could ever lead"),
-        ({"leader-elect-resource-name": "My Lock"}, "leader-elect-resource-name is 'My Lock': nobody could"),
-        ({"leader-elect-resource-namespace": ""}, "leader-elect-resource-namespace is '': nobody could"),
+        ({"leader-elect-resource-name": ""}, "leader-elect-resource-name is '', which is no valid name"),
+        ({"leader-elect-resource-name": "My Lock"}, "leader-elect-resource-name is 'My Lock', which is no"),
+        ({"leader-elect-resource-namespace": ""}, "leader-elect-resource-namespace is '', which is no"),
         ({"leader-elect-resource-lock": "endpoints"}, "must be one of leases"),
     ],
 )

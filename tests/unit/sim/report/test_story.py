@@ -72,7 +72,7 @@ def test_a_story_goes_from_the_fault_to_the_end_with_what_each_did() -> None:
             8,
             41_000_000,
             "manager-0",
-            "has not heard from nodes/node-1 for 41s: it is to be Unknown; last renewal at 0m00.001s, "
+            "has had no heartbeat of nodes/node-1 for 41s: it becomes Unknown; last renewal at 0m00.001s, "
             "seen at 5m00.000s",
         ),
         (9, 100_000, "orch-controller-manager", "updates the status of nodes/node-1: ready True → Unknown"),
@@ -307,7 +307,7 @@ def test_slices_of_a_perfetto_track_are_disjoint_or_nested_with_one_per_arrow() 
     assert all(any(s <= at < e and on == track for s, e, track in slices) for at, on in ends)
 
 
-def test_equal_failures_in_a_row_are_told_by_the_first_and_the_last() -> None:
+def test_story_shows_the_first_and_last_of_equal_failures_in_a_row() -> None:
     def failed(error: str) -> tuple[str, dict[str, str]]:
         return "sync-error", {"queue": "replicaset", "key": "default/web", "error": error}
 

@@ -75,7 +75,7 @@ def test_filled_secret_holds_the_given_token():
     assert filled(_secret(), ACCOUNT, "", "a.b.c", N)["data"]["token"] == _encoded("a.b.c")
 
 
-def test_owner_of_a_token_is_told_by_name_and_uid():
+def test_owner_of_a_token_is_identified_by_name_and_uid():
     assert token_owner(_secret(), N) == AccountKey("shop", "robot", "u-1")
     assert token_owner(_secret(uid=""), N) == AccountKey("shop", "robot", "")
 

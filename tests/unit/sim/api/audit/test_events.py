@@ -172,7 +172,7 @@ def test_impersonated_user_and_annotations_are_recorded_once() -> None:
     assert list(event["annotations"].items()) == [("a", "2"), ("z", "1")]
 
 
-def test_slow_request_tells_its_latency_but_a_watch_does_not() -> None:
+def test_slow_request_records_its_latency_but_a_watch_does_not() -> None:
     slow = record(Level.METADATA).event("ResponseComplete", AT_US + 600_000, 450_000)
     assert slow is not None
     latencies = {"apiserver.latency.k8s.io/etcd": "450ms", "apiserver.latency.k8s.io/total": "600ms"}

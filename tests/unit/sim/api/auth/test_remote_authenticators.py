@@ -138,7 +138,7 @@ TTL_US = 120 * SECOND
 
 
 class Webhook:
-    """A webhook whose clock may be moved."""
+    """A webhook with a clock that tests can move."""
 
     def __init__(self) -> None:
         self.now_us = NOW_US

@@ -102,8 +102,8 @@ CRON_JOB = """{{apiVersion: batch/v1, kind: CronJob, metadata: {{name: pi}}, spe
 @pytest.mark.parametrize(
     ("manifest", "job", "command", "more", "told"),
     [
-        (JOB, "", "perl", "", "Job pi: nothing says when the program of container pi ends"),
-        (CRON_JOB, "", "perl", "", "CronJob pi: nothing says when"),
+        (JOB, "", "perl", "", "Job pi: the program of container pi has no known end"),
+        (CRON_JOB, "", "perl", "", "CronJob pi: the program of container"),
         (JOB, "", "sleep, 10s", "", ""),
         (JOB, "", "sleep, infinity", "", ""),
         (JOB, "activeDeadlineSeconds: 9, ", "perl", "", ""),
@@ -154,7 +154,7 @@ def test_scenario_is_not_overwritten_by_an_output(
     before = tiny.read_text()
     assert main([each.format(tiny) for each in arguments]) == 2
     said = capsys.readouterr()
-    assert said.err == f"orrery: {tiny}: is read: it would be overwritten (name another file)\n"
+    assert said.err == f"orrery: {tiny}: is an input file, which would be overwritten (name another file)\n"
     assert not said.out and tiny.read_text() == before
 
 
@@ -248,7 +248,7 @@ def test_server_without_a_possible_login_reports_that() -> None:
         assert server.stderr is not None
         try:
             said = server.stderr.readline()
-            assert said.startswith("orrery: nobody can log in (give --client-config FILE")
+            assert said.startswith("orrery: no user can log in (give --token-auth-file, or")
         finally:
             server.terminate()
 

@@ -80,7 +80,7 @@ def test_output_that_is_a_link_is_refused_before_the_work(
 
 def test_one_file_for_two_outputs_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*RUN, "--report", "f", "--junit", "./f"]) == 2
-    assert "f: is to hold two things" in capsys.readouterr().err
+    assert "f: is given for two outputs" in capsys.readouterr().err
 
 
 def test_trace_replaces_the_earlier_one_and_keeps_its_permissions(folder: Path) -> None:

@@ -44,7 +44,7 @@ def test_journal_cut_off_anywhere_is_read_up_to_there_and_what_is_left_out_is_no
         whole = sum(end <= size for end in ends) - 1
         assert (journal.operations, journal.end) == (OPERATIONS[:whole], None)
         left = size - ends[whole]
-        text = f"its last {left} bytes are left out: they are no whole record, after {whole} operations"
+        text = f"its last {left} bytes are left out: the record is incomplete, after {whole} operations"
         assert journal.note == (f"{tmp_path / 'cut'}: {text}" if left else "")
 
 
@@ -73,7 +73,7 @@ def test_damage_in_the_middle_of_a_journal_names_its_place_and_a_remedy(tmp_path
     with pytest.raises(InputError) as caught:
         read_journal(path)
     assert str(caught.value) == (
-        f"{path}: is damaged at byte {second}, after 1 operations (truncate -s {second} FILE keeps what comes before)"
+        f"{path}: is damaged at byte {second}, after 1 operations (truncate -s {second} FILE keeps the operations before)"
     )
     path.write_bytes(data[:second])
     assert read_journal(path).operations == OPERATIONS[:1]
@@ -152,7 +152,7 @@ def test_another_version_of_a_session_without_a_scenario_is_refused_by_name(tmp_
     path = tmp_path / "j"
     head = {"orrery_journal": 2, "session": {"nodes": 1}, "epoch_us": 0, "plan": "other", "program": ""}
     path.write_bytes(block(msgspec.msgpack.encode(head)))
-    with pytest.raises(InputError, match="the journal's session: is not what was served"):
+    with pytest.raises(InputError, match="the journal's session: has changed since the journal"):
         read_journal(path).plan()
 
 
@@ -163,10 +163,10 @@ def test_another_scenario_than_was_served_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "j", Session(str(scenario), nodes=1))
     moved = scenario.rename(tmp_path / "two.yaml")
     with pytest.raises(
-        InputError, match=r"one\.yaml: what was served is not there any more \(--scenario FILE\)"
+        InputError, match=r"one\.yaml: the served scenario does not exist any more \(--scenario FILE\)"
     ):
         read_journal(path).plan()
     assert len(read_journal(path).plan(moved).cluster.nodes) == 2
     moved.write_text(text.replace("count: 1", "count: 2"))
-    with pytest.raises(InputError, match=r"two\.yaml: is not what was served"):
+    with pytest.raises(InputError, match=r"two\.yaml: has changed since the journal"):
         read_journal(path).plan(moved)

@@ -115,7 +115,7 @@ BAD = [
     (("after: fail", "after: fail, until: 31m"), "s.yaml:15:110: 31m is after the end of the run"),
     (
         ("after: fail", "after: 6m, until: 2m"),
-        "s.yaml:15:108: the window ends before it begins (a time is one of the run",
+        "s.yaml:15:108: the window ends before it begins (this is a time of the run",
     ),
     (("after: fail", "after: heal-2, until: dark"), "the window ends before it begins"),
     (

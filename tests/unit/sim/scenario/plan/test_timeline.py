@@ -168,7 +168,7 @@ BAD = [
     ("{after: 3m, compact: {}}", "no step is named '3m' ('at: 3m' is a time)"),
     ("{at: 3m, name: 4m, compact: {}}", "a step's name is no time, as '4m' is"),
     ("{at: 2m, cordon: {}}", "the field 'nodes' is missing (nodes: {} is all of them)"),
-    ('{at: 2m, workload: {name: "w?b-*", stop: 1s}}', "'w?b-*' is no beginning of a name"),
+    ('{at: 2m, workload: {name: "w?b-*", stop: 1s}}', "'w?b-*' cannot begin a name"),
     ("{at: 2m, cordon: {nodes: node-a-0}}", "expected a mapping, got text (it has the fields zone, name, labels, count, pick)"),
     ("{at: 2m, fail: {nodes: {}}}", "the field 'how' is missing (one of: power-loss, shutdown, hang"),
     ("{at: 2m, taint: {nodes: {}, taints: [k=v:NoExecute]}}", "got text (as {key: k, value: v, effect: NoExecute})"),
@@ -226,12 +226,12 @@ BAD = [
     ),
     (
         "{at: 2m, partition: {between: [zone a, zone b]}}",
-        "nothing goes between node-a-0 and node-b-0: every process talks to API servers alone (name API servers on one side",
+        "no request goes between node-a-0 and node-b-0: every process sends requests to API servers only (name API servers on one side",
     ),
-    ("{at: 2m, network: {between: [scheduler, nodes], loss: 0.1}}", "nothing goes between scheduler-0 and node-a-0"),
+    ("{at: 2m, network: {between: [scheduler, nodes], loss: 0.1}}", "no request goes between scheduler-0 and node-a-0"),
     (
         "{at: 2m, network: {between: [apiserver, nodes], duplication: 0.1, oneWay: true}}",
-        "only requests to API servers are carried out twice (turn 'between' round)",
+        "only requests to API servers are carried out twice (swap the groups of 'between')",
     ),
     (
         "{at: 2m, network: {between: [storage, apiserver-0], loss: 0.1, duplication: 0.1}}",

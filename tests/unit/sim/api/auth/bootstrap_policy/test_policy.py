@@ -1,4 +1,4 @@
-"""The bootstrap policy: every object, its rules as the facts list them, and what all have in common."""
+"""The bootstrap policy: every object, its rules as the facts list them, and common properties."""
 
 from __future__ import annotations
 

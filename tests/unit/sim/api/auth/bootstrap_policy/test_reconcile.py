@@ -141,7 +141,7 @@ def test_subject_is_compared_without_its_empty_fields():
     assert reconcile(_binding(written_out), _binding(BOT), NAMES_UPSTREAM) is None
 
 
-def test_binding_to_another_role_is_created_anew():
+def test_binding_to_another_role_is_created_again():
     expected = _binding(BOT)
     result = reconcile(_binding(ALICE, role="y"), expected, NAMES_UPSTREAM)
     assert result is not None
