@@ -53,13 +53,14 @@ from actors.apiserver.lifecycle.storage_connection import Reach
 from actors.apiserver.lifecycle.storage_without_leader import CacheLife
 from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.ports import AuditSink, Authorizer, StorageProcess, writer_of
+from actors.apiserver.registry import make_registry
 from actors.apiserver.rules import Machinery
 from sim.api import status
 from sim.api.audit.events import unstored
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Answer, Get, Op, Pause, Range, Unavailable
 from sim.api.types import Reply, Request, UserInfo
-from sim.api.verbs.call import Call, Identities, Refusal, Registry, Steps, nested_too_deep
+from sim.api.verbs.call import Call, Identities, Refusal, Steps, nested_too_deep
 from sim.kernel import Context, Kernel, State
 from sim.units import MS, SECOND
 
@@ -135,8 +136,7 @@ class ApiServer:
         self.client_address: Callable[[UserInfo], str] = lambda _: self.address
         self.bounded = self._is_bounded()
 
-    # --- start and end
-    # ------------------------------------------------------------------------------
+    # --- start and end -----------------------------------------------------------------------------
 
     @property
     def running(self) -> bool:
@@ -204,26 +204,9 @@ class ApiServer:
         store = self.storage.store
         self.ctx = ctx
         self.reach = Reach(ctx, self.name, self.storage, self._on_reach)
-        bits = ctx.stream("objects").getrandbits
         machinery = Machinery(self.scheme, store, self.options)
         self.sees = self.scheme.beside(self.scheme.more)
-        registry = Registry(
-            self.sees,
-            machinery.rules(),
-            bits,
-            ctx.wall_us,
-            self.options.service_cidr,
-            self.log,
-            self.options.collects,
-            self.options.checks_fields,
-            self.options.node_ports,
-            self.options.gates,
-            identities=self.identities,
-            authorizer=self.authorizer,
-            user_rules=self.authorizer.user_rules,
-            unreachable=self.unreachable,
-            agent_listens=self.agent_listens,
-        )
+        registry = make_registry(self, ctx, machinery.rules())
         self.plans = Plans(self, registry, machinery.view) if self.kernel.fast.templates else None
         self.storage.writer = (self.scheme.names.user_apiserver, "create")
         bootstrap(registry, store, self.address, self.trust.data)
