@@ -50,8 +50,10 @@ class ClaimProtection:
             self._queue.add(key_of(claim))
 
     def _pod_changed(self, pod: Obj) -> None:
-        if decide.may_release(pod):
-            self._pod_gone(pod)
+        keys = [*decide.claims_of(pod)]
+        if keys and decide.may_release(pod):  # few pods have claims: the cheaper question comes first
+            for key in keys:
+                self._queue.add(key)
 
     def _pod_updated(self, old: Obj, new: Obj) -> None:
         self._pod_changed(new)

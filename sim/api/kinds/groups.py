@@ -8,7 +8,8 @@ Mirrors  kubernetes v1.25 cmd/kube-apiserver/app/aggregator.go (apiVersionPriori
 
 from __future__ import annotations
 
-# The group of the aggregator itself has no priority; it is listed before all others.
+# The group of the aggregator itself has no priority; it is listed before all others, and always
+# served.
 FIRST_GROUP = "apiregistration"
 # groupPriorityMinimum of each group.
 GROUP_PRIORITIES = {

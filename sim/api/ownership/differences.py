@@ -63,6 +63,7 @@ _BY_VALUE = frozenset(
         "kubeletEndpoint",
         "loadBalancer",
         "containers",
+        "drivers",
         "involvedObject",
         "regarding",
         "deprecatedSource",

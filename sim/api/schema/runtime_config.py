@@ -2,10 +2,11 @@
 
 Pairs of key and value become the set of resources that are turned off.
 
-Holds: a setting of a resource overrides one of its version, and that overrides one of all versions.
+Holds: a setting of a resource overrides one of its version, and that overrides one of all versions;
+       none turns off the group of the aggregator, which upstream serves by itself.
 
 Mirrors  kubernetes v1.25 apiserver pkg/server/options/api_enablement.go,
-         pkg/server/resourceconfig/helpers.go.
+         pkg/server/resourceconfig/helpers.go, kubernetes cmd/kube-apiserver/app/aggregator.go.
 Differs  a version that upstream knows and never serves (batch/v1beta1) counts as not registered;
          informers of turned-off resources stay empty, where upstream's fail and block the
          components that wait for them.
@@ -16,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from sim.api.kinds.groups import FIRST_GROUP
 from sim.api.kinds.registry import ROWS
 from sim.ident import Names
 
@@ -51,7 +53,8 @@ def turned_off(config: Mapping[str, str], names: Names) -> frozenset[Key]:
         if plural and (group, version, plural) not in on:
             raise ValueError(f"runtime-config invalid key {key}")
         on |= {row: wanted for row in on if row[:2] == (group, version) and plural in ("", row[2])}
-    return frozenset(row for row, served in on.items() if not served)
+    kept = names.group(FIRST_GROUP)
+    return frozenset(row for row, served in on.items() if not served and row[0] != kept)
 
 
 def _parts(key: str) -> tuple[str, ...]:

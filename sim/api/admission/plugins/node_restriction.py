@@ -1,12 +1,11 @@
-"""NodeRestriction: a node agent changes its own node, lease and pods only.
+"""NodeRestriction: a node agent changes its own node, lease, CSINode and pods only.
 
 A request counts as a node's if its user has the prefix of node users and is in the group of nodes.
 Each kind has its own rule; kinds without one are left to authorization.
 
 Mirrors  kubernetes v1.25 plugin/pkg/admission/noderestriction/admission.go, k8s.io/kubelet
          pkg/apis/well_known_labels.go.
-Differs  - the refusal of a claim's status names no differences.
-         - CSINodes are not served, so they have no rule.
+Differs  the refusal of a claim's status names no differences.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj
 from sim.ident import Names
 
-KINDS = ("pods", "nodes", "persistentvolumeclaims", "serviceaccounts", "leases")
+KINDS = ("pods", "nodes", "persistentvolumeclaims", "serviceaccounts", "leases", "csinodes")
 # What a node may change of the status of a claim: after an expansion of its file system.
 CLAIM_FIELDS = ("capacity", "conditions")
 
@@ -83,6 +82,8 @@ class NodeRestriction:
                 return _claim(node, attributes, obj)
             case "serviceaccounts":
                 return _token(node, attributes, obj, view)
+            case "csinodes":
+                return _csi_node(node, attributes, obj)
             case _:
                 return self._lease(node, attributes, obj)
 
@@ -190,10 +191,20 @@ class NodeRestriction:
         namespace = self._names.lease_namespace
         if attributes.namespace != namespace:
             return f'can only access leases in the "{namespace}" system namespace'
-        name = attributes.name
-        if attributes.operation == "create":
-            name = (obj.get("metadata") or {}).get("name", "")
-        return "can only access node lease with the same name as the requesting node" if name != node else ""
+        same = _name_asked(attributes, obj) == node
+        return "" if same else "can only access node lease with the same name as the requesting node"
+
+
+def _csi_node(node: str, attributes: Attributes, obj: Obj) -> str:
+    same = _name_asked(attributes, obj) == node
+    return "" if same else "can only access CSINode with the same name as the requesting node"
+
+
+def _name_asked(attributes: Attributes, obj: Obj) -> str:
+    """The name of the object that a request is about; a create has it in the object alone."""
+    if attributes.operation != "create":
+        return attributes.name
+    return str((obj.get("metadata") or {}).get("name", ""))
 
 
 def _is_node(owner: Obj, node: str) -> bool:

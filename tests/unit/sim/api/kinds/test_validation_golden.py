@@ -11,17 +11,17 @@ from tests.unit.sim.api.golden_api import GOLDEN, differences, transcripts
 # (agreeing steps, compared steps): only ever raised.  What is missing is named beside it.
 AGREED = {
     "40-patch.json": (
-        173,
-        188,
+        236,
+        251,
     ),  # kinds not served; a ConfigMap with a missing owner, which the collector deletes here
     "20-validation-metadata.json": (144, 144),
-    "20-validation-pods.json": (192, 194),
-    "20-validation-workloads.json": (87, 88),  # the DaemonSet's annotation that is no number
+    "20-validation-pods.json": (193, 194),
+    "20-validation-workloads.json": (133, 134),  # the DaemonSet's annotation that is no number
     "20-validation-cluster.json": (76, 76),
-    "20-validation-network.json": (70, 70),
+    "20-validation-network.json": (127, 127),
     "20-validation-storage.json": (111, 111),
     # A clock that is stopped here; a uid worded by the recorder.
-    "41-apply.json": (252, 255),
+    "41-apply.json": (262, 265),
     "20-validation-types.json": (106, 107),
     # reviews and evictions, which the server answers before the verbs; two 500s worded otherwise, a
     # patched revision

@@ -22,12 +22,13 @@ def test_a_resource_wins_over_its_version_and_that_over_all():
     config = {"api/all": "false", "apps/v1": "true", "apps/v1/daemonsets": "false", "v1": ""}
     scheme = Scheme(N, turned_off(config, N))
     served = {(r.group, r.plural) for r in scheme.resources}
-    assert {group for group, _ in served} == {"", "apps"}
+    assert {group for group, _ in served} == {"", "apps", "apiregistration.k8s.io"}
     assert ("apps", "deployments") in served
     assert ("apps", "daemonsets") not in served
     assert scheme.find("apps", "v1", "daemonsets") is None
     assert scheme.resource("daemonsets").kind == "DaemonSet"
-    assert [group["name"] for group in api_group_list(scheme)["groups"]] == ["apps"]
+    groups = [group["name"] for group in api_group_list(scheme)["groups"]]
+    assert groups == ["apiregistration.k8s.io", "apps"]
 
 
 def test_betas_can_be_turned_off_together():

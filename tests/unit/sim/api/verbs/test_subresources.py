@@ -178,6 +178,6 @@ def test_data_source_of_a_claim_is_set_twice_and_an_unknown_kind_is_dropped() ->
         body = {"metadata": {"name": name}, "spec": {**spec, **given}}
         made = api.ask("POST", f"{BASE}/persistentvolumeclaims", body).obj
         assert (made["spec"].get("dataSource"), made["spec"].get("dataSourceRef")) == (shown, shown)
-        assert api.ask("PUT", f"{BASE}/persistentvolumeclaims/{name}", body).obj == made
+        assert api.ask("PUT", f"{BASE}/persistentvolumeclaims/{name}", body).obj["spec"] == made["spec"]
     body = {"metadata": {"name": "d"}, "spec": {**spec, "dataSource": claim, "dataSourceRef": other}}
     assert "must match dataSourceRef" in api.ask("POST", f"{BASE}/persistentvolumeclaims", body).message

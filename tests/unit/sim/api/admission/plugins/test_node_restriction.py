@@ -221,6 +221,14 @@ def test_node_writes_only_its_own_lease(namespace: str, name: str, text: str, op
     assert decide("leases", operation, obj, namespace=namespace, name=name) == text
 
 
+@pytest.mark.parametrize("operation", ["create", "update", "delete"])
+def test_node_writes_only_its_own_csi_node(operation: str) -> None:
+    text = "can only access CSINode with the same name as the requesting node"
+    for name, wanted in (("n", ""), ("m", text)):
+        asked = {"namespace": "", "name": name}
+        assert decide("csinodes", operation, {"metadata": {"name": name}}, **asked) == wanted
+
+
 @pytest.mark.parametrize(
     ("bound", "text"),
     [

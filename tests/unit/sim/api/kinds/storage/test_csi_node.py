@@ -8,6 +8,7 @@ from sim.api.kinds.validation import validate_create, validate_update
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Obj
 from sim.ident import NAMES
+from tests.unit.sim.api.golden_api import Api, whole
 
 N = NAMES["kubernetes"]
 RESOURCE = Scheme(N).resource("csinodes")
@@ -53,3 +54,12 @@ def test_csi_node_driver_is_replaced_but_not_changed():
 
 def test_table_of_csi_node_counts_drivers():
     assert cells(RESOURCE, made({"name": "d", "nodeID": "i"}), 0, N)[:2] == ["n", 1]
+
+
+def test_creator_of_csi_node_owns_drivers_but_not_their_list():
+    drivers = [{"name": "d", "nodeID": "i", "topologyKeys": ["k"]}]
+    body = {"metadata": {"name": "n"}, "spec": {"drivers": drivers}}
+    reply = Api().ask("POST", "/apis/storage.k8s.io/v1/csinodes", body)
+    (entry,) = whole(reply)["metadata"]["managedFields"]
+    owned = {".": {}, "f:name": {}, "f:nodeID": {}, "f:topologyKeys": {}}
+    assert entry["fieldsV1"] == {"f:spec": {"f:drivers": {'k:{"name":"d"}': owned}}}
