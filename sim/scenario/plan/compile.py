@@ -52,7 +52,7 @@ from sim.units import SECOND, parse_duration_us, quantity_nano
 NODES_MAX = 20_000
 DURATION_MAX_US = 100 * 365 * 24 * 3600 * SECOND  # years have four digits, times fit into 64 bits
 MACHINES_HAVE = ("cpu", "memory", "pods", "ephemeral-storage")
-HOMES_MAX = 6  # places of a field in a remedy; more places are no help
+HOMES_MAX = 8  # places of a field in a remedy; more places are no help
 _AT = re.compile(r"^(?P<message>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$")
 _MISSING = re.compile(r"^Object missing required field `(?P<name>.*)`$")
