@@ -20,14 +20,23 @@ from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.ports import LocalStore
 from sim.api import status
 from sim.api.admission.base import Attributes, Denial
-from sim.api.admission.chain import NAMESPACE_AUTO_PROVISION, RESOURCE_QUOTA, Chain
+from sim.api.admission.chain import (
+    MUTATING_WEBHOOK,
+    NAMESPACE_AUTO_PROVISION,
+    RESOURCE_QUOTA,
+    VALIDATING_WEBHOOK,
+    Chain,
+)
 from sim.api.admission.provision import provision
 from sim.api.admission.quota import CHARGED_AGAIN, is_counted
 from sim.api.admission.quota_charge import Charge, charge
+from sim.api.admission.webhooks import dispatch
+from sim.api.admission.webhooks.hooks import MUTATING, VALIDATING, is_exempt
 from sim.api.crd import objects as custom_objects
 from sim.api.crd.served import CustomResource
 from sim.api.generated_names import generated_name
 from sim.api.kinds.common.errors import Errors
+from sim.api.kinds.conversion import form_of
 from sim.api.kinds.defaults import apply_defaults, with_gated_defaults
 from sim.api.kinds.validation import validate_create, validate_update
 from sim.api.schema.resource import Resource
@@ -165,18 +174,24 @@ class Machinery:
         )
         self._charges = RESOURCE_QUOTA in self._chain.running
         self._provides = NAMESPACE_AUTO_PROVISION in self._chain.running
+        self._hooks = {
+            True: MUTATING if MUTATING_WEBHOOK in self._chain.running else "",
+            False: VALIDATING if VALIDATING_WEBHOOK in self._chain.running else "",
+        }
+        self._scheme = scheme
+        self._defaults = partial(_gated_defaults, options.gates) if options.gates else _defaults
         self._limited = options.admission.limited
-        self._gates = options.gates
 
     def rules(self) -> Rules:
         """Return the rules for the verbs."""
         return Rules(
-            defaults=partial(_gated_defaults, self._gates) if self._gates else _defaults,
+            defaults=self._defaults,
             admit=self._admit,
             valid=_valid,
             check=self._check,
             charge=self._charge,
             provide=self._provide,
+            hooks=self._call_hooks,
         )
 
     def _attributes(self, call: Call, operation: str, obj: Obj, old: Obj | None) -> Attributes:
@@ -232,11 +247,61 @@ class Machinery:
             return None
         return charge(call, [quota["metadata"]["name"] for quota in quotas], obj, old, limited)
 
+    def _call_hooks(
+        self, call: Call, obj: Obj | None, old: Obj | None, mutating: bool
+    ) -> dispatch.Run | None:
+        plural = self._hooks[mutating]
+        if not plural or not self.view.list(plural):
+            return None
+        operation = "delete" if obj is None else "create" if old is None else "update"
+        attributes = self._attributes(call, operation, obj or old or {}, old)
+        if is_exempt(attributes, call.registry.names):
+            return None
+        self.view.mark_volatile()
+        machine = dispatch.Machine(
+            self.view,
+            partial(_served_versions, call.registry.scheme),
+            partial(_shown_in, call),
+            partial(self._taken_in, call),
+            lambda changed: self._admit(call, changed, old),
+        )
+        run = dispatch.mutate if mutating else dispatch.validate
+        return run(call, attributes, obj, machine)
+
+    def _taken_in(self, call: Call, resource: Resource, obj: Obj) -> Obj:
+        """An object that a webhook changed, in the version of the request, with defaults."""
+        if call.subresource not in ("", "status"):
+            return obj
+        if resource is not call.resource:
+            names = call.registry.names
+            given, asked = form_of(resource, names), form_of(call.resource, names)
+            stored = obj if given is None else given.stored(obj)
+            obj = stored if asked is None else asked.shown(stored)
+            obj = {**obj, "apiVersion": call.resource.api_version}
+        return self._defaults(call.resource, obj, call.subresource)
+
     def _provide(self, call: Call) -> Generator[Op, Answer, None] | None:
         namespace = call.request.namespace
         if not self._provides or not namespace or call.dry_run:
             return None
         return provision(call) if self.view.get("namespaces", "", namespace) is None else None
+
+
+def _served_versions(scheme: Scheme, resource: Resource) -> Sequence[Resource]:
+    """The resources that serve the objects of a resource, itself included."""
+    more = [each for each in scheme.more.served.resources if each.prefix == resource.prefix]
+    return [*(each for each in scheme.resources if each.prefix == resource.prefix), *more]
+
+
+def _shown_in(call: Call, resource: Resource, obj: Obj) -> Obj:
+    """An object of a request in the version of an equivalent resource."""
+    if resource is call.resource:
+        return obj if "kind" in obj else {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
+    names = call.registry.names
+    asked, wanted = form_of(call.resource, names), form_of(resource, names)
+    stored = obj if asked is None else asked.stored(obj)
+    shown = stored if wanted is None else wanted.shown(stored)
+    return {**shown, "apiVersion": resource.api_version, "kind": resource.kind}
 
 
 def _refusal(denial: Denial) -> Refusal:

@@ -55,10 +55,11 @@ from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.ports import AuditSink, Authorizer, StorageProcess, writer_of
 from actors.apiserver.registry import make_registry
 from actors.apiserver.rules import Machinery
+from actors.apiserver.webhooks import Ask, Webhooks, unreachable
 from sim.api import status
 from sim.api.audit.events import unstored
 from sim.api.schema.scheme import Scheme
-from sim.api.store import Answer, Get, Op, Pause, Range, Unavailable
+from sim.api.store import Answer, Consult, Get, Op, Pause, Range, Unavailable
 from sim.api.types import Reply, Request, UserInfo
 from sim.api.verbs.call import Call, Identities, Refusal, Steps, nested_too_deep
 from sim.kernel import Context, Kernel, State
@@ -129,6 +130,8 @@ class ApiServer:
         self._extra_us = self._lag_us = 0  # faults: added to each request, to the cache lag
         self._inflight: int | None = None  # fault: limit of requests in flight
         self._frozen = False  # fault: the caches are frozen
+        self.ask_webhook: Ask = unreachable
+        self.webhooks: Webhooks | None = None
         self.ready = False
         self._away: Reply | None = None  # the reply to every new request during termination
         self.audit: Auditor | None = None
@@ -165,7 +168,16 @@ class ApiServer:
     @property
     def _slow(self) -> bool:
         """True if each request takes time, or if its reply is not the reply of its verb alone."""
-        return self._extra_us > 0 or self._queuing or self._away is not None or self.goaway is not None
+        waits = self._extra_us > 0 or self._queuing or self._calls_webhooks
+        return waits or self._away is not None or self.goaway is not None
+
+    @property
+    def _calls_webhooks(self) -> bool:
+        return self.webhooks is not None and self.webhooks.present
+
+    def _webhooks_changed(self) -> None:
+        self.bounded = self._is_bounded()
+        self.kernel.standing.moved()
 
     @property
     def in_flight(self) -> int:
@@ -229,6 +241,8 @@ class ApiServer:
         DefinitionKeeper(self, store, registry, ctx)
         AuthorityKeeper(self, store, ctx)
         Rechecks(self, store, ctx)
+        self.webhooks = Webhooks(ctx, store, self.scheme, self.ask_webhook, self._webhooks_changed)
+        self.bounded = self._is_bounded()
         life = CacheLife(ctx, caches, self._begin)
         if not self.prompt:
             life.wait_for_list()
@@ -257,6 +271,7 @@ class ApiServer:
         self.stopped_us = self.kernel.now_us
         caches, self.caches = self.caches, None
         self.ctx = self.reach = self.handlers = self.plans = self.seats = self.goaway = None
+        self.webhooks = None
         self.lanes = {}
         self.ready, self._away = False, None
         flights, self._flights = self._flights, {}
@@ -466,7 +481,7 @@ class ApiServer:
         except Refusal as refusal:
             self._answer(number, refusal.reply(), 0)
             return
-        if self.prompt:
+        if self.prompt and (request.verb in READS or not self._calls_webhooks):
             self._answer(number, *self._run(call, steps))
         else:
             flight.steps = Stepwise(handlers, caches, request, call, steps)
@@ -580,6 +595,10 @@ class ApiServer:
             self._answer(number, op, 0)
         elif isinstance(op, Pause) and ctx is not None:
             ctx.call_later_us(op.us, lambda _: self._advance(number, None))
+        elif isinstance(op, Consult) and ctx is not None and self.webhooks is not None:
+            self.webhooks.consult(
+                op, lambda answer: ctx.run(lambda found: self._advance(number, found), answer)
+            )
         else:
             self._submit(number, op)
 

@@ -30,6 +30,7 @@ from sim.api.store import (
     Beaten,
     Change,
     Compacted,
+    Consult,
     FutureRevision,
     Get,
     Gone,
@@ -392,6 +393,7 @@ class MemoryStore:
             return self.range(op)
         if isinstance(op, Pause):
             return None  # this store answers at once, so there is nothing to wait for
+        assert not isinstance(op, Consult)  # the server answers it
         return self.delete(op.key, op.expect, op.cause)
 
     # --- history ----------------------------------------------------------------------------------

@@ -224,7 +224,37 @@ class Pause(msgspec.Struct, frozen=True):
     us: int
 
 
-Op = Get | Range | Put | Delete | Pause
+class Question(msgspec.Struct, frozen=True):
+    """A call of a program outside of the server, such as an admission webhook.
+
+    name: of the webhook
+    url, service: the address, one of both: a URL, or (namespace, name, path, port) of a Service
+    body: what is sent, a JSON object
+    timeout_us: how long an answer is waited for
+    """
+
+    name: str
+    url: str
+    service: tuple[str, str, str, int] | None
+    body: dict[str, Any]
+    timeout_us: int
+
+
+class Consult(msgspec.Struct, frozen=True):
+    """Questions to programs outside, asked at once. Answers `Consulted`; no store carries it out."""
+
+    questions: tuple[Question, ...]
+
+
+class Consulted(msgspec.Struct, frozen=True):
+    """The answers to questions in the order in which they came: the index of the question, and the
+    answer, a JSON value, or the text of the failure.
+    """
+
+    answers: tuple[tuple[int, Any, str], ...]
+
+
+Op = Get | Range | Put | Delete | Pause | Consult
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -263,4 +293,4 @@ class Unavailable(msgspec.Struct, frozen=True):
     message: str
 
 
-Answer = Item | None | Page | Mismatch | Compacted | FutureRevision | Unavailable
+Answer = Item | None | Page | Mismatch | Compacted | FutureRevision | Unavailable | Consulted

@@ -58,6 +58,7 @@ from sim.app.options import check_options, machine_capacity, node_agent_options
 from sim.app.plain_plan import checked_seed, checked_us, plain_plan, profile_of
 from sim.app.pod_logs import agent_listens, pod_log
 from sim.app.steps import Steps
+from sim.app.webhooks import Decide, WebhookPrograms
 from sim.check import split_key
 from sim.client import DEFAULT_QPS, Channel, Client
 from sim.client.election.elector import holder_of
@@ -159,6 +160,7 @@ class Cluster:
         self.api_servers: dict[str, ApiServer] = {}
         self.nodes: dict[str, Node] = {}
         self.faults = Ledger(self, ASPECTS)
+        self.webhooks = WebhookPrograms(self.kernel, self.scheme, self.storage.store, self.faults)
         self.stated_metrics = StatedMetrics()
         self.root_ca = RootCa()
         self.signing = SigningAuthorities(self.kernel, self.names)
@@ -253,6 +255,7 @@ class Cluster:
             server.unreachable = self._unreachable
             server.agent_listens = partial(agent_listens, self.nodes, self.options.nodes)
             server.identities = self.identities
+            server.ask_webhook = self.webhooks.ask
             server.audit_sink = self.audit
             server.client_address = partial(self._address_of, server)
             self.api_servers[name] = server
@@ -396,6 +399,19 @@ class Cluster:
         actor = self.supervisor.add(name, run, restart_us=RESTART_US, start=False)
         self._boot(name, actor.start)
         return actor
+
+    def add_webhook(self, address: str, decide: Decide, *, latency: str | int = "2ms") -> None:
+        """Answer admission webhooks at an address with a function.
+
+        `decide` gets an AdmissionReview and returns the fields of its response, such as `{"allowed":
+        False, "status": {"message": "no"}}`; a patch may be a list of JSON patch operations. A run
+        repeats if the answer depends on the review alone.
+
+        address: a URL as a configuration names it, or a Service as "namespace/name", which then has
+            to exist with a ready endpoint
+        latency: how long an answer takes, in virtual time
+        """
+        self.webhooks.add(address, decide, checked_us(latency))
 
     def connect(self, ctx: Context) -> list[Channel]:
         """Channels from an actor to every API server.

@@ -47,6 +47,7 @@ MODULES = (
     "lose_lease",
     "storage",
     "cloud",
+    "webhook",
     "overload",
     "lag",
     "diverge",

@@ -83,6 +83,7 @@ def _optional(name: str, make: Callable[[Setup], Plugin] | None) -> Registration
 
 NAMESPACE_AUTO_PROVISION = "NamespaceAutoProvision"
 RESOURCE_QUOTA = "ResourceQuota"
+MUTATING_WEBHOOK, VALIDATING_WEBHOOK = "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"
 # The one list of all admission plugins, in upstream's order
 # (pkg/kubeapiserver/options/plugins.go: AllOrderedPlugins).
 PLUGINS: tuple[Registration, ...] = (
@@ -123,6 +124,8 @@ PLUGINS: tuple[Registration, ...] = (
     Registration("CertificateSubjectRestriction", lambda setup: CertificateSubjectRestriction(setup.names)),
     Registration("DefaultIngressClass", lambda setup: DefaultIngressClass(setup.names)),
     _optional("DenyServiceExternalIPs", lambda setup: DenyServiceExternalIPs()),
+    Registration(MUTATING_WEBHOOK, None),  # these two wait for answers: see `webhooks`
+    Registration(VALIDATING_WEBHOOK, None),
     Registration(RESOURCE_QUOTA, None),  # see `quota_charge`
     _optional("AlwaysDeny", lambda setup: AlwaysDeny()),
 )
@@ -130,8 +133,6 @@ PLUGINS: tuple[Registration, ...] = (
 WITHOUT_EFFECT: Mapping[str, str] = {
     "ImagePolicyWebhook": "it calls a program outside of the cluster",
     "PersistentVolumeLabel": "no cloud provider knows the zones of volumes",
-    "MutatingAdmissionWebhook": "MutatingWebhookConfigurations are not served",
-    "ValidatingAdmissionWebhook": "ValidatingWebhookConfigurations are not served",
 }
 
 

@@ -85,6 +85,8 @@ class Rules:
     charge: called with (call, obj, old); charges quotas, or returns None if there are none
     provide: called with (call); creates the namespace of a create, or returns None if nothing is to
         be created
+    hooks: called with (call, obj or None, old, mutating); calls the admission webhooks of one kind,
+        or returns None if there are none
     """
 
     defaults: Callable[[Resource, Obj, str], Obj]
@@ -93,6 +95,7 @@ class Rules:
     check: Callable[[Call, Obj | None, Obj | None], None]
     charge: Callable[[Call, Obj, Obj | None], Generator[Op, Answer, None] | None]
     provide: Callable[[Call], Generator[Op, Answer, None] | None]
+    hooks: Callable[[Call, Obj | None, Obj | None, bool], Generator[Op, Answer, Obj | None] | None]
 
 
 class Identities:
@@ -330,7 +333,24 @@ def admitted(call: Call, obj: Obj) -> Generator[Op, Answer, Obj]:
     provided = call.registry.rules.provide(call)
     if provided is not None:
         yield from provided
-    return call.registry.rules.admit(call, obj, None)
+    return (yield from mutated(call, call.registry.rules.admit(call, obj, None), None))
+
+
+def mutated(call: Call, obj: Obj, old: Obj | None) -> Generator[Op, Answer, Obj]:
+    """The object of a create or an update after mutating webhooks."""
+    run = call.registry.rules.hooks(call, obj, old, True)
+    if run is None:
+        return obj
+    changed = yield from run
+    assert changed is not None
+    return changed
+
+
+def approved_by_hooks(call: Call, obj: Obj | None, old: Obj | None) -> Generator[Op, Answer, None]:
+    """Asks the validating webhooks about an object that is to be stored, or deleted (None)."""
+    run = call.registry.rules.hooks(call, obj, old, False)
+    if run is not None:
+        yield from run
 
 
 def check_size(call: Call, obj: Obj) -> None:

@@ -34,6 +34,7 @@ from sim.api.verbs.call import (
     Refusal,
     Steps,
     any_of,
+    approved_by_hooks,
     bad_request,
     found,
     internal,
@@ -203,7 +204,11 @@ def delete_object(call: Call, options: DeleteOptions) -> Steps:
         _check_preconditions(call, options, item)
         if call.resource.rule == "priorityclasses" and call.request.name in _SYSTEM_CLASSES:
             raise call.forbidden(call.request.name, "this is a system priority class and cannot be deleted")
+        hooks = call.registry.rules.hooks(call, None, item.obj, True)
+        if hooks is not None:
+            yield from hooks
         call.registry.rules.check(call, None, item.obj)
+        yield from approved_by_hooks(call, None, item.obj)
         marked = _marked(call, options, item)
         if marked is None:  # a graceful deletion is in progress and is not shortened
             return Reply(200, item=item)

@@ -19,7 +19,15 @@ from sim.api.ownership import managed
 from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj, Reply, UserInfo
 from sim.api.verbs.body import decode
-from sim.api.verbs.call import Call, Refusal, Steps, admitted, bad_request, check_namespace
+from sim.api.verbs.call import (
+    Call,
+    Refusal,
+    Steps,
+    admitted,
+    approved_by_hooks,
+    bad_request,
+    check_namespace,
+)
 
 SELF, LOCAL = "selfsubjectaccessreviews", "localsubjectaccessreviews"
 _ONE_OF = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
@@ -33,6 +41,7 @@ def review_access(call: Call) -> Steps:
     if errors:
         raise Refusal.of(status.invalid(call.resource.group, "", "", errors))
     call.registry.rules.check(call, obj, None)
+    yield from approved_by_hooks(call, obj, None)
     user = call.request.user if call.resource.plural == SELF else _user_of(spec)
     giver = call.registry.authorizer
     opinion = ALLOWED if giver is None else giver.authorize(user, _attributes_of(spec))
@@ -51,6 +60,7 @@ def review_rules(call: Call) -> Steps:
     if not namespace:
         raise bad_request("no namespace on request")
     call.registry.rules.check(call, obj, None)
+    yield from approved_by_hooks(call, obj, None)
     giver = call.registry.user_rules
     rules = UserRules() if giver is None else giver(call.request.user, namespace)
     answer: Obj = {

@@ -62,6 +62,7 @@ from sim.api.verbs.call import (
     Steps,
     admitted,
     any_of,
+    approved_by_hooks,
     bad_request,
     check_name,
     check_namespace,
@@ -69,6 +70,7 @@ from sim.api.verbs.call import (
     found,
     internal,
     method_not_allowed,
+    mutated,
     parse_revision,
     written,
 )
@@ -168,6 +170,7 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
     if request.verb != "create":
         _check_may_create(call)
     registry.rules.check(call, obj, None)
+    yield from approved_by_hooks(call, obj, None)
     charge = registry.rules.charge(call, obj, None)
     if charge is not None:
         yield from charge
@@ -409,7 +412,7 @@ def _prepared(
     """The object that an update stores, and the owners of its fields afterwards."""
     registry, resource = call.registry, call.resource
     names, old = registry.names, item.obj
-    new = without_record(registry.rules.admit(call, wanted, old))
+    new = without_record((yield from mutated(call, registry.rules.admit(call, wanted, old), old)))
     if wanted is not old:
         new = _once_owned(call, new, again=True)
     if resource.rule in escalation.GUARDED:
@@ -442,6 +445,8 @@ def _prepared(
             warnings = warnings_of(resource, new, old, names, call.from_outside)
             call.warnings += [text for text in warnings if text not in call.warnings]
         registry.rules.check(call, new, old)
+    yield from approved_by_hooks(call, new, old)
+    if new is not old:
         charge = registry.rules.charge(call, new, old)
         if charge is not None:
             yield from charge

@@ -31,6 +31,7 @@ from sim.api.verbs.call import (
     Steps,
     admitted,
     any_of,
+    approved_by_hooks,
     bad_request,
     check_namespace,
     found,
@@ -89,6 +90,7 @@ def bind(call: Call) -> Steps:
     if not node:
         raise internal("target.name: Required value")
     call.registry.rules.check(call, body, None)
+    yield from approved_by_hooks(call, body, None)
 
     def assign(item: Item) -> Obj:
         return _assigned(call, item, metadata, node)
@@ -170,6 +172,7 @@ def evict(call: Call) -> Steps:
         )
     call.dry_run = call.dry_run or bool(dry_run)
     call.registry.rules.check(call, body, None)
+    yield from approved_by_hooks(call, body, None)
     options = given_options(delete_options)
     check_delete_options(call, options, dry_run)
     tries = 0

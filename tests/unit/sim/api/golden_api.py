@@ -18,12 +18,14 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from actors.apiserver.builtin.bootstrap import bootstrap
 from actors.apiserver.handlers import PLAIN
 from actors.apiserver.rules import Machinery
+from actors.apiserver.webhooks import unreachable
 from actors.storage import MemoryStore
 from sim.api.kinds import conversion as forms
 from sim.api.kinds.kind import Kind
 from sim.api.kinds.registry import KINDS
 from sim.api.ownership import managed
 from sim.api.schema.scheme import Scheme
+from sim.api.store import Consult, Consulted
 from sim.api.types import Reply, Request, UserInfo
 from sim.api.verbs import subresources as verbs_sub
 from sim.api.verbs.call import Call, Refusal, Registry, any_of, method_not_allowed
@@ -112,12 +114,20 @@ class Api:
                 run = forms.converted(run, form)
             op = next(run)
             while True:
-                op = run.send(self.store.apply(op))
+                op = run.send(consulted(op) if isinstance(op, Consult) else self.store.apply(op))
         except StopIteration as stop:
             reply: Reply = stop.value
             return reply
         except Refusal as refusal:
             return refusal.reply()
+
+
+def consulted(op: Consult) -> Consulted:
+    """The answer where no program outside can be reached."""
+    answers: list[tuple[int, Any, str]] = []
+    for index, question in enumerate(op.questions):
+        unreachable(question, lambda answer, text, index=index: answers.append((index, answer, text)))  # type: ignore[misc]
+    return Consulted(tuple(answers))
 
 
 def _bytes(body: Any) -> bytes | None:

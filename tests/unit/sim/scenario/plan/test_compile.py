@@ -303,7 +303,8 @@ def test_missing_file_and_folder_are_reported(folder: Path) -> None:
         ("cluster.objects=[]", r"unknown field 'objects' \(it belongs in spec\)"),
         (
             "timeline.dark.how=hang",
-            r"'how' \(it belongs in spec\.timeline\.fail or spec\.timeline\.storage or spec\.timeline\.cloud\)",
+            r"'how' \(it belongs in spec\.timeline\.fail or spec\.timeline\.storage or spec\.timeline\.cloud"
+            r" or spec\.timeline\.webhook\)",
         ),
         (
             "cluster.nodes[0]count=3",

@@ -1,0 +1,92 @@
+"""Whether a replica has admission webhooks to call, and the calls that its requests wait for.
+
+Turns changes of the webhook configurations into `present`, which keeps requests off the fast paths,
+and a `Consult` of a verb into calls, and their answers into one `Consulted`.
+
+Holds: while no configuration is stored, no request waits here.
+
+Mirrors  kubernetes v1.25 apiserver pkg/admission/configuration/*_webhook_manager.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from urllib.parse import urlsplit
+
+from actors.apiserver.ports import LocalStore
+from sim.api.admission.webhooks.hooks import PLURALS
+from sim.api.schema.scheme import Scheme
+from sim.api.store import Change, Consult, Consulted, Page, Question, Range
+from sim.api.types import Json
+from sim.kernel import Context
+
+Arrived = Callable[[Json, str], None]
+# Calls a program outside of the server: the answer, or the text of the failure, arrives later or at
+# once.
+Ask = Callable[[Question, Arrived], None]
+
+
+def refused_connection(question: Question, host: str, port: int) -> str:
+    """The failure of a call to an address that nothing listens on, as Go's HTTP client words it."""
+    seconds = question.timeout_us // 1_000_000
+    return (
+        f'Post "{url_of(question)}?timeout={seconds}s": dial tcp {host}:{port}: connect: connection refused'
+    )
+
+
+def url_of(question: Question) -> str:
+    """The URL of a call, without the query."""
+    if question.service is None:
+        return question.url
+    namespace, name, path, port = question.service
+    return f"https://{name}.{namespace}.svc:{port}{path}"
+
+
+def unreachable(question: Question, arrived: Arrived) -> None:
+    """The answer of a server that has no programs outside to call."""
+    parts = urlsplit(url_of(question))
+    arrived(None, refused_connection(question, parts.hostname or "", parts.port or 443))
+
+
+class Webhooks:
+    """The webhooks of one incarnation.
+
+    present: True while a configuration is stored
+    changed: called when `present` changes
+    """
+
+    def __init__(
+        self, ctx: Context, store: LocalStore, scheme: Scheme, ask: Ask, changed: Callable[[], None]
+    ) -> None:
+        self._store, self._ask, self._changed = store, ask, changed
+        self._prefixes = [scheme.prefix(plural) for plural in PLURALS]
+        self.present = self._are_stored()
+        for prefix in self._prefixes:
+            ctx.on_stop(store.subscribe(prefix, self._look))
+
+    def _are_stored(self) -> bool:
+        for prefix in self._prefixes:
+            page = self._store.range(Range(prefix))
+            assert isinstance(page, Page)
+            if page.items:
+                return True
+        return False
+
+    def _look(self, _: Change) -> None:
+        present = self._are_stored()
+        if present is not self.present:
+            self.present = present
+            self._changed()
+
+    def consult(self, op: Consult, done: Callable[[Consulted], None]) -> None:
+        """Call all programs at once, and pass on the answers when the last has come."""
+        answers: list[tuple[int, Json, str]] = []
+
+        def arrived(index: int, answer: Json, failure: str) -> None:
+            answers.append((index, answer, failure))
+            if len(answers) == len(op.questions):
+                done(Consulted(tuple(answers)))
+
+        for index, question in enumerate(op.questions):
+            self._ask(question, partial(arrived, index))

@@ -1,0 +1,218 @@
+"""AdmissionReviews: the request that a webhook gets, and its answer, checked.
+
+Turns an invocation and the objects into a `Question`, and the answer into a `Verdict` or a
+failure.
+
+Mirrors  kubernetes v1.25 apiserver pkg/admission/plugin/webhook/request/admissionreview.go,
+         pkg/admission/plugin/webhook/errors/statuserror.go; apimachinery pkg/util/webhook.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from binascii import Error as BadBase64
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from sim.api.admission.base import Attributes, Denial
+from sim.api.admission.webhooks.hooks import Invocation
+from sim.api.schema.json_text import go_quote
+from sim.api.store import Question
+from sim.api.types import Json, Obj
+from sim.ident import Names
+from sim.units import SECOND
+
+VERSIONS = ("v1", "v1beta1")
+DEFAULT_TIMEOUT_S, DEFAULT_PORT = 10, 443
+_OPTIONS = {"create": "CreateOptions", "update": "UpdateOptions", "delete": "DeleteOptions"}
+
+
+class Verdict(NamedTuple):
+    """The valid answer of a webhook."""
+
+    allowed: bool
+    patch: bytes
+    patch_type: str
+    result: Obj | None
+    warnings: tuple[str, ...]
+    annotations: Mapping[str, str]
+
+
+class Shown(NamedTuple):
+    """The objects of a request in the version that a webhook gets; None where there is none."""
+
+    obj: Obj | None
+    old: Obj | None
+
+
+def version_of(invocation: Invocation) -> str:
+    """The first version of AdmissionReview that a webhook and the server know; "" if there is none."""
+    given = invocation.hook.spec.get("admissionReviewVersions") or ()
+    return next((version for version in given if version in VERSIONS), "")
+
+
+def question_of(
+    invocation: Invocation,
+    attributes: Attributes,
+    shown: Shown,
+    options: Mapping[str, str],
+    uid: str,
+    names: Names,
+) -> Question:
+    """What a webhook is asked.
+
+    options: the query of the request
+    """
+    spec = invocation.hook.spec
+    client = spec.get("clientConfig") or {}
+    service = client.get("service")
+    address = None
+    if service is not None:
+        port = service.get("port", DEFAULT_PORT)
+        address = (service["namespace"], service["name"], service.get("path") or "", port)
+    body = {
+        "apiVersion": names.api_version("admission", version_of(invocation)),
+        "kind": "AdmissionReview",
+        "request": _request(invocation, attributes, shown, options, uid, names),
+    }
+    timeout_us = spec.get("timeoutSeconds", DEFAULT_TIMEOUT_S) * SECOND
+    return Question(invocation.hook.name, client.get("url", ""), address, body, timeout_us)
+
+
+def _request(
+    invocation: Invocation,
+    attributes: Attributes,
+    shown: Shown,
+    options: Mapping[str, str],
+    uid: str,
+    names: Names,
+) -> Obj:
+    asked, given, sub = attributes.resource, invocation.resource, attributes.subresource
+    user = attributes.user
+    request: Obj = {"uid": uid, "kind": _kind(given, sub), "resource": _resource(given)}
+    if sub:
+        request["subResource"] = sub
+    request |= {"requestKind": _kind(asked, sub), "requestResource": _resource(asked)}
+    if sub:
+        request["requestSubResource"] = sub
+    namespace = attributes.namespace
+    if asked.rule == "namespaces" and attributes.operation != "create":
+        namespace = attributes.name
+    request |= {key: value for key, value in (("name", attributes.name), ("namespace", namespace)) if value}
+    fields = (
+        ("username", user.name),
+        ("uid", user.uid),
+        ("groups", list(user.groups)),
+        ("extra", {key: list(values) for key, values in user.extra.items()}),
+    )
+    kind = _OPTIONS[attributes.operation]
+    query: Obj = {"kind": kind, "apiVersion": names.api_version("meta", "v1")}
+    query |= {key: options[key] for key in ("fieldManager", "fieldValidation") if options.get(key)}
+    if attributes.dry_run:
+        query["dryRun"] = ["All"]
+    return {
+        **request,
+        "operation": attributes.operation.upper(),
+        "userInfo": {key: value for key, value in fields if value},
+        "object": shown.obj,
+        "oldObject": shown.old,
+        "dryRun": attributes.dry_run,
+        "options": query,
+    }
+
+
+def _kind(resource: Any, subresource: str) -> Obj:
+    sub = resource.subresource(subresource) if subresource else None
+    if sub is None or not sub.version:
+        kind = resource.kind if sub is None else sub.kind
+        return {"group": resource.group, "version": resource.version, "kind": kind}
+    return {"group": sub.group, "version": sub.version, "kind": sub.kind}
+
+
+def _resource(resource: Any) -> Obj:
+    return {"group": resource.group, "version": resource.version, "resource": resource.plural}
+
+
+# --- answers --------------------------------------------------------------------------------------
+
+
+def verdict_of(answer: Json, question: Question, mutating: bool) -> Verdict:
+    """The answer of a webhook; raises ValueError with upstream's text if it is not valid."""
+    if not isinstance(answer, dict) or not isinstance(answer.get("response"), dict):
+        raise ValueError("webhook response was absent")
+    response, version = answer["response"], question.body["apiVersion"]
+    is_v1 = version.endswith("/v1")
+    patch, patch_type = _patch_of(response.get("patch")), response.get("patchType")
+    if is_v1:
+        uid = question.body["request"]["uid"]
+        if response.get("uid") != uid:
+            given = go_quote(str(response.get("uid", "")))
+            raise ValueError(f"expected response.uid={go_quote(uid)}, got {given}")
+        found = f"{answer.get('apiVersion', '')}, Kind={answer.get('kind', '')}"
+        wanted = f"{version}, Kind=AdmissionReview"
+        if found != wanted:
+            raise ValueError(f"expected webhook response of {wanted}, got {found}")
+        _check_patch(patch, patch_type, mutating)
+    elif patch:
+        patch_type = "JSONPatch"
+    return Verdict(
+        bool(response.get("allowed")),
+        patch if mutating else b"",
+        patch_type or "",
+        response.get("status"),
+        tuple(response.get("warnings") or ()),
+        response.get("auditAnnotations") or {},
+    )
+
+
+def _patch_of(encoded: Json) -> bytes:
+    """The patch of an answer, base64 as in JSON, or bytes from a program of the library."""
+    if isinstance(encoded, bytes):
+        return encoded
+    try:
+        return b64decode(encoded or "", validate=True)
+    except (BadBase64, TypeError, ValueError):
+        raise ValueError("illegal base64 data in response.patch") from None
+
+
+def _check_patch(patch: bytes, patch_type: str | None, mutating: bool) -> None:
+    if not mutating:
+        if patch:
+            raise ValueError("validating webhook may not return response.patch")
+        if patch_type is not None:
+            raise ValueError("validating webhook may not return response.patchType")
+    elif patch and patch_type is None:
+        raise ValueError("webhook returned response.patch but not response.patchType")
+    elif patch_type is not None and not patch:
+        raise ValueError("webhook returned response.patchType but not response.patch")
+    elif patch_type == "":
+        raise ValueError('webhook returned invalid response.patchType of ""')
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+FORBIDDEN, BAD_REQUEST = 403, 400
+
+
+def rejection(name: str, result: Obj | None) -> Denial:
+    """The refusal of a request that a webhook denied."""
+    result = result or {}
+    code = result.get("code") or 0
+    denied = f"admission webhook {go_quote(name)} denied the request"
+    message, reason = result.get("message") or "", result.get("reason") or ""
+    if message or reason:
+        text = f"{denied}: {message or reason}"
+    else:
+        text = f"{denied} without explanation"
+    return Denial(code if code >= BAD_REQUEST else FORBIDDEN, reason, text, result.get("details"))
+
+
+def dry_run_unsupported(name: str) -> Denial:
+    """The refusal of a dry run that a webhook with side effects would see."""
+    text = f"admission webhook {go_quote(name)} does not support dry run"
+    return Denial(BAD_REQUEST, "BadRequest", text, None)
+
+
+def call_failure(name: str, text: str) -> str:
+    """The text of a call that failed."""
+    return f"failed calling webhook {go_quote(name)}: {text}"

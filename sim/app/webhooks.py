@@ -1,0 +1,148 @@
+"""Programs behind admission webhooks: functions of the library, and Services of the cluster.
+
+Turns a question of an API server into an answer after a latency, or into the failure that Go's HTTP
+client would report.
+
+An address is a URL or a Service.  A Service is resolved as upstream's default resolver does: it must
+exist and have the port, and without a ready endpoint behind it the connection is refused.  Behind a
+ready endpoint answers the program that was added for the Service; without one, the pods count as a
+webhook that allows everything.  At a URL, only a program that was added for it answers.
+
+Holds: decisions are called in the order of the kernel, so a run repeats if `decide` depends on its
+argument alone.
+
+Mirrors  kubernetes v1.25 kube-aggregator pkg/apiserver/resolvers.go,
+         apiserver pkg/util/proxy/proxy.go (ResolveCluster); apimachinery pkg/util/webhook/client.go.
+Differs  no certificate is checked, and no request leaves the process: a webhook outside of the
+         simulation is never reached.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from actors.apiserver.webhooks import Arrived, refused_connection, url_of
+from actors.storage import MemoryStore
+from sim.api.schema.scheme import Scheme
+from sim.api.store import Question
+from sim.api.types import Json, Obj
+from sim.errors import InputError
+from sim.faults.shared.ledger import Ledger
+from sim.faults.webhook import DENY, DOWN, SLOW, TARGET_PREFIX
+from sim.kernel import Kernel
+from sim.units import MS
+
+Decide = Callable[[Obj], Mapping[str, Any]]
+LATENCY_US = 2 * MS
+DENIED: Obj = {"allowed": False, "status": {"code": 403, "message": "denied by a fault of the scenario"}}
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A function that answers reviews, and how long an answer takes."""
+
+    decide: Decide
+    latency_us: int
+
+
+def allow(_: Obj) -> Obj:
+    """The answer of pods behind a Service for which no program was added."""
+    return {"allowed": True}
+
+
+ALLOWING = Program(allow, LATENCY_US)
+
+
+class WebhookPrograms:
+    """All programs behind webhooks of one cluster."""
+
+    def __init__(self, kernel: Kernel, scheme: Scheme, store: MemoryStore, faults: Ledger) -> None:
+        self._kernel, self._scheme, self._store, self._faults = kernel, scheme, store, faults
+        self._programs: dict[str, Program] = {}  # by "namespace/name" of a Service, or by URL
+
+    def add(self, address: str, decide: Decide, latency_us: int) -> None:
+        """Answer at an address: a URL, or a Service as "namespace/name".  Raises InputError."""
+        if address in self._programs:
+            raise InputError(f"there is a webhook at {address!r}", "", "give it another address")
+        if latency_us < 0:
+            raise InputError(f"a webhook cannot answer {-latency_us} us before it is called")
+        if "://" not in address and address.count("/") != 1:
+            raise InputError(
+                f"no webhook has the address {address!r}", "", "give a URL, or namespace/name of a Service"
+            )
+        self._programs[address] = Program(decide, latency_us)
+
+    def ask(self, question: Question, arrived: Arrived) -> None:
+        """Call the program at the address of a question; the answer arrives in virtual time."""
+        target = TARGET_PREFIX + question.name
+        program = self._found(question)
+        if self._faults.values(target, DOWN):
+            program = self._refused(question)
+        if isinstance(program, str):
+            arrived(None, program)
+            return
+        latency_us = program.latency_us + sum(self._faults.values(target, SLOW))
+        if latency_us >= question.timeout_us:
+            self._kernel.call_later(question.timeout_us, self._late, (question, arrived))
+        else:
+            self._kernel.call_later(latency_us, self._answer, (question, program, arrived))
+
+    def _late(self, call: tuple[Question, Arrived]) -> None:
+        question, arrived = call
+        arrived(None, f"{_post(question)}: context deadline exceeded")
+
+    def _answer(self, call: tuple[Question, Program, Arrived]) -> None:
+        question, program, arrived = call
+        denied = self._faults.values(TARGET_PREFIX + question.name, DENY)
+        response = dict(DENIED if denied else program.decide(question.body))
+        arrived(_review(question, response), "")
+
+    def _found(self, question: Question) -> Program | str:
+        """The program at the address, or why there is none."""
+        if question.service is None:
+            found = self._programs.get(question.url)
+            return self._refused(question) if found is None else found
+        namespace, name, _, port = question.service
+        service = self._look("services", namespace, name)
+        if service is None:
+            return f'{_post(question)}: service "{name}" not found'
+        spec = service["spec"]
+        if all(each["port"] != port for each in spec.get("ports") or ()):
+            return f'{_post(question)}: no service port {port} found for service "{name}"'
+        endpoints = self._look("endpoints", namespace, name) or {}
+        if not any(subset.get("addresses") for subset in endpoints.get("subsets") or ()):
+            return self._refused(question)
+        return self._programs.get(f"{namespace}/{name}", ALLOWING)
+
+    def _refused(self, question: Question) -> str:
+        """The failure of a connection to the address."""
+        if question.service is None:
+            parts = urlsplit(question.url)
+            return refused_connection(question, parts.hostname or "", parts.port or 443)
+        namespace, name, _, port = question.service
+        service = self._look("services", namespace, name) or {"spec": {}}
+        return refused_connection(question, service["spec"].get("clusterIP") or name, port)
+
+    def _look(self, plural: str, namespace: str, name: str) -> Obj | None:
+        item = self._store.get(self._scheme.key(plural, namespace, name))
+        return None if item is None else item.obj
+
+
+def _post(question: Question) -> str:
+    return f'Post "{url_of(question)}?timeout={question.timeout_us // 1_000_000}s"'
+
+
+def _review(question: Question, response: Obj) -> Json:
+    """The answer of a program as a whole AdmissionReview; a patch may be given as operations."""
+    patch = response.get("patch")
+    if isinstance(patch, list):
+        response["patch"] = b64encode(msgspec.json.encode(patch)).decode()
+        response.setdefault("patchType", "JSONPatch")
+    response.setdefault("uid", question.body["request"]["uid"])
+    return {**{key: question.body[key] for key in ("apiVersion", "kind")}, "response": response}

@@ -1,0 +1,319 @@
+"""Admission webhooks that programs of the library answer, on a whole cluster in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from sim.api.types import Obj, Reply
+from sim.app.cluster import Cluster
+from sim.errors import InputError
+from sim.faults.webhook import DENY, DOWN, SLOW, TARGET_PREFIX
+from sim.ident import NAMES
+from sim.units import MS, SECOND
+from tests.actor.apiserver.cluster import ADMIN, request
+
+N = NAMES["orch"]
+GROUP = N.api_version("admissionregistration", "v1")
+URL = "https://hooks.example.com/a"
+RULE: Obj = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}
+
+
+def configuration(kind: str, *hooks: Obj, name: str = "w") -> Obj:
+    filled = [
+        {
+            "name": "a.example.com",
+            "clientConfig": {"url": URL},
+            "rules": [RULE],
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+            **hook,
+        }
+        for hook in hooks
+    ]
+    return {"apiVersion": GROUP, "kind": kind, "metadata": {"name": name}, "webhooks": filled}
+
+
+def validating(**hook: Any) -> Obj:
+    return configuration("ValidatingWebhookConfiguration", hook)
+
+
+def mutating(*hooks: Obj) -> Obj:
+    return configuration("MutatingWebhookConfiguration", *hooks)
+
+
+def labelled(obj: Obj) -> dict[str, str]:
+    labels: dict[str, str] = obj["metadata"].get("labels") or {}
+    return labels
+
+
+def adds(label: str, value: str = "x") -> Callable[[Obj], Obj]:
+    """A program that adds a label."""
+
+    def decide(review: Obj) -> Obj:
+        found = review["request"]["object"]["metadata"].get("labels")
+        path, given = (
+            ("/metadata/labels", {label: value}) if found is None else (f"/metadata/labels/{label}", value)
+        )
+        return {"allowed": True, "patch": [{"op": "add", "path": path, "value": given}]}
+
+    return decide
+
+
+@dataclass
+class World:
+    """A cluster, with the reviews that its programs got."""
+
+    cluster: Cluster
+    reviews: list[Obj] = field(default_factory=list)
+
+    def answer(self, response: Obj | Callable[[Obj], Obj], url: str = URL, latency: str = "2ms") -> None:
+        def decide(review: Obj) -> Obj:
+            self.reviews.append(review)
+            return response(review) if callable(response) else response
+
+        self.cluster.add_webhook(url, decide, latency=latency)
+
+    async def ask(
+        self, verb: str, plural: str, name: str = "", wait_us: int = 20 * SECOND, **kw: Any
+    ) -> Reply:
+        replies: list[Reply] = []
+        namespace = kw.pop("namespace", "default")
+        server = self.cluster.api_servers["apiserver-0"]
+        server.handle(request(verb, plural, namespace, name, user=ADMIN, **kw), replies.append)
+        end_us = self.cluster.kernel.now_us + wait_us
+        while not replies and self.cluster.kernel.now_us < end_us:
+            await self.cluster.run_for(MS)
+        (reply,) = replies
+        return reply
+
+    async def create(self, name: str = "m", labels: dict[str, str] | None = None, **kw: Any) -> Reply:
+        metadata = {"name": name, **({"labels": labels} if labels else {})}
+        return await self.ask("create", "configmaps", body={"metadata": metadata}, **kw)
+
+    async def configure(self, obj: Obj) -> None:
+        plural = obj["kind"].lower() + "s"
+        reply = await self.ask("create", plural, body=obj)
+        assert reply.ok, reply.message
+
+
+@asynccontextmanager
+async def world(*configurations: Obj) -> AsyncIterator[World]:
+    async with Cluster() as cluster:
+        found = World(cluster)
+        await cluster.run_for("2s")
+        for each in configurations:
+            await found.configure(each)
+        yield found
+
+
+async def test_review_holds_the_request_and_a_denial_is_its_answer() -> None:
+    async with world(validating()) as found:
+        found.answer({"allowed": False, "status": {"message": "no", "code": 418}, "warnings": ["careful"]})
+        refused = await found.create()
+        assert (refused.code, refused.message) == (
+            418,
+            'admission webhook "a.example.com" denied the request: no',
+        )
+        assert refused.warnings == ("careful",)
+        asked = found.reviews[0]["request"]
+        assert (asked["operation"], asked["name"], asked["namespace"]) == ("CREATE", "m", "default")
+        assert asked["resource"] == {"group": "", "version": "v1", "resource": "configmaps"}
+        assert asked["object"]["kind"] == "ConfigMap" and asked["oldObject"] is None
+        assert asked["userInfo"] == {"username": "admin", "groups": ["system:masters"]}
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [({"reason": "Odd"}, "denied the request: Odd"), ({}, "denied the request without explanation")],
+)
+async def test_denial_without_a_message_names_reason_or_none(status: Obj, text: str) -> None:
+    async with world(validating()) as found:
+        found.answer({"allowed": False, "status": status})
+        refused = await found.create()
+        assert refused.code == 403 and refused.message.endswith(text)
+
+
+async def test_update_and_delete_are_asked_with_the_old_object() -> None:
+    async with world() as found:
+        await found.create()
+        await found.configure(validating())
+        found.answer({"allowed": True})
+        patch = {"metadata": {"labels": {"a": "b"}}}
+        media = N.media_merge_patch
+        assert (await found.ask("patch", "configmaps", "m", body=patch, content_type=media)).ok
+        assert (await found.ask("delete", "configmaps", "m")).ok
+        update, delete = (review["request"] for review in found.reviews)
+        assert labelled(update["object"]) == {"a": "b"} and labelled(update["oldObject"]) == {}
+        assert delete["operation"] == "DELETE" and delete["object"] is None
+        assert labelled(delete["oldObject"]) == {"a": "b"}
+
+
+async def test_mutating_webhooks_see_the_changes_of_those_before() -> None:
+    second = {"name": "b.example.com", "clientConfig": {"url": f"{URL}/2"}}
+    async with world(mutating({}, second)) as found:
+        found.answer(adds("one"))
+        found.answer(adds("two"), f"{URL}/2")
+        made = await found.create()
+        assert labelled(made.obj) == {"one": "x", "two": "x"}
+        assert [labelled(review["request"]["object"]) for review in found.reviews] == [{}, {"one": "x"}]
+
+
+async def test_reinvocable_webhook_is_called_again_after_a_later_change() -> None:
+    second = {"name": "b.example.com", "clientConfig": {"url": f"{URL}/2"}}
+    async with world(mutating({"reinvocationPolicy": "IfNeeded"}, second)) as found:
+        found.answer({"allowed": True})
+        found.answer(adds("two"), f"{URL}/2")
+        await found.create()
+        seen = [labelled(review["request"]["object"]) for review in found.reviews]
+        assert seen == [{}, {}, {"two": "x"}]
+
+
+async def test_patch_of_a_delete_is_an_error() -> None:
+    async with world() as found:
+        await found.create()
+        await found.configure(mutating({}))
+        found.answer({"allowed": True, "patch": [{"op": "add", "path": "/a", "value": 1}]})
+        refused = await found.ask("delete", "configmaps", "m")
+        assert refused.code == 500
+        assert "attempted to modify the object, which is not supported for this operation" in refused.message
+
+
+async def test_late_answer_is_a_failure_after_the_timeout() -> None:
+    async with world(validating(timeoutSeconds=3)) as found:
+        found.answer({"allowed": True}, latency="5s")
+        began_us = found.cluster.kernel.now_us
+        refused = await found.create()
+        assert 3 * SECOND <= found.cluster.kernel.now_us - began_us < 3 * SECOND + 100 * MS
+        assert refused.message == (
+            'Internal error occurred: failed calling webhook "a.example.com": failed to call webhook: '
+            f'Post "{URL}?timeout=3s": context deadline exceeded'
+        )
+        assert found.reviews == []
+
+
+@pytest.mark.parametrize(("policy", "code"), [("Fail", 500), ("Ignore", 201)])
+async def test_failure_policy_decides_about_an_unreachable_webhook(policy: str, code: int) -> None:
+    async with world(validating(failurePolicy=policy)) as found:
+        assert (await found.create()).code == code
+
+
+async def test_invalid_answer_is_a_failed_call() -> None:
+    async with world(validating()) as found:
+        found.answer({"allowed": True, "uid": "x"})
+        assert "received invalid webhook response: expected response.uid=" in (await found.create()).message
+
+
+@pytest.mark.parametrize(
+    ("hook", "is_called"),
+    [
+        ({"rules": [{**RULE, "operations": ["UPDATE"]}]}, False),
+        ({"rules": [{**RULE, "resources": ["*"]}]}, True),
+        ({"rules": [{**RULE, "resources": ["configmaps/*"]}]}, True),
+        ({"rules": [{**RULE, "scope": "Cluster"}]}, False),
+        ({"objectSelector": {"matchLabels": {"hit": "x"}}}, True),
+        ({"objectSelector": {"matchLabels": {"hit": "y"}}}, False),
+        ({"namespaceSelector": {"matchLabels": {N.label_metadata_name: "default"}}}, True),
+        ({"namespaceSelector": {"matchLabels": {N.label_metadata_name: "other"}}}, False),
+    ],
+)
+async def test_rules_and_selectors_choose_requests(hook: Obj, is_called: bool) -> None:
+    async with world(validating(**hook)) as found:
+        found.answer({"allowed": True})
+        assert (await found.create(labels={"hit": "x"})).ok
+        assert bool(found.reviews) is is_called
+
+
+@pytest.mark.parametrize(("policy", "version"), [("Equivalent", "v1"), ("Exact", "")])
+async def test_equivalent_version_is_converted_for_the_webhook(policy: str, version: str) -> None:
+    rule = {**RULE, "apiGroups": ["autoscaling"], "resources": ["horizontalpodautoscalers"]}
+    async with world(validating(matchPolicy=policy, rules=[rule])) as found:
+        found.answer({"allowed": True})
+        target = {"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"}
+        cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}
+        spec = {
+            "maxReplicas": 2,
+            "scaleTargetRef": target,
+            "metrics": [{"type": "Resource", "resource": cpu}],
+        }
+        body = {
+            "apiVersion": "autoscaling/v2",
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "h"},
+            "spec": spec,
+        }
+        asked = request("create", "horizontalpodautoscalers", "default", user=ADMIN, body=body)
+        asked.version = "v2"
+        replies: list[Reply] = []
+        found.cluster.api_servers["apiserver-0"].handle(asked, replies.append)
+        await found.cluster.run_for("1s")
+        assert replies[0].ok, replies[0].message
+        seen = [review["request"] for review in found.reviews]
+        assert [each["resource"]["version"] for each in seen] == ([version] if version else [])
+        for each in seen:
+            assert each["requestResource"]["version"] == "v2"
+            assert each["object"]["spec"]["targetCPUUtilizationPercentage"] == 50
+
+
+async def test_dry_run_reaches_webhooks_and_stores_nothing() -> None:
+    async with world(validating(sideEffects="NoneOnDryRun")) as found:
+        found.answer({"allowed": True})
+        assert (await found.create(options={"dryRun": "All"})).ok
+        assert found.reviews[0]["request"]["dryRun"] is True
+        assert found.cluster.get("configmaps", "m") is None
+
+
+async def test_configurations_themselves_reach_no_webhook() -> None:
+    everything = {**RULE, "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}
+    async with world(validating(rules=[everything])) as found:
+        plural = "validatingwebhookconfigurations"
+        assert (await found.ask("delete", plural, "w")).ok
+        assert (await found.create()).ok
+
+
+async def test_service_is_reached_while_it_has_a_ready_endpoint() -> None:
+    client = {"service": {"name": "hook", "namespace": "default", "port": 443, "path": "/p"}}
+    async with world(validating(clientConfig=client)) as found:
+        url = "https://hook.default.svc:443/p?timeout=10s"
+        assert f'Post "{url}": service "hook" not found' in (await found.create()).message
+        spec = {"ports": [{"port": 443}], "clusterIP": "10.0.0.77"}
+        assert (await found.ask("create", "services", body={"metadata": {"name": "hook"}, "spec": spec})).ok
+        refused = await found.create()
+        assert f'Post "{url}": dial tcp 10.0.0.77:443: connect: connection refused' in refused.message
+        subsets = [{"addresses": [{"ip": "10.1.2.3"}], "ports": [{"port": 443}]}]
+        body = {"metadata": {"name": "hook"}, "subsets": subsets}
+        assert (await found.ask("create", "endpoints", body=body)).ok
+        assert (await found.create()).ok
+        found.answer({"allowed": False}, "default/hook")
+        assert (await found.create("second")).code == 403
+
+
+@pytest.mark.parametrize(
+    ("aspect", "value", "text"),
+    [
+        (DOWN, True, "connect: connection refused"),
+        (SLOW, 60 * SECOND, "context deadline exceeded"),
+        (DENY, True, "denied the request: denied by a fault of the scenario"),
+    ],
+)
+async def test_fault_of_a_webhook_lasts_until_it_ends(aspect: str, value: object, text: str) -> None:
+    async with world(validating()) as found:
+        found.answer({"allowed": True})
+        faults = found.cluster.faults
+        faults.impose("broken", f"{TARGET_PREFIX}a.example.com", aspect, value)
+        assert text in (await found.create()).message
+        faults.lift("broken")
+        assert (await found.create()).ok
+
+
+async def test_addresses_of_programs_are_checked() -> None:
+    async with Cluster() as cluster:
+        cluster.add_webhook(URL, lambda review: {"allowed": True})
+        with pytest.raises(InputError, match="there is a webhook at"):
+            cluster.add_webhook(URL, lambda review: {"allowed": True})
+        with pytest.raises(InputError, match="no webhook has the address 'hook'"):
+            cluster.add_webhook("hook", lambda review: {"allowed": True})
