@@ -74,9 +74,7 @@ def _import(arguments: argparse.Namespace) -> int:
     for note in found.notes:
         print(visible(f"- {note}"))
     nodes = sum(group["count"] for group in found.nodes)
-    counts = (
-        f"{nodes} nodes, {len(found.objects)} objects, {len(found.steps)} steps"
-    )
+    counts = f"{nodes} nodes, {len(found.objects)} objects, {len(found.steps)} steps"
     print(visible(f"wrote {output} ({counts}); now: orrery run {output}"))
     return EXIT_OK
 
