@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sim.app.imports.objects import BUILT_IN_NAMESPACES
 from sim.app.imports.parts import PLAIN_NODES, START, Imported, Value, plain_nodes
+from sim.app.imports.references import BUILT_IN_NAMESPACES
 from sim.errors import InputError
 from sim.scenario.plan.compile import compile_plan
 from sim.scenario.read.source import Document

@@ -83,10 +83,8 @@ def _pods(into: Experiments, spec: Value) -> Value:
     """The pods that a Stage selects by labels."""
     labels = _labels(spec)
     if any("ownerReferences" in str(each.get("key", "")) for each in _expressions(spec)):
-        into.note(
-            "the end of pods: the owner that a Stage selects is replaced by the label job-name, as of Jobs"
-        )
-        return {"selector": "job-name"}
+        remedy = "add a step workload with a selector or an image by hand"
+        raise NoCounterpart(f"it selects pods by their owner; {remedy}")
     if not labels:
         raise NoCounterpart("it selects all pods; add a step workload by hand")
     into.stand_in("", labels)

@@ -155,6 +155,8 @@ def _pod(spec: Value, names: Names) -> Value:
         for k, v in spec.items()
         if k not in ("nodeName", "priority", "preemptionPolicy", "serviceAccount")
     }
+    if kept.get("serviceAccountName") == names.default_service_account:
+        del kept["serviceAccountName"]
     kept["tolerations"] = [
         each
         for each in spec.get("tolerations") or ()

@@ -17,17 +17,16 @@ from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
 from sim.app.imports.made import left_out, without_made
 from sim.app.imports.parts import Value, note_groups
+from sim.app.imports.references import UPSTREAM, missing_objects
 from sim.errors import InputError
-from sim.ident import NAMES
 from sim.scenario.check import soundness
 from sim.scenario.plan.own_kinds import Planned
 from sim.scenario.read.source import Document
 
-UPSTREAM = NAMES["kubernetes"]
 _FIELD = re.compile(r'"([^"]+)"')
 _RANKS = {
     "CustomResourceDefinition": 0, "Namespace": 1, "PriorityClass": 2, "StorageClass": 2, "RuntimeClass": 2,
-    "ClusterRole": 2, "ServiceAccount": 3, "ConfigMap": 4, "Secret": 4,
+    "ClusterRole": 2, "ServiceAccount": 3, "ConfigMap": 4, "Secret": 4, "PersistentVolume": 4, "PersistentVolumeClaim": 4,
     "HorizontalPodAutoscaler": 6,
 }  # fmt: skip
 _RANK = 5
@@ -56,7 +55,7 @@ def manifests(objects: Sequence[Value]) -> tuple[list[Value], list[str]]:
             continue
         seen[key] = None
         found.append(manifest)
-    return [*_missing(found, notes), *found], [*note_groups(pairs), *notes]
+    return [*missing_objects(found, objects, notes), *found], [*note_groups(pairs), *notes]
 
 
 def _shown(obj: Mapping[str, Any]) -> str:
@@ -164,44 +163,3 @@ def _without_empty(value: Any, key: str = "") -> Any:
         made = {name: _without_empty(item, name) for name, item in value.items() if item is not None}
         return {name: item for name, item in made.items() if item != {} or name not in _EMPTY_ALLOWED}
     return [_without_empty(item) for item in value] if isinstance(value, list) else value
-
-
-# --- what the objects refer to --------------------------------------------------------------------
-
-
-def _missing(found: Sequence[Value], notes: list[str]) -> list[Value]:
-    """Namespaces and service accounts that the objects need and the files do not hold."""
-    have = {(each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]) for each in found}
-    named: dict[tuple[str, str, str], None] = {}
-    for obj in found:
-        namespace = obj["metadata"].get("namespace", "")
-        if namespace and namespace not in BUILT_IN_NAMESPACES:
-            named["Namespace", "", namespace] = None
-        account = _pod_spec(obj).get("serviceAccountName", "")
-        if account and account != UPSTREAM.default_service_account:
-            named["ServiceAccount", namespace, account] = None
-    missing = [key for key in named if key not in have]
-    if missing:
-        shown = ", ".join(f"{kind} {place + '/' if place else ''}{name}" for kind, place, name in missing)
-        notes.append(f"added, because objects need them and the files do not hold them: {shown}")
-    order = sorted(missing, key=lambda key: _RANKS[key[0]])
-    return [
-        {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, **({"namespace": place} if place else {})}}
-        for kind, place, name in order
-    ]  # fmt: skip
-
-
-BUILT_IN_NAMESPACES = (
-    UPSTREAM.default_namespace, f"{UPSTREAM.short}-system", f"{UPSTREAM.short}-public", f"{UPSTREAM.short}-node-lease",
-)  # fmt: skip
-
-
-def _pod_spec(obj: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The spec of the pods of an object; empty if it has none."""
-    spec: Mapping[str, Any] = obj.get("spec") or {}
-    if obj["kind"] == "Pod":
-        return spec
-    if obj["kind"] == "CronJob":
-        spec = (spec.get("jobTemplate") or {}).get("spec") or {}
-    template = spec.get("template")
-    return (template.get("spec") or {}) if isinstance(template, dict) else {}

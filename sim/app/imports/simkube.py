@@ -14,8 +14,9 @@ from typing import Any
 from sim.api.schema.scheme import Scheme
 from sim.app.imports.dump import is_object
 from sim.app.imports.experiments import Experiments
-from sim.app.imports.objects import UPSTREAM, manifests
+from sim.app.imports.objects import manifests
 from sim.app.imports.parts import START, Imported, Value
+from sim.app.imports.references import UPSTREAM
 from sim.errors import InputError
 from sim.scenario.read.foreign import is_simkube
 from sim.units import SECOND, format_duration, parse_duration_us
@@ -44,12 +45,14 @@ def import_simkube(documents: Sequence[Any], shown: str) -> Imported:
 
 def _event(into: Experiments, event: Value, after_s: int, known: dict[tuple[str, str, str], None]) -> None:
     """Add the objects of the first instant, or the steps of a later one."""
-    applied, notes = manifests([each for each in event.get("applied_objs") or () if is_object(each)])
+    last = {_key(each): each for each in event.get("applied_objs") or () if is_object(each)}
+    applied, notes = manifests([*last.values()])
     for note in notes:
         into.note(note)
     at = format_duration(parse_duration_us(START) + after_s * SECOND)
     if applied and after_s == 0:
-        into.found.objects += [each for each in applied if _key(each) not in known]
+        again = [_key(each) for each in applied]
+        into.found.objects = [each for each in into.found.objects if _key(each) not in again] + applied
     elif applied:
         into.add(f"applied-{after_s}s", {"apply": {"objects": applied}})
         into.found.steps[-1]["at"] = at

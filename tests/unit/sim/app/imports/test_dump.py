@@ -198,3 +198,21 @@ def test_file_without_objects_is_refused() -> None:
         import_dump(["text"], "f")
     with pytest.raises(InputError, match="neither text nor msgpack"):
         documents_of(b"\xff\xc1", "f")
+
+
+def test_what_pods_need_is_added_with_its_keys() -> None:
+    environment = [
+        {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "a"}}},
+        {"name": "B", "valueFrom": {"secretKeyRef": {"name": "maybe", "key": "b", "optional": True}}},
+    ]
+    given = deployment(priorityClassName="high", volumes=[{"name": "v", "secret": {"secretName": "tls"}}])
+    given["spec"]["template"]["spec"]["containers"][0]["env"] = environment
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u", "controller": True}
+    pod = served("v1", "Pod", "p", "shop", metadata={"ownerReferences": [owner]}, spec={"priorityClassName": "high", "priority": 700})  # fmt: skip
+    found = import_dump([given, pod], "c")
+    assert [each["kind"] for each in found.objects[:-1]] == [
+        "Namespace", "PriorityClass", "ConfigMap", "Secret",
+    ]  # fmt: skip
+    assert only(found.objects, "PriorityClass")["value"] == 700
+    assert only(found.objects, "ConfigMap")["data"] == {"a": ""}
+    assert any("Secret shop/tls" in note and "maybe" not in note for note in found.notes)
