@@ -26,6 +26,10 @@ from types import MappingProxyType
 # data, and the version inside continue tokens, which are opaque to clients.
 UPSTREAM_GROUP_DOMAIN = "k8s.io"
 CONTINUE_TOKEN_VERSION = "meta.k8s.io/v1"
+# API groups of other tools, of which `orrery import` takes files.
+KWOK_GROUPS = ("kwok.x-k8s.io", "config.kwok.x-k8s.io")
+CHAOS_MESH_GROUPS = ("chaos-mesh.org", "pingcap.com")
+LITMUS_GROUPS = ("litmuschaos.io",)
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 # Groups that never carry a domain (staging/src/k8s.io/api/*/register.go).

@@ -42,6 +42,7 @@ from sim.scenario.plan.plan import (
 from sim.scenario.plan.timeline import plan_timeline
 from sim.scenario.read import schema
 from sim.scenario.read.decode import decoded
+from sim.scenario.read.foreign import foreign_file
 from sim.scenario.read.naming import translate
 from sim.scenario.read.samples import inside, read_samples
 from sim.scenario.read.settings import override
@@ -66,6 +67,8 @@ def compile_file(path: str | Path, settings: Sequence[str] = ()) -> Compiled:
     """
     path = Path(path)
     documents = read_documents(path)
+    if (other := foreign_file([each.value for each in documents])) is not None:
+        raise InputError(other.description, str(path), other.remedy(str(path)))
     if len(documents) != 1:
         count = f"holds {len(documents)} documents" if documents else "is empty"
         raise InputError(f"{count}; a scenario is one document", str(path))

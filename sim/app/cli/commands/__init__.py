@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sim.app.cli.commands import files, reference, replay, run, serve, sweep, trace
+from sim.app.cli.commands import files, imports, reference, replay, run, serve, sweep, trace
 
 if TYPE_CHECKING:
     from sim.app.cli.commands.arguments import Commands
@@ -21,6 +21,7 @@ GROUPS: tuple[Callable[[Commands], None], ...] = (
     run.add,
     sweep.add,
     files.add,
+    imports.add,
     serve.add,
     replay.add,
     trace.add,

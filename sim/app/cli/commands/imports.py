@@ -1,0 +1,96 @@
+"""`orrery import`: files of other tools as scenarios."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sim.app.cli.commands.arguments import EXIT_OK
+from sim.app.printed import visible
+from sim.errors import InputError
+
+if TYPE_CHECKING:
+    from sim.app.cli.commands.arguments import Commands
+    from sim.app.imports.parts import Imported
+
+FORMATS = {
+    "kubectl-dump": "what `kubectl get nodes,deployments,... -A -o yaml` prints",
+    "kwok": "kwok's nodes, objects and Stages",
+    "simkube": "a trace of SimKube, as JSON or msgpack",
+    "chaos-mesh": "experiments of Chaos Mesh",
+    "litmus": "ChaosEngines and ChaosExperiments of Litmus",
+}
+SIZE_MAX = 64 << 20  # bytes of one file: a cluster of a thousand nodes with its pods
+_NAME = re.compile("[^a-z0-9]+")
+
+
+def add(commands: Commands) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "import",
+        help="turn a cluster's objects, or experiments of other tools, into a scenario",
+        description="Writes a scenario with the nodes, objects and experiments of files, and reports all that has no "
+        "counterpart; the report is at the beginning of the scenario too. Formats: "
+        + "; ".join(f"{name}: {text}" for name, text in FORMATS.items())
+        + ".",
+        epilog="example: orrery import kubectl-dump cluster.yaml -o mine.yaml",
+    )
+    parser.add_argument(
+        "format", choices=tuple(FORMATS), metavar="FORMAT", help="one of " + ", ".join(FORMATS)
+    )
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="the files (YAML or JSON)")
+    parser.add_argument(
+        "--output", "-o", type=Path, metavar="FILE", default=Path("scenario.yaml"),
+        help="write the scenario here (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument("--force", action="store_true", help="replace the scenario if it exists")
+    parser.set_defaults(call=_import)
+
+
+def _import(arguments: argparse.Namespace) -> int:
+    from sim.app.cli.commands.arguments import check_outputs
+    from sim.app.imports.documents import documents_of
+    from sim.app.imports.parts import scenario_text
+    from sim.files import read_bounded, write_text
+
+    output: Path = arguments.output
+    if output.exists() and not arguments.force:
+        raise InputError("exists already and is kept", str(output), "choose another name, or add --force")
+    check_outputs(output, inputs=arguments.files)
+    documents = [
+        document
+        for file in arguments.files
+        for document in documents_of(read_bounded(file, SIZE_MAX), str(file))
+    ]
+    shown = ", ".join(str(file) for file in arguments.files)
+    found = _importer(arguments.format)(documents, shown)
+    name = _NAME.sub("-", output.stem.lower()).strip("-") or "imported"
+    write_text(
+        output, scenario_text(found, name[:63].strip("-"), ", ".join(file.name for file in arguments.files))
+    )
+    for note in found.notes:
+        print(visible(f"- {note}"))
+    nodes = sum(group["count"] for group in found.nodes)
+    counts = f"{nodes} nodes, {len(found.objects)} objects, {len(found.steps)} steps"
+    print(visible(f"wrote {output} ({counts}); now: orrery run {output}"))
+    return EXIT_OK
+
+
+def _importer(name: str) -> Callable[[Sequence[Any], str], Imported]:
+    """The function that imports a format."""
+    from sim.app.imports.chaos_mesh import import_chaos_mesh
+    from sim.app.imports.dump import import_dump
+    from sim.app.imports.kwok import import_kwok
+    from sim.app.imports.litmus import import_litmus
+    from sim.app.imports.simkube import import_simkube
+
+    return {
+        "kubectl-dump": import_dump,
+        "kwok": import_kwok,
+        "simkube": import_simkube,
+        "chaos-mesh": import_chaos_mesh,
+        "litmus": import_litmus,
+    }[name]
