@@ -4,7 +4,7 @@ Turns scenario settings into `NodeSpec` (the machine) and `RuntimeProfile` (how 
 containers on it behave).  Nothing here changes during a run; faults change the `Machine`.
 
 Differs  upstream runs real programs; here a container's behaviour is a value, chosen by the first
-         `Rule` that covers its pod, or by a well-known command.  Latencies are constants of the
+         `Rule` that covers its pod, or by a well-known command or image.  Latencies are constants of the
          profile: their spread comes from the phases of the agent's tickers and from the network.
 """
 
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from actors.node.runtime.commands import AT_ONCE_US, commanded
+from actors.node.runtime.programs import on_term, words_of
 from sim.api.types import Obj
 from sim.units import MS, SECOND
 
@@ -26,7 +27,8 @@ class ContainerBehaviour:
     exit_after_us: when it ends by itself (None: runs until stopped), with `exit_code`
     healthy_after_us: its probes fail until then
     unhealthy_after_us: its probes fail from then on (None: never)
-    stop_us: time from SIGTERM to its exit; None ignores SIGTERM and waits for SIGKILL
+    stop_us: time from SIGTERM to its exit, with `stop_exit_code`; None ignores SIGTERM and waits for
+        SIGKILL
     memory_bytes: its working set while it runs, reached in a straight line over memory_ramp_us
     cpu_milli: the CPU that it uses
     load_milli: the CPU that all pods of its kind use together (`sim.app.metrics`)
@@ -185,16 +187,28 @@ class RuntimeProfile:
         kinds = ("initContainers",) if init else ("containers", "ephemeralContainers")
         for spec in (c for kind in kinds for c in pod["spec"].get(kind) or ()):
             if spec["name"] == container:
-                commanded_changes = commanded(spec)
-                if commanded_changes is not None:
-                    return replace(FOREVER, **commanded_changes)
-                break
+                return _program(pod["spec"], spec, init)
         return RUN_TO_END if init else FOREVER
 
     def overridden(self, overrides: Sequence[Override]) -> RuntimeProfile:
         """The profile while these faults are active."""
         broken = {o.image: o.pull_error for o in overrides if o.pull_error}
         return replace(self, overrides=tuple(overrides), broken_images={**self.broken_images, **broken})
+
+
+def _program(pod_spec: Obj, container: Obj, init: bool) -> ContainerBehaviour:
+    """The behaviour of the program that a container runs by its command or its image.
+
+    Quirk: in a namespace that a pod's processes share no program of a container is process 1.
+    """
+    changes = commanded(container)
+    words = words_of(container)
+    if not words:
+        return RUN_TO_END if init else FOREVER
+    is_first = not pod_spec.get("shareProcessNamespace") and not pod_spec.get("hostPID")
+    at_term = on_term(words, is_first=is_first)
+    base = RUN_TO_END if init and changes is None else FOREVER
+    return replace(base, **(changes or {}), **at_term) if changes or at_term else base
 
 
 def manifest_file(pod: Obj) -> str:
