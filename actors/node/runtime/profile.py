@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from actors.node.runtime.commands import AT_ONCE_US, commanded
+from actors.node.runtime.missing_images import MISSING_IMAGES, pull_error
 from actors.node.runtime.programs import on_term, words_of
 from sim.api.types import Obj
 from sim.units import MS, SECOND
@@ -149,6 +150,7 @@ class RuntimeProfile:
     refresh_us: time to check a present one (policy Always)
     image_disk_bytes: size of the images' own file system; 0: they use the node's
     broken_images: image -> the error with which its pull fails
+    missing_images: globs of the names of images that no registry holds
     shutdown_us: from the end of the agent's delay of a shutdown until the power is off
     """
 
@@ -162,6 +164,7 @@ class RuntimeProfile:
     image_disk_bytes: int = 0
     shutdown_us: int = 2 * SECOND
     broken_images: Mapping[str, str] = field(default_factory=dict)
+    missing_images: tuple[str, ...] = MISSING_IMAGES
     rules: tuple[Rule, ...] = ()
     overrides: tuple[Override, ...] = ()
 
@@ -172,6 +175,10 @@ class RuntimeProfile:
             if override.changes and override.covers(pod, container, init):
                 found = replace(found, **override.changes)
         return found
+
+    def pull_error(self, image: str) -> str | None:
+        """The error with which a pull of the image fails; None if it does not."""
+        return self.broken_images.get(image) or pull_error(image, self.missing_images)
 
     def imposed(self, pod: Obj, container: str, init: bool, *names: str) -> Override | None:
         """The active fault that sets one of these fields of the container's behaviour."""

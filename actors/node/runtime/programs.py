@@ -7,7 +7,8 @@ Mirrors  the rule of runtimes: `command` replaces an image's entry point and its
          replaces the arguments only; Linux kernel/signal.c: sig_task_ignored: process 1 of a
          namespace gets no signal that it has no handler for, except SIGKILL from outside.
 Differs  only the table knows images and programs: a program that is not in it counts as a server
-         that handles SIGTERM and ends with 0.
+         that handles SIGTERM and ends with 0. An unknown image has no entry point if its arguments
+         begin with a shell or another program that the table lists without a handler.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ def words_of(container: Mapping[str, Any]) -> list[str]:
         return [*command, *arguments]
     entry = image_entry(container.get("image") or "")
     if entry is None:
-        return []
+        # A shell or `sleep` as the first argument says that the image has no entry point of its own.
+        known = program_of(arguments)
+        return arguments if known in (*table()["shells"], *table()["no_handler"]) else []
     line = arguments or list(entry.get("command") or ())
     return line if entry.get("runs_arguments") else [*(entry.get("entrypoint") or ()), *line]
 

@@ -338,3 +338,11 @@ async def test_deleted_pod_ends_as_its_program_handles_sigterm(
         assert held.exit_code == code and held.exit_us is not None
         after_us = held.exit_us - 30 * SECOND
         assert after_us > 9 * SECOND if ended == "after its grace period" else after_us < SECOND
+
+
+async def test_image_that_cannot_exist_is_not_pulled_on_a_warm_node() -> None:
+    async with one_node() as (kernel, api, _):
+        api.bind("web", {"containers": [{"name": "c", "image": "nginx:404"}]})
+        await kernel.run_until(28 * SECOND)
+        assert states(api, "web") == {"c": ("waiting", "ErrImagePull")}
+        assert api.events("Failed")[0][1].endswith("docker.io/library/nginx:404: not found")

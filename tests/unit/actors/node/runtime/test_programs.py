@@ -90,7 +90,8 @@ def test_unknown_init_container_still_ends() -> None:
         ({"image": "registry.k8s.io/pause:3.8"}, ["/pause"]),
         ({"image": "busybox", "command": ["a"], "args": ["b"]}, ["a", "b"]),
         ({"image": "team/busybox"}, []),
-        ({"image": "r/job", "args": ["/bin/sh", "-c", "exit 1"]}, []),
+        ({"image": "r/job", "args": ["/bin/sh", "-c", "exit 1"]}, ["/bin/sh", "-c", "exit 1"]),
+        ({"image": "r/job", "args": ["--workers", "3"]}, []),
     ],
 )
 def test_arguments_go_to_known_entry_point(container: dict[str, Any], words: list[str]) -> None:
