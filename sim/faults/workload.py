@@ -38,9 +38,12 @@ class Workload(Strict):
         UNSET
     )
     exit_code: Annotated[_ExitCode | UnsetType, Meta(description="Its exit code, with `exitAfter`.")] = UNSET
-    ready: Annotated[bool | UnsetType, Meta(description="`false`: every probe fails.")] = UNSET
+    ready: Annotated[bool | UnsetType, Meta(description="`false`: every probe fails; `true`: none does.")] = (
+        UNSET
+    )
     ready_after: Annotated[
-        str | UnsetType, Meta(description="Probes fail until so long after the start of a container.")
+        str | UnsetType,
+        Meta(description="Probes fail until so long after the start of a container, then none does."),
     ] = UNSET
     start_error: Annotated[
         str | UnsetType, Meta(description="Containers cannot be started, with this message.")
@@ -133,6 +136,8 @@ class Behave(Imposed):
         changes = {key: value for key, value in changes.items() if value is not None}
         if self.unready is not None:
             changes["unhealthy_after_us"] = 0 if self.unready else None
+        if self.unready is False or self.ready_after_us is not None:
+            changes["answers_probes"] = True
         if self.stop_us is not None:
             changes["stop_us"] = None if self.stop_us < 0 else self.stop_us
         return changes
@@ -218,7 +223,9 @@ FAULT = Fault(
     documentation="""
 The programs in containers behave so from now on, those that run already too. Without a step SIGTERM ends a program with 0
 if it is a server, and is ignored by a shell, `sleep` or `tail` that is process 1, which SIGKILL ends with 137 after the grace
-period; such programs are listed in `actors/node/runtime/programs.toml`. The pods are chosen by namespace, selector,
+period; such programs are listed in `actors/node/runtime/programs.toml`. Without a step a probe fails whose command fails (`false`, or
+`cat` of a file in `/tmp` that the container's script has not made), or whose port no container declares and no known image
+opens. The pods are chosen by namespace, selector,
 name, image, container and nodes; init containers only by their image or their name. Logs are rotated by the flags
 `container-log-max-size` and `container-log-max-files`. `cpu` and `load` need `cluster.metrics`.""",
     example="""

@@ -28,6 +28,7 @@ class ContainerBehaviour:
     exit_after_us: when it ends by itself (None: runs until stopped), with `exit_code`
     healthy_after_us: its probes fail until then
     unhealthy_after_us: its probes fail from then on (None: never)
+    answers_probes: True if these times alone decide about its probes, whatever their handlers
     stop_us: time from SIGTERM to its exit, with `stop_exit_code`; None ignores SIGTERM and waits for
         SIGKILL
     memory_bytes: its working set while it runs, reached in a straight line over memory_ramp_us
@@ -46,6 +47,7 @@ class ContainerBehaviour:
     exit_code: int = 0
     healthy_after_us: int = 0
     unhealthy_after_us: int | None = None
+    answers_probes: bool = False
     stop_us: int | None = 200 * MS
     stop_exit_code: int = 0
     memory_bytes: int = 0
