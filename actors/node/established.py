@@ -16,6 +16,7 @@ from actors.node.pods.pod_status import View, generate
 from actors.node.pods.prober import probe_specs
 from actors.node.pods.status_manager import outgoing
 from actors.node.runtime.machine import Machine
+from actors.node.sources.mount_paths import expands_paths
 from actors.node.sources.references import variables_of, volumes_of
 from sim.api.types import Obj
 from sim.ident import Names
@@ -45,7 +46,13 @@ def is_settled(pod: Obj) -> bool:
         return False
     if any(claim in volume for volume in spec.get("volumes") or () for claim in CLAIMS):
         return False
-    return not any(variables_of(c) or "lifecycle" in c for c in spec["containers"])
+    return not any(variables_of(c) or "lifecycle" in c or expands_paths(c) for c in spec["containers"])
+
+
+def has_images(machine: Machine, pod: Obj) -> bool:
+    """True if the machine can have the images of the pod's containers."""
+    profile = machine.spec.profile
+    return all(profile.pull_error(container["image"]) is None for container in pod["spec"]["containers"])
 
 
 def run(machine: Machine, options: NodeAgentOptions, pod: Obj, now_us: int, wall_us: int) -> Obj:

@@ -1,6 +1,6 @@
-"""Notes about Jobs with programs that never end, printed before a run.
+"""Notes about Jobs with programs that never end, printed before a run and by a server.
 
-Turns a plan into a sentence for each such Job or CronJob.
+Turns a plan, or a Job that a client creates, into a sentence for each such Job or CronJob.
 
 Holds: a Job that the scenario may end otherwise (by `exitAfter` of a runtime, by a step, or by its
     deadline) gets no note.
@@ -22,21 +22,35 @@ REMEDY = "give it a known command such as [sleep, 10s], its nodes runtime.exitAf
 
 def endless_jobs(plan: Plan) -> list[str]:
     """The notes about a plan; none if a step or a runtime may end programs."""
-    actions = [choice.action for step in plan.steps for choice in step.choices]
-    ended = any(isinstance(action, Behave) and action.exit_after_us is not None for action in actions)
-    if ended or any(node.runtime.exit_after for node in plan.cluster.nodes):
+    if programs_end(plan):
         return []
     return [
-        f"{plan.file or plan.name}: {manifest['kind']} {manifest['metadata']['name']}: the program of container "
-        f"{name} has no known end, so it runs forever ({REMEDY})"
+        f"{plan.file or plan.name}: {note}"
         for manifest in manifests_of(plan)
+        for note in notes_of_job(manifest)
+    ]
+
+
+def programs_end(plan: Plan) -> bool:
+    """True if a step or a runtime of the plan ends programs."""
+    actions = [choice.action for step in plan.steps for choice in step.choices]
+    ended = any(isinstance(action, Behave) and action.exit_after_us is not None for action in actions)
+    return ended or any(node.runtime.exit_after for node in plan.cluster.nodes)
+
+
+def notes_of_job(manifest: Mapping[str, Any]) -> list[str]:
+    """The notes about one object; none unless it is a Job or a CronJob."""
+    metadata = manifest.get("metadata") or {}
+    shown = f"{manifest.get('kind')} {metadata.get('name') or metadata.get('generateName', '')}"
+    return [
+        f"{shown}: the program of container {name} has no known end, so it runs forever ({REMEDY})"
         for name in _endless(manifest)
     ]
 
 
 def manifests_of(plan: Plan) -> list[Mapping[str, Any]]:
-    """The manifests of a scenario: its objects, then those of its steps."""
-    manifests: list[Mapping[str, Any]] = list(plan.objects)
+    """The manifests of a scenario: its objects, also those that run already, then those of its steps."""
+    manifests: list[Mapping[str, Any]] = [*plan.cluster.established, *plan.objects]
     for step in plan.steps:
         for choice in step.choices:
             match choice.action:

@@ -304,7 +304,7 @@ class Established:
             node = self._chosen(info)
             if not node or not self._bind(info, node).ok:
                 return None
-        if node not in cluster.nodes:
+        if node not in cluster.nodes or not node_side.has_images(cluster.nodes[node].machine, pod):
             return None
         held = self._store.get(cluster.scheme.key("pods", meta["namespace"], meta["name"]))
         assert held is not None

@@ -12,6 +12,7 @@ from itertools import islice
 from operator import index as whole
 from typing import Any, SupportsIndex
 
+from actors.node.runtime.missing_images import MISSING_IMAGES
 from actors.node.runtime.profile import ContainerBehaviour, Rule, RuntimeProfile
 from sim.errors import InputError
 from sim.ident import NAMES
@@ -44,16 +45,21 @@ def plain_nodes(count: int, taken: Container[str] = ()) -> tuple[NodePlan, ...]:
 
 def profile_of(runtime: Runtime) -> RuntimeProfile:
     """The profile of a scenario's runtime settings; equal settings share one profile."""
-    return _profile(runtime.image_pull, runtime.start, runtime.exit_after, runtime.exit_code)
+    missing = MISSING_IMAGES if runtime.missing_images is None else tuple(runtime.missing_images)
+    return _profile(runtime.image_pull, runtime.start, runtime.exit_after, runtime.exit_code, missing)
 
 
 @lru_cache(maxsize=64)
-def _profile(image_pull: str, start: str, exit_after: str | None, exit_code: int) -> RuntimeProfile:
+def _profile(
+    image_pull: str, start: str, exit_after: str | None, exit_code: int, missing: tuple[str, ...]
+) -> RuntimeProfile:
     pull_us, start_us = parse_duration_us(image_pull), parse_duration_us(start)
     rules: tuple[Rule, ...] = ()
     if exit_after is not None:
         rules = (Rule(ContainerBehaviour(exit_after_us=parse_duration_us(exit_after), exit_code=exit_code)),)
-    return RuntimeProfile(start_us=start_us, warm=not pull_us, pull_us=pull_us, rules=rules)
+    return RuntimeProfile(
+        start_us=start_us, warm=not pull_us, pull_us=pull_us, rules=rules, missing_images=missing
+    )
 
 
 def checked_seed(seed: SupportsIndex) -> int:

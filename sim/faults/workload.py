@@ -16,6 +16,15 @@ from sim.faults.shared.parameters import Amount, Nodes, Strict
 _ExitCode = Annotated[int, Meta(ge=0, le=255)]
 
 
+class OnTerm(Strict):
+    """What SIGTERM does to a program."""
+
+    exit_code: Annotated[_ExitCode, Meta(description="The exit code of its end.")] = 0
+    after: Annotated[str, Meta(description="Time from SIGTERM to its end; `never` waits for SIGKILL.")] = (
+        "200ms"
+    )
+
+
 class Workload(Strict):
     """The parameters of `workload`."""
 
@@ -29,9 +38,12 @@ class Workload(Strict):
         UNSET
     )
     exit_code: Annotated[_ExitCode | UnsetType, Meta(description="Its exit code, with `exitAfter`.")] = UNSET
-    ready: Annotated[bool | UnsetType, Meta(description="`false`: every probe fails.")] = UNSET
+    ready: Annotated[bool | UnsetType, Meta(description="`false`: every probe fails; `true`: none does.")] = (
+        UNSET
+    )
     ready_after: Annotated[
-        str | UnsetType, Meta(description="Probes fail until so long after the start of a container.")
+        str | UnsetType,
+        Meta(description="Probes fail until so long after the start of a container, then none does."),
     ] = UNSET
     start_error: Annotated[
         str | UnsetType, Meta(description="Containers cannot be started, with this message.")
@@ -42,6 +54,13 @@ class Workload(Strict):
     ] = UNSET
     stop: Annotated[
         str | UnsetType, Meta(description="Time from SIGTERM to the end; `never` waits for SIGKILL.")
+    ] = UNSET
+    on_term: Annotated[
+        OnTerm | UnsetType,
+        Meta(
+            description="What SIGTERM does, `{exitCode: 143, after: 1s}`; by default shells and `sleep` ignore it, "
+            "servers end with 0."
+        ),
     ] = UNSET
     memory: Annotated[Amount | UnsetType, Meta(description="Working set of each container.")] = UNSET
     log_rate: Annotated[Amount | UnsetType, Meta(description="Bytes a second that each container logs.")] = (
@@ -61,6 +80,7 @@ class Behave(Imposed):
 
     unready: True if probes fail
     stop_us: time from SIGTERM to the end; -1 if only SIGKILL ends the program
+    stop_exit_code: the exit code of that end; None: as without the step
     """
 
     nodes: tuple[str, ...]
@@ -76,6 +96,7 @@ class Behave(Imposed):
     start_error: str | None = None
     pull_error: str | None = None
     stop_us: int | None = None
+    stop_exit_code: int | None = None
     memory: int | None = None
     log_rate: int | None = None
     cpu_milli: int | None = None
@@ -106,6 +127,7 @@ class Behave(Imposed):
             "exit_code": self.exit_code,
             "healthy_after_us": self.ready_after_us,
             "start_error": self.start_error,
+            "stop_exit_code": self.stop_exit_code,
             "memory_bytes": self.memory,
             "log_rate": self.log_rate,
             "cpu_milli": self.cpu_milli,
@@ -114,6 +136,8 @@ class Behave(Imposed):
         changes = {key: value for key, value in changes.items() if value is not None}
         if self.unready is not None:
             changes["unhealthy_after_us"] = 0 if self.unready else None
+        if self.unready is False or self.ready_after_us is not None:
+            changes["answers_probes"] = True
         if self.stop_us is not None:
             changes["stop_us"] = None if self.stop_us < 0 else self.stop_us
         return changes
@@ -149,12 +173,24 @@ def _changes(context: Context, given: Workload) -> dict[str, Any]:
         "ready_after_us": context.optional_duration(given.ready_after, "readyAfter"),
         "start_error": plain(given.start_error),
         "pull_error": plain(given.pull_error),
-        "stop_us": -1 if given.stop == "never" else context.optional_duration(given.stop, "stop"),
+        **_stop(context, given),
         "memory": context.bytes(given.memory, "memory") if isinstance(given.memory, Amount) else None,
         "log_rate": context.bytes(given.log_rate, "logRate") if isinstance(given.log_rate, Amount) else None,
         "cpu_milli": context.milli(given.cpu, "cpu") if isinstance(given.cpu, Amount) else None,
         "load_milli": context.milli(given.load, "load") if isinstance(given.load, Amount) else None,
     }
+
+
+def _stop(context: Context, given: Workload) -> dict[str, int | None]:
+    """The end by SIGTERM, of `onTerm` or of `stop`, which says only when it is."""
+    if not isinstance(given.on_term, OnTerm):
+        after_us = -1 if given.stop == "never" else context.optional_duration(given.stop, "stop")
+        return {"stop_us": after_us, "stop_exit_code": None}
+    if given.stop is not UNSET:
+        raise context.error("stop", "'onTerm' says it too", "give one of 'stop' and 'onTerm'")
+    at_term = given.on_term
+    after_us = -1 if at_term.after == "never" else context.optional_duration(at_term.after, "onTerm.after")
+    return {"stop_us": after_us, "stop_exit_code": at_term.exit_code}
 
 
 def _check_changes(context: Context, given: Workload, changes: Mapping[str, Any]) -> None:
@@ -185,13 +221,18 @@ FAULT = Fault(
     check=_check,
     ends=Ends.LATER,
     documentation="""
-The programs in containers behave so from now on, those that run already too. The pods are chosen by namespace, selector,
+The programs in containers behave so from now on, those that run already too. Without a step SIGTERM ends a program with 0
+if it is a server, and is ignored by a shell, `sleep` or `tail` that is process 1, which SIGKILL ends with 137 after the grace
+period; such programs are listed in `actors/node/runtime/programs.toml`. Without a step a probe fails whose command fails (`false`, or
+`cat` of a file in `/tmp` that the container's script has not made), or whose port no container declares and no known image
+opens. The pods are chosen by namespace, selector,
 name, image, container and nodes; init containers only by their image or their name. Logs are rotated by the flags
 `container-log-max-size` and `container-log-max-files`. `cpu` and `load` need `cluster.metrics`.""",
     example="""
 - {at: 2m, workload: {selector: app=web, exitAfter: 5s, exitCode: 1}, for: 5m}                      # crash loops
 - {at: 2m, workload: {namespace: default, name: web-, container: web, ready: false}, for: 5m}       # probes fail
 - {at: 2m, workload: {selector: app=web, readyAfter: 20s, stop: never, memory: 300Mi}}              # ignores SIGTERM
+- {at: 2m, workload: {selector: app=web, onTerm: {exitCode: 143, after: 1s}}}                         # handles SIGTERM
 - {at: 2m, workload: {selector: app=web, logRate: 200Mi}, for: 10m}
 - {at: 2m, workload: {selector: app=web, load: 3, cpu: 20m}}      # 3 CPUs among all ready pods, 20m each
 - {at: 2m, workload: {selector: app=web, startError: "no such file", nodes: {zone: a}}, for: 1m}

@@ -14,6 +14,7 @@ import yaml
 from sim.app.cluster import Cluster
 from sim.app.notes import NOT_WAITED_FOR
 from sim.app.serving import serve
+from sim.app.serving.job_notes import tell_of_endless_jobs
 from sim.ident import NAMES
 from sim.kernel import NEVER_US
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan, Plan
@@ -289,3 +290,19 @@ async def test_serve_notes_the_first_pod_that_mounts_a_claim_and_no_other(
             pod = {"metadata": {"name": name}, "spec": {**spec, "volumes": volumes}}
             assert (await client.post(pods, json=pod)).status_code == 201
     assert capsys.readouterr().err == f"orrery: Pod default/b: {NOT_WAITED_FOR}\n"
+
+
+async def test_serve_notes_jobs_that_never_end_once_for_equal_containers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    plan = Plan("s", "", 0, 0, ClusterPlan(naming="kubernetes", nodes=()), (), (), ())
+    async with served() as (cluster, client):
+        tell_of_endless_jobs(cluster, plan)
+        jobs = MAPS.replace("configmaps", "jobs").replace("/api/v1", "/apis/batch/v1")
+        for name, command in (("a", ["sleep", "5"]), ("b", ["perl", "x"]), ("c", ["perl", "x"])):
+            pod = {"containers": [{"name": "p", "image": "i", "command": command}], "restartPolicy": "Never"}
+            job = {"metadata": {"name": name}, "spec": {"template": {"spec": pod}}}
+            assert (await client.post(jobs, json=job)).status_code == 201
+    said = capsys.readouterr().err
+    assert said.startswith("orrery: Job b: the program of container p has no known end")
+    assert said.count("orrery:") == 1

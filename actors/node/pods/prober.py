@@ -10,8 +10,8 @@ Mirrors  pkg/kubelet/prober/{worker,prober_manager}.go: one ticker from the firs
          thresholds, initial delay in whole seconds, holds after a liveness or startup failure until
          there is a new container id (v1.25).  A probe knows an instance by the status that shows
          it; the initial result of an instance is reported like any other.
-Differs  probes take no time; a probe succeeds if the runtime model says so, independently of its
-         handler.
+Differs  probes take no time; a probe succeeds if the runtime model says so and nothing is known of
+         its handler that makes it fail (`actors.node.runtime.probe_answers`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Protocol
 
 from actors.node.causes import caused
 from actors.node.runtime.containers import Container, PodRuntime
+from actors.node.runtime.probe_answers import Answer
 from sim.api.memo import IdentityMemo
 from sim.api.types import Obj
 from sim.kernel.actor import Context
@@ -81,8 +82,8 @@ class Owner(Protocol):
         """The first check of a new instance is over."""
         ...
 
-    def unhealthy(self, probe: Probe) -> None:
-        """A probe failed: record the event."""
+    def unhealthy(self, probe: Probe, container: Container) -> None:
+        """A probe of a container failed: record the event."""
         ...
 
     def fault_record(self, container: Container) -> int:
@@ -112,6 +113,7 @@ class Probe:
     """One probe of one container.
 
     spec: periodSeconds, thresholds and so on
+    _answer: what its handler makes of it; None: as the container's behaviour says
     hold: True from a liveness or startup failure until there is a new instance
     _check_requested: True if a check was requested before the first tick
     _container_id: of the instance that the status shows
@@ -120,11 +122,14 @@ class Probe:
     """
 
     __slots__ = (
-        "_check_requested", "_container_id", "_ctx", "_first_us", "_last_healthy", "_owner", "_streak",
+        "_answer", "_check_requested", "_container_id", "_ctx", "_first_us", "_last_healthy", "_owner", "_streak",
         "_timer", "container", "hold", "kind", "result", "spec", "stopped",
     )  # fmt: skip
 
-    def __init__(self, ctx: Context, owner: Owner, kind: str, container: str, spec: Obj) -> None:
+    def __init__(
+        self, ctx: Context, owner: Owner, kind: str, container: str, spec: Obj, answer: Answer | None = None
+    ) -> None:
+        self._answer = answer
         self._ctx = ctx
         self._owner = owner
         self.kind = kind
@@ -276,15 +281,47 @@ class Probe:
         # Quirk: the newest container answers at the address and is probed, also before the status
         # shows it.
         container = self._newest() or container
-        healthy = container.healthy(now_us)
+        healthy = self._succeeds(container, now_us)
         self._streak = self._streak + 1 if healthy is self._last_healthy else 1
         self._last_healthy = healthy
         if healthy:
             self._count(True)
         else:
             with caused(self._ctx.kernel, self._owner.fault_record(container)):
-                self._owner.unhealthy(self)
+                self._owner.unhealthy(self, container)
                 self._count(False)
+
+    def _answer_for(self, container: Container) -> Answer | None:
+        """The answer of the handler, unless a fault says how the container answers."""
+        if container.unhealthy is not None or container.behaviour.answers_probes:
+            return None
+        return self._answer
+
+    def _succeeds(self, container: Container, now_us: int) -> bool:
+        """True if a probe of the container succeeds now."""
+        answer = self._answer_for(container)
+        return container.healthy(now_us) and (
+            answer is None or answer.succeeds(now_us - container.started_us)
+        )
+
+    def _next_change_us(self, container: Container, now_us: int) -> int | None:
+        """When that will next change by itself; None if never."""
+        change_us, answer = container.next_change_us(now_us), self._answer_for(container)
+        if answer is None:
+            return change_us
+        age_us = answer.next_change_us(now_us - container.started_us)
+        times = (change_us, None if age_us is None else container.started_us + age_us)
+        return min([at_us for at_us in times if at_us is not None], default=None)
+
+    def output(self, container: Container, spec: Obj, ip: str) -> str:
+        """What the probe shows, which fails: by its handler, or because of the container's behaviour.
+
+        spec: the container's
+        """
+        answer = self._answer_for(container)
+        if answer is None or not container.healthy(self._ctx.kernel.now_us):
+            return output_of(self.spec, spec, ip)
+        return answer.output.replace("{ip}", ip)
 
     def _count(self, healthy: bool) -> None:
         """Make the result of enough equal probes in a row the probe's result."""
@@ -326,11 +363,13 @@ class Probe:
             self._cancel()
             return
         is_finished = self.kind == "Startup" and self.result == "Success"
-        settled = container.healthy(now_us) and self.result == "Success" and self._last_healthy is not False
+        settled = (
+            self._succeeds(container, now_us) and self.result == "Success" and self._last_healthy is not False
+        )
         if not settled and not is_finished:
             self._tick_at(self._next_tick_us(local_us))
             return
-        change_us = container.next_change_us(now_us)
+        change_us = self._next_change_us(container, now_us)
         if change_us is None or is_finished:
             self._cancel()
         else:

@@ -37,10 +37,11 @@ from actors.node.pods.pod_status import (
     unseen_us,
 )
 from actors.node.pods.ports import Agent
-from actors.node.pods.prober import Probe, output_of, probe_specs
+from actors.node.pods.prober import Probe, probe_specs
 from actors.node.pods.sandboxes import make_sandbox
 from actors.node.pods.status_manager import status_in
 from actors.node.runtime.containers import Container, PodRuntime
+from actors.node.runtime.probe_answers import answer_of
 from actors.node.sources.references import volumes_of
 from actors.node.sources.volumes import keeps_volumes, unmounted_after_us
 from sim.api.objects import TERMINAL
@@ -453,7 +454,8 @@ class Worker:
         specs = () if self.probes else probe_specs(self.pod["spec"]["containers"])
         if not specs:
             return
-        self.probes = tuple([Probe(self.agent.ctx, self, *row) for row in specs])
+        ctx, spec = self.agent.ctx, self.pod["spec"]
+        self.probes = tuple([Probe(ctx, self, *row, answer_of(spec, row[0], row[1])) for row in specs])
         for probe in self.probes:
             probe.refresh()  # a restarted agent's status shows the container already
             probe.start(self.agent.first_probe_wait_us(int(probe.spec.get("periodSeconds") or 10)))
@@ -503,11 +505,11 @@ class Worker:
         fault = profile.imposed(self.pod, container.name, False, "healthy_after_us", "unhealthy_after_us")
         return met_first(self.runtime, container, fault) if self.runtime is not None else 0
 
-    def unhealthy(self, probe: Probe) -> None:
-        """Record the event of a failed probe."""
+    def unhealthy(self, probe: Probe, container: Container) -> None:
+        """Record the event of a failed probe of a container."""
         specs = {spec["name"]: spec for spec in self.pod["spec"]["containers"]}
         ip = self.runtime.ip if self.runtime is not None else ""
-        text = f"{probe.kind} probe failed: {output_of(probe.spec, specs.get(probe.container) or {}, ip)}"
+        text = f"{probe.kind} probe failed: {probe.output(container, specs.get(probe.container) or {}, ip)}"
         self.agent.event(self.pod, "Warning", "Unhealthy", text, container=probe.container)
 
     def instance_found(self, probe: Probe) -> None:

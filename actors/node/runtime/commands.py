@@ -10,11 +10,11 @@ Differs  nothing is executed: a script with anything else in it (a loop, a varia
 
 from __future__ import annotations
 
-import re
-import shlex
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from actors.node.runtime.programs import reads_input, words_of
+from actors.node.runtime.shell_scripts import Command, commands_of, program_of, script_of
 from sim.kernel.kernel import NEVER_US
 from sim.units import MS, SECOND
 
@@ -38,31 +38,60 @@ BRIEF = (
     "uname",
     "whoami",
 )
-SHELLS = ("sh", "bash", "ash", "dash")
-SHELL_LINE = 3  # sh -c LINE
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_SEPARATORS = (";", "&&", "||")
-_UNSUPPORTED = frozenset("&|<>()$`#")
-_KEYWORDS = (
-    "!", "{", "}", "if", "then", "elif", "else", "fi", "while", "until", "for",
-    "do", "done", "case", "esac", "function", "time",
-)  # fmt: skip
-# a line that continues on the next one
-_CONTINUED_LINE = re.compile(r"(&&|\|\||)(?:\\\n|(?<=[&|])\s*\n)")
 
 
-def commanded(container: dict[str, Any], *, unknown_ends: bool = False) -> Changes | None:
-    """The behaviour that a container's command implies; the command of its image is not known.
+class Step(NamedTuple):
+    """A command of a script that is reached, and when that is.
+
+    duration_us: NEVER_US if it does not end
+    code: its exit code
+    """
+
+    at_us: int
+    command: Command
+    duration_us: int
+    code: int
+
+
+def commanded(container: Mapping[str, Any], *, unknown_ends: bool = False) -> Changes | None:
+    """The behaviour that the command line of a container implies; None for an unknown program.
 
     unknown_ends: True if unknown programs of a script end well at once, as in hooks; else they keep
         running
     """
-    if not container.get("command"):
-        return None
-    words = [*container["command"], *(container.get("args") or ())]
-    if _program(words) in SHELLS and len(words) == SHELL_LINE and words[1] == "-c":
-        return _script(words[2], ENDS_AT_ONCE if unknown_ends else None)
-    return _behaviour(_program(words), words[1:])
+    words = words_of(container)
+    line = script_of(words)
+    if line is not None:
+        return _script(line, ENDS_AT_ONCE if unknown_ends else None)
+    if reads_input(words):
+        return {} if container.get("stdin") else dict(ENDS_AT_ONCE)
+    return _behaviour(program_of(words), words[1:])
+
+
+def steps_of(text: str, unknown: Changes | None = None) -> Iterator[Step]:
+    """The commands of a script that are reached, up to the first that does not end.
+
+    Raises ValueError for a script that is not understood.
+
+    unknown: the behaviour of unknown programs; None if there is none
+    """
+    at_us, code = 0, 0
+    for command in commands_of(text):
+        if (command.separator == "&&" and code) or (command.separator == "||" and not code):
+            continue
+        replaces = command.words[0] == "exec" and len(command.words) > 1
+        words = command.words[1:] if replaces else command.words
+        changes = _behaviour(program_of(words), words[1:])
+        changes = unknown if changes is None else changes
+        if changes is None:
+            raise ValueError
+        duration_us = int(changes.get("exit_after_us", NEVER_US))
+        code = code if words == ["exit"] else int(changes.get("exit_code", 0))
+        yield Step(at_us, command, duration_us, code)
+        at_us += duration_us if duration_us > AT_ONCE_US else 0
+        if words[0] == "exit" or replaces or at_us >= NEVER_US:
+            return
 
 
 def _script(text: str, unknown: Changes | None) -> Changes | None:
@@ -70,63 +99,28 @@ def _script(text: str, unknown: Changes | None) -> Changes | None:
 
     unknown: the behaviour of unknown programs; None if there is none
     """
-    total_us, code, output, known = 0, 0, list[str](), False
     try:
-        for separator, words in _commands(text):
-            if (separator == "&&" and code) or (separator == "||" and not code):
-                continue
-            changes = _behaviour(_program(words), words[1:])
-            known = known or changes is not None
-            changes = unknown if changes is None else changes
-            if changes is None:
-                return None
-            if "log" in changes:
-                output.append(changes["log"])
-            duration_us = changes.get("exit_after_us", NEVER_US)
-            total_us += duration_us if duration_us > AT_ONCE_US else 0
-            code = code if words == ["exit"] else changes.get("exit_code", 0)
-            if words[0] == "exit" or total_us >= NEVER_US:
-                break
+        steps = list(steps_of(text, unknown))
     except ValueError:
         return None
-    if not known:
+    if not any(_is_known(step.command.words) for step in steps):
         return None
+    total_us = sum(step.duration_us for step in steps if step.duration_us > AT_ONCE_US)
+    output = [
+        " ".join(step.command.words[1:])
+        for step in steps
+        if step.command.words[0] == "echo" and not step.command.target
+    ]
     log = {"log": "\n".join(output)} if output else {}
     if total_us >= NEVER_US:
         return log
+    code = steps[-1].code
     return {"exit_after_us": max(total_us, AT_ONCE_US), **({"exit_code": code} if code else {}), **log}
 
 
-def _commands(text: str) -> Iterator[tuple[str, list[str]]]:
-    """The commands of a script and the separator before each.
-
-    Raises ValueError if the script holds anything else.
-    """
-    line = _CONTINUED_LINE.sub(r"\1 ", text).replace("\n", ";")
-    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
-    lexer.whitespace_split, lexer.commenters = True, ""
-    separator, words = ";", list[str]()
-    for token in lexer:
-        if token not in _SEPARATORS and not token.strip(";"):
-            token = ";"  # empty lines give several separators in a row
-        if token in _SEPARATORS:
-            if words:
-                yield separator, words
-            elif token != ";" or separator != ";":
-                raise ValueError
-            separator, words = token, []
-        elif _UNSUPPORTED.intersection(token) or (not words and token in _KEYWORDS):
-            raise ValueError
-        else:
-            words.append(token)
-    if words:
-        yield separator, words
-    elif separator != ";":
-        raise ValueError
-
-
-def _program(words: Sequence[str]) -> str:
-    return words[0].rpartition("/")[2] if words else ""
+def _is_known(words: Sequence[str]) -> bool:
+    words = words[1:] if words[0] == "exec" else words
+    return _behaviour(program_of(words), words[1:]) is not None
 
 
 def _behaviour(program: str, arguments: Sequence[str]) -> Changes | None:

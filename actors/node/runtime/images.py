@@ -84,7 +84,7 @@ class Images:
     def _present(self, image: str) -> bool:
         """True if the machine holds the image."""
         profile, machine = self._agent.spec.profile, self._agent.machine
-        if image in profile.broken_images:
+        if profile.pull_error(image) is not None:
             return False
         return image not in machine.missing if profile.warm else image in machine.images
 
@@ -162,7 +162,7 @@ class Images:
             pull.error = RATE_EXCEEDED
             return 0
         profile = agent.spec.profile
-        pull.error = profile.broken_images.get(pull.image)
+        pull.error = profile.pull_error(pull.image)
         pull_us = profile.pull_us + (agent.machine.runtime_delay_us or 0)
         pull.duration_us = profile.refresh_us if self._present(pull.image) else pull_us
         return pull.duration_us

@@ -4,7 +4,7 @@ Turns scenario settings into `NodeSpec` (the machine) and `RuntimeProfile` (how 
 containers on it behave).  Nothing here changes during a run; faults change the `Machine`.
 
 Differs  upstream runs real programs; here a container's behaviour is a value, chosen by the first
-         `Rule` that covers its pod, or by a well-known command.  Latencies are constants of the
+         `Rule` that covers its pod, or by a well-known command or image.  Latencies are constants of the
          profile: their spread comes from the phases of the agent's tickers and from the network.
 """
 
@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from actors.node.runtime.commands import AT_ONCE_US, commanded
+from actors.node.runtime.missing_images import MISSING_IMAGES, pull_error
+from actors.node.runtime.programs import on_term, words_of
 from sim.api.types import Obj
 from sim.units import MS, SECOND
 
@@ -26,7 +28,9 @@ class ContainerBehaviour:
     exit_after_us: when it ends by itself (None: runs until stopped), with `exit_code`
     healthy_after_us: its probes fail until then
     unhealthy_after_us: its probes fail from then on (None: never)
-    stop_us: time from SIGTERM to its exit; None ignores SIGTERM and waits for SIGKILL
+    answers_probes: True if these times alone decide about its probes, whatever their handlers
+    stop_us: time from SIGTERM to its exit, with `stop_exit_code`; None ignores SIGTERM and waits for
+        SIGKILL
     memory_bytes: its working set while it runs, reached in a straight line over memory_ramp_us
     cpu_milli: the CPU that it uses
     load_milli: the CPU that all pods of its kind use together (`sim.app.metrics`)
@@ -43,6 +47,7 @@ class ContainerBehaviour:
     exit_code: int = 0
     healthy_after_us: int = 0
     unhealthy_after_us: int | None = None
+    answers_probes: bool = False
     stop_us: int | None = 200 * MS
     stop_exit_code: int = 0
     memory_bytes: int = 0
@@ -147,6 +152,7 @@ class RuntimeProfile:
     refresh_us: time to check a present one (policy Always)
     image_disk_bytes: size of the images' own file system; 0: they use the node's
     broken_images: image -> the error with which its pull fails
+    missing_images: globs of the names of images that no registry holds
     shutdown_us: from the end of the agent's delay of a shutdown until the power is off
     """
 
@@ -160,6 +166,7 @@ class RuntimeProfile:
     image_disk_bytes: int = 0
     shutdown_us: int = 2 * SECOND
     broken_images: Mapping[str, str] = field(default_factory=dict)
+    missing_images: tuple[str, ...] = MISSING_IMAGES
     rules: tuple[Rule, ...] = ()
     overrides: tuple[Override, ...] = ()
 
@@ -170,6 +177,10 @@ class RuntimeProfile:
             if override.changes and override.covers(pod, container, init):
                 found = replace(found, **override.changes)
         return found
+
+    def pull_error(self, image: str) -> str | None:
+        """The error with which a pull of the image fails; None if it does not."""
+        return self.broken_images.get(image) or pull_error(image, self.missing_images)
 
     def imposed(self, pod: Obj, container: str, init: bool, *names: str) -> Override | None:
         """The active fault that sets one of these fields of the container's behaviour."""
@@ -185,16 +196,28 @@ class RuntimeProfile:
         kinds = ("initContainers",) if init else ("containers", "ephemeralContainers")
         for spec in (c for kind in kinds for c in pod["spec"].get(kind) or ()):
             if spec["name"] == container:
-                commanded_changes = commanded(spec)
-                if commanded_changes is not None:
-                    return replace(FOREVER, **commanded_changes)
-                break
+                return _program(pod["spec"], spec, init)
         return RUN_TO_END if init else FOREVER
 
     def overridden(self, overrides: Sequence[Override]) -> RuntimeProfile:
         """The profile while these faults are active."""
         broken = {o.image: o.pull_error for o in overrides if o.pull_error}
         return replace(self, overrides=tuple(overrides), broken_images={**self.broken_images, **broken})
+
+
+def _program(pod_spec: Obj, container: Obj, init: bool) -> ContainerBehaviour:
+    """The behaviour of the program that a container runs by its command or its image.
+
+    Quirk: in a namespace that a pod's processes share no program of a container is process 1.
+    """
+    changes = commanded(container)
+    words = words_of(container)
+    if not words:
+        return RUN_TO_END if init else FOREVER
+    is_first = not pod_spec.get("shareProcessNamespace") and not pod_spec.get("hostPID")
+    at_term = on_term(words, is_first=is_first)
+    base = RUN_TO_END if init and changes is None else FOREVER
+    return replace(base, **(changes or {}), **at_term) if changes or at_term else base
 
 
 def manifest_file(pod: Obj) -> str:

@@ -16,13 +16,15 @@ Differs  objects are read when needed (upstream watches them while pods refer to
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from actors.node.pod_spec import root_problem
 from actors.node.pod_work import WAIT, WorkingPod
 from actors.node.requests import Api
+from actors.node.runtime.machine import Machine
+from actors.node.sources.mount_paths import environment, expands_paths, path_problem
 from sim.api.types import NOT_FOUND, Obj, Reply
 from sim.units import MS, SECOND
 
@@ -128,6 +130,8 @@ class Owner(Protocol):
     """What the references use of the node agent."""
 
     api: Api
+    machine: Machine
+    host_ip: str
 
     @property
     def now_us(self) -> int:
@@ -181,21 +185,34 @@ class References:
         return replies[0]
 
     def config(self, worker: WorkingPod, container: Obj) -> Generator[int, None, str]:
-        """Why the container's environment cannot be made, or its user may not run it.
+        """Why the container's environment or its mounts cannot be made, or its user may not run it.
 
         Returns "" if nothing is wrong.
         """
         namespace = worker.pod["metadata"]["namespace"]
+        objects: dict[tuple[str, str], Obj] = {}
         for need in variables_of(container):
             reply = yield from self._read(worker, need)
             if problem := problem_of(need, namespace, reply):
                 return problem
+            if reply.ok:
+                objects[need.resource, need.name] = reply.obj
             if reply.ok and not need.keys and (names := invalid_names(need, reply.obj)):
                 text = INVALID_NAMES.format(
                     ", ".join(names), SOURCES[need.resource], f"{namespace}/{need.name}"
                 )
                 self._agent.event(worker.pod, "Warning", "InvalidEnvironmentVariableNames", text)
+        if expands_paths(container):
+            variables = environment(worker.pod, container, objects, self._addresses(worker.uid))
+            if problem := path_problem(container, variables):
+                return problem
         return root_problem(worker.pod, container)
+
+    def _addresses(self, uid: str) -> Mapping[str, str]:
+        """The addresses of a pod and of the node, by the paths of their fields."""
+        runtime, host_ip = self._agent.machine.pods.get(uid), self._agent.host_ip
+        ip = runtime.ip if runtime is not None else ""
+        return {"status.podIP": ip, "status.podIPs": ip, "status.hostIP": host_ip}
 
     def mount(self, worker: WorkingPod, needs: Sequence[Need]) -> Generator[int, None, str]:
         """Wait for the objects of the pod's volumes.

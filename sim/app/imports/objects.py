@@ -21,7 +21,7 @@ from sim.app.imports.references import UPSTREAM, missing_objects
 from sim.errors import InputError
 from sim.scenario.check import soundness
 from sim.scenario.plan.own_kinds import Planned
-from sim.scenario.read.source import Document
+from sim.scenario.read.source import Document, parts_of
 
 _FIELD = re.compile(r'"([^"]+)"')
 _RANKS = {
@@ -97,7 +97,7 @@ def _without_unknown(resource: Resource, manifest: Value, notes: list[str]) -> V
         raise InputError(str(error)) from None
     for problem in problems:
         field = _FIELD.search(problem)
-        parts = soundness.parts_of(field[1]) if field else []
+        parts = parts_of(field[1]) if field else []
         if parts and _has(manifest, parts):
             manifest = without(manifest, parts)
             notes.append(f"{_shown(manifest)}: {field and field[1]} is unknown in v1.25 and left out")

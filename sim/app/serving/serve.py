@@ -54,6 +54,7 @@ from sim.app.serving.identities import (
     read_users,
     signing_authorities,
 )
+from sim.app.serving.job_notes import tell_of_endless_jobs
 from sim.app.serving.journal import End, JournalFile, Session
 from sim.app.version import version
 from sim.errors import InputError
@@ -137,6 +138,7 @@ async def _main(
             Director(cluster, lambda name, kind, at_us: None, zones_of(plan)).schedule(plan.steps)
             cluster.apply(*plan.objects)
             tell_of_claims(cluster, plan)
+            tell_of_endless_jobs(cluster, plan)
             kernel.set_goal(NEVER_US)
             where, most = (arguments.host, arguments.port), arguments.max_connections
             async with (

@@ -27,6 +27,12 @@ class Runtime(Strict):
     start: str = "100ms"
     exit_after: str | None = None
     exit_code: Annotated[int, Meta(ge=0, le=255)] = 0
+    missing_images: list[str] | None = None
+    """Globs of the names of images that cannot be pulled; [] lets every image exist.
+
+    The default holds names that are made to fail, such as the tag `404` and the registry
+    `invalid.example` (`actors.node.runtime.missing_images`).
+    """
 
 
 class NodeGroup(Strict):

@@ -316,3 +316,33 @@ async def test_failed_pre_stop_hook_is_reported_and_changes_nothing() -> None:
         api.delete("web", 30)
         await kernel.run_until(34 * SECOND)
         assert [recorded for _, recorded in api.events("FailedPreStopHook")] == [text] and not api.has("web")
+
+
+@pytest.mark.parametrize(
+    ("container", "spec", "ended", "code"),
+    [
+        ({"command": ["sleep", "600"]}, {}, "after its grace period", 137),
+        ({"command": ["sleep", "600"]}, {"shareProcessNamespace": True}, "at once", 143),
+        ({"image": "r/web:1"}, {}, "at once", 0),
+    ],
+)
+async def test_deleted_pod_ends_as_its_program_handles_sigterm(
+    container: Obj, spec: Obj, ended: str, code: int
+) -> None:
+    async with one_node() as (kernel, api, node):
+        api.bind("web", {"containers": [{"name": "c", "image": "i", **container}], **spec})
+        await kernel.run_until(30 * SECOND)
+        api.delete("web", 10)
+        await kernel.run_until(30 * SECOND + SECOND // 10)
+        (held,) = [one for pod in node.machine.pods.values() for one in pod.containers]
+        assert held.exit_code == code and held.exit_us is not None
+        after_us = held.exit_us - 30 * SECOND
+        assert after_us > 9 * SECOND if ended == "after its grace period" else after_us < SECOND
+
+
+async def test_image_that_cannot_exist_is_not_pulled_on_a_warm_node() -> None:
+    async with one_node() as (kernel, api, _):
+        api.bind("web", {"containers": [{"name": "c", "image": "nginx:404"}]})
+        await kernel.run_until(28 * SECOND)
+        assert states(api, "web") == {"c": ("waiting", "ErrImagePull")}
+        assert api.events("Failed")[0][1].endswith("docker.io/library/nginx:404: not found")

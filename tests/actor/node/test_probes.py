@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
+from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Override, Rule, RuntimeProfile
 from sim.api.types import Obj
 from sim.units import SECOND
 from tests.actor.node.fake import FakeApi, one_node
@@ -356,3 +356,32 @@ async def test_finished_container_is_probed_once_more_and_its_pod_synced() -> No
         api.bind("web", {"containers": [probed("quick", 6), probed("slow", 60)], "restartPolicy": "Never"})
         await kernel.run_until(120 * SECOND)
         assert failures(api) == pytest.approx([101, 102, 107], abs=1) and failures(api)[-1] > 106
+
+
+async def test_liveness_probe_of_removed_file_restarts_its_container() -> None:
+    """The file goes after 30 s; the third failure in a row kills the shell, which ignores SIGTERM."""
+    script = "touch /tmp/healthy; sleep 30; rm -f /tmp/healthy; sleep 600"
+    probe = {"exec": {"command": ["cat", "/tmp/healthy"]}, "initialDelaySeconds": 5, "periodSeconds": 5}
+    liveness = {"name": "c", "image": "busybox", "args": ["/bin/sh", "-c", script], "livenessProbe": probe}
+    async with one_node() as (kernel, api, _):
+        await kernel.run_until(60 * SECOND)
+        api.bind("web", {"containers": [liveness], "terminationGracePeriodSeconds": 30})
+        await kernel.run_until(150 * SECOND)
+        (first, *_) = [at / SECOND for at, _ in api.events("Started")]
+        assert 30 <= failures(api)[0] - first <= 36
+        texts = [text for _, text in api.events("Unhealthy")]
+        assert texts[0].endswith("cat: can't open '/tmp/healthy': No such file or directory")
+        (killed, *_) = [at / SECOND for at, _ in api.events("Killing")]
+        assert 40 <= killed - first <= 46
+        assert api.pod("web")["status"]["containerStatuses"][0]["restartCount"] == 1
+        assert api.pod("web")["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 137
+
+
+async def test_step_that_makes_containers_ready_precedes_their_handlers() -> None:
+    probe = {"exec": {"command": ["false"]}, "periodSeconds": 1}
+    async with one_node() as (kernel, api, node):
+        node.behave([Override({"answers_probes": True, "unhealthy_after_us": None}, pod_prefix="web")])
+        for name in ("web", "other"):
+            api.bind(name, {"containers": [{"name": "c", "image": "i", "readinessProbe": probe}]})
+        await kernel.run_until(30 * SECOND)
+        assert api.ready("web") and not api.ready("other")

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from sim.units import SECOND
 from tests.actor.node.fake import FakeApi, one_node
 
@@ -132,3 +134,33 @@ async def test_optional_reference_waits_while_api_does_not_confirm_absence() -> 
         api.failing = ()
         await kernel.run_until(42 * SECOND)
         assert api.ready("web")
+
+
+NAME = {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+LABEL = {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['dir']"}}}
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("$(POD)/logs", ""),
+        ("$(POD)/$(B)/$(A)", "missing value for A, B"),
+        ("$(ROOT)", "error SubPath `/abs` must not be an absolute path"),
+        ("$(UP)/x", "unable to provision SubPath `../x`: must not contain '..'"),
+        ("$(POD)$$(POD)", ""),
+        ("$(CONFIGURED)", ""),
+    ],
+)
+async def test_path_of_a_mount_is_made_of_variables_or_refused(path: str, problem: str) -> None:
+    configured = {"name": "CONFIGURED", "valueFrom": {"configMapKeyRef": {"name": "web", "key": "a"}}}
+    literal = [{"name": "ROOT", "value": "/abs"}, {"name": "UP", "value": ".."}]
+    mounts = [{"name": "tmp", "mountPath": "/tmp", "subPathExpr": path}]
+    made = container(env=[NAME, LABEL, configured, *literal], volumeMounts=mounts)
+    async with one_node() as (kernel, api, _):
+        config(api, a="1")
+        api.bind("web", {"containers": [made], **VOLUMES})
+        await kernel.run_until(25 * SECOND)
+        if problem:
+            assert state(api) == ("waiting", "CreateContainerConfigError", problem)
+        else:
+            assert state(api)[0] == "running"

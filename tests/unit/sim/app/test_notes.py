@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from sim.app.cli.main import main
+from sim.app.endless import endless_jobs
 from sim.app.notes import NOT_WAITED_FOR, mounts_claim, note_of_pod, unwaited_claims
 from sim.scenario.plan.compile import load
 
@@ -92,3 +93,19 @@ def test_validate_notes_claims(tmp_path: Path, capsys: pytest.CaptureFixture[str
     file = scenario(tmp_path, pod("p", CLAIM))
     assert main(["validate", str(file)]) == 0
     assert capsys.readouterr().err.count(NOT_WAITED_FOR) == 1
+
+
+def test_jobs_of_an_established_cluster_that_never_end_are_noted(tmp_path: Path) -> None:
+    containers = [{"name": "c", "image": "i", "command": ["perl", "x"]}]
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "pi"},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": containers}}},
+    }
+    file = scenario(tmp_path, job)
+    file.write_text(
+        file.read_text().replace("naming: kubernetes", "naming: kubernetes\n    established: true")
+    )
+    plan = load(file)
+    assert plan.cluster.established and len(endless_jobs(plan)) == 1

@@ -1,0 +1,193 @@
+"""How a program answers a probe: commands that are run in its container, and ports that it opens.
+
+Turns a probe, its container and its pod into the answer over the container's age, or into None if
+the answer is that of the container's behaviour.
+
+Holds: an unknown program may do anything, so a probe of it gets no answer here; a file that a script
+    neither creates nor removes exists, unless it is in a folder that starts empty (`/tmp`).
+
+Mirrors  pkg/kubelet/prober/prober.go: runProbe; pkg/probe/{exec,http,tcp}: results and their texts
+         (v1.25).
+Differs  a command takes no time; files that a volume brings exist; a container that declares no port
+         and runs an unknown program listens on every port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from actors.node.runtime.commands import commanded, steps_of
+from actors.node.runtime.programs import image_entry, words_of
+from actors.node.runtime.shell_scripts import program_of, script_of
+from sim.api.memo import IdentityMemo
+from sim.api.types import Obj
+from sim.kernel.kernel import NEVER_US
+
+READERS = ("cat", "head", "ls", "stat", "test", "[")
+EMPTY_FOLDERS = ("/tmp/", "/var/run/", "/run/")
+MISSING = {True: "{program}: can't open '{path}': No such file or directory",
+           False: "{program}: {path}: No such file or directory"}  # fmt: skip
+
+
+class Answer(NamedTuple):
+    """The answer to a probe.
+
+    spans: (age in microseconds, True if the probe succeeds from then on), in order of their age
+    output: what a probe that fails shows; `{ip}` in it stands for the pod's address
+    """
+
+    spans: tuple[tuple[int, bool], ...]
+    output: str
+
+    def succeeds(self, age_us: int) -> bool:
+        """The answer at an age of the container."""
+        found = True
+        for from_us, succeeds in self.spans:
+            if from_us <= age_us:
+                found = succeeds
+        return found
+
+    def next_change_us(self, age_us: int) -> int | None:
+        """The age at which the answer changes next; None if it does not."""
+        now = self.succeeds(age_us)
+        return next((at for at, succeeds in self.spans if at > age_us and succeeds is not now), None)
+
+
+# Pods of a template share their containers, so they share the answers to their probes.
+_ANSWERS: IdentityMemo[Mapping[tuple[str, str], Answer | None]] = IdentityMemo()
+_KEYS = {"Startup": "startupProbe", "Readiness": "readinessProbe", "Liveness": "livenessProbe"}
+
+
+def answer_of(spec: Obj, kind: str, name: str) -> Answer | None:
+    """How a container of a pod answers one of its probes; None if its behaviour says so."""
+    containers = spec["containers"]
+    known = _ANSWERS.get(containers, spec.get("hostNetwork"))
+    if known is None:
+        found = {
+            (probe_kind, container["name"]): _answer(spec, container, container[key])
+            for container in containers
+            for probe_kind, key in _KEYS.items()
+            if container.get(key)
+        }
+        known = _ANSWERS.put(found, containers, spec.get("hostNetwork"))
+    return known.get((kind, name))
+
+
+def _answer(spec: Obj, container: Obj, probe: Obj) -> Answer | None:
+    if "exec" in probe:
+        return _executed(container, list(probe["exec"].get("command") or ()))
+    for handler in ("httpGet", "tcpSocket", "grpc"):
+        if handler in probe:
+            port = _port(container, probe[handler].get("port"))
+            if port is None or probe[handler].get("host") or _may_listen(spec, port):
+                return None
+            return Answer(((0, False),), _refused(handler, probe, port))
+    return None
+
+
+# --- commands -------------------------------------------------------------------------------------
+
+
+def _executed(container: Obj, words: Sequence[str]) -> Answer | None:
+    """The answer of a command that is run in the container."""
+    reader = _read_path(words)
+    if reader is not None:
+        spans = _existence(container, reader)
+        if spans is None:
+            return None
+        program = program_of(words)
+        is_silent = program in ("test", "[")
+        busybox = bool((image_entry(container.get("image") or "") or {}).get("busybox"))
+        text = "" if is_silent else MISSING[busybox].format(program=program, path=reader)
+        return Answer(spans, text)
+    known = commanded({"command": list(words)})
+    if known is None or "exit_after_us" not in known:
+        return None
+    return Answer(((0, not known.get("exit_code")),), known.get("log", ""))
+
+
+def _read_path(words: Sequence[str]) -> str | None:
+    """The path of the only file that a command reads; None for any other command."""
+    line = script_of(words)
+    if line is not None:
+        inner = line.split()
+        return None if set(line) & set(";&|<>$`'\"\n") else _read_path(inner)
+    if program_of(words) not in READERS:
+        return None
+    if program_of(words) in ("test", "["):
+        inner = [word for word in words[1:] if word != "]"]
+        is_file_test = len(inner) == len(("-f", "PATH")) and inner[0] in ("-e", "-f", "-s", "-r")
+        return inner[1] if is_file_test and inner[1].startswith("/") else None
+    paths = [word for word in words[1:] if not word.startswith("-")]
+    return paths[0] if len(paths) == 1 and paths[0].startswith("/") else None
+
+
+def _existence(container: Obj, path: str) -> tuple[tuple[int, bool], ...] | None:
+    """When a file exists, by the container's age; None if only an unknown program knows."""
+    for mount in container.get("volumeMounts") or ():
+        if path.startswith(f"{mount['mountPath'].rstrip('/')}/"):
+            return None
+    words = words_of(container)
+    line = script_of(words)
+    if line is None:
+        if commanded(container) is None:
+            return None
+        line = ""
+    changes: list[tuple[int, bool]] = []
+    try:
+        for step in steps_of(line, {"exit_after_us": NEVER_US} if line else None):
+            program, arguments = program_of(step.command.words), step.command.words[1:]
+            if step.command.target == path or (program == "touch" and path in arguments):
+                changes.append((step.at_us, True))
+            elif program == "rm" and path in arguments:
+                changes.append((step.at_us, False))
+            elif step.duration_us >= NEVER_US and commanded({"command": step.command.words}) is None:
+                return None  # an unknown program may create it
+    except ValueError:
+        return None
+    is_made = bool(changes) and changes[0][1]
+    return ((0, not is_made and not path.startswith(EMPTY_FOLDERS)), *changes)
+
+
+# --- ports ----------------------------------------------------------------------------------------
+
+
+def _port(container: Obj, port: Any) -> int | None:
+    """The number of a probe's port; None for a name that the container does not declare."""
+    if isinstance(port, int):
+        return port
+    named = [p["containerPort"] for p in container.get("ports") or () if p.get("name") == port]
+    return named[0] if named else int(port) if isinstance(port, str) and port.isdecimal() else None
+
+
+def _may_listen(spec: Obj, port: int) -> bool:
+    """True if a program of the pod may listen on the port."""
+    if spec.get("hostNetwork"):
+        return True  # so may any program of the node
+    return any(_opens(container, port) for container in spec["containers"])
+
+
+def _opens(container: Obj, port: int) -> bool:
+    declared = [p["containerPort"] for p in container.get("ports") or ()]
+    if port in declared:
+        return True
+    entry = None if container.get("command") else image_entry(container.get("image") or "")
+    if entry is not None and "ports" in entry:
+        return port in entry["ports"]
+    is_known = commanded(container) is not None
+    return not declared and not is_known
+
+
+def _refused(handler: str, probe: Obj, port: int) -> str:
+    """The text of a connection that is refused; `{ip}` stands for the pod's address."""
+    dial, given = f"dial tcp {{ip}}:{port}: connect: connection refused", probe[handler]
+    if handler == "httpGet":
+        scheme = str(given.get("scheme") or "HTTP").lower()
+        path = str(given.get("path") or "/")
+        path = path if path.startswith("/") else f"/{path}"
+        return f'Get "{scheme}://{{ip}}:{port}{path}": {dial}'
+    if handler == "grpc":
+        limit = f"{probe.get('timeoutSeconds') or 1}s"
+        return f'timeout: failed to connect service "{{ip}}:{port}" within {limit}: context deadline exceeded'
+    return dial
