@@ -22,7 +22,7 @@ from __future__ import annotations
 import tempfile
 import weakref
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -34,15 +34,18 @@ from sim.app.cluster import Cluster
 from sim.app.inspect.why import find_story
 from sim.app.lab import frames
 from sim.app.lab.portal import Portal
+from sim.app.lab.recording import RESOURCES, Recording
 from sim.app.lab.shown import Picture, State, Story
+from sim.app.lab.widget import cluster_widget
 from sim.app.reference.shipped import scenario_path
 from sim.app.run import draw_availability, header_of, sample
 from sim.app.steps import documentation
 from sim.check import Observer, Trigger, World
+from sim.client import DEFAULT_QPS, Client
 from sim.errors import InputError, suggestion
 from sim.faults.shared.kinds import StepKind
 from sim.ident import NAMES
-from sim.kernel import Trace
+from sim.kernel import Actor, Trace
 from sim.report import Timeline
 from sim.report.svg import draw
 from sim.scenario.actions import KINDS
@@ -68,6 +71,8 @@ class _Session:
         self.trace = Trace(folder / "lab.trace", header_of(plan, seed))
         self.cluster = Cluster(plan.cluster, seed=seed, trace=self.trace)
         self.timeline = Timeline(NAMES[plan.cluster.naming])
+        self.recording = Recording(NAMES[plan.cluster.naming])
+        self.programs: dict[str, Actor] = {}
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Self]:
@@ -75,6 +80,9 @@ class _Session:
         try:
             async with self.cluster as cluster:
                 cluster.observe(self.timeline.see, self.timeline.resources)
+                for change in cluster.present(RESOURCES):
+                    self.recording.see(change)
+                cluster.observe(self.recording.see, RESOURCES)
                 draw_availability(cluster, self.timeline)
                 sample(cluster, self.timeline)
                 cluster.do.on_step(self.timeline.step)
@@ -122,6 +130,12 @@ class _Session:
             cancel()
         return fired
 
+    def add_program(
+        self, name: str, main: Callable[[Client], Awaitable[object]], qps: float, burst: int
+    ) -> None:
+        """Run a program of the user as a process."""
+        self.programs[name] = self.cluster.add_program(name, main, qps=qps, burst=burst)
+
     def state(self) -> State:
         """The present state in numbers."""
         return State(self.now_us, **self.cluster.counts())
@@ -132,6 +146,36 @@ class _Session:
         self.trace.copy(copy)
         found = find_story(copy, target, namespace, what=what, remark=lambda _: None)
         return Story(found.title, found.lines)
+
+
+class Program:
+    """A program of the user that runs in a lab.
+
+    act: carries out an action in the lab and notes it
+    """
+
+    def __init__(self, name: str, act: Callable[[Callable[[_Session], Any]], Any]) -> None:
+        self.name = name
+        self._act = act
+
+    def crash(self) -> None:
+        """Kill the process; what it remembers is gone.  It stays away until `start`."""
+        self._act(lambda session: session.programs[self.name].crash())
+
+    def start(self) -> None:
+        """Start the process again."""
+        self._act(lambda session: session.programs[self.name].start())
+
+    def pause(self) -> None:
+        """Stop the process where it is, as SIGSTOP does."""
+        self._act(lambda session: session.programs[self.name].pause())
+
+    def resume(self) -> None:
+        """Let a paused process go on."""
+        self._act(lambda session: session.programs[self.name].resume())
+
+    def __repr__(self) -> str:
+        return f"<program {self.name}>"
 
 
 class Lab:
@@ -222,8 +266,9 @@ class Lab:
         try:
             return self._portal.call(move)
         finally:
-            end_us = self._portal.call(lambda session: session.now_us)
-            self._journal.append(lambda session: session.run_until(end_us))
+            if self._portal.open:  # an exception of a program ends the lab
+                end_us = self._portal.call(lambda session: session.now_us)
+                self._journal.append(lambda session: session.run_until(end_us))
 
     # --- what a user does, and what goes wrong ----------------------------------------------------
 
@@ -234,6 +279,22 @@ class Lab:
         """
         found = [obj for given in objects for obj in _manifests(given)]
         self._done(lambda session: session.cluster.apply(*found))
+
+    def add_program(
+        self,
+        name: str,
+        main: Callable[[Client], Awaitable[object]],
+        *,
+        qps: float = DEFAULT_QPS,
+        burst: int = 10,
+    ) -> Program:
+        """Run a controller of yours as a process of the cluster, as `Cluster.add_program` does.
+
+        main: an async function of a client; a fork calls it again, so it keeps its state in itself.
+            An exception of it ends the lab and is raised by `run`
+        """
+        self._done(lambda session: session.add_program(name, main, qps, burst))
+        return Program(name, self._done)
 
     @property
     def refused(self) -> tuple[str, ...]:
@@ -339,6 +400,16 @@ class Lab:
         """The picture of the run so far."""
         return self._portal.call(
             lambda session: Picture(draw(session.timeline, session.now_us), session.now_us)
+        )
+
+    def widget(self) -> Any:
+        """Nodes and pods as a coloured grid, with a slider over the time so far.
+
+        It shows the run up to now; call it again after the next run.  Outside of notebooks, and without
+        the package anywidget, it is text.
+        """
+        return self._portal.call(
+            lambda session: cluster_widget(session.recording.changes, session.now_us / SECOND)
         )
 
     def save_trace(self, file: str | Path) -> None:

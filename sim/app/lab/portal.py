@@ -3,7 +3,8 @@
 A notebook has an event loop already, asyncio's or Trio's, and its cells are synchronous.  The
 simulation therefore runs in a thread, and a call blocks the caller until it has been carried out.
 
-Holds: calls are carried out one at a time, in order.  Ctrl-C in the caller's thread interrupts the
+Holds: calls are carried out one at a time, in order.  If the program ends by an exception, the call
+that is being carried out raises it.  Ctrl-C in the caller's thread interrupts the
 call (`interrupt`), and leaves the program as it was.
 """
 
@@ -37,6 +38,7 @@ class Portal(Generic[Inside]):
         self._manager = manager
         self._interrupt = interrupt
         self._ready: Future[None] = Future()
+        self._pending: Future[Any] = self._ready  # of the call that is being carried out
         self._token: trio.lowlevel.TrioToken | None = None
         self._send: trio.MemorySendChannel[tuple[Callable[[Inside], Any], Future[Any]]] | None = None
         self._inside: Inside | None = None
@@ -86,13 +88,16 @@ class Portal(Generic[Inside]):
     # --- in the program's thread ------------------------------------------------------------------
 
     def _run(self) -> None:
+        end: BaseException = RuntimeError("the program has ended")
         try:
             trio.run(self._main)
         except BaseException as error:
-            if not self._ready.done():
-                self._ready.set_exception(error)
+            end = _only(error)
         finally:
             self._token = None
+            for future in (self._ready, self._pending):
+                if not future.done():
+                    future.set_exception(end)
 
     async def _main(self) -> None:
         send, receive = trio.open_memory_channel[tuple[Callable[[Inside], Any], "Future[Any]"]](1000)
@@ -100,6 +105,7 @@ class Portal(Generic[Inside]):
             self._token, self._send, self._inside = trio.lowlevel.current_trio_token(), send, inside
             self._ready.set_result(None)
             async for fn, future in receive:
+                self._pending = future
                 await self._carry_out(fn, future, inside)
 
     @staticmethod
@@ -112,3 +118,10 @@ class Portal(Generic[Inside]):
             future.set_exception(error)
         else:
             future.set_result(result)
+
+
+def _only(error: BaseException) -> BaseException:
+    """The exception in a group of one, as a task of the program raised it."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

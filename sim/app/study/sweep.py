@@ -129,7 +129,7 @@ def points_of(
         except InputError as error:
             if error.place.removeprefix("--set ") in varied:
                 error.place = error.place.replace("--set", "--vary", 1)
-            else:
+            elif varied:
                 error.remedy = "; ".join(filter(None, (error.remedy, f"with {' '.join(varied)}")))
             raise
         points.append(Point(values, all_settings, plan))
@@ -143,7 +143,12 @@ def _planned(scenario: Path | Mapping[str, Any], settings: Sequence[str]) -> Pla
     document = Document("", deepcopy(dict(scenario)))
     for setting in settings:
         override(document, setting)
-    return replace(compile_plan(document, Path()), settings=tuple(settings))
+    try:
+        return replace(compile_plan(document, Path()), settings=tuple(settings))
+    except InputError as error:
+        if error.place.startswith(":"):  # the place in a file that there is not
+            error.place = ""
+        raise
 
 
 def jobs_of_points(points: Sequence[Point], first: int | None, seeds: int) -> Iterator[Job]:

@@ -12,6 +12,7 @@ import pytest
 import trio
 
 from orrery import Cluster, InputError, Lab
+from sim.client import Client
 
 WEB = {
     "apiVersion": "apps/v1",
@@ -222,3 +223,44 @@ async def test_cluster_has_every_step_as_a_method_too() -> None:
         assert name == "crash-1"
         with pytest.raises(InputError, match="no earlier step"):
             cluster.do.heal(step="nothing")
+
+
+async def _namer(client: Client) -> None:
+    """A program that labels the first node once a second, and fails when there is a Deployment."""
+    while True:
+        node = (await client.list("nodes")).items[0].obj["metadata"]["name"]
+        await client.patch("nodes", "", node, {"metadata": {"labels": {"seen": str(client.ctx.now_us())}}})
+        if (await client.list("deployments", "default")).items:
+            raise ValueError("a Deployment is there")
+        await client.ctx.sleep_us(1_000_000)
+
+
+def _label(lab: Lab) -> str:
+    return str(lab.objects("nodes")[0]["metadata"]["labels"].get("seen"))
+
+
+def test_program_of_the_user_runs_and_is_repeated_by_a_fork() -> None:
+    with Lab(nodes=1, seed=1) as lab:
+        program = lab.add_program("namer", _namer)
+        lab.run("10s")
+        program.crash()
+        before = _label(lab)
+        lab.run("10s")
+        assert _label(lab) == before != "None"
+        program.start()
+        program.pause()
+        program.resume()
+        lab.run("10s")
+        assert _label(lab) != before
+        with lab.fork() as twin:
+            assert twin.trace_sha256 == lab.trace_sha256
+
+
+def test_exception_of_a_program_is_raised_by_run_and_ends_the_lab() -> None:
+    with Lab(nodes=1, seed=1) as lab:
+        lab.add_program("namer", _namer)
+        lab.run("10s")
+        lab.apply(WEB)
+        with pytest.raises(ValueError, match="a Deployment is there"):
+            lab.run("1m")
+        assert repr(lab) == "<a closed lab, seed 1>"
