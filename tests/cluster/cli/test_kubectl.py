@@ -68,6 +68,7 @@ class Kubectl:
     """Runs kubectl against one server."""
 
     def __init__(self, config: Path) -> None:
+        self.folder = config.parent
         self.environment = {**os.environ, "KUBECONFIG": str(config), "HOME": str(config.parent)}
 
     def __call__(self, *arguments: str, text: str = "") -> str:
@@ -75,8 +76,14 @@ class Kubectl:
 
     def says(self, code: int, *arguments: str, text: str = "") -> str:
         """What it prints, ending with that code."""
+        done = self.runs(*arguments, text=text)
+        assert done.returncode == code, f"kubectl {' '.join(arguments)}: {done.stderr}"
+        return done.stdout + done.stderr if code else done.stdout
+
+    def runs(self, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+        """Run it, whatever its code."""
         assert KUBECTL is not None
-        done = subprocess.run(
+        return subprocess.run(
             [KUBECTL, *arguments],
             input=text,
             capture_output=True,
@@ -85,8 +92,6 @@ class Kubectl:
             env=self.environment,
             check=False,
         )
-        assert done.returncode == code, f"kubectl {' '.join(arguments)}: {done.stderr}"
-        return done.stdout + done.stderr if code else done.stdout
 
     def json(self, *arguments: str) -> Any:
         return json.loads(self(*arguments, "-o", "json"))
@@ -101,7 +106,8 @@ class Kubectl:
 def serve(folder: Path, *arguments: str) -> tuple[subprocess.Popen[str], Kubectl]:
     config = folder / "config"
     command = [sys.executable, "-m", "sim.app.cli.main", "serve", *arguments]
-    options = ["--port", "0", "--naming", "kubernetes", "--client-config", str(config)]
+    options = ["--port", "0", "--naming", "kubernetes"]
+    options += [] if "--client-config" in arguments else ["--client-config", str(config)]
     server = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     assert server.stdout.readline().startswith("orrery: serving https://127.0.0.1:")
