@@ -19,7 +19,7 @@ def steps_page() -> str:
     return page(
         "Faults and actions",
         "A step of a scenario's `timeline` has one of these actions. `orrery faults NAME` prints the same on the "
-        "terminal; a `Lab` and a `Cluster` have a method of the same name for each. When a step happens (`at`, "
+        "terminal; a `Lab` and `Cluster.do` have a method of the same name for each. When a step happens (`at`, "
         "`when`, `after`, `every`, `rate`, `for`) is described under [scenario files](scenario.md).",
         overview,
         *map(_step, pages),

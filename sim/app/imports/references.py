@@ -34,7 +34,7 @@ def missing_objects(found: Sequence[Value], served: Sequence[Value], notes: list
     """The objects to add, each noted.
 
     found: the manifests
-    served: the objects as the server had them, whose pods say the values of priority classes
+    served: the objects as the server had them; their pods name the values of priority classes
     """
     have = {(each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]) for each in found}
     keys: dict[tuple[str, str, str], list[str]] = {}
