@@ -1,4 +1,5 @@
-"""Notes before a run: settings without effect, programs without end, claims that are ignored.
+"""Notes before a run: settings without effect, programs without end, claims that are ignored,
+expectations that hold already.
 
 Turns a plan into sentences of one line each.
 
@@ -12,6 +13,7 @@ from typing import Any
 
 from sim.api.types import Obj
 from sim.app.endless import endless_jobs, manifests_of
+from sim.app.foregone import foregone
 from sim.app.options import idle_options
 from sim.scenario.plan.plan import Plan
 
@@ -20,7 +22,7 @@ NOT_WAITED_FOR = "mounts a PersistentVolumeClaim, and claims are not waited for:
 
 def notes_of(plan: Plan) -> list[str]:
     """All notes about a plan."""
-    return [*idle_options(plan.cluster), *endless_jobs(plan), *unwaited_claims(plan)]
+    return [*idle_options(plan.cluster), *endless_jobs(plan), *unwaited_claims(plan), *foregone(plan)]
 
 
 def unwaited_claims(plan: Plan) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -104,6 +104,16 @@ class Result:
             ],
             "refused": list(self.refused),
         } | ({} if self.as_served is None else {"as_served": self.as_served})
+
+    def outcome(self) -> dict[str, Any]:
+        """What the trace of the run holds at its end: verdicts and the picture, as plain values."""
+        return {
+            "name": self.name,
+            "seed": self.seed,
+            "virtual_us": self.virtual_us,
+            "verdicts": [asdict(verdict) for verdict in self.verdicts],
+            "timeline": self.timeline.to_plain(),
+        }
 
     def _repr_html_(self) -> str:
         """The verdicts and the picture, for a notebook."""
@@ -223,7 +233,9 @@ async def run_plan(
                 audited=audited and outside is None,
                 replaces_log=replaces_log,
             )
-            return await _run(plan, seed, make, trace, checker, watch, picture, prepare, outside)
+            result = await _run(plan, seed, make, trace, checker, watch, picture, prepare, outside)
+        trace.outcome = result.outcome()
+        return result
     finally:
         trace.close()
 

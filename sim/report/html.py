@@ -39,15 +39,20 @@ def render(
     it.
     """
     rows = [[v.mark, v.name, v.measured, v.wanted, v.after] for v in verdicts]
-    key = "".join(
-        f'<span><i style="background:{colour}"></i>{name}</span>' for name, colour in PALETTE.items()
-    )
     verdict_table = table(("", "expectation", "measured", "wanted", "after"), rows)
-    picture = f'<div class="key">{key}</div>{wide(draw(timeline, end_us))}'
+    picture = f"{legend()}{wide(draw(timeline, end_us))}"
     whys = "".join(_why(verdict, chains.get(verdict.name, ())) for verdict in verdicts)
     if whys:
         whys = f"<h2>Why</h2>{whys}"
     return page(title, description, facts, f"{verdict_table}{picture}{whys}")
+
+
+def legend() -> str:
+    """What each colour of a picture means."""
+    key = "".join(
+        f'<span><i style="background:{colour}"></i>{name}</span>' for name, colour in PALETTE.items()
+    )
+    return f'<div class="key">{key}</div>'
 
 
 def _why(verdict: Verdict, lines: Sequence[Line]) -> str:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from sim.api.objects import condition_status
 from sim.api.store import Change, Item
 from sim.api.types import Obj
-from sim.ident import Names
+from sim.ident import NAMES, Names
 
 BUCKET_US = 10_000_000  # for the request rate
 
@@ -47,6 +48,14 @@ class Series:
                 break
             value = number
         return value
+
+
+def _plain(series: Mapping[str, Series]) -> dict[str, list[tuple[int, int]]]:
+    return {name: one.points for name, one in series.items()}
+
+
+def _series(plain: Mapping[str, Any]) -> dict[str, Series]:
+    return {name: Series([(at_us, value) for at_us, value in points]) for name, points in plain.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +103,34 @@ class Timeline:
         self.resources = ("pods", "nodes", f"leases/{names.system_namespace}")
         self._leaders = (names.lease_controller_manager, names.lease_scheduler)
         self._holders: dict[str, str] = {}
+
+    def to_plain(self) -> dict[str, Any]:
+        """The series as plain values, from which `of_plain` makes a timeline to draw."""
+        return {
+            "naming": self.names.naming,
+            "nodes": {zone: _plain(states) for zone, states in self.nodes.items()},
+            "taints": _plain(self.taints),
+            "pods": _plain(self.pods),
+            "available": _plain(self.available),
+            "evictions": self.evictions,
+            "steps": self.steps,
+            "ends": self.ends,
+            "reigns": [(one.lease, one.holder, one.from_us) for one in self.reigns],
+            "requests": self.requests,
+        }
+
+    @staticmethod
+    def of_plain(plain: Mapping[str, Any]) -> Timeline:
+        """The timeline of the plain values of `to_plain`."""
+        found = Timeline(NAMES[plain["naming"]])
+        found.nodes = {zone: _series(states) for zone, states in plain["nodes"].items()}
+        found.taints, found.pods = _series(plain["taints"]), _series(plain["pods"])
+        found.available = _series(plain["available"])
+        found.evictions = [(at_us, zone) for at_us, zone in plain["evictions"]]
+        found.steps = [(at_us, name, kind) for at_us, name, kind in plain["steps"]]
+        found.ends, found.requests = dict(plain["ends"]), dict(plain["requests"])
+        found.reigns = [Reign(*one) for one in plain["reigns"]]
+        return found
 
     def step(self, name: str, kind: str, at_us: int) -> None:
         """A step of the timeline, or "end of NAME" when its fault ends."""

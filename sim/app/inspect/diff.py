@@ -1,18 +1,21 @@
 """`orrery diff A B`: the first event in which two runs differ, the events before it and its causes
-in each run.
+in each run; and the verdicts of both runs, and their pictures, side by side.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from sim.app.inspect.traces import as_json, header, print_lines, row, to_stderr, up_to_a_cut
 from sim.app.printed import json_line, visible
+from sim.files import write_text
 from sim.kernel import Record
-from sim.report.story import Book
+from sim.report.comparison import Compared, Side, compare_verdicts, render_comparison, shown
+from sim.report.story import Book, Line
 from sim.units import SECOND
 
 CONTEXT = 3  # events shown before the first difference
@@ -20,15 +23,21 @@ MOVED = "steps stand at other places in the two scenario files, which is no even
 CAUSES_MAX = 12  # links shown of each run's chain
 
 
-def diff(first: Path, second: Path, *, as_text: bool) -> bool:
-    """Print the first difference of two traces; returns True if there is none.  Raises InputError."""
+def diff(first: Path, second: Path, *, as_text: bool, report: Path | None = None) -> bool:
+    """Print the first difference of two traces and their verdicts; returns True if there is no
+    difference.  Raises InputError.
+
+    report: file of an HTML page with both runs side by side
+    """
     heads = header(first), header(second)
     common: list[Record] = []
     parted: tuple[Record | None, Record | None] | None = None
     notes: list[str] = []  # about incomplete files, and about differences without effect
     moved = False
+    outcomes: dict[Path, Mapping[str, Any]] = {}
     pairs: Iterator[tuple[Record | None, Record | None]] = zip_longest(
-        up_to_a_cut(first, notes.append), up_to_a_cut(second, notes.append)
+        up_to_a_cut(first, notes.append, partial(outcomes.setdefault, first)),
+        up_to_a_cut(second, notes.append, partial(outcomes.setdefault, second)),
     )
     for a, b in pairs:  # to the ends, where incomplete files are detected
         if parted is not None:
@@ -42,11 +51,58 @@ def diff(first: Path, second: Path, *, as_text: bool) -> bool:
         notes.append(MOVED)
     for note in notes:
         to_stderr(note)
+    compared = compare_verdicts(outcomes.get(first), outcomes.get(second))
     if as_text:
         _print((first, second), heads, common, parted)
+        if len(outcomes) == 2:
+            _print_verdicts(compared)
     else:
-        print(json_line({**_json(heads, common, parted), "notes": notes}))
+        verdicts = [
+            {"name": one.name, "same": one.same, "first": one.first, "second": one.second} for one in compared
+        ]
+        print(json_line({**_json(heads, common, parted), "verdicts": verdicts, "notes": notes}))
+    if report is not None:
+        sides = [
+            Side(str(file), _facts(head), outcomes.get(file), chain)
+            for file, head, chain in zip((first, second), heads, _chains(common, parted), strict=True)
+        ]
+        differences = [] if parted is None else [*_settings(heads), *_differences(*parted)]
+        page = render_comparison((sides[0], sides[1]), _parted(common, parted), differences, notes)
+        write_text(report, page)
+        if as_text:
+            print(visible(f"report: {report}"))
     return parted is None
+
+
+def _facts(head: Mapping[str, Any]) -> str:
+    """What is special in a run: its scenario, its seed and its settings."""
+    settings = (f"--set {setting}" for setting in head.get("settings", ()))
+    return ", ".join([str(head.get("scenario", "a cluster")), f"seed {head.get('seed', 0)}", *settings])
+
+
+def _parted(common: Sequence[Record], parted: tuple[Record | None, Record | None] | None) -> str:
+    """The sentence that says in which event two runs part."""
+    if parted is None:
+        return f"the same {len(common):,} events"
+    return f"they part at event {len(common) + 1:,}, after {len(common):,} that are the same"
+
+
+def _chains(common: list[Record], parted: tuple[Record | None, Record | None] | None) -> list[list[Line]]:
+    """The causes of the first event that is different, in each run."""
+    if parted is None:
+        return [[], []]
+    return [[] if last is None else Book([*common, last]).story(last) for last in parted]
+
+
+def _print_verdicts(compared: Sequence[Compared]) -> None:
+    """Print the expectations with another verdict or measured value in the second run."""
+    rows = [(one.name, shown(one.first), shown(one.second)) for one in compared if not one.same]
+    if not rows:
+        return
+    rows.insert(0, ("expectation", "A", "B"))
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    for name, one, two in rows:
+        print(visible(f"{name:{widths[0]}}  {one:{widths[1]}}  {two}".rstrip()))
 
 
 def _elsewhere(first: Record, second: Record) -> bool:
@@ -70,10 +126,9 @@ def _print(
     for name in dict.fromkeys([*heads[0], *heads[1]]):
         if name not in ("settings", "places") and heads[0].get(name) != heads[1].get(name):
             print(visible(f"{name}: {heads[0].get(name)} and {heads[1].get(name)}"))
+    print(_parted(common, parted))
     if parted is None:
-        print(f"the same {len(common):,} events")
         return
-    print(f"they differ from event {len(common) + 1:,} on, after {len(common):,} equal events")
     book = Book(common)
     for record in common[-CONTEXT:]:
         print("  " + row(book.line(record, None)))

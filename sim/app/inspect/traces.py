@@ -34,12 +34,18 @@ def to_stderr(note: str) -> None:
     print(visible(note), file=sys.stderr)
 
 
-def up_to_a_cut(path: Path, tell: Callable[[str], object] = to_stderr) -> Iterator[Record]:
+def up_to_a_cut(
+    path: Path,
+    tell: Callable[[str], object] = to_stderr,
+    on_outcome: Callable[[Mapping[str, Any]], object] | None = None,
+) -> Iterator[Record]:
     """The records of a file, up to the cut of an incomplete one, which is reported to `tell`.
     Raises InputError.
+
+    on_outcome: called with the outcome of the run, if the file holds one
     """
     try:
-        if not (yield from read(path)):
+        if not (yield from read(path, on_outcome)):
             tell(f"{path} has no end mark: its run was killed or goes on")
     except CutError as error:
         tell(f"{error}; what comes before is read")

@@ -1,7 +1,7 @@
 """Reads trace files, complete ones or growing ones.
 
 Turns the bytes of a file that `Trace` wrote (blocks: a header, batches of rows, an end mark with
-count and hash) into `Record`s.
+count and hash) into `Record`s, and into the outcome of the run that the end mark may hold.
 
 Holds: what is yielded before an error is as it was recorded, because each block has a checksum. A
 closed file is recognized as complete by its end mark; a file without one belongs to a run that was
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,7 @@ class Decoder:
     def __init__(self, name: str) -> None:
         self.header: Mapping[str, Any] | None = None
         self.ended = False
+        self.outcome: Mapping[str, Any] | None = None
         self.count = 0
         self._name = name
         self._blocks = Blocks()
@@ -135,9 +136,10 @@ class Decoder:
         self._places = header.get("places", {})
 
     def _end(self, row: Any) -> None:
-        if row[1:] != (self.count, self._hash.hexdigest()):
+        if row[1:3] != (self.count, self._hash.hexdigest()):
             raise self._damaged("its records are not those that were written")
         self.ended = True
+        self.outcome = row[3] if len(row) > 3 else None
 
     def _foreign(self, data: bytes) -> TraceError:
         earlier = _VERSION.search(data[:HEADER_MAX])
@@ -165,9 +167,12 @@ def read_header(path: Path) -> Mapping[str, Any]:
     return decoder.header
 
 
-def read(path: Path) -> Generator[Record, None, bool]:
+def read(
+    path: Path, on_outcome: Callable[[Mapping[str, Any]], object] | None = None
+) -> Generator[Record, None, bool]:
     """The records of a trace file, in order; the return value is True if the end mark was present.
 
+    on_outcome: called with the outcome of the run, if the end mark holds one
     Raises CutError if the file ends within a block, TraceError if it is not a trace or damaged.
     """
     decoder = Decoder(str(path))
@@ -175,4 +180,6 @@ def read(path: Path) -> Generator[Record, None, bool]:
         while data := file.read(CHUNK):
             yield from decoder.feed(data)
     decoder.finish()
+    if on_outcome is not None and decoder.outcome is not None:
+        on_outcome(decoder.outcome)
     return decoder.ended

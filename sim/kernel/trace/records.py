@@ -15,7 +15,8 @@ A file begins with a header, a mapping that the hash does not cover. It holds wh
 origin of a run rather than its events: names of files and lines in them. `places` of the header
 maps the name of a kind to a mapping from the value `name` of a record to its place; a reader adds
 it to the record as `place`. In a file each batch is a block with a checksum (`sim.kernel.blocks`),
-and so are the header before the first batch and the end mark after the last.
+and so are the header before the first batch and the end mark after the last. The end mark may hold
+the outcome of the run, a mapping that the hash does not cover either: verdicts and the picture.
 
 Holds: the hash covers kinds, times, causes and values, and nothing of the machine or of the path of
 a scenario; two runs are equal if and only if their hashes are; a file yields the records that were
@@ -67,6 +68,7 @@ class Trace:
 
     def __init__(self, path: Path | None = None, header: Mapping[str, Any] | None = None) -> None:
         self.count = 0
+        self.outcome: Mapping[str, Any] | None = None  # of the run, for the end mark
         self._kinds: dict[str, Kind] = {}
         self._batch: list[Any] = []
         self._series = 0
@@ -201,7 +203,10 @@ class Trace:
         path.write_bytes(data)
 
     def close(self) -> None:
-        """Write the end mark and close the file."""
+        """Write the end mark, with the outcome of the run if there is one, and close the file."""
         self._flush()
-        self._write(msgpack.packb((END, self.count, self._hash.hexdigest())), last=True)
+        end: list[Any] = [END, self.count, self._hash.hexdigest()]
+        if self.outcome is not None:
+            end.append(self.outcome)
+        self._write(msgpack.packb(end), last=True)
         self._file = None

@@ -38,6 +38,20 @@ while True:
                 api.delete("/namespaces/default/pods/" + pod["metadata"]["name"], params={{"gracePeriodSeconds": "0"}})
     time.sleep(0.05)
 """
+# What `go test` may be: a suite that reads the nodes of an existing cluster.
+GO = """\
+#!{python}
+import base64, os, ssl, sys
+import httpx, yaml
+
+assert sys.argv[1:] == ["test", "./..."] and os.environ["USE_EXISTING_CLUSTER"] == "true"
+config = yaml.safe_load(open(os.environ["KUBECONFIG"]))
+cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+trusted = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
+api = httpx.Client(base_url=cluster["server"], verify=trusted, headers={{"Authorization": "Bearer " + user["token"]}})
+while len(api.get("/api/v1/nodes").raise_for_status().json()["items"]) < 3:
+    pass
+"""
 
 
 def named(name: str) -> str:
@@ -65,22 +79,21 @@ def test_the_library_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.slow
 def test_a_controller_of_ones_own_is_tested_as_shown(tmp_path: Path) -> None:
-    for name in ("test_mover.py", "test_operator.py"):
+    for name in ("test_mover.py", "test_operator.py", "test_go.py"):
         (tmp_path / name).write_text(named(name))
-    (tmp_path / "pyproject.toml").write_text(
-        '[tool.pytest.ini_options]\ntrio_mode = true\nfilterwarnings = ["error"]\n'
-    )
-    operator = tmp_path / "bin" / "my-operator"
-    operator.parent.mkdir()
-    operator.write_text(OPERATOR.format(python=sys.executable))
-    operator.chmod(0o755)
+    (tmp_path / "pyproject.toml").write_text('[tool.pytest.ini_options]\nfilterwarnings = ["error"]\n')
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, text in (("my-operator", OPERATOR), ("go", GO)):
+        (programs / name).write_text(text.format(python=sys.executable))
+        (programs / name).chmod(0o755)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "orrery.pytest_plugin", "."],
         cwd=tmp_path,
-        env={**os.environ, "PATH": f"{operator.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
-    assert done.returncode == 0 and "6 passed" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0 and "7 passed" in done.stdout, done.stdout + done.stderr

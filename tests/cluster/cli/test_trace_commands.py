@@ -113,6 +113,53 @@ def test_the_object_may_stand_behind_options(traces: Path, capsys: pytest.Captur
         assert told.startswith("orrery: unrecognized arguments: ") and more[-1] in told
 
 
+def test_diff_compares_verdicts_and_pictures(
+    traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = tmp_path / "a-b.html"
+    one, two = traces / "one", traces / "two"
+    status, lines, _ = call(capsys, "diff", one, two, "--report", report)
+    assert (status, lines[-1]) == (1, f"report: {report}")
+    row = next(line for line in lines if line.startswith("found "))
+    assert len(re.findall(r"holds \d\d\.\d\ds", row)) == 2
+    page = report.read_text()
+    assert (
+        page.count("<svg") == 2
+        and "they part at event" in page
+        and "http" not in page.replace("http://www.w3.org/2000/svg", "")
+    )
+    assert all(text in page for text in re.findall(r"\d\d\.\d\ds", row))
+    assert page.count("<table class=chain>") == 2
+    status, lines, _ = call(capsys, "diff", one, two, "--json")
+    (found,) = json.loads(lines[0])["verdicts"]
+    assert (found["name"], found["same"]) == ("found", False)
+    assert found["first"]["objects"] == [] and found["second"]["measured"] in row
+
+
+def test_diff_of_equal_runs_names_no_verdict(
+    traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = tmp_path / "same.html"
+    status, lines, _ = call(capsys, "diff", traces / "one", traces / "same", "--report", report)
+    assert (status, len(lines)) == (0, 2) and lines[0].startswith("the same ")
+    assert report.read_text().count("holds") == 2
+    status, lines, _ = call(capsys, "diff", traces / "one", traces / "same", "--json")
+    assert [one["same"] for one in json.loads(lines[0])["verdicts"]] == [True]
+    assert (traces / "one").read_bytes() == (traces / "same").read_bytes()
+
+
+def test_diff_of_a_run_that_was_cut_off_has_one_picture(
+    traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut, report = tmp_path / "cut", tmp_path / "cut.html"
+    cut.write_bytes((traces / "one").read_bytes()[:-9])
+    status, lines, _ = call(capsys, "diff", traces / "one", cut, "--report", report)
+    assert (status, lines[-1]) == (0, f"report: {report}")
+    page = report.read_text()
+    assert page.count("<svg") == 1 and "its trace holds no picture" in page and "cut off" in page
+    assert main(["diff", str(traces / "one"), str(cut), "--report", str(cut)]) == 2
+
+
 @pytest.mark.slow
 def test_chain_in_the_readme_is_the_one_that_is_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -152,7 +199,7 @@ def test_a_run_that_was_killed_parts_from_a_whole_one_at_its_end(
     traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = (traces / "one").read_bytes()
-    cut = data[: data.rindex(b"\x93\xff")]
+    cut = data[: data.rindex(b"\x94\xff")]
     (tmp_path / "killed").write_bytes(cut)
     status, lines, _ = call(capsys, "diff", traces / "one", tmp_path / "killed")
     assert (status, lines[0].split()[:2]) == (0, ["the", "same"])
@@ -189,7 +236,7 @@ def test_trace_that_is_cut_off_is_read_up_to_its_last_whole_batch(
     assert (status, told, said.count("\n")) == (0, whole, 1) and "cut off" in said
     status, lines, said = call(capsys, "diff", traces / "one", cut)
     assert (status, lines[0].split()[:2]) == (0, ["the", "same"]) and "cut off" in said
-    cut.write_bytes(data[:-900])
+    cut.write_bytes(data[: data.rindex(b"\x94\xff") - 400])  # before the end mark
     status, lines, said = call(capsys, "diff", traces / "one", cut)
     assert (status, lines[-1]) == (1, "  has no more events") and "cut off" in said
     status, lines, said = call(capsys, "diff", traces / "one", cut, "--json")

@@ -57,14 +57,20 @@ def _add_why(commands: Commands) -> None:
 def _add_diff(commands: Commands) -> None:
     diff = commands.add_parser(
         "diff",
-        help="find the first event in which two traces differ",
+        help="compare two runs: the first event in which their traces differ, verdicts, pictures",
         description="Finds the first event in which two traces differ, and shows the events before it and its causes in "
-        "both, and first each --set that differs. A file that is cut off is read up to there. Exit status: 0 the same, "
-        "1 they differ, 2 a file is no trace or damaged.",
-        epilog="example: orrery diff out/a.trace out/b.trace",
+        "both; before that each --set that differs, and after it the verdicts that differ. A file that is cut off is read up "
+        "to there. Exit status: 0 the same, 1 they differ, 2 a file is no trace or damaged.",
+        epilog="example: orrery diff out/a.trace out/b.trace --report out/a-b.html",
     )
     diff.add_argument("first", type=Path, metavar="A", help="a file written by orrery run --trace")
     diff.add_argument("second", type=Path, metavar="B", help="a file written by orrery run --trace")
+    diff.add_argument(
+        "--report",
+        type=Path,
+        metavar="FILE",
+        help="write an HTML page with verdicts and pictures side by side",
+    )
     diff.add_argument("--json", action="store_true", help="print one JSON object")
     diff.set_defaults(call=_diff)
 
@@ -117,7 +123,10 @@ def _why(arguments: argparse.Namespace) -> int:
 def _diff(arguments: argparse.Namespace) -> int:
     from sim.app.inspect.diff import diff
 
-    return EXIT_OK if diff(arguments.first, arguments.second, as_text=not arguments.json) else EXIT_FAILED
+    first, second, report = arguments.first, arguments.second, arguments.report
+    check_outputs(report, inputs=(first, second))
+    same = diff(first, second, as_text=not arguments.json, report=report)
+    return EXIT_OK if same else EXIT_FAILED
 
 
 def _show(arguments: argparse.Namespace) -> int:
