@@ -52,7 +52,7 @@ _CONTINUED_LINE = re.compile(r"(&&|\|\||)(?:\\\n|(?<=[&|])\s*\n)")
 
 
 def commanded(container: dict[str, Any], *, unknown_ends: bool = False) -> Changes | None:
-    """The behaviour that a container's command implies; the command of its image is not known.
+    """The behaviour that a container's command implies; the command of its image is unknown.
 
     unknown_ends: True if unknown programs of a script end well at once, as in hooks; else they keep
         running
