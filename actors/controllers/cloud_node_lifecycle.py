@@ -1,11 +1,11 @@
 """Cloud node lifecycle controller: deletes nodes without an instance, taints nodes with a stopped
 one.
 
-Each `node-monitor-period` it asks the cloud about every node that is not ready. A node without an
+Each `node-monitor-period` it queries the cloud for every node that is not ready. A node without an
 instance is deleted; a node with a stopped instance gets the shutdown taint, which is removed when
 the node is ready again.
 
-Holds: the cloud is never asked about a ready node; nodes are processed one after the other in the
+Holds: the cloud is never queried for a ready node; nodes are processed one after the other in the
        order of their names; the next pass begins one period after the end of this one; a node for
        which the cloud gives an error is left unchanged.
 

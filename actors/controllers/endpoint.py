@@ -15,7 +15,7 @@ Differs  ports are in the order of the Service, subsets in the order of their po
 Quirk    the current Endpoints object is read from the informer, and an update of it queues no key.
          If pods change and change back while the informer lags behind this controller's own
          write, the sync sees no difference, and the Endpoints stay wrong until a pod or the
-         Service changes or a resync comes (kubernetes issues 125638 and 127429, fixed in v1.31).
+         Service changes, or until a resync (kubernetes issues 125638 and 127429, fixed in v1.31).
 """
 
 from __future__ import annotations

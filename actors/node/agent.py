@@ -4,8 +4,8 @@ Turns a `Machine` and clients into `main(ctx)`, a plain function that sets up ca
 so that thousands of agents cost no task.  The state of an incarnation is lost with it; what must
 survive (containers, images) belongs to the machine.
 
-The parts of the agent know it by narrow protocols, which are defined beside each part; only this
-module knows all of them.
+The parts of the agent use it by narrow protocols, which are defined beside each part; only this
+module imports all of them.
 
 Holds: a steady node runs one event per lease renewal and one status pass per five minutes; a steady
 pod none.
@@ -91,7 +91,7 @@ class NodeAgent:
     """One incarnation of a node's agent.
 
     sources_ready: True once the API has listed the node's pods
-    used: what the admitted pods take up of the node
+    used: what the admitted pods use of the node
     """
 
     __slots__ = (
@@ -220,7 +220,7 @@ class NodeAgent:
         return str((self.node.get("spec") or {}).get("podCIDR") or self.spec.pod_cidr or DEFAULT_CIDR)
 
     def node_registered(self) -> None:
-        """The API holds the Node object now."""
+        """The Node object is stored now."""
         self.mirrors_due()
 
     def node_changed(self) -> None:
@@ -228,11 +228,11 @@ class NodeAgent:
         self.node_loop.health_changed()
 
     def knows_node(self) -> bool:
-        """True if the agent knows what the API holds of the node without a read."""
+        """True if the agent knows the stored state of the node without a read."""
         return self._nodes.live and self.leases.healthy
 
     def node_unknown(self) -> None:
-        """A renewal failed or the node's watch broke: status passes read the node again."""
+        """A renewal failed or the node's watch ended: status passes read the node again."""
         self.node_loop.check_again()
 
     def health(self) -> Health:
@@ -322,7 +322,7 @@ class NodeAgent:
         return uid in self.mirrors.uids
 
     def mirrors_due(self) -> None:
-        """The Node or the API's pods are known now: static pods can get their mirrors."""
+        """The Node or the API's pods were read now: static pods can get their mirrors."""
         static = self.mirrors.uids
         for worker in [worker for uid, worker in self.workers.items() if uid in static]:
             worker.wake()
@@ -494,7 +494,7 @@ class NodeAgent:
         self.kills.stopped(worker)
 
     def _release(self, worker: Worker) -> None:
-        """Give what the pod took up of the node to others."""
+        """Release what the pod used of the node."""
         if worker.requests is not None:
             self.used.remove(worker.requests)
             worker.requests = None
@@ -521,7 +521,7 @@ class NodeAgent:
             self.container_gc.consider()
 
     def housekeep_later(self) -> None:
-        """Run the next housekeeping, which is left out otherwise."""
+        """Run the next housekeeping, which is skipped otherwise."""
         self.housekeeping.later()
 
     def housekeeping_after_us(self) -> int:

@@ -60,7 +60,7 @@ class Backoff:
             self.entries[key] = (min(2 * entry[0], self.max_us), now_us)
 
     def forget(self, prefix: str) -> None:
-        """Drop every key that starts with the uid of a pod that is gone."""
+        """Drop every key that starts with the uid of a pod that no longer exists."""
         if self.entries:
             for key in [key for key in self.entries if key.startswith(prefix)]:
                 del self.entries[key]

@@ -42,7 +42,7 @@ class Node:
         return self.machine.spec.name
 
     def power_loss(self) -> None:
-        """Everything that runs is gone at once; the disk stays."""
+        """End everything that runs at once; the disk stays."""
         self._closing_boot = 0
         self.actor.crash("power loss")
         self.machine.power_loss(self._kernel.now_us)
@@ -193,7 +193,7 @@ class Node:
         machine.changed(None)
 
     def set_clock(self, *, offset_us: int, drift_ppm: int) -> None:
-        """Set the machine's clock; what it showed before stays known."""
+        """Set the machine's clock; its earlier readings are kept."""
         self.actor.clock.set(self._kernel.now_us, offset_us=offset_us, drift_ppm=drift_ppm)
         if self.machine.agent is not None:
             self.machine.agent.loop.clock_set()

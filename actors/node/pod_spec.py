@@ -1,4 +1,4 @@
-"""What a pod's object says of its importance, its class of service and its requests.  Pure.
+"""The importance, class of service and requests of a pod, from its object.  Pure.
 
 Turns a pod into the few values that admission, preemption, eviction and shutdown compare.
 
@@ -82,7 +82,7 @@ def pod_qos(pod: Obj) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """What a pod takes up of the node, in the order in which admission checks it.
+    """What a pod uses of the node, in the order in which admission checks it.
 
     amounts: CPU in thousandths, every other resource in units
     ports: (protocol, host address, port)

@@ -1,8 +1,8 @@
-"""The agent's sync loop, as far as it matters: when it handles nothing, and when the clock is set.
+"""The agent's sync loop: the times at which it handles nothing, and changes of the clock.
 
-While the runtime has an error, upstream's loop sleeps and handles nothing.  This module turns
-errors that come and go into the instants at which the loop handles events again; pods from the API
-and workers that want to begin something wait until then.  When the clock is set, the loop plans
+While the runtime has an error, upstream's loop sleeps and handles nothing. This module turns errors
+that appear and disappear into the instants at which the loop handles events again; pods from the
+API and workers that want to begin something wait until then. When the clock is set, the loop plans
 again what it polls each second.
 
 Holds: a loop that is awake keeps nothing; a backlog is handled in the order in which it arrived.
@@ -134,7 +134,7 @@ class SyncLoop:
 
     def _wake(self, planned_us: int) -> None:
         if planned_us != self._due_us:
-            return  # another error came in between
+            return  # another error appeared in between
         self._since_us = self._due_us = -1
         kernel, (backlog, self._backlog) = self._agent.ctx.kernel, (self._backlog, [])
         cause = kernel.cause

@@ -1,13 +1,12 @@
 """The scheduler process: informers feed the queue and the cluster view, and cycles place pods.
 
 Turns events of informers into changes of `Cluster` and `SchedulingQueue`, and the results of
-`Attempts` into
-requests: Bindings, deletes of victims, status patches, events.
+`Attempts` into requests: Bindings, deletes of victims, status patches, events.
 
 Holds: informers run before leadership is won, cycles only while it is held; one cycle runs at a
 time, deletes its victims one after the other, and lasts until the status of a pod without a node is
 written; binds overlap cycles; a pod is in the queue until it has a node in the informer's view or
-is gone; a failed bind removes the assumed pod.
+is deleted; a failed bind removes the assumed pod.
 
 Mirrors  kubernetes v1.25 cmd/kube-scheduler/app/server.go, pkg/scheduler/{scheduler,schedule_one,
          eventhandlers}.go.
@@ -492,9 +491,7 @@ class Scheduler:
     # --- failure ----------------------------------------------------------------------------------
 
     def _fail(self, queued: QueuedPod, failed: Failed, cycle: int, then: Callable[[], None]) -> None:
-        """Queue the pod again if it still waits, report the failure even if it is gone, and call
-        `then`.
-        """
+        """Queue the pod again if it still waits, report the failure in any case, and call `then`."""
         pod = queued.pod
         latest, known = self._pods.get(pod.key), self.queue.pods.get(pod.key)
         if latest is None or not waits(latest, self._name):

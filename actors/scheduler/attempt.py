@@ -144,7 +144,7 @@ class Attempts:
         alone = not cluster.nominated and not pod.nominated
         refusal = self._refusals.get(state)
         if alone and refusal is not None and refusal[0] == state.version:
-            self.start %= count  # all nodes would be looked at
+            self.start %= count  # all nodes would be examined
             return refusal[1]  # an equal pod was refused, and nothing has changed after that
         if self._passes(state, pod.nominated, excluded):
             return Placed(pod.nominated)

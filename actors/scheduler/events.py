@@ -128,7 +128,7 @@ class EventSeries:
     def _body(
         self, pod: Obj, kind: str, what: tuple[str, str], said: tuple[str, int, str], related: Obj | None
     ) -> Obj:
-        """Return the object of a new event; `said` is its name, time and text."""
+        """Return the object of a new event; `said` holds its name, time and text."""
         name, at_us, text = said
         body: Obj = {
             "apiVersion": "v1",

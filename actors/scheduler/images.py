@@ -8,8 +8,8 @@ Holds: `settled` is False if a heartbeat of a node could still change the number
 
 Mirrors  kubernetes v1.25 pkg/scheduler/internal/cache/cache.go: addNodeImageStates,
          removeNodeImageStates.
-Differs  an image is as large as the node itself says; upstream's is as large as the first node
-         said.
+Differs  the size of an image is that in the node's own status; upstream uses the size that the
+         first node reported.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Images:
         return self._count(node, sizes)
 
     def drop(self, node: str, before: Mapping[str, Counted]) -> None:
-        """Note that the node is gone."""
+        """Record that the node was deleted."""
         if before:
             self._remove(node, before)
 

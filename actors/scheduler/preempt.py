@@ -118,7 +118,7 @@ def _not_eligible(cluster: Cluster, pod: PodInfo, failures: Mapping[str, Status]
     if pod.template.never_preempts:
         return NEVER
     node = cluster.nodes.get(pod.nominated)
-    if node is None or node.obj is None:  # the node is gone; pods on it may still be known
+    if node is None or node.obj is None:  # the node was deleted before its pods
         return ""
     if pod.nominated in failures and failures[pod.nominated].unresolvable:
         return ""

@@ -31,7 +31,7 @@ async def start(env: Env) -> None:
             queue.add_after_us(key, left_us)
         elif left_us == 0:
             metadata = secret["metadata"]
-            # An error is reported and not retried; the Secret is looked at again when it changes.
+            # An error is reported and not retried; the Secret is checked again when it changes.
             await client.delete("secrets", metadata["namespace"], metadata["name"], uid=metadata["uid"])
         return None
 

@@ -90,7 +90,7 @@ def is_too_late(cron_job: Obj, at_s: int, wall_us: int) -> bool:
 
 
 def wait_us(cron_job: Obj, wall_us: int, schedule: Schedule) -> int | None:
-    """Delay until the next sync; None for a schedule that never comes."""
+    """Delay until the next sync; None for a schedule without a next time."""
     earliest_s = _since_s(cron_job)
     try:
         found = most_recent(earliest_s, wall_us, schedule).at_s

@@ -113,7 +113,7 @@ class CronJobLoop:
             text = f"unparseable schedule for cronjob: {spec.get('schedule', '')}"
             self.recorder.event(new, "Warning", "UnParseableCronJobSchedule", text)
             return
-        # A schedule that never comes is synced at once, and the sync records the event.
+        # A schedule without a next time is synced at once, and the sync records the event.
         wait_us = decide.wait_us(new, self.env.ctx.wall_us(), schedule) or 0
         self.queue.add_after_us(key_of(new), wait_us)
 

@@ -7,7 +7,7 @@ Holds: a sync acts only on a cache that shows this process's own writes; endpoin
        nodes are left out and the key is retried, while the other endpoints are written.
 
 Mirrors  kubernetes v1.25 pkg/controller/endpointslice/{endpointslice_controller.go,reconciler.go}.
-Differs  zone shares are computed when a Service asks for topology hints, from the nodes at that
+Differs  zone shares are computed when a Service enables topology hints, from the nodes at that
          time (upstream computes them on each node event).
 """
 
@@ -144,7 +144,7 @@ class EndpointSliceLoop:
         """Reconcile the slices of each address family; returns an error text or None.
 
         left: revisions of the slices, updated in place to those after the writes
-        shares: zone shares for topology hints; None if the Service asks for no hints
+        shares: zone shares for topology hints; None if the Service has hints disabled
         """
         names = self.names
         wanted = decide.Wanted(

@@ -39,7 +39,7 @@ class Allocation(NamedTuple):
 
 
 def hints_enabled(service: Obj, names: Names) -> bool:
-    """True if the Service's annotation asks for topology hints."""
+    """True if the Service's annotation enables topology hints."""
     annotations = service["metadata"].get("annotations") or {}
     return annotations.get(names.annotation_topology_hints) in ("Auto", "auto")
 

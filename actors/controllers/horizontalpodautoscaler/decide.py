@@ -1,4 +1,4 @@
-"""Decisions of the autoscaler: replicas that metrics ask for, and how fast the size may change.
+"""Decisions of the autoscaler: replicas that metrics require, and how fast the size may change.
 
 Pure.
 

@@ -1,4 +1,4 @@
-"""HorizontalPodAutoscaler controller: scales a target to the size that its metrics ask for.
+"""HorizontalPodAutoscaler controller: scales a target to the size that its metrics require.
 
 Turns an autoscaler, the scale of its target and its metrics into a new scale and a status.
 
@@ -244,7 +244,7 @@ class AutoscalerLoop:
                 self._warn(state, result.reason, result.problem)
         best = max(found, key=lambda result: result.replicas, default=None)
         if best is not None and not best.replicas:
-            best = found[-1]  # Quirk: if all ask for 0 replicas, the last metric is reported
+            best = found[-1]  # Quirk: if all propose 0 replicas, the last metric is reported
         if best is None or (failed and best.replicas < state.current):
             first = failed[0]
             why = f"the HPA was unable to compute the replica count: {first.problem}"

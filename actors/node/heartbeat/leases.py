@@ -36,7 +36,7 @@ class Owner(Protocol):
         ...
 
     def node_unknown(self) -> None:
-        """A renewal failed: the agent does not know what the API holds of the node."""
+        """A renewal failed: the agent does not know the stored state of the node."""
         ...
 
 

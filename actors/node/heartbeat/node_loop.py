@@ -5,7 +5,7 @@ status.
 
 Holds: the passes fall where a loop of 10 s plus up to 4 % puts them, but a pass is only run when it
 would write: when something changed, when the last write is five minutes old, or when the node's own
-watch or lease has failed, so that the agent does not know what the API holds.
+watch or lease has failed, so that the agent does not know the stored state.
 
 Mirrors  pkg/kubelet/kubelet_node_status.go: registerWithAPIServer, tryUpdateNodeStatus (v1.25).
 Differs  a pass that would only read (read, compare, write nothing) is not run.
@@ -293,7 +293,7 @@ class NodeLoop:
         self.changed()
 
     def check_again(self) -> None:
-        """The agent may not know any more what the API holds: run the next pass."""
+        """The agent may no longer know the stored state: run the next pass."""
         if not self.registered:
             return
         if self._is_running():
@@ -396,7 +396,7 @@ class NodeLoop:
         return self._reported_us < 0 or now_us - self._reported_us >= self._report_us
 
     def _is_known(self) -> bool:
-        """True if the agent knows what the API holds, and only heartbeat times could be written."""
+        """True if the agent knows the stored state, and could write only heartbeat times."""
         agent = self._agent
         if self._attempts >= ATTEMPTS_MAX or self._cordoned != _is_cordoned(self.node):
             return False

@@ -41,11 +41,11 @@ class Owner(Host, Protocol):
         ...
 
     def knows_node(self) -> bool:
-        """True if the agent knows what the API holds of the node without a read."""
+        """True if the agent knows the stored state of the node without a read."""
         ...
 
     def node_registered(self) -> None:
-        """The API holds the Node object now."""
+        """The Node object is stored now."""
         ...
 
     def node_event(self, reason: str, text: str = "", type_: str = "Normal") -> None:

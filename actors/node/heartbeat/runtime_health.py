@@ -10,7 +10,7 @@ before a status pass, which has to read the node first.
 
 Mirrors  pkg/kubelet/runtime.go: runtimeErrors; kubelet.go: updateRuntimeUp; pleg/generic.go:
          relist, Healthy (v1.25).
-Differs  a slow disk delays relists and no checks.  A status pass does not ask the runtime for its
+Differs  a slow disk delays relists and no checks.  A status pass does not read the runtime's
          version: upstream's first pass with a runtime that does not answer waits for the version as
          long as --runtime-request-timeout says, and reports only then that the runtime is down.
 """
@@ -85,7 +85,7 @@ class Relists:
         return started_us, started_us + self._period_us - RELIST_US
 
     def seen_us(self, now_us: int) -> int:
-        """The start of the last relist that has ended, when the runtime was seen active."""
+        """The start of the last relist that has ended, when the runtime was active."""
         if self.took_us is not None and now_us >= self.first_us + self.took_us:
             ended_us = now_us - self.took_us
             return ended_us - (ended_us - self.first_us) % self._period_us
@@ -103,7 +103,7 @@ class Relists:
         return at_us + period_us - (at_us - self.first_us) % period_us + self.took_us
 
     def unseen_us(self, now_us: int) -> int:
-        """For how long the runtime has not been seen, if that is too long; else 0."""
+        """The time since the last answer of the runtime, if it is too long; else 0."""
         if self.took_us == 0 and now_us >= self.first_us:
             return 0
         unseen_us = now_us - self.seen_us(now_us)
@@ -184,7 +184,7 @@ class RuntimeHealth:
             with caused(agent.ctx.kernel, machine.fault_record(SLOW_RUNTIME)):
                 self.changed()
 
-    # --- what it comes to -------------------------------------------------------------------------
+    # --- the errors -------------------------------------------------------------------------------
 
     def errors(self) -> list[str]:
         """The errors of the Ready condition, in upstream's order."""

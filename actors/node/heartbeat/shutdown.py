@@ -111,7 +111,7 @@ class Shutdown:
         self._group = -1
 
     def begin(self, done: Callable[[], None]) -> None:
-        """The machine is to shut down; `done` lets it."""
+        """Delay a shutdown of the machine until `done` is called."""
         agent = self._agent
         # Without groups, or before the runtime is ready, the shutdown manager has not started.
         if not agent.options.shutdown_groups or not agent.runtime.up:

@@ -1,6 +1,6 @@
 """Whether a pod may run on the node: the node's own admission.  Pure.
 
-Turns a pod, what the node's other pods take up and the Node object into None or (reason, message).
+Turns a pod, what the node's other pods use, and the Node object into None or (reason, message).
 
 Mirrors  pkg/kubelet/lifecycle/predicate.go, pkg/kubelet/sysctl/allowlist.go,
          pkg/scheduler/framework/plugins fit, nodeaffinity, nodename, nodeports;

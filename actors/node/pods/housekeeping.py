@@ -76,7 +76,7 @@ class Housekeeping:
         return PERIOD_US - (self._owner.now_us - self._began_us) % PERIOD_US
 
     def later(self) -> None:
-        """Run the next pass, which is left out otherwise."""
+        """Run the next pass, which is skipped otherwise."""
         self._owner.ctx.call_later_us(self.after_us(), self._run)
 
     def _run(self, _: object) -> None:

@@ -199,7 +199,7 @@ class PodWorker(Protocol):
 
     @property
     def wanted(self) -> bool:
-        """True while nothing has asked for the end of the pod."""
+        """True until the end of the pod is requested."""
         ...
 
     @property

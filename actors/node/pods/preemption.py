@@ -102,7 +102,7 @@ class AdmittedPod(KillablePod, Protocol):
     """A pod worker as seen by preemption.
 
     item: the newest state of the pod's object
-    requests: what the pod takes up of the node; None before its admission and after its end
+    requests: what the pod uses of the node; None before its admission and after its end
     """
 
     item: Item
@@ -110,7 +110,7 @@ class AdmittedPod(KillablePod, Protocol):
 
 
 class Owner(Protocol):
-    """What preemption uses of the node agent.  used: what the admitted pods take up."""
+    """What preemption uses of the node agent.  used: what the admitted pods use."""
 
     ctx: Context
     used: Used

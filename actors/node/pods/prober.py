@@ -8,8 +8,8 @@ by itself, schedules nothing; its ticks stay where a ticker that never stops wou
 
 Mirrors  pkg/kubelet/prober/{worker,prober_manager}.go: one ticker from the first sync on,
          thresholds, initial delay in whole seconds, holds after a liveness or startup failure until
-         there is a new container id (v1.25).  A probe knows an instance by the status that shows
-         it; the initial result of an instance is reported like any other.
+         there is a new container id (v1.25).  A probe identifies an instance by the status that
+         shows it; the initial result of an instance is reported like any other.
 Differs  probes take no time; a probe succeeds if the runtime model says so and nothing is known of
          its handler that makes it fail (`actors.node.runtime.probe_answers`).
 """
@@ -251,7 +251,7 @@ class Probe:
         return runtime.newest(self.container) if runtime is not None else None
 
     def _current(self) -> Container | None:
-        """The instance that the status shows; None if it shows none, or one that is gone."""
+        """The instance that the status shows; None if it shows none, or one that was removed."""
         newest = self._newest()
         if newest is None or newest.ident == self._container_id:
             return newest

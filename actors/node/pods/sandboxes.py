@@ -54,7 +54,7 @@ def behaviour_of(worker: PodWorker, pod: Obj, name: str, init: bool) -> Containe
 
 
 def apply_behaviour(worker: PodWorker, pod: Obj) -> None:
-    """Let the pod's running containers behave as the machine's profile now says."""
+    """Apply the machine's present profile to the pod's running containers."""
     agent, runtime, spec = worker.agent, worker.runtime, pod["spec"]
     now_us = agent.now_us
     inits = spec.get("initContainers") or ()

@@ -50,7 +50,7 @@ class Entry:
     version: of what is held
     sent: the newest version that was sent to the API
     cause: the record that led to the present status
-    failed: True if the status is left to the batch
+    failed: True if the status waits for the batch
     """
 
     __slots__ = (
@@ -90,7 +90,7 @@ class Entry:
 
     @property
     def is_settled(self) -> bool:
-        """True if the held status is all that the entry says."""
+        """True if the entry holds nothing but its status."""
         unsettled = self.is_unsent or self.failed or self.reclaimed or not self.running
         return not unsettled and self.target == self.uid
 
@@ -277,7 +277,7 @@ class StatusManager:
         return True
 
     def reconcile(self, uid: str, item: Item) -> bool:
-        """The API shows this state of the pod.
+        """Observe the stored state of the pod.
 
         Returns True if its status equals ours: then it is held instead of ours, so that memory is
         shared.  The next batch restores what other clients changed.
@@ -299,12 +299,12 @@ class StatusManager:
         return True
 
     def _release(self, entry: Entry) -> None:
-        """Keep only the item of a pod if its entry says nothing else."""
+        """Keep only the item of a pod if its entry holds nothing else."""
         if entry.is_settled and isinstance(entry.held, Item) and self._entries.get(entry.uid) is entry:
             self._entries[entry.uid] = entry.held
 
     def stopped(self, uid: str) -> None:
-        """Nothing of the pod is on the node: what waited for that is left to the batch."""
+        """Nothing of the pod is on the node: the batch takes what waited for that."""
         entry = self._entries.get(uid)
         if isinstance(entry, Entry) and entry.running:
             entry.running, entry.reclaimed = False, True
@@ -468,7 +468,7 @@ class StatusManager:
             self._finish_write(entry, reply)
 
     def _finish_write(self, entry: Entry, reply: Reply) -> None:
-        """The API has our status: delete the pod if that is due and nothing of it is left."""
+        """The status is stored: delete the pod if that is due and nothing of it is left."""
         entry.failed = False
         going = entry.reclaimed and entry.target == entry.uid and self._wanted[0] == entry.version
         if going and reply.obj["metadata"].get("deletionTimestamp"):

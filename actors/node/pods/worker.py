@@ -63,10 +63,10 @@ class Worker:
     reasons: why containers did not start when that was last tried
     requested_end: how the end of the pod was requested
     removed: True if the pod's source no longer has it
-    requests: what it takes up of the node; None before its admission and after its end
+    requests: what it uses of the node; None before its admission and after its end
     limit_us: when the call of the runtime under way is given up; -1 without one
     made_us: when a sandbox or container was made that no relist has shown yet; -1 for none
-    _held: the status as last computed, or the item that says the same
+    _held: the status as last computed, or the item with an equal one
     _ending: True once `_terminate` has begun
     _has_ended: True if the pod ends because its containers ended, not because of a request
     _again: True if another piece of work follows the present one
@@ -218,7 +218,7 @@ class Worker:
             self._step(work)
 
     def resync(self) -> None:
-        """Run the next regular sync, which is left out otherwise."""
+        """Run the next regular sync, which is skipped otherwise."""
         if self._work is not None:
             self._again = True
         else:
@@ -237,7 +237,7 @@ class Worker:
 
     @property
     def wanted(self) -> bool:
-        """True while nothing has asked for the end of the pod."""
+        """True until the end of the pod is requested."""
         return self.state == SYNC
 
     @property
@@ -431,7 +431,7 @@ class Worker:
         return ""
 
     def _finish(self) -> Work:
-        """syncTerminatedPod: the final status, volumes and cgroups gone."""
+        """syncTerminatedPod: the final status, after volumes and cgroups were removed."""
         agent = self.agent
         self._report_deadline()
         self.refresh()

@@ -113,7 +113,7 @@ class Evictor:
     _waiting_since_us: the first check that waits for statistics; -1 without one
     _due_us: the planned check; -1 without one
     _crossing_us: when a notification about memory is due; -1 for none
-    _notified: True while the check under way comes from a notification
+    _notified: True while the check under way was started by a notification
     _evicting: pods to be evicted, or evicted and not yet cleaned up
     _queue: those of them that wait for their eviction
     _cause: the trace record behind the last check
@@ -146,10 +146,10 @@ class Evictor:
         return self._thresholds
 
     def start(self) -> None:
-        """The runtime is ready: the first check with statistics comes a period later."""
+        """The runtime is ready: the first check with statistics follows a period later."""
         self._tick_us = self._agent.now_us
 
-    # --- when to look -----------------------------------------------------------------------------
+    # --- planning ---------------------------------------------------------------------------------
 
     def consider(self) -> None:
         """A resource may become short, or sooner than was planned for."""
@@ -204,7 +204,7 @@ class Evictor:
     def answered(self) -> None:
         """The runtime gives statistics again: the check that waits continues.
 
-        The next check comes a period later.
+        The next check follows a period later.
         """
         agent, began_us, self._waiting_since_us = self._agent, self._waiting_since_us, -1
         if not self._evicting and agent.runtime.up and agent.now_us >= began_us:
@@ -393,7 +393,7 @@ class Evictor:
     # --- pods -------------------------------------------------------------------------------------
 
     def _candidate(self, worker: EvictablePod, signal: str) -> Candidate | None:
-        """The pod as the ranking sees it.
+        """The pod as the ranking uses it.
 
         Quirk: a pod that is being killed already, for any reason, can be chosen, and the next one
         waits for it.
@@ -408,7 +408,7 @@ class Evictor:
         allowed = _request_of(pod, "ephemeral-storage") if resource == "inodes" else requested
         machine, now_us = self._agent.machine, self._agent.now_us
         running = runtime.running(now_us) if runtime is not None else []
-        if runtime is None or not running:  # its use is not known
+        if runtime is None or not running:  # its use is unknown
             return Candidate(name, priority_of(pod), 0, requested, is_measured=False)
         uses = {
             one.name: self._use(one, _left_in_logs(machine, runtime, one, now_us), signal) for one in running

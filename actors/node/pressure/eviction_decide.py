@@ -5,7 +5,7 @@ conditions and met thresholds (`judge`); and pods with their use into the order 
 (`rank`).
 
 Holds: a met threshold stays met until its minimum reclaim is exceeded too; a condition is shown
-until the transition period after it was last observed; memory comes before every other resource.
+until the transition period after it was last observed; memory has priority over other resources.
 
 Mirrors  pkg/kubelet/eviction/eviction_manager.go: synchronize; helpers.go: ParseThresholdConfig,
          thresholdsMet, rankMemoryPressure, rankDiskPressureFunc, rankPIDPressure, evictionMessage
@@ -160,7 +160,7 @@ class Candidate:
 
     used, requested: of the resource that is short
     containers: (name, used, request as written) of each container
-    is_measured: False while nothing of the pod runs, so that its use is not known
+    is_measured: False while nothing of the pod runs, so that its use is unknown
     allowed: the use that is no excess; None: `requested`
     """
 
@@ -193,7 +193,7 @@ def rank(signal: str, candidates: Iterable[Candidate]) -> list[Candidate]:
 def eviction_message(resource: str, candidate: Candidate) -> tuple[str, dict[str, str]]:
     """The message of an eviction and the annotations of its event.
 
-    There are no annotations if the use of the pod is not known.
+    There are no annotations if the use of the pod is unknown.
     """
     text = f"The node was low on resource: {resource}. "
     if not candidate.is_measured:

@@ -1,4 +1,4 @@
-"""Removes dead containers: surplus ones of a name, and what pods that are gone have left.
+"""Removes dead containers: surplus ones of a name, and those of pods that no longer exist.
 
 Turns the dead containers of a machine into those to remove (`surplus`, `excess`: pure): all but the
 newest of each name as soon as a relist has shown the end, and every minute those above the limits
@@ -75,7 +75,7 @@ class CollectedPod(Protocol):
         ...
 
     def resync(self) -> None:
-        """Run the next regular sync, which is left out otherwise."""
+        """Run the next regular sync, which is skipped otherwise."""
         ...
 
 
@@ -269,7 +269,7 @@ class ContainerGC:
 
 
 def _resync(worker: CollectedPod) -> None:
-    """Let the pod's next sync show what is left.
+    """Make the pod's next sync show the remaining containers.
 
     A pod that waits to start something is synced anyway.
     """

@@ -32,7 +32,7 @@ def _ident(uid: str, sandbox: int, name: str, attempt: int, removals: int) -> st
 
 
 # Name, image, number of the sandbox, number of the instance, how often all instances of the name
-# had been removed before, and what a fault says of its health (None: nothing). The last is so rare
+# had been removed before, and its health by a fault (None: no fault). The last is so rare
 # that it has no attribute of its own.
 Origin = tuple[str, str, int, int, int, bool | None]
 # exit code, reason, message, and the fault that causes it
@@ -95,7 +95,7 @@ class Container:
 
     @property
     def unhealthy(self) -> bool | None:
-        """What a fault says of its health; None without such a fault."""
+        """Its health by a fault; None without such a fault."""
         return self._origin[5]
 
     @unhealthy.setter

@@ -4,9 +4,9 @@ Turns the fill level of the images' file system into removed images: every five 
 above the high threshold, and all at once on request of the eviction manager (`clear`).  Lets the
 node's status show the images from a list that is made every half minute.
 
-A pass asks the runtime for statistics and waits for them without a limit
+A pass requests statistics from the runtime and waits for them without a limit
 (pkg/kubelet/cri/remote/remote_image.go: ImageFsInfo), so that no pass fails with a runtime that
-does not answer: the next pass comes five minutes after the answer.
+does not answer: the next pass follows five minutes after the answer.
 
 Holds: an image that a container (also a dead one) was made from stays, and so does one known for
 less than two minutes; the image that was unused for longest goes first; a disk that does not fill
@@ -91,7 +91,7 @@ class ImageGC:
     _list_planned: True if the next list of images is scheduled
     _pulled_us: images that this incarnation pulled since an image was last removed
     _known_us: images from before, by the pass that found them first
-    _last_us: the last pass that found an image in use, for images of pods that are gone
+    _last_us: the last pass that found an image in use, for images of pods that no longer exist
     """
 
     __slots__ = (
@@ -136,12 +136,12 @@ class ImageGC:
                 self._last_us[container.image] = max(pass_us, self._last_us.get(container.image, -1))
 
     def pulled(self, image: str) -> None:
-        """A new image takes room."""
+        """A new image uses disk space."""
         self._pulled_us[image] = self._agent.now_us
         self._changed()
 
     def _changed(self) -> None:
-        """Plan the next list of images, which is a different one."""
+        """Plan the next list of images, because they have changed."""
         if not self._list_planned:
             self._list_planned = True
             now_us = self._agent.now_us
@@ -151,7 +151,7 @@ class ImageGC:
         self._list_planned = False
         self._agent.node_loop.list_images()
 
-    # --- when to look -----------------------------------------------------------------------------
+    # --- planning ---------------------------------------------------------------------------------
 
     def consider(self) -> None:
         """Plan the first pass that will find the disk too full."""

@@ -31,7 +31,7 @@ class Pull:
     """One attempt to pull an image.
 
     cause: the trace record that led to it
-    duration_us, error: the result, known once the registry is asked
+    duration_us, error: the result, known once the registry was called
     """
 
     worker: WorkingPod
@@ -46,7 +46,7 @@ class ImageList(Protocol):
     """The garbage collection of images."""
 
     def pulled(self, image: str) -> None:
-        """An image that the machine did not hold takes room now."""
+        """An image that the machine did not hold uses disk space now."""
         ...
 
 
@@ -78,7 +78,7 @@ class Images:
         self._registry = TokenBucket(agent.options.registry_qps, agent.options.registry_burst)
 
     def forget(self, uid: str) -> None:
-        """Drop the back-offs of a pod that is gone."""
+        """Drop the back-offs of a pod that no longer exists."""
         self._back_off.forget(uid)
 
     def _present(self, image: str) -> bool:
@@ -153,9 +153,9 @@ class Images:
                 self._agent.ctx.call_later_us(self._begin(pull), self._pulled, pull)
 
     def _begin(self, pull: Pull) -> int:
-        """Ask the registry now; returns the duration.
+        """Call the registry now; returns the duration.
 
-        An image that another pull has brought in between is only checked.
+        An image that another pull has completed in between is only checked.
         """
         registry, agent = self._registry, self._agent
         if registry.limits and not registry.take(agent.now_us):

@@ -7,7 +7,7 @@ Holds: between two rotations the use is a straight line.
 Mirrors  pkg/kubelet/logs/container_log_manager.go: rotateLog, removeExcessLogs, compressLog
          (v1.25).
 Differs  a compressed file has a tenth of the size, with any contents; compression takes no time and
-         needs no room besides the file.
+         needs no space besides the file.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 Mirrors  pkg/kubelet/kubelet.go: GetKubeletContainerLogs, validateContainerLogStatus: the refusals
          (v1.25).
 Holds    a file that has been rotated is not part of the answer.
-Differs  a log holds what the container's behaviour says (`log`), between a first and a last line of
-         our own; output at a rate takes room and has no text; lines have no timestamps; tail and
-         limits are left to the endpoint.
+Differs  a log holds the text of the container's behaviour (`log`), between a first and a last
+         line of our own; output at a rate takes disk space and has no text; lines have no
+         timestamps; the endpoint applies tail and limits.
 """
 
 from __future__ import annotations

@@ -63,7 +63,8 @@ class Machine:
         self.spec = spec
         self.boots = 1
         self.powered = True
-        self.on_power: Callable[[bool], None] | None = None  # called when the power comes or goes
+        # Called when the power is switched on or off.
+        self.on_power: Callable[[bool], None] | None = None
         self.pods: dict[str, PodRuntime] = {}
         self.images: dict[str, int] = dict(spec.profile.images)
         self.missing: tuple[str, ...] = ()

@@ -164,7 +164,7 @@ class Owner(Protocol):
         ...
 
     def housekeep_later(self) -> None:
-        """Run the next housekeeping, which is left out otherwise."""
+        """Run the next housekeeping, which is skipped otherwise."""
         ...
 
 

@@ -158,7 +158,7 @@ class References:
         self._retries: dict[str, tuple[int, int]] = {}
 
     def forget(self, uid: str) -> None:
-        """Drop what is known of a pod that is gone."""
+        """Drop the records of a pod that no longer exists."""
         self._mounted.pop(uid, None)
         self._retries.pop(uid, None)
 

@@ -156,7 +156,7 @@ class NodeView:
     def pods(self) -> tuple[Mapping[str, Any], ...]:
         """The pods on the node, those included that this scheduler has just placed there.
 
-        While the scheduler looks for pods to preempt, the view shows the node without them.
+        While the scheduler searches for pods to preempt, the view shows the node without them.
         """
         return tuple([pod.obj for pod in self._info.pods.values()])
 
@@ -173,10 +173,10 @@ class SchedulerPlugin(Plugin[Mapping[str, Any], NodeView]):
         """Return a hashable key of the pod; pods with equal keys and equal demands share their
         results.
 
-        By default nothing is shared. A plugin that looks only at a label, for example, can return
+        By default nothing is shared. A plugin that reads only a label, for example, can return
         the value of the label, and is then called once for all pods of a Deployment. Labels,
-        requests, affinities, tolerations and other parts that the default plugins look at may be
-        left out of the key only if this plugin does not look at them.
+        requests, affinities, tolerations and other parts that the default plugins read may be
+        left out of the key only if this plugin does not read them.
         """
         meta = pod["metadata"]
         return meta["namespace"], meta["name"], meta.get("uid"), meta.get("resourceVersion")

@@ -1,7 +1,7 @@
 """Places pods near other pods, or away from them, by the values of a node label.
 
-The class looks at all pods for each node, as the rule reads. `actors.scheduler.search` keeps counts
-from pod to pod.
+The class reads all pods for each node, as upstream's rule does. `actors.scheduler.search` keeps
+counts between pods.
 
 Mirrors  kubernetes v1.25 pkg/scheduler/framework/plugins/interpodaffinity.
 """

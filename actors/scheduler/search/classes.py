@@ -89,7 +89,7 @@ class ClassState(ClassRows):
         """Apply PodTopologySpread, InterPodAffinity and the added plugins to nodes of this
         signature.
 
-        shift: changes of tallies at `node`, by index, if some pods came or went
+        shift: changes of tallies at `node`, by index, if pods are added or removed
         anti: changes of the anti-affinity terms that match the pod, by topology key
         """
         for constraint, tally, itself in self.hard:

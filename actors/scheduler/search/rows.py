@@ -1,4 +1,4 @@
-"""Keeps, for one class of equal pods, what the plugins that read one node say of each node.
+"""Keeps, for one class of equal pods, the results for each node of the plugins that read one node.
 
 Nodes on which every plugin has the same input form one *signature*. A class keeps the nodes of each
 signature in list order, and evaluates again only the nodes in the cluster's log of changes. Counts
@@ -229,7 +229,7 @@ class ClassRows:
         return tally
 
     def _tolerated(self) -> list[bool]:
-        """For each node, return True if the pod tolerates all its taints or no tally needs to know."""
+        """For each node, return True if the pod tolerates all its taints or no tally depends on it."""
         wanted, nodes = self.template.tolerations, self.nodes
         return [not self._reads_taints or all(tolerates(wanted, t) for t in node.taints) for node in nodes]
 

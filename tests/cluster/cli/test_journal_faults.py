@@ -91,7 +91,7 @@ def test_killed_server_loses_no_acknowledged_write(
     assert len(acknowledged) >= count
     assert {*acknowledged} <= journalled(tmp_path / "j")
     assert main(["replay", str(tmp_path / "j"), "--json"]) == 0
-    assert "nothing tells how its run ended" in capsys.readouterr().err
+    assert "the journal has no end to compare with" in capsys.readouterr().err
 
 
 def test_second_server_does_not_touch_the_journal_of_the_first(
