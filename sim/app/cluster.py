@@ -58,6 +58,7 @@ from sim.app.large_pages import OF_THIS_PROCESS
 from sim.app.metrics import MetricsServer, StatedMetrics
 from sim.app.options import check_options, machine_capacity, node_agent_options
 from sim.app.pod_logs import pod_log
+from sim.app.signing import SigningAuthorities
 from sim.app.steps import Steps
 from sim.app.webhooks import Decide, WebhookPrograms
 from sim.check import split_key
@@ -163,12 +164,10 @@ class Cluster:
         self.api_servers: dict[str, ApiServer] = {}
         self.nodes: dict[str, Node] = {}
         self.faults = Ledger(self, ASPECTS)
-        self.webhooks = WebhookPrograms(self.kernel, self.scheme, self.storage.store, self.faults)
         self.stated_metrics = StatedMetrics()
         self.root_ca = RootCa()
         self.kernel.gate.handle("root-ca", self._root_ca_given)
-        self._signing: dict[str, str] = {}  # PEM of certificate and key, by the name of the signer
-        self.kernel.gate.handle("signing-authorities", self._signing_given)
+        self._signing = SigningAuthorities(self.kernel, self.names)
         self.identities = Identities(self.options.tokens)
         self.kernel.gate.handle("client-authorities", self._client_authorities_given)
         self.kernel.gate.handle("service-account-key", self._account_key_given)
@@ -259,7 +258,7 @@ class Cluster:
             )
             server.log = partial(pod_log, self.nodes, self.options.nodes)
             server.identities = self.identities
-            server.ask_webhook = self.webhooks.ask
+            server.webhooks.ask = self._webhooks.ask
             server.audit_sink = self.audit
             server.client_address = partial(self._address_of, server)
             self.api_servers[name] = server
@@ -311,21 +310,6 @@ class Cluster:
             server.trust.data = data
         done(None)
 
-    def _signing_given(self, authorities: dict[str, str], done: Callable[[None], None]) -> None:
-        """Take the authorities of the signers of certificates; "" stands for every other signer."""
-        self._signing = authorities
-        done(None)
-
-    def _signing_authority(self, signer: str) -> str:
-        """The authority of a signer; until the cluster is served, one derived from the seed."""
-        found = self._signing.get(signer) or self._signing.get("")
-        if found is None:
-            from actors.controllers.certificates.issue import stand_in
-
-            secret = self.kernel.stream("signing-authority").getrandbits(256)
-            found = self._signing[""] = stand_in(self.names.component("ca"), secret, self.kernel.epoch_us)
-        return found
-
     def _account_key_given(self, pem: str, done: Callable[[None], None]) -> None:
         """Take the key with which tokens of service accounts are signed from now on."""
         # A cluster that is not served needs no package for cryptography.
@@ -353,7 +337,7 @@ class Cluster:
             metrics=metrics,
             cloud=Instances(self.faults, self.nodes),
             sign_token=self._sign_token,
-            signing=self._signing_authority,
+            signing=self._signing.of,
         )
 
     def _scheduler_main(self) -> Callable[[Context], Any]:
@@ -440,7 +424,11 @@ class Cluster:
             to exist with a ready endpoint
         latency: how long an answer takes, in virtual time
         """
-        self.webhooks.add(address, decide, _us(latency))
+        self._webhooks.add(address, decide, _us(latency))
+
+    @cached_property
+    def _webhooks(self) -> WebhookPrograms:
+        return WebhookPrograms(self.kernel, self.scheme, self.storage.store, self.faults)
 
     def connect(self, ctx: Context) -> list[Channel]:
         """Channels from an actor to every API server.
