@@ -55,7 +55,7 @@ from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.ports import AuditSink, Authorizer, StorageProcess, writer_of
 from actors.apiserver.registry import make_registry
 from actors.apiserver.rules import Machinery
-from actors.apiserver.webhooks import Ask, Webhooks, unreachable
+from actors.apiserver.webhooks import Webhooks
 from sim.api import status
 from sim.api.audit.events import unstored
 from sim.api.schema.scheme import Scheme
@@ -130,8 +130,7 @@ class ApiServer:
         self._extra_us = self._lag_us = 0  # faults: added to each request, to the cache lag
         self._inflight: int | None = None  # fault: limit of requests in flight
         self._frozen = False  # fault: the caches are frozen
-        self.ask_webhook: Ask = unreachable
-        self.webhooks: Webhooks | None = None
+        self.webhooks = Webhooks(self)
         self.ready = False
         self._away: Reply | None = None  # the reply to every new request during termination
         self.audit: Auditor | None = None
@@ -168,14 +167,11 @@ class ApiServer:
     @property
     def _slow(self) -> bool:
         """True if each request takes time, or if its reply is not the reply of its verb alone."""
-        waits = self._extra_us > 0 or self._queuing or self._calls_webhooks
+        waits = self._extra_us > 0 or self._queuing or self.webhooks.present
         return waits or self._away is not None or self.goaway is not None
 
-    @property
-    def _calls_webhooks(self) -> bool:
-        return self.webhooks is not None and self.webhooks.present
-
-    def _webhooks_changed(self) -> None:
+    def rebound(self) -> None:
+        """Follow a change of what a request may have to wait for."""
         self.bounded = self._is_bounded()
         self.kernel.standing.moved()
 
@@ -241,12 +237,11 @@ class ApiServer:
         DefinitionKeeper(self, store, registry, ctx)
         AuthorityKeeper(self, store, ctx)
         Rechecks(self, store, ctx)
-        self.webhooks = Webhooks(ctx, store, self.scheme, self.ask_webhook, self._webhooks_changed)
-        self.bounded = self._is_bounded()
+        self.webhooks.begin(ctx, store)
         life = CacheLife(ctx, caches, self._begin)
         if not self.prompt:
             life.wait_for_list()
-            self._list_first(ctx, life)
+            life.list_first(self.reach, Get(self.scheme.prefix("namespaces")))
         life.set_led(self.storage.led)
         ctx.on_stop(self.storage.on_leader(life.set_led))
         unhook = store.before_compact(caches.before_compact)
@@ -263,15 +258,13 @@ class ApiServer:
     def turn_away(self, reply: Reply) -> None:
         """Give this reply to every request that arrives from now on."""
         self._away = reply
-        self.bounded = True
-        self.kernel.standing.moved()
+        self.rebound()
 
     def _stop(self, unhook: Callable[[], None]) -> None:
         unhook()
         self.stopped_us = self.kernel.now_us
         caches, self.caches = self.caches, None
         self.ctx = self.reach = self.handlers = self.plans = self.seats = self.goaway = None
-        self.webhooks = None
         self.lanes = {}
         self.ready, self._away = False, None
         flights, self._flights = self._flights, {}
@@ -323,21 +316,6 @@ class ApiServer:
         own = self.options
         limits = (self._inflight, own.max_requests_inflight, own.max_mutating_requests_inflight)
         return self._slow or limits != (None, None, None) or self.audit is not None
-
-    def _list_first(self, ctx: Context, life: CacheLife) -> None:
-        """Read from the storage, and again a second after each failure (cacher.go), to fill the
-        caches.
-        """
-
-        def answered(answer: Answer) -> None:
-            if not isinstance(answer, Unavailable):
-                life.listed()
-            else:
-                ctx.call_later_us(SECOND, lambda _: self._list_first(ctx, life))
-
-        first = Get(self.scheme.prefix("namespaces"))
-        if self.reach is not None:
-            self.reach.submit(first, ("", ""), lambda: True, lambda answer: ctx.run(answered, answer))
 
     def drop_watches(self, resource: str, client: str) -> None:
         """Fault: end watches of a resource ("": all) by users that match a glob ("": all)."""
@@ -481,7 +459,7 @@ class ApiServer:
         except Refusal as refusal:
             self._answer(number, refusal.reply(), 0)
             return
-        if self.prompt and (request.verb in READS or not self._calls_webhooks):
+        if self.prompt and (request.verb in READS or not self.webhooks.present):
             self._answer(number, *self._run(call, steps))
         else:
             flight.steps = Stepwise(handlers, caches, request, call, steps)

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from actors.apiserver.ports import LocalStore
 from sim.api.admission.webhooks.hooks import PLURALS
 from sim.api.schema.scheme import Scheme
-from sim.api.store import Change, Consult, Consulted, Page, Question, Range
+from sim.api.store import Consult, Consulted, Page, Question, Range
 from sim.api.types import Json
 from sim.kernel import Context
 
@@ -25,6 +26,25 @@ Arrived = Callable[[Json, str], None]
 # Calls a program outside of the server: the answer, or the text of the failure, arrives later or at
 # once.
 Ask = Callable[[Question, Arrived], None]
+
+
+class Bounded(Protocol):
+    """A server that may have to let requests wait."""
+
+    @property
+    def scheme(self) -> Scheme:
+        """The resources that it serves."""
+        ...
+
+    def rebound(self) -> None:
+        """Follow a change of what a request may have to wait for."""
+        ...
+
+
+def _items(store: LocalStore, prefix: str) -> bool:
+    page = store.range(Range(prefix))
+    assert isinstance(page, Page)
+    return bool(page.items)
 
 
 def refused_connection(question: Question, host: str, port: int) -> str:
@@ -50,43 +70,47 @@ def unreachable(question: Question, arrived: Arrived) -> None:
 
 
 class Webhooks:
-    """The webhooks of one incarnation.
+    """The webhooks of one replica.
 
-    present: True while a configuration is stored
-    changed: called when `present` changes
+    ask: calls a program outside
+    present: True while a configuration is stored and the replica runs
     """
 
-    def __init__(
-        self, ctx: Context, store: LocalStore, scheme: Scheme, ask: Ask, changed: Callable[[], None]
-    ) -> None:
-        self._store, self._ask, self._changed = store, ask, changed
-        self._prefixes = [scheme.prefix(plural) for plural in PLURALS]
-        self.present = self._are_stored()
-        for prefix in self._prefixes:
-            ctx.on_stop(store.subscribe(prefix, self._look))
+    def __init__(self, server: Bounded) -> None:
+        self.ask: Ask = unreachable
+        self.present = False
+        self._server = server
+        self._prefixes = [server.scheme.prefix(plural) for plural in PLURALS]
+        self._ctx: Context | None = None
 
-    def _are_stored(self) -> bool:
-        for prefix in self._prefixes:
-            page = self._store.range(Range(prefix))
-            assert isinstance(page, Page)
-            if page.items:
-                return True
-        return False
+    def begin(self, ctx: Context, store: LocalStore) -> None:
+        """Follow the stored configurations during one incarnation."""
+        self._ctx = ctx
 
-    def _look(self, _: Change) -> None:
-        present = self._are_stored()
-        if present is not self.present:
-            self.present = present
-            self._changed()
+        def look(_: object = None) -> None:
+            present = any(_items(store, prefix) for prefix in self._prefixes)
+            if present is not self.present:
+                self.present = present
+                self._server.rebound()
+
+        def end() -> None:
+            self._ctx, self.present = None, False
+
+        look()
+        for prefix in self._prefixes:
+            ctx.on_stop(store.subscribe(prefix, look))
+        ctx.on_stop(end)
 
     def consult(self, op: Consult, done: Callable[[Consulted], None]) -> None:
         """Call all programs at once, and pass on the answers when the last has come."""
+        ctx = self._ctx
+        assert ctx is not None
         answers: list[tuple[int, Json, str]] = []
 
         def arrived(index: int, answer: Json, failure: str) -> None:
             answers.append((index, answer, failure))
             if len(answers) == len(op.questions):
-                done(Consulted(tuple(answers)))
+                ctx.run(done, Consulted(tuple(answers)))
 
         for index, question in enumerate(op.questions):
-            self._ask(question, partial(arrived, index))
+            self.ask(question, partial(arrived, index))

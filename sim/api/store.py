@@ -241,7 +241,7 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class Consult(msgspec.Struct, frozen=True):
-    """Questions to programs outside, asked at once. Answers `Consulted`; no store carries it out."""
+    """Questions to programs outside, all at once. Answers `Consulted`; no store carries it out."""
 
     questions: tuple[Question, ...]
 

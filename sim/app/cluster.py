@@ -49,7 +49,7 @@ from sim.api.types import BAD_REQUEST, Reply, Request, UserInfo
 from sim.api.verbs.call import Identities
 from sim.app.audit.outputs import AuditOutputs
 from sim.app.cloud import Instances
-from sim.app.credentials import SigningAuthorities, accept_credentials
+from sim.app.credentials import accept_credentials
 from sim.app.established import Established
 from sim.app.large_pages import OF_THIS_PROCESS
 from sim.app.machine_watch import MachineWatch
@@ -57,6 +57,7 @@ from sim.app.metrics import MetricsServer, StatedMetrics
 from sim.app.options import check_options, machine_capacity, node_agent_options
 from sim.app.plain_plan import checked_seed, checked_us, plain_plan, profile_of
 from sim.app.pod_logs import agent_listens, pod_log
+from sim.app.signing import SigningAuthorities
 from sim.app.steps import Steps
 from sim.app.webhooks import Decide, WebhookPrograms
 from sim.check import split_key
@@ -160,7 +161,6 @@ class Cluster:
         self.api_servers: dict[str, ApiServer] = {}
         self.nodes: dict[str, Node] = {}
         self.faults = Ledger(self, ASPECTS)
-        self.webhooks = WebhookPrograms(self.kernel, self.scheme, self.storage.store, self.faults)
         self.stated_metrics = StatedMetrics()
         self.root_ca = RootCa()
         self.signing = SigningAuthorities(self.kernel, self.names)
@@ -255,7 +255,7 @@ class Cluster:
             server.unreachable = self._unreachable
             server.agent_listens = partial(agent_listens, self.nodes, self.options.nodes)
             server.identities = self.identities
-            server.ask_webhook = self.webhooks.ask
+            server.webhooks.ask = self._webhooks.ask
             server.audit_sink = self.audit
             server.client_address = partial(self._address_of, server)
             self.api_servers[name] = server
@@ -325,7 +325,7 @@ class Cluster:
             metrics=metrics,
             cloud=Instances(self.faults, self.nodes),
             sign_token=self.identities.token,
-            signing=self.signing.authority,
+            signing=self.signing.of,
         )
 
     def _scheduler_main(self) -> Callable[[Context], Any]:
@@ -411,7 +411,11 @@ class Cluster:
             to exist with a ready endpoint
         latency: how long an answer takes, in virtual time
         """
-        self.webhooks.add(address, decide, checked_us(latency))
+        self._webhooks.add(address, decide, checked_us(latency))
+
+    @cached_property
+    def _webhooks(self) -> WebhookPrograms:
+        return WebhookPrograms(self.kernel, self.scheme, self.storage.store, self.faults)
 
     def connect(self, ctx: Context) -> list[Channel]:
         """Channels from an actor to every API server.

@@ -10,38 +10,7 @@ from collections.abc import Callable, Mapping
 from actors.apiserver import ApiServer
 from actors.controllers.shared.shell import RootCa
 from sim.api.verbs.call import Identities
-from sim.ident import Names
 from sim.kernel import Kernel
-
-
-class SigningAuthorities:
-    """The authorities of the signers of certificates: PEM of certificate and key, by signer.
-
-    A served cluster gets them through the gate.  A pure simulation derives one from the seed.
-    """
-
-    def __init__(self, kernel: Kernel, names: Names) -> None:
-        self._kernel = kernel
-        self._names = names
-        self._found: dict[str, str] = {}
-        kernel.gate.handle("signing-authorities", self._take)
-
-    def _take(self, authorities: dict[str, str], done: Callable[[None], None]) -> None:
-        """Take the authorities; "" stands for every other signer."""
-        self._found = authorities
-        done(None)
-
-    def authority(self, signer: str) -> str:
-        """The authority of a signer."""
-        found = self._found.get(signer) or self._found.get("")
-        if found is None:
-            # A cluster that signs nothing needs no package for cryptography.
-            from actors.controllers.certificates.issue import stand_in
-
-            secret = self._kernel.stream("signing-authority").getrandbits(256)
-            name = self._names.component("ca")
-            found = self._found[""] = stand_in(name, secret, self._kernel.epoch_us)
-        return found
 
 
 def accept_credentials(

@@ -58,9 +58,9 @@ FAULT = Fault(
     check=_check,
     ends=Ends.LATER,
     documentation="""
-An admission webhook refuses connections, answers late (after its `timeoutSeconds`, not at all), or denies every request. Its
-`failurePolicy` decides what a failed call means. A webhook also fails without a fault while its Service has no ready
-endpoint.""",
+An admission webhook refuses connections, answers late (after its `timeoutSeconds`, not at all), or
+denies every request. Its `failurePolicy` decides what a failed call means. A webhook also fails
+without a fault while its Service has no ready endpoint.""",
     example="""
 - {at: 5m, webhook: {name: policy.example.com, how: down}, for: 2m}""",
     aspects=(Aspect(DOWN, _settle), Aspect(SLOW, _settle), Aspect(DENY, _settle)),

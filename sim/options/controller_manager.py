@@ -86,8 +86,8 @@ def _syncs(name: str, default: int, loop: str) -> int:
 _SIGNERS = ("serving", "agent-client", "client", "legacy-unknown")
 
 
-def _signing_file(what: str, signer: str, whose: str) -> str:
-    effect = f"file with the {what} {whose} of csrsigning, read when the cluster is served (default: the cluster's)"
+def _signing_file(what: str, signer: str, owner: str) -> str:
+    effect = f"file with the {what} {owner}, read when the cluster is served (default: that of the cluster)"
     return option(f"cluster-signing-{signer}{what}-file", string, "", effect)  # type: ignore[no-any-return]
 
 
@@ -302,8 +302,8 @@ class ControllerManagerOptions(ElectionFlags):
         unit="us",
         check=more_than(0),
     )
-    cluster_signing_cert_file: str = _signing_file("cert", "", "of all signers")
-    cluster_signing_key_file: str = _signing_file("key", "", "of all signers")
+    cluster_signing_cert_file: str = _signing_file("cert", "", "of csrsigning")
+    cluster_signing_key_file: str = _signing_file("key", "", "of csrsigning")
     cluster_signing_serving_cert_file: str = _signing_file("cert", "{short}let-serving-", "of one signer")
     cluster_signing_serving_key_file: str = _signing_file("key", "{short}let-serving-", "of one signer")
     cluster_signing_agent_client_cert_file: str = _signing_file("cert", "{short}let-client-", "of one signer")

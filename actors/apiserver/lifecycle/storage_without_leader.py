@@ -18,7 +18,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from actors.apiserver.caches.watch_caches import Caches
+from actors.apiserver.lifecycle.storage_connection import Reach
 from sim.api import status
+from sim.api.store import Answer, Get, Unavailable
 from sim.kernel import Context
 from sim.units import SECOND
 
@@ -65,6 +67,21 @@ class CacheLife:
     def wait_for_list(self) -> None:
         """Close the caches until `listed` is called."""
         self._caches.close()
+
+    def list_first(self, reach: Reach | None, first: Get) -> None:
+        """Read from the storage, and again a second after each failure (cacher.go), to fill the
+        caches.
+        """
+        ctx = self._ctx
+
+        def answered(answer: Answer) -> None:
+            if not isinstance(answer, Unavailable):
+                self.listed()
+            else:
+                ctx.call_later_us(SECOND, lambda _: self.list_first(reach, first))
+
+        if reach is not None:
+            reach.submit(first, ("", ""), lambda: True, lambda answer: ctx.run(answered, answer))
 
     def listed(self) -> None:
         """Open the caches: the first list has arrived."""

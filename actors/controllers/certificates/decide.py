@@ -177,7 +177,7 @@ def refused(csr: Obj, problem: str, wall_us: int) -> Obj:
 
 
 class Recognition(NamedTuple):
-    """A kind of request that is approved for users with a right, and the message of the approval."""
+    """A kind of request that is approved for users with a right, and the approval's message."""
 
     subresource: str
     message: str
@@ -238,7 +238,7 @@ PENDING_EXPIRATION_US = 24 * HOUR
 
 
 def is_to_be_cleaned(csr: Obj, wall_us: int) -> bool:
-    """True for a request that is long decided or long ignored, or whose certificate has expired."""
+    """True for a request that is long decided or ignored, or has an expired certificate."""
     certificate = request_bytes(csr, ("status", "certificate"))
     conditions = conditions_of(csr)
     if not conditions:

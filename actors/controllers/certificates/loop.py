@@ -40,7 +40,7 @@ Handle = Callable[[Obj], Awaitable[str | None]]
 
 
 def _begin(env: Env, name: str, handle: Handle) -> Callable[[], None]:
-    """Queue the requests that have no certificate for `handle`; returns the start of the workers."""
+    """Queue the requests without a certificate for `handle`; returns the start of the workers."""
     csrs = env.informers[REQUESTS]
     limiter = MaxOf(ItemExponential(200 * MS, 1000 * SECOND), SharedBucket())
     queue = WorkQueue(env.ctx, name, limiter)

@@ -111,8 +111,8 @@ class Files:
 
 
 def signing_authorities(options: ControllerManagerOptions, names: Names, of_cluster: bytes) -> dict[str, str]:
-    """The authorities of the signers of certificates, by the name of the signer ("" for all others):
-    certificate and key, PEM.  Raises InputError.
+    """The authorities of the signers of certificates, by the name of the signer ("" for all
+    others): certificate and key, PEM.  Raises InputError.
 
     of_cluster: the authority of signers that no option names
     """

@@ -1,1 +1,1 @@
-"""Admission webhooks: which are called for a request, what they are asked, what their answers do."""
+"""Admission webhooks: the choice of those to call, their questions, the effect of their answers."""

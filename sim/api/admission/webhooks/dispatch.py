@@ -73,7 +73,7 @@ class Machine:
 
 @dataclass(slots=True)
 class _Round:
-    """What reinvocation depends on: the uids of webhooks that were called, and of those to call again."""
+    """What reinvocation depends on: the uids of called webhooks, and of those to repeat."""
 
     number: int = 0
     invoked: dict[str, None] = field(default_factory=dict)
@@ -145,8 +145,8 @@ def _call_mutating(
         return obj
     if obj is None or shown.obj is None:
         text = (
-            f"admission webhook {go_quote(question.name)} attempted to modify the object, which is not supported"
-            " for this operation"
+            f"admission webhook {go_quote(question.name)} attempted to modify the object, which is not"
+            " supported for this operation"
         )
         raise Refusal.of(status.internal_error(text))
     try:

@@ -48,7 +48,7 @@ class Hook(NamedTuple):
 
 
 class Invocation(NamedTuple):
-    """A webhook to call, and the resource in whose version it gets the objects."""
+    """A webhook to call, and the resource that decides the version of the objects that it gets."""
 
     hook: Hook
     resource: Resource

@@ -46,7 +46,7 @@ class Shown(NamedTuple):
 
 
 def version_of(invocation: Invocation) -> str:
-    """The first version of AdmissionReview that a webhook and the server know; "" if there is none."""
+    """The first version of AdmissionReview that webhook and server know; "" if there is none."""
     given = invocation.hook.spec.get("admissionReviewVersions") or ()
     return next((version for version in given if version in VERSIONS), "")
 

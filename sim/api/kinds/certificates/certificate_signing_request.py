@@ -1,7 +1,7 @@
 """CertificateSigningRequests.
 
-Holds: spec is that of the create, and who made the request is written by the server; approval
-conditions change through /approval only, other conditions and the certificate through /status only.
+Holds: spec is that of the create, and the server writes the user into it; approval conditions
+change through /approval only, other conditions and the certificate through /status only.
 
 Mirrors  kubernetes v1.25 pkg/apis/certificates/validation/validation.go;
          pkg/registry/certificates/certificates/{strategy,storage}.go;
@@ -137,10 +137,11 @@ def _timed(condition: Obj, before: list[Obj], now_text: str) -> Obj:
 # --- validation -----------------------------------------------------------------------------------
 
 USAGES = (
-    "any", "cert sign", "client auth", "code signing", "content commitment", "crl sign", "data encipherment",
-    "decipher only", "digital signature", "email protection", "encipher only", "ipsec end system", "ipsec tunnel",
-    "ipsec user", "key agreement", "key encipherment", "microsoft sgc", "netscape sgc", "ocsp signing", "s/mime",
-    "server auth", "signing", "timestamping",
+    "any", "cert sign", "client auth", "code signing", "content commitment", "crl sign",
+    "data encipherment", "decipher only", "digital signature", "email protection", "encipher only",
+    "ipsec end system", "ipsec tunnel", "ipsec user", "key agreement", "key encipherment",
+    "microsoft sgc", "netscape sgc", "ocsp signing", "s/mime", "server auth", "signing",
+    "timestamping",
 )  # fmt: skip
 
 EXPIRATION_MIN_S = 600

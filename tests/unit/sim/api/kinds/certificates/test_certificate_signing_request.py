@@ -1,4 +1,4 @@
-"""CertificateSigningRequests: who may write what, validation, table."""
+"""CertificateSigningRequests: what each write may change, validation, table."""
 
 from __future__ import annotations
 
