@@ -84,7 +84,7 @@ def _parted(common: Sequence[Record], parted: tuple[Record | None, Record | None
     """The sentence that says in which event two runs part."""
     if parted is None:
         return f"the same {len(common):,} events"
-    return f"they part at event {len(common) + 1:,}, after {len(common):,} that are the same"
+    return f"they differ from event {len(common) + 1:,} on, after {len(common):,} equal events"
 
 
 def _chains(common: list[Record], parted: tuple[Record | None, Record | None] | None) -> list[list[Line]]:

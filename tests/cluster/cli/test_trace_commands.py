@@ -125,7 +125,7 @@ def test_diff_compares_verdicts_and_pictures(
     page = report.read_text()
     assert (
         page.count("<svg") == 2
-        and "they part at event" in page
+        and "they differ from event" in page
         and "http" not in page.replace("http://www.w3.org/2000/svg", "")
     )
     assert all(text in page for text in re.findall(r"\d\d\.\d\ds", row))
