@@ -126,7 +126,9 @@ def _over(alt: Any, sweep: Sweep, name: str, at: Sequence[Quantity | None]) -> A
         .mark_circle(size=18, opacity=0.25)
         .encode(x=x, y=alt.Y("value:Q", **y), color=color),
         base.mark_rule(strokeWidth=3, opacity=0.6).encode(y=alt.Y("p10:Q", **y), y2="p90:Q"),
-        base.mark_line().encode(y=alt.Y("median:Q", **y), strokeDash=alt.StrokeDash("others:N", legend=legend)),
+        base.mark_line().encode(
+            y=alt.Y("median:Q", **y), strokeDash=alt.StrokeDash("others:N", legend=legend)
+        ),
         base.mark_point(filled=True, size=70, opacity=1).encode(y=alt.Y("median:Q", **y), tooltip=tooltip),
     ]
     subtitle = "points: values; line: median; bars: the middle 80 %"
