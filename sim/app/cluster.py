@@ -47,6 +47,7 @@ from sim.api.schema.scheme import Scheme
 from sim.api.store import Change
 from sim.api.types import BAD_REQUEST, Reply, Request, UserInfo
 from sim.api.verbs.call import Identities
+from sim.app.adoption import Adoption
 from sim.app.audit.outputs import AuditOutputs
 from sim.app.cloud import Instances
 from sim.app.credentials import accept_credentials
@@ -173,6 +174,8 @@ class Cluster:
         self._held: list[tuple[str, Callable[[], None]]] | None = [] if plan.established else None
         self._made = 0
         self.machine_watch = MachineWatch(self.kernel, self.nodes, self.faults)
+        if plan.adoption is not None:
+            self.storage.store.subscribe(self.scheme.prefix("nodes"), Adoption(self, plan.adoption).see)
         self._alive = False
 
     # --- life -------------------------------------------------------------------------------------

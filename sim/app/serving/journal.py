@@ -40,7 +40,7 @@ from sim.errors import InputError
 from sim.files import new_private, write_all
 from sim.kernel import MARK, Blocks, DamageError, NotKeptError, Operation, block
 from sim.scenario.plan.compile import NODES_MAX, load
-from sim.scenario.plan.plan import ClusterPlan, Plan
+from sim.scenario.plan.plan import AdoptionPlan, ClusterPlan, Plan
 
 FORMAT = 2
 _FORMAT_1 = re.compile(rb"^.?\xaeorrery_journal\x01", re.DOTALL)
@@ -55,6 +55,7 @@ class Session(msgspec.Struct, frozen=True):
     naming: "" for the scenario's
     nodes: number of nodes that are added
     seed: None for the scenario's
+    adopted: selector of the Node objects of clients that become nodes; None for the scenario's
     """
 
     scenario: str = ""
@@ -62,6 +63,7 @@ class Session(msgspec.Struct, frozen=True):
     naming: Literal["", "orch", "kubernetes"] = ""
     nodes: Annotated[int, msgspec.Meta(ge=0, le=NODES_MAX)] = 0
     seed: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    adopted: str | None = None
 
     def plan(self) -> Plan:
         """Return the plan of the session.  Raises InputError."""
@@ -79,6 +81,9 @@ class Session(msgspec.Struct, frozen=True):
             nodes = plan.cluster.nodes
             added = plain_nodes(self.nodes, dict.fromkeys(node.name for node in nodes))
             plan = replace(plan, cluster=replace(plan.cluster, nodes=(*nodes, *added)))
+        if self.adopted is not None:
+            adoption = replace(plan.cluster.adoption or AdoptionPlan(), selector=self.adopted)
+            plan = replace(plan, cluster=replace(plan.cluster, adoption=adoption))
         return plan if self.seed is None else replace(plan, seed=self.seed)
 
 

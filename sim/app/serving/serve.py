@@ -96,7 +96,12 @@ def serve(arguments: argparse.Namespace) -> int:
     """Run until a signal ends the server.  Raises InputError."""
     scenario = str(arguments.scenario.absolute()) if arguments.scenario is not None else ""
     session = Session(
-        scenario, tuple(arguments.set), arguments.naming or "", arguments.nodes or 0, arguments.seed
+        scenario,
+        tuple(arguments.set),
+        arguments.naming or "",
+        arguments.nodes or 0,
+        arguments.seed,
+        arguments.adopt_nodes,
     )
     plan = session.plan()
     tokens = read_users(arguments.token_auth_file) if arguments.token_auth_file else {}

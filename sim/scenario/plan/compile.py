@@ -21,6 +21,7 @@ import msgspec
 
 from sim.api.kinds.common.metadata import labels
 from sim.api.schema.scheme import Scheme
+from sim.api.selectors import SelectorError, parse_labels
 from sim.errors import InputError, Problems, each_error
 from sim.ident import NAMES
 from sim.options.audit import FILES_READ
@@ -32,6 +33,7 @@ from sim.scenario.plan.context import Known
 from sim.scenario.plan.option_files import with_files
 from sim.scenario.plan.own_kinds import Planned, kind_remedy
 from sim.scenario.plan.plan import (
+    AdoptionPlan,
     ClusterPlan,
     ComponentPlan,
     NodePlan,
@@ -311,19 +313,29 @@ class _Compiler:
             latency_us=latency_us,
             boot_us=boot_us,
             metrics=cluster.metrics,
+            adoption=self._adoption(cluster.adopt_nodes),
         )
+
+    def _adoption(self, given: schema.AdoptedNodes | None) -> AdoptionPlan | None:
+        """The machines of Node objects that come through the API."""
+        if given is None:
+            return None
+        path: tuple[str | int, ...] = ("spec", "cluster", "adoptNodes")
+        try:
+            parse_labels(given.selector)
+        except SelectorError as error:
+            raise self.document.error((*path, "selector"), str(error)) from None
+        path, profile = (*path, "profile"), given.profile
+        self._check_runtime(profile.runtime, path)
+        capacity = {key: str(value) for key, value in profile.capacity.items()}
+        places = self._flag_places(profile.flags, path)
+        return AdoptionPlan(given.selector, capacity, profile.runtime, profile.flags, *places)
 
     def _group(self, group: schema.NodeGroup, path: tuple[str | int, ...], naming: str) -> Iterable[NodePlan]:
         runtime = group.runtime
-        times = {
-            "imagePull": runtime.image_pull,
-            "start": runtime.start,
-            "exitAfter": runtime.exit_after or "0s",
-        }
         problems = Problems()
-        for key, text in times.items():
-            with problems.part():
-                self.duration(text, (*path, "runtime", key))
+        with problems.part():
+            self._check_runtime(runtime, path)
         with problems.part():
             self._check_group(group, path)
         with problems.part():
@@ -349,6 +361,18 @@ class _Compiler:
                 static_pods,
                 group.lease_jitter,
             )
+
+    def _check_runtime(self, runtime: schema.Runtime, path: tuple[str | int, ...]) -> None:
+        times = {
+            "imagePull": runtime.image_pull,
+            "start": runtime.start,
+            "exitAfter": runtime.exit_after or "0s",
+        }
+        problems = Problems()
+        for key, text in times.items():
+            with problems.part():
+                self.duration(text, (*path, "runtime", key))
+        problems.report()
 
     def _static_pods(
         self, group: schema.NodeGroup, path: tuple[str | int, ...], naming: str

@@ -47,6 +47,23 @@ class ComponentPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class AdoptionPlan:
+    """The machines of Node objects that come through the API.
+
+    selector: of their labels, "" for all
+    capacity: where an object does not say it
+    place, places: in the file, of all flags and of each
+    """
+
+    selector: str = ""
+    capacity: Mapping[str, str] = field(default_factory=dict)
+    runtime: Runtime = field(default_factory=Runtime)
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    place: str = ""
+    places: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterPlan:
     """The cluster of a scenario.
 
@@ -54,6 +71,7 @@ class ClusterPlan:
         0 starts all of them at once
     metrics: True if there is a metrics server, which gives autoscaling the usage of pods
     established: objects that run already when the run begins
+    adoption: the machines of Node objects that come through the API; None: such objects have none
     """
 
     naming: str = "orch"
@@ -65,6 +83,7 @@ class ClusterPlan:
     boot_us: int = 0
     metrics: bool = False
     established: tuple[Mapping[str, Any], ...] = ()
+    adoption: AdoptionPlan | None = None
 
 
 # --- steps ----------------------------------------------------------------------------------------

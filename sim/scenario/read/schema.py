@@ -56,6 +56,23 @@ class NodeGroup(Strict):
     """False: leases are renewed at whole multiples of their interval."""
 
 
+class MachineProfile(Strict):
+    """The machine of a Node object that comes through the API."""
+
+    capacity: dict[str, Amount] = {}
+    """Where the object's `status.capacity` does not say it."""
+    runtime: Runtime = msgspec.field(default_factory=Runtime)
+    flags: Flags = {}
+
+
+class AdoptedNodes(Strict):
+    """Node objects that clients create become nodes with a machine, until they are deleted."""
+
+    selector: str = ""
+    """Of their labels, as `type=kwok`; empty: all."""
+    profile: MachineProfile = msgspec.field(default_factory=MachineProfile)
+
+
 class Component(Strict):
     """One component of the control plane."""
 
@@ -75,6 +92,8 @@ class Cluster(Strict):
     """One-way delay between hosts, "500us" or "200us..2ms"."""
     boot: str = "10s"
     """Machines boot at random instants within this time, so that their loops have random phases."""
+    adopt_nodes: AdoptedNodes | None = None
+    """Without it a Node object that a client creates stays without a machine, and NotReady."""
     metrics: bool = False
     """True: there is a metrics server, from which autoscaling learns what pods use."""
     established: bool = False

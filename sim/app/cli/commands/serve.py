@@ -41,6 +41,14 @@ def add(commands: Commands) -> None:
     )
     serve.add_argument("--nodes", type=count, metavar="N", help="add this number of nodes")
     serve.add_argument(
+        "--adopt-nodes",
+        type=_selector,
+        nargs="?",
+        const="",
+        metavar="SELECTOR",
+        help="Node objects that clients create become nodes with a machine, all or those with these labels",
+    )
+    serve.add_argument(
         "--naming", choices=("orch", "kubernetes"), help="identifiers served (default: the scenario's)"
     )
     add_seed(serve)
@@ -72,6 +80,16 @@ def add(commands: Commands) -> None:
         help="connections at a time; idle ones make room for new ones (default: what ulimit -n allows, at most 10000)",
     )
     serve.set_defaults(call=_serve)
+
+
+def _selector(text: str) -> str:
+    from sim.api.selectors import SelectorError, parse_labels
+
+    try:
+        parse_labels(text)
+    except SelectorError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
 
 
 def _host(text: str) -> str:
