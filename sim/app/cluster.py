@@ -172,11 +172,9 @@ class Cluster:
         self.node_clients = NodeClients(self.scheme, self.names, self.connect)
         # What boots when the established objects are there; None if there are none.
         self._held: list[tuple[str, Callable[[], None]]] | None = [] if plan.established else None
-        self._made = 0
+        self._made, self._alive = 0, False
         self.machine_watch = MachineWatch(self.kernel, self.nodes, self.faults)
-        if plan.adoption is not None:
-            self.storage.store.subscribe(self.scheme.prefix("nodes"), Adoption(self, plan.adoption).see)
-        self._alive = False
+        self._adoption = None if plan.adoption is None else Adoption(self, plan.adoption)
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -268,6 +266,8 @@ class Cluster:
         self._add_replicas("scheduler", plan.scheduler, self._scheduler_main)
         for node in plan.nodes:
             self.add_node(node)
+        if self._adoption is not None:
+            self.storage.store.subscribe(self.scheme.prefix("nodes"), self._adoption.see)
         if plan.established:
             Established(self, self._boot_held).begin()
 

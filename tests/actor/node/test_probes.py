@@ -360,8 +360,8 @@ async def test_finished_container_is_probed_once_more_and_its_pod_synced() -> No
 
 async def test_liveness_probe_of_removed_file_restarts_its_container() -> None:
     """The file goes after 30 s; the third failure in a row kills the shell, which ignores SIGTERM."""
-    script = "touch /tmp/healthy; sleep 30; rm -f /tmp/healthy; sleep 600"
-    probe = {"exec": {"command": ["cat", "/tmp/healthy"]}, "initialDelaySeconds": 5, "periodSeconds": 5}
+    script = "touch /run/healthy; sleep 30; rm -f /run/healthy; sleep 600"
+    probe = {"exec": {"command": ["cat", "/run/healthy"]}, "initialDelaySeconds": 5, "periodSeconds": 5}
     liveness = {"name": "c", "image": "busybox", "args": ["/bin/sh", "-c", script], "livenessProbe": probe}
     async with one_node() as (kernel, api, _):
         await kernel.run_until(60 * SECOND)
@@ -370,7 +370,7 @@ async def test_liveness_probe_of_removed_file_restarts_its_container() -> None:
         (first, *_) = [at / SECOND for at, _ in api.events("Started")]
         assert 30 <= failures(api)[0] - first <= 36
         texts = [text for _, text in api.events("Unhealthy")]
-        assert texts[0].endswith("cat: can't open '/tmp/healthy': No such file or directory")
+        assert texts[0].endswith("cat: can't open '/run/healthy': No such file or directory")
         (killed, *_) = [at / SECOND for at, _ in api.events("Killing")]
         assert 40 <= killed - first <= 46
         assert api.pod("web")["status"]["containerStatuses"][0]["restartCount"] == 1

@@ -9,7 +9,7 @@ import pytest
 from actors.node.runtime.probe_answers import Answer, answer_of
 from sim.units import SECOND
 
-HEALTHY = "touch /tmp/healthy; sleep 30; rm -f /tmp/healthy; sleep 600"
+HEALTHY = "touch /run/healthy; sleep 30; rm -f /run/healthy; sleep 600"
 
 
 def answer(container: dict[str, Any], probe: dict[str, Any], **spec: Any) -> Answer | None:
@@ -28,10 +28,10 @@ def run(*command: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "probe",
     [
-        run("cat", "/tmp/healthy"),
-        run("test", "-f", "/tmp/healthy"),
-        run("[", "-e", "/tmp/healthy", "]"),
-        run("sh", "-c", "ls -l /tmp/healthy"),
+        run("cat", "/run/healthy"),
+        run("test", "-f", "/run/healthy"),
+        run("[", "-e", "/run/healthy", "]"),
+        run("sh", "-c", "ls -l /run/healthy"),
     ],
 )
 def test_file_is_read_from_its_creation_to_its_removal(probe: dict[str, Any]) -> None:
@@ -50,12 +50,12 @@ def test_file_that_is_written_later_fails_its_probe_until_then() -> None:
 @pytest.mark.parametrize(
     ("image", "text"),
     [
-        ("busybox", "cat: can't open '/tmp/healthy': No such file or directory"),
-        ("r/a:1", "cat: /tmp/healthy: No such file or directory"),
+        ("busybox", "cat: can't open '/run/healthy': No such file or directory"),
+        ("r/a:1", "cat: /run/healthy: No such file or directory"),
     ],
 )
 def test_output_of_missing_file_is_that_of_the_image_tools(image: str, text: str) -> None:
-    found = answer(script(HEALTHY, image), run("cat", "/tmp/healthy"))
+    found = answer(script(HEALTHY, image), run("cat", "/run/healthy"))
     assert found is not None and found.output == text
 
 
@@ -77,10 +77,10 @@ def test_known_command_answers_with_its_exit_code(command: list[str], succeeds: 
     ("container", "probe"),
     [
         ({}, run("pg_isready")),
-        ({}, run("cat", "/tmp/healthy")),
-        (script("touch /tmp/a; serve"), run("cat", "/tmp/b")),
-        (script("sleep 600") | {"volumeMounts": [{"mountPath": "/tmp"}]}, run("cat", "/tmp/healthy")),
-        (script("sleep 600"), run("sh", "-c", "cat /tmp/healthy | grep ok")),
+        ({}, run("cat", "/run/healthy")),
+        (script("touch /run/a; serve"), run("cat", "/run/b")),
+        (script("sleep 600") | {"volumeMounts": [{"mountPath": "/run"}]}, run("cat", "/run/healthy")),
+        (script("sleep 600"), run("sh", "-c", "cat /run/healthy | grep ok")),
         (script("sleep 600"), run("cat", "healthy")),
     ],
 )
@@ -91,7 +91,7 @@ def test_command_of_unknown_outcome_gets_no_answer(container: dict[str, Any], pr
 def test_file_of_the_image_exists_and_one_in_empty_folder_does_not() -> None:
     found = answer(script("sleep 600"), run("cat", "/etc/hostname"))
     assert found is not None and found.succeeds(0)
-    found = answer(script("sleep 600"), run("cat", "/tmp/healthy"))
+    found = answer(script("sleep 600"), run("cat", "/run/healthy"))
     assert found is not None and not found.succeeds(0)
 
 

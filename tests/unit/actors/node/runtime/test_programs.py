@@ -111,7 +111,7 @@ def test_shell_without_input_ends_at_once() -> None:
 
 
 def test_output_to_a_file_is_not_logged() -> None:
-    found = commanded({"command": ["sh", "-c", "echo a > /tmp/f; echo b; exec sleep 5; exit 3"]})
+    found = commanded({"command": ["sh", "-c", "echo a > /run/f; echo b; exec sleep 5; exit 3"]})
     assert found == {"exit_after_us": 5 * SECOND, "log": "b"}
 
 
