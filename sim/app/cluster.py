@@ -47,20 +47,20 @@ from sim.api.schema.scheme import Scheme
 from sim.api.store import Change
 from sim.api.types import BAD_REQUEST, Reply, Request, UserInfo
 from sim.api.verbs.call import Identities
-from sim.app.adoption import Adoption
 from sim.app.audit.outputs import AuditOutputs
 from sim.app.cloud import Instances
-from sim.app.credentials import accept_credentials
 from sim.app.established import Established
 from sim.app.large_pages import OF_THIS_PROCESS
-from sim.app.machine_watch import MachineWatch
 from sim.app.metrics import MetricsServer, StatedMetrics
 from sim.app.options import check_options, machine_capacity, node_agent_options
+from sim.app.parts.adoption import Adoption
+from sim.app.parts.credentials import accept_credentials
+from sim.app.parts.machine_watch import MachineWatch
+from sim.app.parts.signing import SigningAuthorities
+from sim.app.parts.webhooks import Decide, WebhookPrograms
 from sim.app.plain_plan import checked_seed, checked_us, plain_plan, profile_of
 from sim.app.pod_logs import agent_listens, pod_log
-from sim.app.signing import SigningAuthorities
 from sim.app.steps import Steps
-from sim.app.webhooks import Decide, WebhookPrograms
 from sim.check import split_key
 from sim.client import DEFAULT_QPS, Channel, Client
 from sim.client.election.elector import holder_of
@@ -148,9 +148,7 @@ class Cluster:
             low, high = plan.latency_us
             self.kernel.network.impose(NetworkRule("latency", None, None, low_us=low, high_us=high))
         self.storage = Storage(self.kernel)
-        definitions = Latest()
-        self.scheme.more = definitions
-        self.storage.store.subscribe(self.scheme.prefix("customresourcedefinitions"), definitions.see)
+        self._follow_definitions()
         Chronicle(self.kernel, self.scheme, self.storage.store.subscribe)
         self.authorization = make_authorization(
             self.scheme,
@@ -175,6 +173,12 @@ class Cluster:
         self._made, self._alive = 0, False
         self.machine_watch = MachineWatch(self.kernel, self.nodes, self.faults)
         self._adoption = None if plan.adoption is None else Adoption(self, plan.adoption)
+
+    def _follow_definitions(self) -> None:
+        """Let the scheme know the kinds that are defined during the run."""
+        definitions = Latest()
+        self.scheme.more = definitions
+        self.storage.store.subscribe(self.scheme.prefix("customresourcedefinitions"), definitions.see)
 
     # --- life -------------------------------------------------------------------------------------
 

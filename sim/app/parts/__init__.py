@@ -1,0 +1,1 @@
+"""Parts of a cluster that only its composition root and its observers know."""
