@@ -181,7 +181,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Open what the test uses, whichever plugin runs its body."""
+    """Open what the test uses; any plugin may run its body."""
     opens = item.stash.get(_opens, [])
     if not opens or not isinstance(item, pytest.Function):
         return (yield)

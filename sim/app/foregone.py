@@ -1,7 +1,7 @@
 """Expectations that hold already when their window opens, as far as that is certain before a run.
 
-Turns a plan into a sentence for each such expectation. Nothing in its window can make it hold, so
-that it holds whatever the cluster does.
+Turns a plan into a sentence for each such expectation. Nothing in its window can make it hold:
+it holds in every run.
 
 Two cases are certain: the window opens with a step that waits for the same condition; and the
 condition is about nodes, which are all Ready, and every other step comes later.

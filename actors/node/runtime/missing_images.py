@@ -3,7 +3,7 @@
 Turns the name of an image and a list of globs into the error with which a pull of it fails.
 
 Mirrors  containerd remotes/docker/resolver.go: the errors of an image that is not found, and of a
-         registry whose name cannot be resolved (1.6).
+         registry with a name that cannot be resolved (1.6).
 Differs  there are no registries: the globs decide, of which a scenario may give its own.
 """
 

@@ -28,7 +28,7 @@ class ContainerBehaviour:
     exit_after_us: when it ends by itself (None: runs until stopped), with `exit_code`
     healthy_after_us: its probes fail until then
     unhealthy_after_us: its probes fail from then on (None: never)
-    answers_probes: True if these times alone decide about its probes, whatever their handlers
+    answers_probes: True if these times alone decide about its probes, not their handlers
     stop_us: time from SIGTERM to its exit, with `stop_exit_code`; None ignores SIGTERM and waits for
         SIGKILL
     memory_bytes: its working set while it runs, reached in a straight line over memory_ramp_us

@@ -32,14 +32,14 @@ _TRAP = re.compile(r"(?:^|[\s;&|{(])trap\s")
 
 @cache
 def table() -> Mapping[str, Any]:
-    """The table as it is written."""
+    """The table of the file."""
     path = Path(__file__).with_name("programs.toml")
     return MappingProxyType(tomllib.loads(path.read_text(encoding="utf-8")))
 
 
 @lru_cache(maxsize=1024)
 def image_entry(image: str) -> Mapping[str, Any] | None:
-    """The table's entry of an image, whatever its registry, tag and digest; None if it has none."""
+    """The table's entry of an image, with any registry, tag and digest; None if it has none."""
     path = image.partition("@")[0]
     head, slash, rest = path.partition("/")
     if slash and ("." in head or ":" in head or head == "localhost"):

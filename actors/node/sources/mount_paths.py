@@ -1,7 +1,7 @@
 """The paths in volumes that a container mounts, with its variables in them.  Pure.
 
-Turns a container and the values of its environment into the error of a mount whose path cannot be
-made.
+Turns a container and the values of its environment into the error of a mount with a path that
+cannot be made.
 
 Mirrors  pkg/kubelet/kubelet_pods.go: makeMounts, makeEnvironmentVariables, podFieldSelectorRuntimeValue;
          pkg/kubelet/container/helpers.go: ExpandContainerVolumeMounts; third_party/forked/golang/

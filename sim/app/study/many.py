@@ -201,7 +201,7 @@ def _axis(key: str, values: tuple[Any, ...]) -> Axis:
 
 
 def _text(value: Any) -> str:
-    """A value as `--set` takes it: a text as it is, everything else as JSON, which is YAML."""
+    """A value as `--set` takes it: a text unchanged, everything else as JSON, which is YAML."""
     return value if isinstance(value, str) else json.dumps(value)
 
 

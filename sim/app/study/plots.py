@@ -1,8 +1,8 @@
 """Charts of studies by Altair: distributions, and values over a varied setting.
 
 The numbers behind a chart are those of `sim.statistics`, so that a chart, a table and the HTML page
-of a study agree.  Colours are those of Okabe and Ito, which people with colour blindness can tell
-apart.
+of a study agree.  Colours are those of Okabe and Ito, which people with colour blindness can
+distinguish.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ class ChannelWatch:
         self._waiting = 0
         self._notify: Callable[[], None] | None = None
         self._give: Callable[[Sequence[WatchEvent]], None] | None = None
-        self._delivery = Delivery.ON_READ  # of this watch to its owner, who comes later
+        self._delivery = Delivery.ON_READ  # of this watch to its owner
         self._chosen = Delivery.EVERYTHING  # of the server's watch to this one
         self._due_us = 0
         self._looked_us = -1

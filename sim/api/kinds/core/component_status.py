@@ -33,7 +33,7 @@ class Component(NamedTuple):
 
 
 def components(names: Names) -> tuple[Component, ...]:
-    """The components of a control plane whose parts run on one machine."""
+    """The components of a control plane with all parts on one machine."""
     local = "127.0.0.1"
     storage = '{"health":"true","reason":""}'
     return (
