@@ -22,6 +22,7 @@ from sim.api.schema.resource import Resource
 from sim.api.store import Delete, Item, Managed
 from sim.api.types import Obj
 from sim.api.verbs.call import Registry
+from sim.options.gates import POD_DISRUPTION
 from sim.units import SECOND, format_time
 
 
@@ -42,16 +43,17 @@ class _Template(NamedTuple):
     owners: tuple[Managed, ...]
 
 
-_templates: dict[str, list[_Template]] = {}  # by naming set
+# By naming set, and whether the gate PodDisruptionConditions is on.
+_templates: dict[tuple[str, bool], list[_Template]] = {}
 
 
 def bootstrap_roles(registry: Registry, store: LocalStore) -> None:
     """Create the roles and bindings that are missing, and add to others what they lack."""
-    naming = registry.names.naming
-    templates = _templates.get(naming)
+    chosen = registry.names.naming, POD_DISRUPTION in registry.gates
+    templates = _templates.get(chosen)
     if templates is None:
-        templates = _templates[naming] = [
-            _template(registry, plural, expected) for plural, expected in bootstrap_policy(naming).objects()
+        templates = _templates[chosen] = [
+            _template(registry, plural, expected) for plural, expected in bootstrap_policy(*chosen).objects()
         ]
     now_us = registry.wall_us()
     created, time_s = format_time(now_us), now_us // SECOND

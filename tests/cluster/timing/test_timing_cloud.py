@@ -205,7 +205,7 @@ def test_cloud_provider_flag_gets_the_simulated_cloud(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does nothing without a cloud"):
         Cluster(_plan(tmp_path, {"controllers": "*,cloud-node-lifecycle"}))
     for step in (fails("1m", "node-0", "instance-stopped"), {"at": "1m", "cloud": {"how": "outage"}}):
-        with pytest.raises(InputError, match="no controller asks a cloud"):
+        with pytest.raises(InputError, match="no controller queries a cloud"):
             _plan(tmp_path, {}, step)
 
 

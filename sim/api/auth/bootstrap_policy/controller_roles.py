@@ -4,7 +4,7 @@ Turns a naming set into a table: the name of the service account, and the rules 
 system:controller:NAME.
 
 Mirrors  kubernetes v1.25 plugin/pkg/auth/authorizer/rbac/bootstrappolicy/controller_policy.go,
-         feature gates at their defaults.
+         feature gates at their defaults but for PodDisruptionConditions.
 """
 
 from __future__ import annotations
@@ -15,10 +15,22 @@ from sim.api.types import Obj
 PREFIX = "system:controller:"
 
 
-def controller_roles(writer: PolicyWriter) -> list[Obj]:
-    """Return the ClusterRoles of the controllers."""
+# Controllers that note in a pod's status why they delete it, behind the gate PodDisruptionConditions.
+_DISRUPTING = ("node-controller", "pod-garbage-collector")
+
+
+def controller_roles(writer: PolicyWriter, disruption_conditions: bool = False) -> list[Obj]:
+    """Return the ClusterRoles of the controllers.
+
+    disruption_conditions: True if the gate PodDisruptionConditions is on
+    """
+    more = writer.rule("patch", "core", "pods/status")
     return [
-        writer.cluster_role(f"{PREFIX}{account}", *rules)
+        writer.cluster_role(
+            f"{PREFIX}{account}",
+            *rules,
+            *([more] if disruption_conditions and account in _DISRUPTING else []),
+        )
         for account, rules in controller_rules(writer).items()
     ]
 

@@ -36,11 +36,15 @@ class BootstrapPolicy(NamedTuple):
 
 
 @cache
-def bootstrap_policy(naming: str) -> BootstrapPolicy:
-    """Return the policy of a naming set ("orch", "kubernetes")."""
+def bootstrap_policy(naming: str, disruption_conditions: bool = False) -> BootstrapPolicy:
+    """Return the policy of a naming set ("orch", "kubernetes").
+
+    disruption_conditions: True if the gate PodDisruptionConditions is on
+    """
     writer = PolicyWriter(NAMES[naming])
+    of_controllers = controller_roles.controller_roles(writer, disruption_conditions)
     return BootstrapPolicy(
-        (*cluster_roles.cluster_roles(writer), *controller_roles.controller_roles(writer)),
+        (*cluster_roles.cluster_roles(writer), *of_controllers),
         (*cluster_roles.cluster_role_bindings(writer), *controller_roles.controller_role_bindings(writer)),
         tuple(namespaced.roles(writer)),
         tuple(namespaced.role_bindings(writer)),
