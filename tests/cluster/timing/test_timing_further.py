@@ -222,7 +222,7 @@ async def test_new_leader_restarts_the_times_of_eviction() -> None:
         for node in dead:
             came, (went,) = log.came[node, UNREACHABLE, "NoExecute"], log.went[node, UNREACHABLE, "NoExecute"]
             assert len(came) == 2
-            assert took_over <= went <= took_over + 0.5
+            assert took_over <= went <= took_over + 1  # its informers list first, 20 a second
             assert came[0] < went < came[1]
         assert all(10 <= gap <= 10.1 for gap in gaps(again))
         deleted = sorted(at / SECOND for times in cluster.seen.deleted.values() for at in times)

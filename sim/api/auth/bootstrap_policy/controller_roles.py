@@ -15,8 +15,9 @@ from sim.api.types import Obj
 PREFIX = "system:controller:"
 
 
-# Controllers that note in a pod's status why they delete it, behind the gate PodDisruptionConditions.
-_DISRUPTING = ("node-controller", "pod-garbage-collector")
+# Controllers that note in a pod's status why they delete it, behind the gate PodDisruptionConditions,
+# and what they get before that.
+_DISRUPTING: dict[str, tuple[str, ...]] = {"node-controller": ("pods",), "pod-garbage-collector": ()}
 
 
 def controller_roles(writer: PolicyWriter, disruption_conditions: bool = False) -> list[Obj]:
@@ -24,13 +25,15 @@ def controller_roles(writer: PolicyWriter, disruption_conditions: bool = False) 
 
     disruption_conditions: True if the gate PodDisruptionConditions is on
     """
-    more = writer.rule("patch", "core", "pods/status")
+
+    def more(account: str) -> list[Obj]:
+        if not disruption_conditions or account not in _DISRUPTING:
+            return []
+        reads = [writer.rule("get", "core", resource) for resource in _DISRUPTING[account]]
+        return [*reads, writer.rule("patch", "core", "pods/status")]
+
     return [
-        writer.cluster_role(
-            f"{PREFIX}{account}",
-            *rules,
-            *([more] if disruption_conditions and account in _DISRUPTING else []),
-        )
+        writer.cluster_role(f"{PREFIX}{account}", *rules, *more(account))
         for account, rules in controller_rules(writer).items()
     ]
 
