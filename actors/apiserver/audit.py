@@ -182,8 +182,7 @@ class Auditor:
         """End with the process.
 
         cut: ends the open requests and watches; the events of that, and those that wait, are
-        written if
-            the process ends in order
+            written if the process ends in order
         """
         if not self.ends_in_order:
             self._ctx = None

@@ -69,8 +69,7 @@ class Authorization:
         self._chain = chain
         self._on_change = on_change
         # True if a request is allowed in all namespaces and for all names, by user and by the
-        # groups and
-        # rights that the user shares with others.
+        # groups and rights that the user shares with others.
         self._by_user: dict[tuple[str, tuple[str, ...]], dict[Right, bool]] = {}
         self._by_standing: dict[object, dict[Right, bool]] = {}
 

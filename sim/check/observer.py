@@ -62,9 +62,8 @@ class Observer:
 
     def see(self, change: Change) -> None:
         """Take a commit."""
+        self.learn(change)
         resource = change.item.key.split("/", 3)[2]
-        if resource in self.world.resources:
-            self.world.see(resource, change)
         for watcher in self._by_resource.get(resource, ()):
             watcher.see(self.world, resource, change)
 

@@ -216,13 +216,10 @@ class Front:
         user = identified.user
         if not found.audited.receive():
             return Answer(500, rendering.TEXT, f"{unstored(exchange.path)}\n".encode())
-        user = identified.user
         wanted = Impersonation.of(headers.pairs)
-        nobody = wanted.without_user(self._names)
-        if nobody:
-            text = (
-                f'Internal Server Error: "{asked.path}": requested [{nobody}] without impersonating a user\n'
-            )
+        userless = wanted.without_user(self._names)
+        if userless:
+            text = f'Internal Server Error: "{asked.path}": requested [{userless}] without impersonating a user\n'
             return Answer(500, rendering.TEXT, text.encode())
         if not wanted.name:
             return user

@@ -11,8 +11,6 @@ from sim.scenario.plan.compile import load
 from sim.units import SECOND
 from tests.bench.fast_plain import SCENARIOS, compare
 
-# Files that differ, with the reason; a file that becomes equal fails until it is taken out.
-UNEQUAL: dict[str, str] = {}
 # Plain runs of these take longer than they are worth here; `python -m tests.bench.fast_plain` runs
 # them whole.
 SHORTENED_S = {"zone-outage": 600, "random-night": 900, "api-overload": 400, "watch-herd-jitter": 400}
@@ -21,14 +19,7 @@ SHORTENED_S = {"zone-outage": 600, "random-night": 900, "api-overload": 400, "wa
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "file",
-    [
-        pytest.param(
-            file,
-            id=file.stem,
-            marks=[pytest.mark.xfail(strict=True, reason=UNEQUAL[file.stem])] if file.stem in UNEQUAL else [],
-        )
-        for file in sorted(SCENARIOS.glob("*.yaml"))
-    ],
+    [pytest.param(file, id=file.stem) for file in sorted(SCENARIOS.glob("*.yaml"))],
 )
 def test_scenario_has_one_trace_fast_and_plain(file: Path) -> None:
     plan = load(file)

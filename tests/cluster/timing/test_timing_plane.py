@@ -517,7 +517,7 @@ async def test_slow_server_sends_its_events_later_by_its_delay() -> None:
     async with Cluster(bare(2), seed=1) as cluster:
         found = await stream(cluster, "configmaps")
         began = now_s(cluster)
-        await cluster.run_for("1s")  # the watch tells of the config map of the servers first
+        await cluster.run_for("1s")  # the watch reports the config map of the servers first
         waits: list[float] = []
 
         async def change(name: str) -> None:
