@@ -1,0 +1,191 @@
+"""Persistent volumes and claims: which volume suits a claim, and how the two refer to each other.
+
+Turns a claim, the volumes and the labels of a node into the volume that the claim gets, and a
+volume and a claim into the volume that is reserved for the claim. The controller that binds and
+the scheduler share these rules.
+
+Mirrors  kubernetes v1.25 pkg/volume/persistentvolume/volume helpers: pkg/controller/volume/
+         persistentvolume/util/util.go (FindMatchingVolume, IsVolumeBoundToClaim,
+         GetBindVolumeToClaim, IsDelayBindingMode, CheckAccessModes, CheckVolumeModeMismatches);
+         component-helpers v1.25 storage/volume/helpers.go (GetPersistentVolumeClaimClass),
+         storage/ephemeral/ephemeral.go; pkg/volume/util/util.go: CheckNodeAffinity.
+Differs  of volumes that suit a claim equally well the first by name is chosen (upstream: the order
+         of an index, which for the scheduler is that of a map).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from sim.api.objects import annotations_of, controller_of, is_deleting, labels_of, phase_of, with_metadata
+from sim.api.selectors import from_selector, meets
+from sim.api.types import Obj
+from sim.ident import Names
+from sim.units import quantity_value
+
+
+def class_of(obj: Obj, names: Names) -> str:
+    """The storage class of a claim or a volume, "" if it has none; the annotation comes first."""
+    annotated = annotations_of(obj).get(names.annotation_beta_storage_class)
+    return str(obj["spec"].get("storageClassName") or "") if annotated is None else annotated
+
+
+def requested_bytes(claim: Obj) -> int:
+    """The size that a claim requests."""
+    requests = (claim["spec"].get("resources") or {}).get("requests") or {}
+    return quantity_value(requests.get("storage", "0"))
+
+
+def capacity_bytes(volume: Obj) -> int:
+    """The size of a volume."""
+    return quantity_value((volume["spec"].get("capacity") or {}).get("storage", "0"))
+
+
+def volume_mode(obj: Obj) -> str:
+    """The mode of a claim or a volume: Filesystem (the default) or Block."""
+    return str(obj["spec"].get("volumeMode") or "Filesystem")
+
+
+# --- the claims of a pod --------------------------------------------------------------------------
+
+
+def claim_name(pod: Obj, volume: Obj) -> str:
+    """The name of the claim behind a volume of a pod; "" if the volume has no claim."""
+    source = volume.get("persistentVolumeClaim")
+    if source is not None:
+        return str(source.get("claimName") or "")
+    return f"{pod['metadata']['name']}-{volume['name']}" if volume.get("ephemeral") is not None else ""
+
+
+def foreign_claim_problem(pod: Obj, claim: Obj) -> str:
+    """Why a claim is not the one of the pod's ephemeral volume; "" if it is."""
+    owner = controller_of(claim)
+    if owner is not None and owner.get("uid") == pod["metadata"].get("uid"):
+        return ""
+    meta = claim["metadata"]
+    return (
+        f"PVC {meta['namespace']}/{meta['name']} was not created for pod "
+        f"{pod['metadata']['namespace']}/{pod['metadata']['name']} (pod is not owner)"
+    )
+
+
+# --- the state of a binding -----------------------------------------------------------------------
+
+
+def is_fully_bound(claim: Obj, names: Names) -> bool:
+    """True if both sides of the claim's binding have been written."""
+    bound = names.annotation_bind_completed in annotations_of(claim)
+    return bool(claim["spec"].get("volumeName")) and bound
+
+
+def is_bound_to(volume: Obj, claim: Obj) -> bool:
+    """True if the volume is reserved for this claim, by its uid or by its name alone."""
+    reference = volume["spec"].get("claimRef")
+    if reference is None:
+        return False
+    meta = claim["metadata"]
+    if (reference.get("name"), reference.get("namespace")) != (meta["name"], meta["namespace"]):
+        return False
+    return not reference.get("uid") or reference["uid"] == meta.get("uid")
+
+
+def delays_binding(storage_class: Obj | None) -> bool:
+    """True if claims of the class are bound when a pod that uses them is scheduled."""
+    return storage_class is not None and storage_class.get("volumeBindingMode") == "WaitForFirstConsumer"
+
+
+def reserved_for(volume: Obj, claim: Obj, names: Names) -> Obj:
+    """The volume with a reference to the claim; the volume itself if it has that already."""
+    reference, meta = volume["spec"].get("claimRef") or {}, claim["metadata"]
+    new, reserved = volume, is_bound_to(volume, claim)
+    if not reserved or reference.get("uid") != meta["uid"]:
+        wanted = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "namespace": meta["namespace"],
+            "name": meta["name"],
+            "uid": meta["uid"],
+            "resourceVersion": meta["resourceVersion"],
+        }
+        new = {**volume, "spec": {**volume["spec"], "claimRef": wanted}}
+    marks, mark = annotations_of(volume), names.annotation_bound_by_controller
+    if not reserved and mark not in marks:  # a reservation by a user stays one
+        new = with_metadata(new, annotations={**marks, mark: "yes"})
+    return new
+
+
+# --- matching -------------------------------------------------------------------------------------
+
+
+def reaches(volume: Obj, labels: Mapping[str, str]) -> bool:
+    """True if a node with these labels may use the volume, by the volume's node affinity.
+
+    Quirk: a term on fields matches no node, since upstream compares with labels alone.
+    """
+    required = (volume["spec"].get("nodeAffinity") or {}).get("required")
+    if required is None:
+        return True
+    return any(_term_holds(term, labels) for term in required.get("nodeSelectorTerms") or ())
+
+
+def _term_holds(term: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
+    if not expressions and not fields:
+        return False
+    return all(_is_met(each, labels.get(each["key"])) for each in expressions) and all(
+        _is_met(each, "") for each in fields
+    )
+
+
+def _is_met(requirement: Mapping[str, Any], have: str | None) -> bool:
+    return meets(requirement["operator"], have, tuple(requirement.get("values") or ()))
+
+
+def offers_modes(volume: Obj, claim: Obj) -> bool:
+    """True if the volume has every access mode that the claim requests."""
+    offered = volume["spec"].get("accessModes") or ()
+    return all(mode in offered for mode in claim["spec"].get("accessModes") or ())
+
+
+def find_matching_volume(
+    claim: Obj,
+    volumes: Iterable[Obj],
+    names: Names,
+    *,
+    labels: Mapping[str, str] | None = None,
+    chosen: Collection[str] = (),
+    delays: bool = False,
+) -> Obj | None:
+    """The volume reserved for the claim, or else the smallest that satisfies it; None without one.
+
+    labels: of the node that has to use the volume; None if the binding depends on no node
+    chosen: names of volumes that other claims get
+    delays: True if the claim waits for a pod, so that without a node only a reserved volume counts
+    """
+    size, wanted_class, mode = requested_bytes(claim), class_of(claim, names), volume_mode(claim)
+    given = claim["spec"].get("selector")
+    selector = None if given is None else from_selector(given)
+    best: tuple[int, str] | None = None
+    found: Obj | None = None
+    for volume in volumes:
+        name, bound = volume["metadata"]["name"], is_bound_to(volume, claim)
+        if name in chosen or (volume["spec"].get("claimRef") is not None and not bound):
+            continue
+        capacity = capacity_bytes(volume)
+        if capacity < size or volume_mode(volume) != mode or is_deleting(volume):
+            continue
+        near = labels is None or reaches(volume, labels)
+        if bound:
+            return volume if near else None
+        if (labels is None and delays) or phase_of(volume) != "Available":
+            continue
+        if selector is not None and not selector.matches(labels_of(volume)):
+            continue
+        if class_of(volume, names) != wanted_class or not near:
+            continue
+        if labels is not None and not offers_modes(volume, claim):
+            continue
+        if best is None or (capacity, name) < best:
+            best, found = (capacity, name), volume
+    return found
