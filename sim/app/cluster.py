@@ -580,13 +580,14 @@ class Cluster:
         running = sum(pod_state(item) == "running" for item in pods.values())
         return {"nodes": len(nodes), "ready": ready, "pods": len(pods), "running": running}
 
-    def existing(self) -> Sequence[tuple[str, str, str]]:
-        """Plural, namespace and name of every stored object, as the checks of steps take them."""
+    def existing(self, plural: str) -> Sequence[tuple[str, str]]:
+        """Namespace and name of every stored object of a kind, as the checks of steps take them."""
         found = []
         for resource in self.scheme.resources:
-            for key in self.storage.store.bucket(resource.prefix).items:
-                plural, namespace, name = split_key(key)
-                found.append((plural, namespace or self.names.default_namespace, name))
+            if resource.plural == plural:
+                for key in self.storage.store.bucket(resource.prefix).items:
+                    _, namespace, name = split_key(key)
+                    found.append((namespace or self.names.default_namespace, name))
         return found
 
     def present(self, resources: Sequence[str]) -> Iterator[Change]:

@@ -183,8 +183,9 @@ def sample(cluster: Cluster, timeline: Timeline) -> None:
     cluster.kernel.call_at(BUCKET_US, tick)
 
 
-def draw_availability(cluster: Cluster, timeline: Timeline) -> None:
-    """Let a timeline show how many pods are available."""
+def record(cluster: Cluster, timeline: Timeline) -> None:
+    """Let a timeline take the commits of a cluster, and how many pods are available."""
+    cluster.observe(timeline.see, timeline.resources)
     pods = AvailablePods(timeline.serve)
     cluster.observe(pods.pod, ("pods",))
     cluster.watch_machines(pods.machine)
@@ -264,8 +265,7 @@ async def _run(
         cluster.observe(checker.see, checker.resources)
         cluster.watch_machines(checker.machine)
         if picture:
-            cluster.observe(timeline.see, timeline.resources)
-            draw_availability(cluster, timeline)
+            record(cluster, timeline)
         if outside is None:  # a served cluster has no samples
             sample(cluster, timeline)  # without a picture too: the samples are events of the run
 

@@ -27,6 +27,8 @@ from sim.scenario.plan.plan import PlannedStep
 from sim.units import format_duration
 
 StepHook = Callable[[str, str, int], None]
+# Kind, parameters, `for_` and `step_name` of a step to its name.
+Perform = Callable[[StepKind, dict[str, Any], str | None, str], str]
 # Words of Python that are keys of a step.
 _TRAILING = "_"
 
@@ -34,8 +36,8 @@ _TRAILING = "_"
 class Acted(Directed, Protocol):
     """What the methods use of a cluster."""
 
-    def existing(self) -> Sequence[tuple[str, str, str]]:
-        """Plural, namespace and name of every stored object."""
+    def existing(self, plural: str) -> Sequence[tuple[str, str]]:
+        """Namespace and name of every stored object of a kind."""
         ...
 
 
@@ -74,18 +76,10 @@ class Steps:
         kind = KINDS.get(name)
         if kind is None:
             raise AttributeError(f"there is no kind of step {name!r} {suggestion(name, KINDS)}".rstrip())
-        return self._method(kind)
+        return step_method(kind, self.perform)
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *KINDS]
-
-    def _method(self, kind: StepKind) -> Callable[..., str]:
-        def method(*, for_: str | None = None, step_name: str = "", **parameters: Any) -> str:
-            return self.perform(kind, parameters, for_, step_name)
-
-        method.__name__ = kind.attribute
-        method.__doc__ = documentation(kind)
-        return method
 
     def perform(
         self, kind: StepKind, parameters: dict[str, Any], for_: str | None = None, step_name: str = ""
@@ -106,11 +100,22 @@ class Steps:
         }
         if for_ is not None:
             step["for"] = for_
-        planned = plan_step(step, self._cluster.plan, self._cluster.existing(), self._kinds)
+        planned = plan_step(step, self._cluster.plan, self._cluster.existing, self._kinds)
         self._kinds[name] = kind.name
         self._director.schedule((planned,))
         self._cluster.kernel.kick()
         return name
+
+
+def step_method(kind: StepKind, perform: Perform) -> Callable[..., str]:
+    """The method of a kind of step.  perform: carries out a step and returns its name"""
+
+    def method(*, for_: str | None = None, step_name: str = "", **parameters: Any) -> str:
+        return perform(kind, parameters, for_, step_name)
+
+    method.__name__ = kind.attribute
+    method.__doc__ = documentation(kind)
+    return method
 
 
 def documentation(kind: StepKind) -> str:

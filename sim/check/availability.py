@@ -17,40 +17,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sim.api.objects import condition_status
+from sim.api.objects import is_deleting, is_ready
 from sim.api.store import Change
 from sim.api.types import Obj
-
-Point = tuple[int, int]  # an instant, and the value from then on
-
-
-class Steps:
-    """A step function of time.  A second value of one instant replaces the first."""
-
-    def __init__(self) -> None:
-        self.points: list[Point] = []
-
-    def put(self, at_us: int, value: int) -> None:
-        """Set the value from an instant on; instants do not decrease."""
-        points = self.points
-        if points and points[-1][0] == at_us:
-            points.pop()
-        if (points[-1][1] if points else 0) != value:
-            points.append((at_us, value))
-
-    def pieces(self, from_us: int, end_us: int) -> list[tuple[int, int, int]]:
-        """The pieces (from, to, value) that cover a window, without pieces of no length."""
-        found, at_us, value = [], from_us, 0
-        for next_us, following in self.points:
-            if next_us >= end_us:
-                break
-            if next_us > at_us:
-                found.append((at_us, next_us, value))
-                at_us = next_us
-            value = following
-        if end_us > at_us:
-            found.append((at_us, end_us, value))
-        return found
+from sim.series import Series
 
 
 class AvailablePods:
@@ -60,8 +30,8 @@ class AvailablePods:
     """
 
     def __init__(self, changed: Callable[[int, int, int], None] | None = None) -> None:
-        self.truth = Steps()
-        self.seen = Steps()
+        self.truth = Series()
+        self.seen = Series()
         self._changed = changed
         self._node_of: dict[str, str] = {}  # of each pod that is Ready, by its key
         self._ready_on: Counter[str] = Counter()
@@ -105,7 +75,7 @@ class AvailablePods:
 
 def is_available(pod: Obj) -> bool:
     """True if the control plane takes a pod for one that serves: Ready, and not being deleted."""
-    return "deletionTimestamp" not in pod["metadata"] and condition_status(pod, "Ready") == "True"
+    return is_ready(pod) and not is_deleting(pod)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +92,7 @@ class Loss:
     missing_us: int
 
 
-def loss(available: Steps, wanted: Steps | int, from_us: int, end_us: int) -> Loss:
+def loss(available: Series, wanted: Series | int, from_us: int, end_us: int) -> Loss:
     """The loss in a window.  wanted: a number, or one that changes"""
     whole = [(from_us, end_us, wanted)] if isinstance(wanted, int) else wanted.pieces(from_us, end_us)
     below_us = missing_us = 0

@@ -14,13 +14,14 @@ from __future__ import annotations
 from msgspec import UNSET
 
 from sim.api.store import Change
-from sim.check.availability import AvailablePods, Steps, loss
+from sim.check.availability import AvailablePods, loss
 from sim.check.condition import selector
 from sim.check.expect import Expectation, Spec, duration_us
 from sim.check.tally import parse_matter
 from sim.check.verdict import Verdict, unit_of
 from sim.check.world import World, split_key
 from sim.ident import Names
+from sim.series import Series
 
 # Workloads with pods that are found by their owner, and with a wanted number of pods.
 WORKLOADS = ("deployments", "statefulsets", "replicasets", "replicationcontrollers")
@@ -50,7 +51,7 @@ class Unavailability(Expectation):
         self._select = selector(where, names)
         self._resource, self._place = resource, (namespace, name)
         self._shown = "/".join((resource, *self._place))
-        self._wanted = Steps()
+        self._wanted = Series()
         self._pods = AvailablePods()
 
     def resources(self) -> frozenset[str]:

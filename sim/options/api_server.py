@@ -30,6 +30,7 @@ from sim.options.base import (
     boolean,
     document,
     duration,
+    file_name,
     long_integer,
     more_than,
     not_faster,
@@ -139,7 +140,7 @@ class ApiServerFlags(AuthenticationFlags, AuditFlags):
         check=_known_modes,
     )
     authorization_policy_file: str = option(
-        POLICY_FILE, string, "", "file with the policies of the mode ABAC, one for each line"
+        POLICY_FILE, file_name, "", "file with the policies of the mode ABAC, one for each line"
     )
     priority_and_fairness: bool = option(
         FAIRNESS, boolean, True, "false: requests beyond the limits are refused instead of waiting for a seat"

@@ -18,9 +18,12 @@ from typing import Any
 from sim.errors import InputError
 from sim.ident import Names
 from sim.options.base import (
+    Check,
+    Reader,
     at_least,
     boolean,
     duration,
+    file_name,
     long_integer,
     more_than,
     number,
@@ -30,7 +33,6 @@ from sim.options.base import (
 )
 
 POLICY, LOG, WEBHOOK = "audit-policy-file", "audit-log-path", "audit-webhook-config-file"
-FILES_READ = (POLICY, WEBHOOK)  # options with a file that may lie beside the scenario
 BATCH, BLOCKING, STRICT = "batch", "blocking", "blocking-strict"
 MODES = (BATCH, BLOCKING, STRICT)
 JSON, LEGACY = "json", "legacy"
@@ -41,12 +43,43 @@ def _webhook_mode(value: str) -> str | None:
     return None if value == BATCH else "must be batch: a simulated request does not wait for a real server"
 
 
+# The options that both backends have, by the rest of their names: reader, effect, unit, check.
+_SHARED: Mapping[str, tuple[Reader, str, str, Check | None]] = {
+    "version": (string, "group and version of events: v1 is the only one", "", None),
+    "batch-buffer-size": (long_integer, "events that wait; further ones are dropped", "", more_than(0)),
+    "batch-max-size": (long_integer, "events of a batch", "", more_than(0)),
+    "batch-max-wait": (
+        duration,
+        "time until a batch that is not full is delivered; of the webhook, in real time",
+        "us",
+        None,
+    ),
+    "batch-throttle-enable": (boolean, "true: batches have a rate", "", None),
+    "batch-throttle-qps": (number, "batches a second on average", "", None),
+    "batch-throttle-burst": (long_integer, "batches at once after a pause", "", None),
+    "truncate-enabled": (boolean, "true: an event that is too large loses its objects", "", None),
+    "truncate-max-event-size": (long_integer, "bytes of an event", "", more_than(0)),
+    "truncate-max-batch-size": (
+        long_integer,
+        "bytes of a batch: the bound of those of an event, since each event is cut before batches are made",
+        "",
+        None,
+    ),
+}
+
+
+def _shared(backend: str, name: str, default: object) -> Any:
+    """An option that both backends have."""
+    read, effect, unit, check = _SHARED[name]
+    return option(f"audit-{backend}-{name}", read, default, effect, unit=unit, check=check)
+
+
 @dataclass(frozen=True)  # without slots: it is one of several bases
 class AuditFlags:
     """The options of the audit."""
 
     audit_policy_file: str = option(
-        POLICY, string, "", "the policy: which requests are recorded, and at which stages"
+        POLICY, file_name, "", "the policy: which requests are recorded, and at which stages"
     )
 
     audit_log_path: str = option(
@@ -55,9 +88,7 @@ class AuditFlags:
     audit_log_format: str = option(
         "audit-log-format", string, JSON, "json, or legacy: a line of text", check=one_of(*FORMATS)
     )
-    audit_log_version: str = option(
-        "audit-log-version", string, "", "group and version of events: v1 is the only one"
-    )
+    audit_log_version: str = _shared("log", "version", "")
     audit_log_maxage_days: int = option(
         "audit-log-maxage",
         long_integer,
@@ -88,48 +119,20 @@ class AuditFlags:
         "cannot be written",
         check=one_of(*MODES),
     )
-    audit_log_batch_buffer_size: int = option(
-        "audit-log-batch-buffer-size", long_integer, 10_000, "events that wait; further ones are dropped",
-        check=more_than(0),
-    )  # fmt: skip
-    audit_log_batch_max_size: int = option(
-        "audit-log-batch-max-size", long_integer, 1, "events of a batch", check=more_than(0)
-    )
-    audit_log_batch_max_wait_us: int = option(
-        "audit-log-batch-max-wait",
-        duration,
-        "0s",
-        "time until a batch that is not full is written",
-        unit="us",
-    )
-    audit_log_batch_throttle_enable: bool = option(
-        "audit-log-batch-throttle-enable", boolean, False, "true: batches have a rate"
-    )
-    audit_log_batch_throttle_qps: float = option(
-        "audit-log-batch-throttle-qps", number, 0, "batches a second on average"
-    )
-    audit_log_batch_throttle_burst: int = option(
-        "audit-log-batch-throttle-burst", long_integer, 0, "batches at once after a pause"
-    )
-    audit_log_truncate_enabled: bool = option(
-        "audit-log-truncate-enabled", boolean, False, "true: an event that is too large loses its objects"
-    )
-    audit_log_truncate_max_event_size: int = option(
-        "audit-log-truncate-max-event-size", long_integer, 100 << 10, "bytes of an event", check=more_than(0)
-    )
-    audit_log_truncate_max_batch_size: int = option(
-        "audit-log-truncate-max-batch-size",
-        long_integer,
-        10 << 20,
-        "bytes of a batch: the bound of those of an event, since each event is cut before batches are made",
-    )
+    audit_log_batch_buffer_size: int = _shared("log", "batch-buffer-size", 10_000)
+    audit_log_batch_max_size: int = _shared("log", "batch-max-size", 1)
+    audit_log_batch_max_wait_us: int = _shared("log", "batch-max-wait", "0s")
+    audit_log_batch_throttle_enable: bool = _shared("log", "batch-throttle-enable", False)
+    audit_log_batch_throttle_qps: float = _shared("log", "batch-throttle-qps", 0)
+    audit_log_batch_throttle_burst: int = _shared("log", "batch-throttle-burst", 0)
+    audit_log_truncate_enabled: bool = _shared("log", "truncate-enabled", False)
+    audit_log_truncate_max_event_size: int = _shared("log", "truncate-max-event-size", 100 << 10)
+    audit_log_truncate_max_batch_size: int = _shared("log", "truncate-max-batch-size", 10 << 20)
 
     audit_webhook_config_file: str = option(
-        WEBHOOK, string, "", "a client configuration that names the webhook of a served cluster"
+        WEBHOOK, file_name, "", "a client configuration that names the webhook of a served cluster"
     )
-    audit_webhook_version: str = option(
-        "audit-webhook-version", string, "", "group and version of events: v1 is the only one"
-    )
+    audit_webhook_version: str = _shared("webhook", "version", "")
     audit_webhook_initial_backoff_us: int = option(
         "audit-webhook-initial-backoff",
         duration,
@@ -145,45 +148,15 @@ class AuditFlags:
         "batch: events are sent later, in batches",
         check=_webhook_mode,
     )
-    audit_webhook_batch_buffer_size: int = option(
-        "audit-webhook-batch-buffer-size", long_integer, 10_000, "events that wait; further ones are dropped",
-        check=more_than(0),
-    )  # fmt: skip
-    audit_webhook_batch_max_size: int = option(
-        "audit-webhook-batch-max-size", long_integer, 400, "events of a batch", check=more_than(0)
-    )
-    audit_webhook_batch_max_wait_us: int = option(
-        "audit-webhook-batch-max-wait",
-        duration,
-        "30s",
-        "real time until a batch that is not full is sent",
-        unit="us",
-    )
-    audit_webhook_batch_throttle_enable: bool = option(
-        "audit-webhook-batch-throttle-enable", boolean, True, "false: batches have no rate"
-    )
-    audit_webhook_batch_throttle_qps: float = option(
-        "audit-webhook-batch-throttle-qps", number, 10, "batches a second on average"
-    )
-    audit_webhook_batch_throttle_burst: int = option(
-        "audit-webhook-batch-throttle-burst", long_integer, 15, "batches at once after a pause"
-    )
-    audit_webhook_truncate_enabled: bool = option(
-        "audit-webhook-truncate-enabled", boolean, False, "true: an event that is too large loses its objects"
-    )
-    audit_webhook_truncate_max_event_size: int = option(
-        "audit-webhook-truncate-max-event-size",
-        long_integer,
-        100 << 10,
-        "bytes of an event",
-        check=more_than(0),
-    )
-    audit_webhook_truncate_max_batch_size: int = option(
-        "audit-webhook-truncate-max-batch-size",
-        long_integer,
-        10 << 20,
-        "bytes of a batch: the bound of those of an event, since each event is cut before batches are made",
-    )
+    audit_webhook_batch_buffer_size: int = _shared("webhook", "batch-buffer-size", 10_000)
+    audit_webhook_batch_max_size: int = _shared("webhook", "batch-max-size", 400)
+    audit_webhook_batch_max_wait_us: int = _shared("webhook", "batch-max-wait", "30s")
+    audit_webhook_batch_throttle_enable: bool = _shared("webhook", "batch-throttle-enable", True)
+    audit_webhook_batch_throttle_qps: float = _shared("webhook", "batch-throttle-qps", 10)
+    audit_webhook_batch_throttle_burst: int = _shared("webhook", "batch-throttle-burst", 15)
+    audit_webhook_truncate_enabled: bool = _shared("webhook", "truncate-enabled", False)
+    audit_webhook_truncate_max_event_size: int = _shared("webhook", "truncate-max-event-size", 100 << 10)
+    audit_webhook_truncate_max_batch_size: int = _shared("webhook", "truncate-max-batch-size", 10 << 20)
 
     @property
     def audited(self) -> bool:

@@ -19,7 +19,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from sim.options.base import boolean, duration, mapping, one_of, option, string, strings
+from sim.options.base import (
+    boolean,
+    duration,
+    file_name,
+    file_names,
+    mapping,
+    one_of,
+    option,
+    string,
+    strings,
+)
 from sim.units import SECOND
 
 HOUR_US = 3600 * SECOND
@@ -64,11 +74,11 @@ class AuthenticationFlags:
     )
     client_ca_file: str = option(
         "client-ca-file",
-        string,
+        file_name,
         "",
         "authorities that sign certificates of clients, in addition to the server's own",
     )
-    token_auth_file: str = option("token-auth-file", string, "", 'users: token,user,uid,"group1,group2"')
+    token_auth_file: str = option("token-auth-file", file_name, "", 'users: token,user,uid,"group1,group2"')
     bootstrap_token_auth: bool = option(
         "enable-bootstrap-token-auth", boolean, False, "true: Secrets of bootstrap tokens are credentials"
     )
@@ -84,12 +94,15 @@ class AuthenticationFlags:
     )
     service_account_signing_key_file: str = option(
         "service-account-signing-key-file",
-        string,
+        file_name,
         "",
         "private key that signs tokens; a journal holds it (default: a new one)",
     )
     service_account_key_files: tuple[str, ...] = option(
-        "service-account-key-file", strings, "", "keys that verify tokens (default: that of the signing key)"
+        "service-account-key-file",
+        file_names,
+        "",
+        "keys that verify tokens (default: that of the signing key)",
     )
     service_account_jwks_uri: str = option(
         "service-account-jwks-uri",
@@ -114,7 +127,7 @@ class AuthenticationFlags:
     )
     requestheader_client_ca_file: str = option(
         "requestheader-client-ca-file",
-        string,
+        file_name,
         "",
         "authorities of front proxies; without it their headers are ignored",
     )
@@ -138,13 +151,13 @@ class AuthenticationFlags:
     oidc_client_id: str = option("oidc-client-id", string, "", "the audience of ID tokens")
     oidc_ca_file: str = option(
         "oidc-ca-file",
-        string,
+        file_name,
         "",
         "authorities of the issuer's own certificate (default: those of this machine)",
     )
     oidc_keys_file: str = option(
         "oidc-keys-file",
-        string,
+        file_name,
         "",
         "the issuer's JSON web key set (default: what its discovery document names)",
     )
@@ -169,7 +182,7 @@ class AuthenticationFlags:
     )
     token_webhook_config_file: str = option(
         "authentication-token-webhook-config-file",
-        string,
+        file_name,
         "",
         "a kubeconfig of the service that judges tokens",
     )

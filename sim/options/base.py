@@ -110,6 +110,11 @@ def string(value: object) -> str:
     raise ValueError("a text")
 
 
+def file_name(value: object) -> str:
+    """The name of a file that the daemon reads; a scenario's is relative to its folder."""
+    return string(value)
+
+
 def strings(value: object) -> tuple[str, ...]:
     """A comma-separated text or a list of texts."""
     if isinstance(value, str):
@@ -117,6 +122,11 @@ def strings(value: object) -> tuple[str, ...]:
     if isinstance(value, list | tuple) and all(isinstance(part, str) for part in value):
         return tuple(value)
     raise ValueError("a list such as a,b")
+
+
+def file_names(value: object) -> tuple[str, ...]:
+    """Names of files, as a text with commas or a list; a scenario's are relative to its folder."""
+    return strings(value)
 
 
 def mapping(value: object) -> Mapping[str, str]:

@@ -24,6 +24,7 @@ from sim.options.base import (
     at_least,
     boolean,
     duration,
+    file_name,
     integer,
     more_than,
     not_faster,
@@ -88,7 +89,7 @@ _SIGNERS = ("serving", "agent-client", "client", "legacy-unknown")
 
 def _signing_file(what: str, signer: str, owner: str) -> str:
     effect = f"file with the {what} {owner}, read when the cluster is served (default: that of the cluster)"
-    return option(f"cluster-signing-{signer}{what}-file", string, "", effect)  # type: ignore[no-any-return]
+    return option(f"cluster-signing-{signer}{what}-file", file_name, "", effect)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Pictures of a run: the timeline and the one-file HTML report."""
 
 from sim.report.html import render
-from sim.report.timeline import BUCKET_US, Reign, Series, Timeline, pod_state, sparkline
+from sim.report.timeline import BUCKET_US, Reign, Timeline, pod_state, sparkline
 
-__all__ = ["BUCKET_US", "Reign", "Series", "Timeline", "pod_state", "render", "sparkline"]
+__all__ = ["BUCKET_US", "Reign", "Timeline", "pod_state", "render", "sparkline"]

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from sim.report.timeline import BUCKET_US, Series, Timeline
+from sim.report.timeline import BUCKET_US, Timeline
+from sim.series import Series
 
 ZONES_NAMED = 8  # zones that can be named beside a row
 LEFT, RIGHT, LANE, GAP = 210, 48, 64, 22  # the largest number of a row is shown to its right
@@ -48,13 +49,12 @@ def draw(timeline: Timeline, end_us: int, width: int = 1080) -> str:
     for zone in sorted(timeline.nodes):
         label = f"nodes, zone {zone}" if zone else "nodes"
         lanes.append((label, "{y}" + _stack(timeline.nodes[zone], ("ready", "not ready", "unknown"), axis)))
-    tainted = {zone: series for zone, series in sorted(timeline.taints.items()) if len(series.points) > 1}
+    tainted = {zone: series for zone, series in sorted(timeline.taints.items()) if series.points}
     if tainted:
         lanes.append(("NoExecute taints", _lines(tainted, axis)))
     if timeline.pods:
         order = ("running", "pending", "terminating", "failed", "succeeded")
         lanes.append(("pods", _stack(timeline.pods, order, axis)))
-    if timeline.available["seen"].points:
         lanes.append(("pods available", _available(timeline.available, axis)))
     if timeline.evictions:
         lanes.append(("pods deleted", _ticks(timeline.evictions, axis)))

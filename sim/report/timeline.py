@@ -7,47 +7,16 @@ It is outside of the simulation like the checker: it sees commits and influences
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from sim.api.objects import condition_status
 from sim.api.store import Change, Item
 from sim.api.types import Obj
 from sim.ident import NAMES, Names
+from sim.series import Series
 
 BUCKET_US = 10_000_000  # for the request rate
-
-
-@dataclass(slots=True)
-class Series:
-    """A step function: each value holds from its time on. Of equal times the last value counts."""
-
-    points: list[tuple[int, int]] = field(default_factory=list)
-
-    def put(self, at_us: int, value: int) -> None:
-        """Set the value from a time on."""
-        if self.points and self.points[-1][0] == at_us:
-            self.points[-1] = (at_us, value)
-        elif not self.points or self.points[-1][1] != value:
-            self.points.append((at_us, value))
-
-    def add(self, at_us: int, change: int) -> None:
-        """Change the last value from a time on."""
-        self.put(at_us, self.last + change)
-
-    @property
-    def last(self) -> int:
-        """The present value."""
-        return self.points[-1][1] if self.points else 0
-
-    def at(self, at_us: int) -> int:
-        """The value at a time."""
-        value = 0
-        for when, number in self.points:
-            if when > at_us:
-                break
-            value = number
-        return value
 
 
 def _plain(series: Mapping[str, Series]) -> dict[str, list[tuple[int, int]]]:

@@ -22,6 +22,7 @@ PURE_ZONE = (
     "sim/ident.py",
     "sim/units.py",
     "sim/errors.py",
+    "sim/series.py",
     "sim/statistics.py",
     "sim/check/",
     "sim/report/",

@@ -16,8 +16,6 @@ from contextlib import suppress
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, NoReturn, cast
 
-import argcomplete
-
 from sim.app.cli.commands import GROUPS
 from sim.app.cli.commands.arguments import EXIT_BAD_INPUT, EXIT_UNHEARD, tell_each
 from sim.app.interrupts import exit_status
@@ -60,7 +58,10 @@ def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
     an argument is named `late`, and gets the remaining value.
     """
     parser = _parser()
-    argcomplete.autocomplete(parser)
+    if "_ARGCOMPLETE" in os.environ:  # the shell wants completions of a command line
+        import argcomplete
+
+        argcomplete.autocomplete(parser)
     assert parser.commands is not None
     _check_command(sys.argv[1:] if argv is None else argv, list(parser.commands.choices))
     arguments, rest = parser.parse_known_args(argv)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sim.api.objects import controller_of
+from sim.api.objects import condition_status, controller_of, is_deleting, is_ready
 from sim.api.types import Obj
 from sim.errors import InputError
 from sim.ident import Names
@@ -53,8 +53,8 @@ def pod_row(pod: Obj, zone_of: Mapping[str, str], start_us: int) -> Row:
         "namespace": metadata.get("namespace", ""),
         "name": metadata["name"],
         "phase": status.get("phase", ""),
-        "ready": _condition(status, "Ready") == "True",
-        "terminating": "deletionTimestamp" in metadata,
+        "ready": is_ready(pod),
+        "terminating": is_deleting(pod),
         "restarts": sum(each.get("restartCount", 0) for each in status.get("containerStatuses") or ()),
         "node": node,
         "zone": zone_of.get(node, ""),
@@ -77,7 +77,7 @@ def node_row(node: Obj, names: Names, pods_on: Mapping[str, int], start_us: int)
     return {
         "name": metadata["name"],
         "zone": (metadata.get("labels") or {}).get(names.label_zone, ""),
-        "ready": _condition(status, "Ready"),
+        "ready": condition_status(node, "Ready"),
         "cordoned": bool(spec.get("unschedulable")),
         "taints": ",".join(f"{taint['key']}:{taint['effect']}" for taint in spec.get("taints") or ()),
         "pods": pods_on.get(metadata["name"], 0),
@@ -137,11 +137,6 @@ def objects_rows(objects: Sequence[Obj], row: Callable[[Obj], Row]) -> list[Row]
         return obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
 
     return [row(obj) for obj in sorted(objects, key=place)]
-
-
-def _condition(status: Obj, kind: str) -> str:
-    found = next((each for each in status.get("conditions") or () if each["type"] == kind), None)
-    return "" if found is None else str(found["status"])
 
 
 def _seconds(time: str | None, start_us: int) -> float | None:

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
+from sim.api.objects import labels_of, name_of
 from sim.app.cluster import Cluster
 from sim.app.inspect.why import find_story
 from sim.app.lab import frames
@@ -38,8 +39,8 @@ from sim.app.lab.recording import RESOURCES, Recording
 from sim.app.lab.shown import Picture, State, Story
 from sim.app.lab.widget import cluster_widget
 from sim.app.reference.shipped import scenario_path
-from sim.app.run import draw_availability, header_of, sample
-from sim.app.steps import documentation
+from sim.app.run import header_of, record, sample
+from sim.app.steps import step_method
 from sim.check import Observer, Trigger, World
 from sim.client import DEFAULT_QPS, Client
 from sim.errors import InputError, suggestion
@@ -79,11 +80,10 @@ class _Session:
         """Run the cluster."""
         try:
             async with self.cluster as cluster:
-                cluster.observe(self.timeline.see, self.timeline.resources)
                 for change in cluster.present(RESOURCES):
                     self.recording.see(change)
                 cluster.observe(self.recording.see, RESOURCES)
-                draw_availability(cluster, self.timeline)
+                record(cluster, self.timeline)
                 sample(cluster, self.timeline)
                 cluster.do.on_step(self.timeline.step)
                 cluster.do.schedule(self.plan.steps)
@@ -306,12 +306,7 @@ class Lab:
         if kind is None or name == "apply":
             raise AttributeError(f"a lab has no {name!r} {suggestion(name, dir(type(self)))}".rstrip())
 
-        def method(*, for_: str | None = None, step_name: str = "", **parameters: Any) -> str:
-            act = partial(_perform, kind, parameters, for_, step_name)
-            return str(self._done(act))
-
-        method.__name__, method.__doc__ = name, documentation(kind)
-        return method
+        return step_method(kind, lambda *step: str(self._done(partial(_perform, *step))))
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *KINDS})
@@ -350,11 +345,8 @@ class Lab:
 
     def pods(self, namespace: str = "", selector: str = "") -> polars.DataFrame:
         """The pods, a row each.  Times are seconds since the start of the run."""
-        zones = {node["metadata"]["name"]: node for node in self.objects("nodes")}
         label = NAMES[self._plan.cluster.naming].label_zone
-        zone_of = {
-            name: (node["metadata"].get("labels") or {}).get(label, "") for name, node in zones.items()
-        }
+        zone_of = {name_of(node): labels_of(node).get(label, "") for node in self.objects("nodes")}
         pods = self.objects("pods", namespace, selector)
         start_us = self._start_us
         return frames.frame(
@@ -439,6 +431,7 @@ class Lab:
 def _perform(
     kind: StepKind, parameters: dict[str, Any], for_: str | None, step_name: str, session: _Session
 ) -> str:
+    """Plan a step: the last argument is the one that the portal adds."""
     return session.cluster.do.perform(kind, parameters, for_, step_name)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from sim.api.objects import condition_status
+from sim.api.objects import condition_status, is_ready
 from sim.api.store import Change
 from sim.ident import Names
 from sim.report.timeline import pod_state
@@ -72,7 +72,7 @@ class Recording:
             kind, name = "pod", f"{metadata.get('namespace', '')}/{metadata['name']}"
             place = (obj.get("spec") or {}).get("nodeName") or UNPLACED
             state = pod_state(change.item)
-            if state == "running" and condition_status(obj, "Ready") != "True":
+            if state == "running" and not is_ready(obj):
                 state = "not ready"
         found = (place, "" if change.deleted else state)
         if self._last.get((kind, name)) != found:

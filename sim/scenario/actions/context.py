@@ -18,6 +18,10 @@ class KnownObjects(Known, Protocol):
 
     objects: list[tuple[str, str, str]]
 
+    def of_kind(self, plural: str) -> Sequence[tuple[str, str]]:
+        """Namespace and name of the objects of a kind that steps may name."""
+        ...
+
     def add(self, objects: Sequence[Mapping[str, Any]]) -> None:
         """Note objects that a step makes."""
         ...
@@ -63,7 +67,7 @@ def check_object(
 ) -> None:
     """Check that the scenario makes an object.  within: keys that lead to the parameters"""
     plural = context.resource(resource, (*within, "resource")).plural
-    of_kind = [(space, one) for kind, space, one in context.known.objects if kind == plural]
+    of_kind = context.known.of_kind(plural)
     if not of_kind:
         raise context.unknown((*within, "resource"), f"no {plural} are made by this scenario")
     if (namespace, name) not in of_kind:

@@ -161,7 +161,7 @@ def _check_made(
     loads = [choice.action for step in planned for choice in step.choices]
     if any(isinstance(load, Generate) and load.create is not None for load in loads):
         return  # a load makes up names
-    of_kind = [(space, name) for plural, space, name in known.objects if plural == resource.plural]
+    of_kind = known.of_kind(resource.plural)
     if resource.plural == "nodes":
         names = [*(node.name for node in known.nodes), *(name for _, name in of_kind)]
     elif resource.plural in MANIFESTS_ONLY:

@@ -24,12 +24,11 @@ from sim.api.schema.scheme import Scheme
 from sim.api.selectors import SelectorError, parse_labels
 from sim.errors import InputError, Problems, each_error
 from sim.ident import NAMES
-from sim.options.audit import FILES_READ
 from sim.options.base import mapping, raw_option
 from sim.options.gates import of_api_server
 from sim.scenario.check import references, soundness
 from sim.scenario.check.expectation_windows import Windows
-from sim.scenario.plan.context import Known
+from sim.scenario.plan.context import Existing, Known
 from sim.scenario.plan.option_files import with_files
 from sim.scenario.plan.own_kinds import Planned, kind_remedy
 from sim.scenario.plan.plan import (
@@ -88,12 +87,12 @@ def compile_plan(document: Document, folder: Path) -> Plan:
 def plan_step(
     step: Mapping[str, Any],
     cluster: ClusterPlan,
-    existing: Sequence[tuple[str, str, str]],
+    existing: Existing,
     earlier: Mapping[str, str],
 ) -> PlannedStep:
     """Plan one step that is not from a file, with the checks of a step of a scenario.
 
-    existing: plural, namespace and name of the objects that the step may name
+    existing: lists the objects of a kind that the step may name, besides those of the scenario
     earlier: the kind of each earlier step, by its name
     Raises InputError without a place.
     """
@@ -101,7 +100,7 @@ def plan_step(
     head = {"apiVersion": "orrery.dev/v1", "kind": "Scenario", "metadata": {"name": "step"}}
     compiler = _Compiler(Document("", {**head, "spec": spec}), Path())
     known = Known.of(cluster, ())
-    known.objects += existing
+    known.existing = existing
     known.steps.update(earlier)
     timeline = compiler.decoded.scenario.spec.timeline
     planned = plan_timeline(compiler, timeline, known, cluster.naming, DURATION_MAX_US)
@@ -293,10 +292,9 @@ class _Compiler:
 
         def component(part: schema.Component, key: str) -> ComponentPlan:
             path = ("spec", "cluster", key)
-            flags = self._from_folder(part.flags)
-            if key == "apiServer":
-                with self.problems.part():
-                    flags = with_files(self.document, self.folder, flags, (*path, "flags"))
+            flags: Mapping[str, Any] = part.flags
+            with self.problems.part():
+                flags = with_files(self.document, self.folder, flags, (*path, "flags"), NAMES[cluster.naming])
             return ComponentPlan(part.replicas, flags, *self._flag_places(part.flags, path))
 
         latency_us, boot_us = None, 0
@@ -396,15 +394,6 @@ class _Compiler:
         if value.get("kind", "Pod") != "Pod":
             raise self.document.error((*path, "kind"), f"no {value['kind']} can be static, only a Pod")
         return self._sound(value, self.document, path, naming)[1]
-
-    def _from_folder(self, flags: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The flags, with the files that they read as paths from the scenario's folder."""
-        return {
-            name: str(self.folder / value)
-            if name.removeprefix("--") in FILES_READ and isinstance(value, str) and value
-            else value
-            for name, value in flags.items()
-        }
 
     def _flag_places(
         self, flags: Mapping[str, Any], path: tuple[str | int, ...]

@@ -65,12 +65,21 @@ class Compiler(Protocol):
         ...
 
 
+# Namespace and name of the objects of a kind (its plural) that are there already.
+Existing = Callable[[str], Sequence[tuple[str, str]]]
+
+
+def _none(plural: str) -> Sequence[tuple[str, str]]:
+    return ()
+
+
 @dataclass(slots=True)
 class Known:
     """What the steps of a scenario may name; steps add what they make, in the order of the file.
 
     actors: processes of the control plane, and roles
     objects: plural, namespace and name of each object that is made so far
+    existing: lists namespace and name of the objects of a kind that a running cluster has
     planned: the kinds that the scenario defines itself
     metrics: True if the cluster has a metrics server
     cloud: True if the controller manager queries a cloud for instances
@@ -89,6 +98,12 @@ class Known:
     files: dict[str, None] = field(default_factory=dict)
     steps: dict[str, str] = field(default_factory=dict)
     sure: bool = True
+    existing: Existing = _none
+
+    def of_kind(self, plural: str) -> list[tuple[str, str]]:
+        """Namespace and name of the objects of a kind that steps may name."""
+        made = [(namespace, name) for kind, namespace, name in self.objects if kind == plural]
+        return [*made, *self.existing(plural)]
 
     @staticmethod
     def of(cluster: ClusterPlan, objects: Sequence[Mapping[str, Any]]) -> Known:

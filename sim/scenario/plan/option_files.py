@@ -1,9 +1,12 @@
-"""Options that name a file: the plan holds the content of the file in its place.
+"""Options that name a file: the one place where a scenario's options are connected to its folder.
 
-A plan holds all of its input, so it can be stored and repeated without the files.
+The name of a file that a daemon reads becomes its path, from the scenario's folder.  Where an
+option takes the content of its file too, the plan holds the content.
 
 Mirrors  kubernetes v1.25 apiserver pkg/admission/config.go: the path of a plugin's configuration is
          relative to the file that names it.
+Differs  A relative name is searched in the folder of the scenario, where upstream searches in the
+         working directory of the daemon.
 """
 
 from __future__ import annotations
@@ -12,24 +15,47 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from sim.ident import Names
+from sim.options.api_server import ApiServerFlags
+from sim.options.base import document as content_reader
+from sim.options.base import file_name, file_names, options_of, strings
+from sim.options.controller_manager import ControllerManagerOptions
+from sim.options.scheduler import SchedulerOptions
 from sim.scenario.read.samples import inside
 from sim.scenario.read.source import Document, Path_, read_documents
 
-ADMISSION = "admission-control-config-file"
+# The options of each daemon, by its key in a scenario.
+DAEMONS: Mapping[str, type[Any]] = {
+    "apiServer": ApiServerFlags,
+    "controllerManager": ControllerManagerOptions,
+    "scheduler": SchedulerOptions,
+}
 
 
-def with_files(document: Document, folder: Path, flags: Mapping[str, Any], path: Path_) -> Mapping[str, Any]:
-    """The flags of an API server with the content of files.  Raises InputError.
+def with_files(
+    document: Document, folder: Path, flags: Mapping[str, Any], path: Path_, names: Names
+) -> Mapping[str, Any]:
+    """The flags of a daemon with the paths or the content of their files.  Raises InputError.
 
-    path: of the flags in the document
+    path: of the flags in the document, below the key of the daemon
     """
+    readers = {option.spelled(names): option.read for option in options_of(DAEMONS[str(path[-2])]).values()}
     found = dict(flags)
     for name, value in flags.items():
-        if name.removeprefix("--") == ADMISSION and isinstance(value, str):
+        reader = readers.get(name.removeprefix("--"))
+        if reader is file_name and isinstance(value, str) and value:
+            found[name] = str(folder / value)
+        elif reader is file_names and isinstance(value, str | list):
+            found[name] = [str(folder / each) if isinstance(each, str) else each for each in _listed(value)]
+        elif reader is content_reader and isinstance(value, str):
             at = (*path, name)
             content = _content(document, folder, value, at)
             found[name] = _with_plugins(document, folder, Path(value).parent, content, at)
     return found
+
+
+def _listed(value: str | list[Any]) -> list[Any]:
+    return [*strings(value)] if isinstance(value, str) else value
 
 
 def _content(document: Document, folder: Path, entry: str, path: Path_) -> Any:

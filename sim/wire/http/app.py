@@ -23,7 +23,7 @@ from quart_trio import QuartTrio
 
 from sim.api import status
 from sim.api.audit.events import unstored
-from sim.api.auth.attributes import OpinionGiver
+from sim.api.auth.attributes import AccessAttributes, OpinionGiver
 from sim.api.auth.authenticator import Rejected
 from sim.api.auth.chain import refusal
 from sim.api.crd.served import CustomResource
@@ -44,7 +44,7 @@ from sim.wire.http.metrics import Counts
 from sim.wire.http.negotiation import Form, NotAcceptable
 from sim.wire.http.options import BadOption, check_options, manager_of
 from sim.wire.http.rendering import PART_MAX, Answer, EventWriter, View
-from sim.wire.http.routing import Attributes, NoRoute, Target
+from sim.wire.http.routing import NoRoute, Target
 from sim.wire.http.upgraded import STREAMED
 
 # Extensions of the ASGI scope: the certificate of the connection, DER, or None; resources to be
@@ -89,7 +89,7 @@ class _Found:
     flow: headers with the uids of FlowSchema and priority level
     """
 
-    asked: Attributes | None = None
+    asked: AccessAttributes | None = None
     resource: Resource | None = None
     audited: AuditedExchange = field(default_factory=AuditedExchange)
     flow: tuple[tuple[str, str], ...] = ()
@@ -151,7 +151,7 @@ class Front:
         return response
 
     def _count(
-        self, exchange: Exchange, response: Response, asked: Attributes, resource: Resource | None
+        self, exchange: Exchange, response: Response, asked: AccessAttributes, resource: Resource | None
     ) -> None:
         """Counts the request, and warns if its version is deprecated."""
         options = routing.parse_query(exchange.query)
@@ -175,9 +175,9 @@ class Front:
         if isinstance(user, Answer):
             return self._response(user)
         found.flow = self._flow_headers(user, asked)
-        opinion = self._authorizer.authorize(user, asked.access)
+        opinion = self._authorizer.authorize(user, asked)
         found.audited.decide(opinion)
-        refused = refusal(user, asked.access, opinion)
+        refused = refusal(user, asked, opinion)
         if refused is not None:
             raise Refused(refused)
         document = self._documents.find(exchange.method, path, exchange.query, header)
@@ -201,13 +201,13 @@ class Front:
     # --- access -----------------------------------------------------------------------------------
 
     async def _user(
-        self, exchange: Exchange, asked: Attributes, options: dict[str, str], found: _Found
+        self, exchange: Exchange, asked: AccessAttributes, options: dict[str, str], found: _Found
     ) -> UserInfo | Answer:
         headers, peer = exchange.headers, exchange.extensions.get(PEER)
         identified = await self._identification.identify(headers.pairs, peer)
         user = None if isinstance(identified, Rejected) else identified.user
         if self._audit is not None:
-            found.audited = self._audit.open(exchange, asked.access, user)
+            found.audited = self._audit.open(exchange, asked, user)
             exchange.extensions.setdefault(OPENED, []).append(found.audited.close)
         if isinstance(identified, Rejected):
             LOG.debug("unable to authenticate the request: %s", identified.text)
@@ -219,7 +219,7 @@ class Front:
         wanted = Impersonation.of(headers.pairs)
         userless = wanted.without_user(self._names)
         if userless:
-            text = f'Internal Server Error: "{asked.path}": requested [{userless}] without impersonating a user\n'
+            text = f'Internal Server Error: "{exchange.path}": requested [{userless}] without impersonating a user\n'
             return Answer(500, rendering.TEXT, text.encode())
         if not wanted.name:
             return user
@@ -229,12 +229,12 @@ class Front:
             return acting
         raise Refused(acting)
 
-    def _flow_headers(self, user: UserInfo, asked: Attributes) -> tuple[tuple[str, str], ...]:
+    def _flow_headers(self, user: UserInfo, asked: AccessAttributes) -> tuple[tuple[str, str], ...]:
         """The headers with the classification of a request (priority-and-fairness.go)."""
         fairness = self._gateway.fairness()
         if fairness is None:
             return ()
-        return tuple(zip(self._names.headers_flow, fairness.uids(user, asked.access), strict=True))
+        return tuple(zip(self._names.headers_flow, fairness.uids(user, asked), strict=True))
 
     @staticmethod
     def _check_timeout(options: dict[str, str]) -> None:
@@ -307,20 +307,8 @@ class Front:
             if resource.plural == "tokenreviews" and not resource.custom:
                 await self._identification.prepare_review(body)
         check_options(names, target, content, exchange.query, body)
-        asked = Request(
-            verb=target.verb,
-            resource=resource.plural,
-            group=resource.group,
-            version=resource.version,
-            subresource=target.subresource,
-            namespace=target.namespace if resource.namespaced else "",
-            name=target.name,
-            options=options,
-            body=body,
-            content_type=content or names.media_json,
-            user=user,
-            manager=manager_of(agent),
-        )
+        asked = _request(target, user, options, agent)
+        asked.body, asked.content_type = body, content or names.media_json
         reply, watch = await self._gateway.call(asked)
         audited.reply(reply, resource)
         if watch is not None:
@@ -347,19 +335,7 @@ class Front:
         given.pop(connect.UPGRADE, None)
         if STREAMED in exchange.extensions or _upgrades(headers):
             given[connect.UPGRADE] = "true"
-        asked = Request(
-            verb=target.verb,
-            resource=resource.plural,
-            group=resource.group,
-            version=resource.version,
-            subresource=target.subresource,
-            namespace=target.namespace,
-            name=target.name,
-            options=given,
-            user=user,
-            manager=manager_of(headers.get("user-agent")),
-        )
-        reply, _ = await self._gateway.call(asked)
+        reply, _ = await self._gateway.call(_request(target, user, given, headers.get("user-agent")))
         audited.reply(reply, resource)
         if reply.code == HTTPStatus.MOVED_PERMANENTLY:
             query = f"?{exchange.query}" if exchange.query else ""
@@ -416,6 +392,23 @@ class Front:
         """An id of a request: a running number in the form of a UUID."""
         self._served += 1
         return f"00000000-0000-4000-8000-{self._served:012x}"
+
+
+def _request(target: Target, user: UserInfo, options: dict[str, str], agent: str) -> Request:
+    """The request to a target, without a body."""
+    resource = target.resource
+    return Request(
+        verb=target.verb,
+        resource=resource.plural,
+        group=resource.group,
+        version=resource.version,
+        subresource=target.subresource,
+        namespace=target.namespace if resource.namespaced else "",
+        name=target.name,
+        options=options,
+        user=user,
+        manager=manager_of(agent),
+    )
 
 
 def _warn_first(response: Response, warning: str) -> None:

@@ -21,8 +21,8 @@ from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from sim.api.auth.attributes import AccessAttributes
 from sim.api.kinds.kind import Lifecycle
-from sim.wire.http.routing import Attributes
 
 COMPONENT = "apiserver"
 REQUEST_LABELS = (
@@ -50,14 +50,14 @@ METHODS = {
 Values = tuple[str, ...]
 
 
-def scope(request: Attributes) -> str:
+def scope(request: AccessAttributes) -> str:
     """The value of the label `scope`: what a request addresses."""
     if request.name or request.verb == "create":
         return "resource"
     return "namespace" if request.namespace else "cluster" if request.is_resource else ""
 
 
-def verb(request: Attributes, content_type: str) -> str:
+def verb(request: AccessAttributes, content_type: str) -> str:
     """The value of the label `verb`: APPLY for a server-side apply, otherwise the HTTP method."""
     if request.verb == "patch" and "apply-patch" in content_type:
         return "APPLY"
@@ -71,7 +71,9 @@ class Counts:
         self._requests: dict[Values, int] = {}
         self._deprecated: dict[Values, None] = {}
 
-    def answered(self, request: Attributes, code: int, content_type: str, options: Mapping[str, str]) -> None:
+    def answered(
+        self, request: AccessAttributes, code: int, content_type: str, options: Mapping[str, str]
+    ) -> None:
         """Count one answered request for a path or resource that exists."""
         values = (
             str(code),
@@ -86,7 +88,7 @@ class Counts:
         )
         self._requests[values] = self._requests.get(values, 0) + 1
 
-    def deprecated(self, request: Attributes, lifecycle: Lifecycle) -> None:
+    def deprecated(self, request: AccessAttributes, lifecycle: Lifecycle) -> None:
         """Record a request for a version that a later release removes."""
         values = (
             request.group,

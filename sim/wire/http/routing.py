@@ -1,7 +1,7 @@
 """URLs: the attributes of a request for authorization, and the resource that it addresses.
 
-A method, a path and a query become `Attributes` and then a `Target`: a resource request, a document
-outside of the resources, or upstream's refusal.
+A method, a path and a query become `AccessAttributes` and then a `Target`: a resource request, a
+document outside of the resources, or upstream's refusal.
 
 Holds: a path from outside is only compared with the scheme's tables; no name with "/", "%", "." or
 ".." alone is accepted.
@@ -36,38 +36,6 @@ METHOD_VERBS = {
 }
 NAMESPACE_SUBRESOURCES = ("status", "finalize")
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
-
-
-@dataclass(frozen=True, slots=True)
-class Attributes:
-    """A request as authorization sees it. verb: the HTTP method's for a path that is not a
-    resource.
-    """
-
-    verb: str
-    path: str
-    is_resource: bool = False
-    group: str = ""
-    version: str = ""
-    resource: str = ""
-    subresource: str = ""
-    namespace: str = ""
-    name: str = ""
-
-    @property
-    def access(self) -> AccessAttributes:
-        """The form in which authorizers take them."""
-        if not self.is_resource:
-            return AccessAttributes(self.verb, self.path)
-        return AccessAttributes(
-            self.verb,
-            group=self.group,
-            version=self.version,
-            resource=self.resource,
-            subresource=self.subresource,
-            namespace=self.namespace,
-            name=self.name,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +95,9 @@ def is_set(options: Mapping[str, str], name: str) -> bool:
     return name in options and options[name].lower() not in ("0", "false")
 
 
-def attributes(method: str, path: str, options: Mapping[str, str]) -> Attributes:
+def attributes(method: str, path: str, options: Mapping[str, str]) -> AccessAttributes:
     """The attributes of a path, whether or not its resource exists."""
-    plain = Attributes(method.lower(), path)
+    plain = AccessAttributes(method.lower(), path)
     parts = path.strip("/").split("/")
     if len(parts) < 3 or parts[0] not in ("api", "apis"):
         return plain
@@ -157,7 +125,7 @@ def attributes(method: str, path: str, options: Mapping[str, str]) -> Attributes
             verb = "deletecollection"
         if verb in ("list", "watch"):
             name = name_in_selector(options.get("fieldSelector", ""))
-    return Attributes(verb, path, True, group, version, rest[0], sub, namespace, name)
+    return AccessAttributes(verb, "", group, version, rest[0], sub, namespace, name)
 
 
 def route(scheme: Scheme, method: str, path: str, options: Mapping[str, str]) -> Target:

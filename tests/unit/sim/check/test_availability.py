@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.api.store import Change, Item
-from sim.check.availability import AvailablePods, Loss, Steps, loss
+from sim.check.availability import AvailablePods, Loss, loss
+from sim.series import Series
 
 
 def pod(name: str, node: str, ready: bool, at_us: int, *, ends: bool = False, gone: bool = False) -> Change:
@@ -53,8 +54,8 @@ def test_machine_that_fails_twice_counts_once() -> None:
     assert pods.truth.points == [(1, 1), (2, 0), (4, 1)]
 
 
-def steps(*points: tuple[int, int]) -> Steps:
-    found = Steps()
+def steps(*points: tuple[int, int]) -> Series:
+    found = Series()
     for at_us, value in points:
         found.put(at_us, value)
     return found

@@ -6,9 +6,10 @@ from typing import Any
 from sim.api.store import Change, Item
 from sim.check import Verdict
 from sim.ident import NAMES
-from sim.report import Series, Timeline, render, sparkline
+from sim.report import Timeline, render, sparkline
 from sim.report.story import Line
 from sim.report.svg import LETTER, draw
+from sim.series import Series
 
 NAMES_ = NAMES["orch"]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -64,13 +65,6 @@ def test_nodes_taints_pods_and_leaders_are_counted_from_commits() -> None:
         ("scheduler-1_y", 70_000_000),
     ]
     assert timeline.requests == {0: 50, 1: 30}
-
-
-def test_a_series_keeps_the_last_value_of_an_instant_and_no_repetition() -> None:
-    series = Series()
-    for at_us, value in [(1, 1), (1, 2), (5, 2), (9, 0)]:
-        series.put(at_us, value)
-    assert series.points == [(1, 2), (9, 0)]
 
 
 def test_picture_is_well_formed_and_names_rows_and_steps() -> None:

@@ -513,6 +513,28 @@ def test_file_of_an_option_is_read_with_the_files_that_it_names(folder: Path) ->
     assert plugins[1] == {"name": "PodSecurity", "configuration": {}}
 
 
+def test_files_that_daemons_read_are_searched_in_the_folder_of_the_scenario(folder: Path) -> None:
+    server, manager = "cluster.apiServer.flags.", "cluster.controllerManager.flags."
+    settings = [
+        *(
+            f"{server}{name}=a"
+            for name in ("authorization-policy-file", "audit-policy-file", "client-ca-file")
+        ),
+        f"{server}service-account-key-file=a,/b",
+        f"{server}audit-log-path=a",
+        f"{manager}cluster-signing-cert-file=a",
+    ]
+    cluster = plan_of(folder, GOOD, *settings).cluster
+    inside = str(folder / "a")
+    flags = cluster.api_server.flags
+    assert [flags[each] for each in ("authorization-policy-file", "audit-policy-file", "client-ca-file")] == [
+        inside
+    ] * 3
+    assert flags["service-account-key-file"] == [inside, "/b"]
+    assert flags["audit-log-path"] == "a"  # an output
+    assert cluster.controller_manager.flags["cluster-signing-cert-file"] == inside
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [
