@@ -11,6 +11,7 @@ from actors.apiserver.handlers import Handlers
 from actors.apiserver.ports import writer_of
 from actors.apiserver.server import ApiServer
 from sim.api.audit.events import unstored
+from sim.api.store import Consult
 from sim.api.types import Reply, Request
 from sim.api.verbs.call import Refusal, nested_too_deep
 
@@ -19,7 +20,7 @@ def ask(server: ApiServer, request: Request, *, audited: bool = True) -> Reply:
     """Serve a request at once on a running replica.
 
     audited: True if the audit of the replica records it
-    Raises RuntimeError if a fault keeps the storage from answering at once.
+    Raises RuntimeError if a fault keeps the storage from answering at once, or a webhook is called.
     """
     storage, handlers = server.storage, server.handlers
     assert handlers is not None
@@ -44,6 +45,8 @@ def _served(server: ApiServer, handlers: Handlers, request: Request) -> Reply:
         steps = handlers.steps(handlers.call(request))
         op = next(steps)
         while True:
+            if isinstance(op, Consult):
+                raise RuntimeError(f"a webhook answers later: {request.verb} {request.resource} has to wait")
             op = steps.send(storage.store.apply(op))
     except StopIteration as stop:
         reply: Reply = stop.value

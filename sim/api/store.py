@@ -228,6 +228,7 @@ class Question(msgspec.Struct, frozen=True):
     """A call of a program outside of the server, such as an admission webhook.
 
     name: of the webhook
+    authorities: PEM certificates in base64, as `caBundle` holds them; "" for those of the machine
     url, service: the address, one of both: a URL, or (namespace, name, path, port) of a Service
     body: what is sent, a JSON object
     timeout_us: how long an answer is waited for
@@ -238,6 +239,7 @@ class Question(msgspec.Struct, frozen=True):
     service: tuple[str, str, str, int] | None
     body: dict[str, Any]
     timeout_us: int
+    authorities: str = ""
 
 
 class Consult(msgspec.Struct, frozen=True):

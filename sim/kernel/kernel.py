@@ -36,6 +36,7 @@ from sim.kernel.fast import FAST, FastPaths
 from sim.kernel.gate import Gate, Operation
 from sim.kernel.network import Network
 from sim.kernel.order import LAST, LATER, ORDER_BITS, Beat, order_as_of
+from sim.kernel.outside import Outside
 from sim.kernel.standstill import DeadlockError, Livelock, LivelockError, describe_waits
 from sim.kernel.streams import stream
 from sim.kernel.tasks import CANCELLED, Entry, KernelTask, Passes, Ticket
@@ -109,6 +110,7 @@ class Kernel:
         self.slice_s = slice_s
         self.after_slice: Callable[[], None] = lambda: None  # nothing of the run depends on it
         self._rate, self._until_us, self._todo = math.inf, 0, 0
+        self._holds = 0
         self._stopped = False
         self._base_us, self._base_real = 0, 0.0
         self._driver: trio.lowlevel.Task | None = None
@@ -116,6 +118,7 @@ class Kernel:
         self._goals: list[trio.Event] = []
         self._livelock = Livelock()
         self._passes = Passes()
+        self.outside = Outside(self)
 
     # --- for code inside the simulation -----------------------------------------------------------
 
@@ -392,6 +395,17 @@ class Kernel:
         self.set_goal(self.now_us)
         self._slice_limit_us, self._slice_over, self._slice_ends = self.now_us, True, 0.0
 
+    def hold(self) -> None:
+        """Let virtual time rest after this instant, if it runs as fast as possible, until `let_go`."""
+        self._holds += 1
+        if self._rate == math.inf:
+            self._slice_limit_us, self._slice_over, self._slice_ends = self.now_us, True, 0.0
+
+    def let_go(self) -> None:
+        """End one `hold`."""
+        self._holds -= 1
+        self.kick()
+
     async def run_until(self, at_us: int) -> None:
         """Run everything due up to and including `at_us`, at the set pace; returns when it is done."""
         if self._stopped:
@@ -440,7 +454,7 @@ class Kernel:
         if self._until_us < self.now_us:
             self._until_us = self.now_us
         if self._rate == math.inf:
-            return self._until_us
+            return self.now_us if self._holds else self._until_us
         paced = self._base_us + int(self._rate * (perf_counter() - self._base_real) * 1_000_000)
         return min(self._until_us, paced) if self._rate else -1
 

@@ -1,25 +1,30 @@
-"""Programs behind admission webhooks: functions of the library, and Services of the cluster.
+"""Programs behind webhooks: functions of the library, Services of the cluster, servers outside.
 
-Turns a question of an API server into an answer after a latency, or into the failure that Go's HTTP
-client would report.
+Turns a question of an API server into an answer after a latency, or into the failure that Go's
+HTTP client would report.
 
-An address is a URL or a Service.  A Service is resolved as upstream's default resolver does: it must
-exist and have the port, and without a ready endpoint behind it the connection is refused.  Behind a
-ready endpoint answers the program that was added for the Service; without one, the pods count as a
-webhook that allows everything.  At a URL, only a program that was added for it answers.
+A program is a function of the library, or a server outside: while the cluster is served, a URL
+without a function is called over HTTPS, and a Service for which the user gave an address
+(`orrery serve --webhook-address`) is called there, under the name of the Service.
+
+An address is a URL or a Service.  A Service is resolved as upstream's default resolver does: it
+must exist and have the port, and without a ready endpoint behind it the connection is refused.
+Behind a ready endpoint answers the program that was added for the Service; without one, the pods
+count as a webhook that allows everything.  A Service with an address outside needs no endpoint: its
+server runs on another network.  In a run that is not served, only a program answers at a URL.
 
 Holds: decisions are called in the order of the kernel, so a run repeats if `decide` depends on its
 argument alone.
 
 Mirrors  kubernetes v1.25 kube-aggregator pkg/apiserver/resolvers.go,
          apiserver pkg/util/proxy/proxy.go (ResolveCluster); apimachinery pkg/util/webhook/client.go.
-Differs  no certificate is checked, and no request leaves the process: a webhook outside of the
-         simulation is never reached.
+Differs  the certificate of a function is not checked.
 """
 
 from __future__ import annotations
 
-from base64 import b64encode
+from base64 import b64decode, b64encode
+from binascii import Error as BadBase64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -29,17 +34,20 @@ import msgspec
 
 from actors.apiserver.webhooks import Arrived, refused_connection, url_of
 from actors.storage import MemoryStore
+from sim.api.rest_answers import read_answer
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Question
 from sim.api.types import Json, Obj
 from sim.errors import InputError
 from sim.faults.shared.ledger import Ledger
 from sim.faults.webhook import DENY, DOWN, SLOW, TARGET_PREFIX
-from sim.kernel import Kernel
-from sim.units import MS
+from sim.kernel import Kernel, OutsideAnswer, OutsideRequest
+from sim.units import MS, SECOND
 
 Decide = Callable[[Obj], Mapping[str, Any]]
 LATENCY_US = 2 * MS
+# The setting of `Outside` with the addresses of Services, by "namespace/name".
+ADDRESSES = "addresses"
 DENIED: Obj = {"allowed": False, "status": {"code": 403, "message": "denied by a fault of the scenario"}}
 
 
@@ -56,6 +64,13 @@ def allow(_: Obj) -> Obj:
     return {"allowed": True}
 
 
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """A server outside.  address: of its connection, None for that of the URL"""
+
+    address: tuple[str, int] | None
+
+
 ALLOWING = Program(allow, LATENCY_US)
 
 
@@ -64,6 +79,7 @@ class WebhookPrograms:
 
     def __init__(self, kernel: Kernel, scheme: Scheme, store: MemoryStore, faults: Ledger) -> None:
         self._kernel, self._scheme, self._store, self._faults = kernel, scheme, store, faults
+        self._agent = f"{scheme.names.component('apiserver')}-admission"
         self._programs: dict[str, Program] = {}  # by "namespace/name" of a Service, or by URL
 
     def add(self, address: str, decide: Decide, latency_us: int) -> None:
@@ -87,7 +103,16 @@ class WebhookPrograms:
         if isinstance(program, str):
             arrived(None, program)
             return
-        latency_us = program.latency_us + sum(self._faults.values(target, SLOW))
+        slow_us = sum(self._faults.values(target, SLOW))
+        if isinstance(program, Outside):
+            if slow_us >= question.timeout_us:
+                self._kernel.call_later(question.timeout_us, self._late, (question, arrived))
+            elif slow_us:
+                self._kernel.call_later(slow_us, self._ask_outside, (question, program, arrived, slow_us))
+            else:
+                self._ask_outside((question, program, arrived, 0))
+            return
+        latency_us = program.latency_us + slow_us
         if latency_us >= question.timeout_us:
             self._kernel.call_later(question.timeout_us, self._late, (question, arrived))
         else:
@@ -97,16 +122,53 @@ class WebhookPrograms:
         question, arrived = call
         arrived(None, f"{_post(question)}: context deadline exceeded")
 
+    def _ask_outside(self, call: tuple[Question, Outside, Arrived, int]) -> None:
+        """Send a question to a server outside, in the time that a fault has left."""
+        question, program, arrived, used_us = call
+        if self._faults.values(TARGET_PREFIX + question.name, DENY):
+            arrived(_review(question, dict(DENIED)), "")
+            return
+        try:
+            authorities = b64decode(question.authorities, validate=True)
+        except (BadBase64, ValueError):
+            arrived(None, "unable to load root certificates: unable to parse bytes as PEM block")
+            return
+        request = OutsideRequest(
+            "POST",
+            f"{url_of(question)}?timeout={question.timeout_us // SECOND}s",
+            (
+                ("Content-Type", "application/json"),
+                ("Accept", "application/json, */*"),
+                ("User-Agent", self._agent),
+            ),
+            msgspec.json.encode(question.body),
+            program.address,
+            authorities,
+            timeout_us=question.timeout_us - used_us,
+        )
+
+        def take(answer: OutsideAnswer) -> None:
+            if answer.failure:
+                arrived(None, f"{_post(question)}: {answer.failure}")
+            else:
+                media = dict(answer.headers).get("content-type", "")
+                arrived(*read_answer(answer.code, media, answer.body))
+
+        self._kernel.outside.call(request, take)
+
     def _answer(self, call: tuple[Question, Program, Arrived]) -> None:
         question, program, arrived = call
         denied = self._faults.values(TARGET_PREFIX + question.name, DENY)
         response = dict(DENIED if denied else program.decide(question.body))
         arrived(_review(question, response), "")
 
-    def _found(self, question: Question) -> Program | str:
+    def _found(self, question: Question) -> Program | Outside | str:
         """The program at the address, or why there is none."""
+        outside = self._kernel.outside
         if question.service is None:
             found = self._programs.get(question.url)
+            if found is None and outside.is_open:
+                return Outside(None)
             return self._refused(question) if found is None else found
         namespace, name, _, port = question.service
         service = self._look("services", namespace, name)
@@ -115,6 +177,9 @@ class WebhookPrograms:
         spec = service["spec"]
         if all(each["port"] != port for each in spec.get("ports") or ()):
             return f'{_post(question)}: no service port {port} found for service "{name}"'
+        address = outside.settings.get(ADDRESSES, {}).get(f"{namespace}/{name}")
+        if address is not None:
+            return Outside((address[0], address[1]))
         endpoints = self._look("endpoints", namespace, name) or {}
         if not any(subset.get("addresses") for subset in endpoints.get("subsets") or ()):
             return self._refused(question)

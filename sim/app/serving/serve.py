@@ -43,6 +43,7 @@ from sim.app.director import Director
 from sim.app.garbage import young_collections
 from sim.app.interrupts import heard
 from sim.app.notes import note_of_pod, unwaited_claims
+from sim.app.parts.webhooks import ADDRESSES
 from sim.app.possible import zones_of
 from sim.app.serving.client_configs import ClientConfig, write_client_config
 from sim.app.serving.identities import (
@@ -70,6 +71,7 @@ from sim.wire.http.identification import Identification
 from sim.wire.http.metrics import Counts, text_format
 from sim.wire.http.routing import parse_query
 from sim.wire.http.server import serve as serve_http
+from sim.wire.outside import OutsideSender
 from sim.wire.tls import Authority, server_context
 
 TOKEN_BYTES = 24
@@ -148,7 +150,15 @@ async def _main(
             where, most = (arguments.host, arguments.port), arguments.max_connections
             async with (
                 _discarded_unless_served(journal) as begun,
-                served(cluster, arguments.client_config, arguments.pace, where, tokens, most) as url,
+                served(
+                    cluster,
+                    arguments.client_config,
+                    arguments.pace,
+                    where,
+                    tokens,
+                    most,
+                    dict(arguments.webhook_address),
+                ) as url,
             ):
                 begun.set()
                 print(f"orrery: serving {url}", flush=True)
@@ -204,6 +214,7 @@ async def served(
     where: tuple[str, int] = (LOCAL[1], 0),
     tokens: Mapping[str, UserInfo] = MappingProxyType({}),
     connections_max: int | None = None,
+    webhook_addresses: Mapping[str, tuple[str, int]] = MappingProxyType({}),
 ) -> AsyncIterator[str]:
     """Serve a running cluster to programs of any kind, and yield the URL.  Raises InputError.
 
@@ -213,6 +224,8 @@ async def served(
     where: host, and port (0: any)
     tokens: further users by token
     connections_max: limit of open connections (None: what the limit of file descriptors allows)
+    webhook_addresses: host and port of servers outside, by the Service that they stand for, as
+        "namespace/name"
     """
     host, port = where
     cluster.kernel.set_rate(pace)
@@ -236,6 +249,10 @@ async def served(
         async with trio.open_nursery() as nursery:
             if webhook is not None:
                 nursery.start_soon(webhook.run)
+            sender = OutsideSender(cluster.kernel.gate)
+            await nursery.start(sender.run)
+            settings = {ADDRESSES: {name: list(each) for name, each in webhook_addresses.items()}}
+            cluster.kernel.outside.begin(sender, settings)
             try:
                 port = await nursery.start(
                     serve_http, Application(front), host, port, context, connections_max
@@ -251,6 +268,8 @@ async def served(
         if len(group.exceptions) > 1:
             raise
         raise group.exceptions[0] from None  # so that a test shows its failed assertion itself
+    finally:
+        cluster.kernel.outside.end()
 
 
 def reached_at(host: str) -> str:

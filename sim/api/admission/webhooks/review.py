@@ -76,7 +76,8 @@ def question_of(
         "request": _request(invocation, attributes, shown, options, uid, names),
     }
     timeout_us = spec.get("timeoutSeconds", DEFAULT_TIMEOUT_S) * SECOND
-    return Question(invocation.hook.name, client.get("url", ""), address, body, timeout_us)
+    authorities = client.get("caBundle") or ""
+    return Question(invocation.hook.name, client.get("url", ""), address, body, timeout_us, authorities)
 
 
 def _request(

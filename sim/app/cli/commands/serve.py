@@ -52,6 +52,7 @@ def add(commands: Commands) -> None:
         "--naming", choices=("orch", "kubernetes"), help="identifiers served (default: the scenario's)"
     )
     add_seed(serve)
+    _add_outside(serve)
     serve.add_argument(
         "--client-config",
         type=_client_configs,
@@ -82,6 +83,17 @@ def add(commands: Commands) -> None:
     serve.set_defaults(call=_serve)
 
 
+def _add_outside(serve: argparse.ArgumentParser) -> None:
+    serve.add_argument(
+        "--webhook-address",
+        type=_webhook_address,
+        action="append",
+        default=[],
+        metavar="NS/SERVICE=HOST:PORT",
+        help="the server outside that webhooks and aggregated APIs behind this Service are; may be repeated",
+    )
+
+
 def _selector(text: str) -> str:
     from sim.api.selectors import SelectorError, parse_labels
 
@@ -104,6 +116,16 @@ def _port(text: str) -> int:
 
 def _connections(text: str) -> int:
     return whole(text, 1, 1_000_000, "is no number of connections from 1 to 1000000")
+
+
+def _webhook_address(text: str) -> tuple[str, tuple[str, int]]:
+    service, _, address = text.partition("=")
+    host, _, port = address.rpartition(":")
+    if service.count("/") != 1 or not all(service.split("/")) or not host:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no NAMESPACE/SERVICE=HOST:PORT, such as default/policy=127.0.0.1:9443"
+        )
+    return service, (_host(host), whole(port, 1, 65535, "is no port: a whole number from 1 to 65535"))
 
 
 def _pace(text: str) -> float:

@@ -1,0 +1,200 @@
+"""Admission webhooks that are servers outside of the simulation, called over HTTPS."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from base64 import b64encode
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from math import inf
+from typing import Any
+
+import httpx
+import trio
+
+from sim.api.types import Obj, UserInfo
+from sim.app.cluster import Cluster
+from sim.app.serving.serve import served
+from sim.ident import NAMES
+from sim.kernel import NEVER_US
+from sim.scenario.plan.plan import ClusterPlan
+from sim.wire.http.gateway import Gateway
+from sim.wire.http.server import serve
+from sim.wire.tls import Authority, server_context
+
+N = NAMES["kubernetes"]
+PLAN = ClusterPlan(naming="kubernetes", nodes=())
+ROOT = {"root": UserInfo("admin", (N.group_masters,))}
+HOOKS = "/apis/admissionregistration.k8s.io/v1"
+MAPS = "/api/v1/namespaces/default/configmaps"
+NAME = "policy.default.svc"
+
+
+class Webhook:
+    """A server with a certificate for the Service default/policy; `answer` makes its responses."""
+
+    def __init__(self, authority: Authority, port: int) -> None:
+        self.authority = authority
+        self.port = port
+        self.seen: list[tuple[str, Obj]] = []
+        self.answer: Callable[[Obj], Any] = lambda request: {"uid": request["uid"], "allowed": True}
+        self.code = 200
+
+    def reply(self, path: str, review: Obj) -> tuple[int, Any]:
+        self.seen.append((path, review))
+        response = self.answer(review["request"])
+        if self.code == 200:
+            return 200, {"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response}
+        return self.code, response
+
+
+@asynccontextmanager
+async def webhook() -> AsyncIterator[Webhook]:
+    authority = Authority("hooks")
+    made: list[Webhook] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body, more = body + message.get("body", b""), message.get("more_body", False)
+        code, value = made[0].reply(scope["path"], json.loads(body))
+        data = value.encode() if isinstance(value, str) else json.dumps(value).encode()
+        media = b"text/plain" if isinstance(value, str) else b"application/json"
+        headers = [(b"content-length", b"%d" % len(data)), (b"content-type", media)]
+        await send({"type": "http.response.start", "status": code, "headers": headers})
+        await send({"type": "http.response.body", "body": data, "more_body": False})
+
+    context = server_context(authority.server((NAME, "127.0.0.1")), authority.pem)
+    async with trio.open_nursery() as nursery:
+        port = await nursery.start(serve, app, "127.0.0.1", 0, context, None)
+        made.append(Webhook(authority, port))
+        yield made[0]
+        nursery.cancel_scope.cancel()
+
+
+def configuration(kind: str, client: Obj, **more: Any) -> Obj:
+    hook = {
+        "name": "a.example.com",
+        "clientConfig": client,
+        "rules": [
+            {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+        ],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        **more,
+    }
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": kind.lower()},
+        "webhooks": [hook],
+    }
+
+
+def bundle(authority: Authority) -> str:
+    return b64encode(authority.pem).decode()
+
+
+async def test_outside_webhooks_judge_and_change_requests_and_replay_without_a_call() -> None:
+    async with webhook() as hook:
+        cluster = Cluster(PLAN, seed=1)
+        service = {"namespace": "default", "name": "policy", "path": "/change"}
+        addresses = {"default/policy": ("127.0.0.1", hook.port)}
+        async with (
+            cluster,
+            served(cluster, None, 5, tokens=ROOT, webhook_addresses=addresses) as url,
+            httpx.AsyncClient(
+                base_url=url, verify=_any_certificate(), headers={"Authorization": "Bearer root"}
+            ) as client,
+        ):
+            cluster.kernel.set_goal(NEVER_US)
+
+            async def make(name: str) -> tuple[int, Any]:
+                found = await client.post(MAPS, json={"metadata": {"name": name}})
+                value = found.json()
+                return found.status_code, value if found.status_code == 201 else value["message"]
+
+            async def configure(kind: str, plural: str, client_config: Obj, **more: Any) -> None:
+                await client.delete(f"{HOOKS}/{plural}/{kind.lower()}")
+                made = await client.post(f"{HOOKS}/{plural}", json=configuration(kind, client_config, **more))
+                assert made.status_code == 201, made.text
+
+            validating = "ValidatingWebhookConfiguration", "validatingwebhookconfigurations"
+            by_url = {"url": f"https://127.0.0.1:{hook.port}/judge", "caBundle": bundle(hook.authority)}
+            called = f'failed calling webhook "a.example.com": failed to call webhook: Post "{by_url["url"]}'
+            failed = f'Internal error occurred: {called}?timeout=10s": '
+            await configure(*validating, by_url)
+            assert (await make("a"))[0] == 201
+            path, review = hook.seen[0]
+            assert (path, review["request"]["name"], review["request"]["operation"]) == (
+                "/judge",
+                "a",
+                "CREATE",
+            )
+            hook.answer = lambda request: {
+                "uid": request["uid"],
+                "allowed": False,
+                "status": {"message": "no"},
+            }
+            assert await make("b") == (403, 'admission webhook "a.example.com" denied the request: no')
+            # What is no review.
+            hook.code, hook.answer = 500, lambda request: "boom"
+            said = 'an error on the server ("boom") has prevented the request from succeeding'
+            start = (
+                'Internal error occurred: failed calling webhook "a.example.com": failed to call webhook: '
+            )
+            assert await make("b") == (500, start + said)
+            hook.code = 404
+            assert await make("b") == (500, f"{start}the server could not find the requested resource")
+            # What is no connection.
+            await configure(*validating, {**by_url, "caBundle": bundle(Authority("other"))})
+            assert await make("b") == (500, f"{failed}x509: certificate signed by unknown authority")
+            await configure(*validating, {"url": "https://127.0.0.1:9/judge"})
+            refused = 'Post "https://127.0.0.1:9/judge?timeout=10s": dial tcp 127.0.0.1:9: connect: connection refused'
+            assert await make("b") == (500, start + refused)
+            await client.delete(f"{HOOKS}/{validating[1]}/{validating[0].lower()}")
+            # A Service with an address outside, under the name of the Service.
+            patch = b64encode(b'[{"op": "add", "path": "/data", "value": {"k": "v"}}]').decode()
+            hook.code, hook.answer = (
+                200,
+                lambda request: {
+                    "uid": request["uid"],
+                    "allowed": True,
+                    "patchType": "JSONPatch",
+                    "patch": patch,
+                },
+            )
+            mutating = "MutatingWebhookConfiguration", "mutatingwebhookconfigurations"
+            await configure(*mutating, {"service": service, "caBundle": bundle(hook.authority)})
+            code, text = await make("c")
+            assert (code, 'service "policy" not found' in str(text)) == (500, True)
+            spec = {"ports": [{"port": 443}]}
+            await client.post(
+                "/api/v1/namespaces/default/services", json={"metadata": {"name": "policy"}, "spec": spec}
+            )
+            code, made = await make("c")
+            assert (code, made["data"]) == (201, {"k": "v"})
+            assert hook.seen[-1][0] == "/change"
+            end_us = cluster.kernel.outside_now_us()
+            cluster.kernel.set_rate(inf)
+            await cluster.kernel.run_until(end_us)
+        journal: Any = cluster.kernel.gate.journal
+        count, sha = len(hook.seen), cluster.kernel.trace.sha256()
+        assert count == 5
+    again = Cluster(PLAN, seed=1, replay=list(journal))
+    async with again:
+        Gateway(again.kernel, again.api_servers)
+        await again.run_until(end_us)
+    assert again.kernel.trace.sha256() == sha
+    stored = again.get("configmaps", "c")
+    assert stored is not None
+    assert stored["data"] == {"k": "v"}
+
+
+def _any_certificate() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context

@@ -1,0 +1,37 @@
+"""Answers of servers as Go's REST client reads them."""
+
+import pytest
+
+from sim.api.rest_answers import read_answer
+
+STATUS = b'{"kind": "Status", "status": "Failure", "message": "no room"}'
+JSON, TEXT = "application/json", "text/plain; charset=utf-8"
+
+
+@pytest.mark.parametrize(
+    ("code", "media", "body", "problem"),
+    [
+        (500, TEXT, b"boom\n", 'an error on the server ("boom") has prevented the request from succeeding'),
+        (500, JSON, b"{}", 'an error on the server ("unknown") has prevented the request from succeeding'),
+        (507, JSON, STATUS, "no room"),
+        (404, TEXT, b"page", "the server could not find the requested resource"),
+        (403, TEXT, b"not you", "not you"),
+        (302, TEXT, b"", "the server responded with the status code 302 but did not return more information"),
+        (200, JSON, STATUS, "no room"),
+        (200, TEXT, b"", f"0-length response with status code: 200 and content type: {TEXT}"),
+        (
+            200,
+            TEXT,
+            b"hello",
+            "couldn't get version/kind; json parse error: invalid character 'h' looking for beginning of value",
+        ),
+    ],
+)
+def test_answer_without_a_value_is_reported_as_upstream(
+    code: int, media: str, body: bytes, problem: str
+) -> None:
+    assert read_answer(code, media, body) == (None, problem)
+
+
+def test_answer_of_success_is_its_value() -> None:
+    assert read_answer(201, JSON, b'{"kind": "X", "a": [1]}') == ({"kind": "X", "a": [1]}, "")
