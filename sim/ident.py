@@ -49,6 +49,7 @@ class Names:
         self.product = "kubernetes" if upstream else "orch"
         self._set_labels(self.domain)
         self._set_annotations(self.domain)
+        self._set_volumes(self.domain)
         self._set_taints_and_finalizers(self.domain)
         self._set_cluster_objects(self.short)
         self._set_users(self.short)
@@ -193,6 +194,19 @@ class Names:
         self.annotation_flow_autoupdate = f"apf.{d}/autoupdate-spec"
         self.annotation_rbac_autoupdate = f"rbac.authorization.{d}/autoupdate"
         self.annotation_api_approved = f"api-approved.{d}"
+
+    def _set_volumes(self, d: str) -> None:
+        self.volume_plugin_prefix = f"{d}/"  # of the plugins that are part of the product
+        self.annotation_bind_completed = f"pv.{d}/bind-completed"
+        self.annotation_bound_by_controller = f"pv.{d}/bound-by-controller"
+        self.annotation_provisioned_by = f"pv.{d}/provisioned-by"
+        self.annotation_migrated_to = f"pv.{d}/migrated-to"
+        self.annotation_selected_node = f"volume.{d}/selected-node"
+        self.annotation_storage_provisioner = f"volume.{d}/storage-provisioner"
+        self.annotation_beta_storage_provisioner = f"volume.beta.{d}/storage-provisioner"
+        self.annotation_storage_resizer = f"volume.{d}/storage-resizer"
+        self.annotation_pre_resize_capacity = f"volume.alpha.{d}/pre-resize-capacity"
+        self.annotation_beta_mount_options = f"volume.beta.{d}/mount-options"
 
     def _set_taints_and_finalizers(self, d: str) -> None:
         self.taint_not_ready = f"node.{d}/not-ready"

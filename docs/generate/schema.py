@@ -14,6 +14,7 @@ from sim.scenario.read import schema
 _TITLES = {
     "Scenario": "Scenario", "Metadata": "metadata", "Spec": "spec", "Cluster": "spec.cluster",
     "NodeGroup": "spec.cluster.nodes[]", "Runtime": "spec.cluster.nodes[].runtime",
+    "StorageEntry": "spec.cluster.storage[]",
     "Component": "spec.cluster.apiServer, controllerManager, scheduler", "Step": "spec.timeline[]",
     "Drawn": "spec.timeline[].random[]", "Expectation": "spec.expect[]",
     "Unavailability": "spec.expect[].unavailability", "Matter": "an event",

@@ -73,10 +73,12 @@ from sim.ident import NAMES
 from sim.kernel import DEFAULT_EPOCH_US, Actor, Context, Kernel, Operation, Supervisor, Trace
 from sim.kernel import Rule as NetworkRule
 from sim.kernel.fast import PLAIN, FastPaths
+from sim.options.storage_drivers import StorageDrivers
 from sim.report import pod_state
 from sim.report.changes import Chronicle
 from sim.scenario.plan.own_kinds import kind_remedy, resource_named
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan, NodePlan
+from sim.scenario.plan.storage import storage_objects
 from sim.units import SECOND
 from sim.version import __version__
 
@@ -88,11 +90,12 @@ RESTART_US = 2 * SECOND
 class Cluster:
     """A running cluster, an async context manager; only `run_*` advance virtual time.
 
-    plan: the cluster of a scenario; without it the parameters nodes, naming, boot and established
-        describe a cluster of equal nodes
+    plan: the cluster of a scenario; without it the parameters nodes, naming, boot, established and
+        storage describe a cluster of equal nodes
     boot: machines boot at random instants within this time; 0 boots all of them at once, so that
         their loops have the same phases under every seed
     established: objects that run already when the run begins
+    storage: storage drivers, each as in `cluster.storage` of a scenario
     trace: a trace, or the path of its file, which is complete when the cluster has ended
     epoch_us: Unix time at which virtual time begins
     replay: operations from outside to repeat
@@ -114,6 +117,7 @@ class Cluster:
         naming: str = "orch",
         boot: str | int = 0,
         established: Sequence[Mapping[str, Any]] = (),
+        storage: Sequence[Mapping[str, Any]] = (),
         trace: Trace | Path | str | None = None,
         epoch_us: int = DEFAULT_EPOCH_US,
         replay: list[Operation] | None = None,
@@ -125,7 +129,7 @@ class Cluster:
         seed = checked_seed(seed)
         self.scheduler_plugins = check_added(scheduler_plugins)
         if plan is None:
-            plan = plain_plan(nodes, naming, boot, established)
+            plan = plain_plan(nodes, naming, boot, established, storage)
         self.plan = plan
         self.names = NAMES[plan.naming]
         self.options = check_options(plan)
@@ -159,6 +163,7 @@ class Cluster:
         )
         self.api_servers: dict[str, ApiServer] = {}
         self.nodes: dict[str, Node] = {}
+        self.storage_drivers = StorageDrivers(one.driver for one in plan.storage)
         self.faults = Ledger(self, ASPECTS)
         self.stated_metrics = StatedMetrics()
         self.root_ca = RootCa()
@@ -272,6 +277,7 @@ class Cluster:
             self.add_node(node)
         if self._adoption is not None:
             self.storage.store.subscribe(self.scheme.prefix("nodes"), self._adoption.see)
+        self.hand_in(storage_objects(plan.storage, self.names))
         if plan.established:
             Established(self, self._boot_held).begin()
 

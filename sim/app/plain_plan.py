@@ -18,12 +18,17 @@ from sim.errors import InputError
 from sim.ident import NAMES
 from sim.scenario.plan.compile import NODES_MAX
 from sim.scenario.plan.plan import ClusterPlan, NodePlan
+from sim.scenario.plan.storage import storage_of
 from sim.scenario.read.schema import Runtime
 from sim.units import JSON_WHOLE_MAX, parse_duration_us
 
 
 def plain_plan(
-    nodes: int, naming: str, boot: str | int, established: Sequence[Mapping[str, Any]]
+    nodes: int,
+    naming: str,
+    boot: str | int,
+    established: Sequence[Mapping[str, Any]],
+    storage: Sequence[Mapping[str, Any]] = (),
 ) -> ClusterPlan:
     """The plan of a cluster of equal nodes.  Raises InputError."""
     if not isinstance(nodes, int) or not 0 <= nodes <= NODES_MAX:
@@ -31,7 +36,11 @@ def plain_plan(
     if naming not in NAMES:
         raise InputError(f"there is no naming {naming!r}", "", f"one of: {', '.join(NAMES)}")
     return ClusterPlan(
-        naming=naming, nodes=plain_nodes(nodes), boot_us=checked_us(boot), established=tuple(established)
+        naming=naming,
+        nodes=plain_nodes(nodes),
+        boot_us=checked_us(boot),
+        established=tuple(established),
+        storage=storage_of(storage, NAMES[naming]),
     )
 
 

@@ -48,6 +48,7 @@ MODULES = (
     "storage",
     "cloud",
     "webhook",
+    "driver",
     "overload",
     "lag",
     "diverge",

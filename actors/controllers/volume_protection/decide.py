@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 
 from sim.api.objects import controller_of, is_deleting, is_terminal, phase_of, with_metadata
 from sim.api.types import Obj
+from sim.api.volume_names import claim_of_volume, ephemeral_claim_name
 
 
 def protects(obj: Obj, finalizer: str) -> bool:
@@ -63,7 +64,7 @@ def _uses(pod: Obj, claim: Obj) -> bool:
         source = volume.get("persistentVolumeClaim")
         if source is not None and source.get("claimName") == name:
             return True
-        if volume.get("ephemeral") is None or _claim_of(pod, volume) != name:
+        if volume.get("ephemeral") is None or ephemeral_claim_name(pod, volume) != name:
             continue
         owner = controller_of(claim)
         if not _is_shut_down(pod) and owner is not None and owner["uid"] == pod["metadata"].get("uid"):
@@ -74,11 +75,6 @@ def _uses(pod: Obj, claim: Obj) -> bool:
 def _is_shut_down(pod: Obj) -> bool:
     """True if the node agent has released the pod, or it was deleted by force."""
     return is_deleting(pod) and pod["metadata"].get("deletionGracePeriodSeconds") == 0
-
-
-def _claim_of(pod: Obj, volume: Obj) -> str:
-    """The name of the claim that an ephemeral volume gets."""
-    return f"{pod['metadata']['name']}-{volume['name']}"
 
 
 def may_release(pod: Obj) -> bool:
@@ -96,10 +92,5 @@ def _runs(container: Obj) -> bool:
 def claims_of(pod: Obj) -> Iterator[str]:
     """The keys of the claims that a pod mounts."""
     for volume in pod["spec"].get("volumes") or ():
-        source, name = volume.get("persistentVolumeClaim"), ""
-        if source is not None:
-            name = source.get("claimName", "")
-        elif volume.get("ephemeral") is not None:
-            name = _claim_of(pod, volume)
-        if name:
+        if name := claim_of_volume(pod, volume):
             yield f"{pod['metadata']['namespace']}/{name}"

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from sim.kernel import Kernel, Supervisor
+from sim.options.storage_drivers import DriverFault
 
 
 class MachineTarget(Protocol):
@@ -152,6 +153,14 @@ class MetricsTarget(Protocol):
         ...
 
 
+class DriversTarget(Protocol):
+    """The storage drivers."""
+
+    def set_faults(self, name: str, faults: Sequence[DriverFault]) -> None:
+        """Let exactly these faults of a driver be in force."""
+        ...
+
+
 class Target(Protocol):
     """A running cluster."""
 
@@ -181,6 +190,11 @@ class Target(Protocol):
     @property
     def stated_metrics(self) -> MetricsTarget:
         """The metrics that the scenario states."""
+        ...
+
+    @property
+    def storage_drivers(self) -> DriversTarget:
+        """The storage drivers."""
         ...
 
     def actor_named(self, name: str) -> str:

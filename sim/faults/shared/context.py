@@ -43,12 +43,14 @@ class Known(Protocol):
     steps: the kind of each earlier step, by the name of the step
     metrics: True if the cluster has a metrics server
     cloud: True if the controller manager queries a cloud for instances
+    drivers: names of the storage drivers
     """
 
     files: dict[str, None]
     steps: dict[str, str]
     metrics: bool
     cloud: bool
+    drivers: tuple[str, ...]
 
     @property
     def nodes(self) -> Sequence[NodeFacts]:
@@ -68,6 +70,10 @@ class Context(Protocol):
 
     def error(self, key: Key, message: str, remedy: str = "") -> InputError:
         """The error to raise at a parameter, or at the step if `key` is empty."""
+        ...
+
+    def unknown(self, key: Key, message: str, remedy: str = "") -> InputError:
+        """The error of a name that is not known."""
         ...
 
     def duration(self, text: str, key: str) -> int:

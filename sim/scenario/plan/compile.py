@@ -26,6 +26,7 @@ from sim.errors import InputError, Problems, each_error
 from sim.ident import NAMES
 from sim.options.base import mapping, raw_option
 from sim.options.gates import of_api_server
+from sim.options.storage_drivers import StoragePlan
 from sim.scenario.check import references, soundness
 from sim.scenario.check.expectation_windows import Windows
 from sim.scenario.plan.context import Existing, Known
@@ -40,6 +41,7 @@ from sim.scenario.plan.plan import (
     PlannedExpectation,
     PlannedStep,
 )
+from sim.scenario.plan.storage import storage_plans
 from sim.scenario.plan.timeline import plan_timeline
 from sim.scenario.read import schema
 from sim.scenario.read.decode import decoded
@@ -312,7 +314,17 @@ class _Compiler:
             boot_us=boot_us,
             metrics=cluster.metrics,
             adoption=self._adoption(cluster.adopt_nodes),
+            storage=self._storage(cluster, nodes),
         )
+
+    def _storage(self, cluster: schema.Cluster, nodes: Sequence[NodePlan]) -> tuple[StoragePlan, ...]:
+        """The storage drivers, as far as they have no errors."""
+        path: Path_ = ("spec", "cluster", "storage")
+        zones = [*dict.fromkeys(node.zone for node in nodes if node.zone)]
+        found: list[StoragePlan] = []
+        with self.part(path):
+            found += storage_plans(self.document, path, cluster.storage, zones, NAMES[cluster.naming])
+        return tuple(found)
 
     def _adoption(self, given: schema.AdoptedNodes | None) -> AdoptionPlan | None:
         """The machines of Node objects that come through the API."""

@@ -21,6 +21,7 @@ from sim.ident import NAMES
 from sim.options.base import raw_option
 from sim.scenario.plan.own_kinds import Planned, resource_named
 from sim.scenario.plan.plan import ClusterPlan, NodePlan
+from sim.scenario.plan.storage import storage_objects
 from sim.scenario.read.naming import translate
 from sim.scenario.read.source import Document, Path_
 from sim.units import quantity_milli, quantity_value
@@ -83,6 +84,7 @@ class Known:
     planned: the kinds that the scenario defines itself
     metrics: True if the cluster has a metrics server
     cloud: True if the controller manager queries a cloud for instances
+    drivers: names of the storage drivers
     files: of static pods
     steps: the kind of each earlier step, by its name
     sure: False if the cluster or its objects have errors: what a step names may be among these
@@ -95,6 +97,7 @@ class Known:
     planned: Planned
     metrics: bool = False
     cloud: bool = False
+    drivers: tuple[str, ...] = ()
     files: dict[str, None] = field(default_factory=dict)
     steps: dict[str, str] = field(default_factory=dict)
     sure: bool = True
@@ -120,7 +123,9 @@ class Known:
         planned = Planned()
         scheme = Scheme(NAMES[cluster.naming]).beside(planned)
         known = Known(cluster.nodes, ("storage", *control, *ROLES), [], scheme, planned, cluster.metrics)
+        known.drivers = tuple(one.driver.name for one in cluster.storage)
         known.cloud = bool(raw_option(cluster.controller_manager.flags, "cloud-provider"))
+        known.add(storage_objects(cluster.storage, scheme.names))
         known.add(objects)
         known.files = {manifest_file(pod): None for node in cluster.nodes for pod in node.static_pods}
         return known

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sim.faults.shared.kinds import Action, Ends
+from sim.options.storage_drivers import StoragePlan
 from sim.scenario.read.common import Matter
 from sim.scenario.read.schema import Expectation, Runtime
 
@@ -72,6 +73,7 @@ class ClusterPlan:
     metrics: True if there is a metrics server, which gives autoscaling the usage of pods
     established: objects that run already when the run begins
     adoption: the machines of Node objects that come through the API; None: such objects have none
+    storage: the storage drivers, and the classes of their disks
     """
 
     naming: str = "orch"
@@ -84,6 +86,7 @@ class ClusterPlan:
     metrics: bool = False
     established: tuple[Mapping[str, Any], ...] = ()
     adoption: AdoptionPlan | None = None
+    storage: tuple[StoragePlan, ...] = ()
 
 
 # --- steps ----------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from sim.scenario.read.source import Document, Path_, parts_of
 from sim.scenario.read.steps import Actions
 
 ERRORS_MAX = 200  # of one document
-HOMES_MAX = 8  # places of a field in a remedy; more places are no help
+HOMES_MAX = 10  # places of a field in a remedy; more places are no help
 _AT = re.compile(r"^(?P<message>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$")
 _MISSING = re.compile(r"^Object missing required field `(?P<name>.*)`$")

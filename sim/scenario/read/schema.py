@@ -73,6 +73,50 @@ class AdoptedNodes(Strict):
     profile: MachineProfile = msgspec.field(default_factory=MachineProfile)
 
 
+class StorageEntry(Strict):
+    """A storage driver, and the class of its disks.
+
+    The driver provisions, attaches, mounts and expands volumes, each in its time; its CSIDriver and
+    StorageClass exist when the run begins.
+    """
+
+    driver: Name
+    class_: Name | None = msgspec.field(default=None, name="class")
+    """Name of the StorageClass; the driver's name up to the first dot without it."""
+    default: bool = False
+    """True: claims that name no class get this one."""
+    binding_mode: Literal["Immediate", "WaitForFirstConsumer"] | None = None
+    """Without it WaitForFirstConsumer if not every node reaches every disk, else Immediate."""
+    reclaim_policy: Literal["Delete", "Retain"] = "Delete"
+    zones: list[Name] = []
+    """Zones of nodes in which it has disks; a disk stays in its zone."""
+    topology: str = ""
+    """`zone` (the default with zones), `hostname` (disks of one node), or a label of nodes.
+
+    Disks and their pods share its value; without it every node reaches every disk.
+    """
+    provision_time: str = "1s"
+    delete_time: str = "1s"
+    attach_time: str = "2s"
+    detach_time: str = "2s"
+    mount_time: str = "500ms"
+    unmount_time: str = "200ms"
+    expand_time: str = "1s"
+    fs_group_time: str = "0s"
+    """Additional time of a mount for a pod with an fsGroup."""
+    limit_per_node: Annotated[int, Meta(ge=1, le=10_000)] | None = None
+    """Number of disks that a node can have attached."""
+    access_modes: list[Literal["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"]] = (
+        msgspec.field(default_factory=lambda: ["ReadWriteOnce", "ReadWriteOncePod"])
+    )
+    expandable: bool = True
+    attach_required: bool = True
+    """False: volumes are mounted without being attached, as those of a file server."""
+    fs_group_policy: Literal["ReadWriteOnceWithFSType", "File", "None"] = "ReadWriteOnceWithFSType"
+    capacity: Amount | None = None
+    """What can be provisioned in each zone; no limit without it."""
+
+
 class Component(Strict):
     """One component of the control plane."""
 
@@ -94,6 +138,8 @@ class Cluster(Strict):
     """Machines boot at random instants within this time, so that their loops have random phases."""
     adopt_nodes: AdoptedNodes | None = None
     """Without it a Node object that a client creates stays without a machine, and NotReady."""
+    storage: list[StorageEntry] = []
+    """Storage drivers; without one, only volumes that exist as objects can be bound."""
     metrics: bool = False
     """True: there is a metrics server, from which autoscaling learns what pods use."""
     established: bool = False
