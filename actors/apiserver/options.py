@@ -44,6 +44,7 @@ class ApiServerOptions:
     audit: which requests are recorded, and how; None: none
     authorization_modes, policies: the authorizers in order, and the policies of the mode ABAC
     cache_lag_us: how far the watch caches are behind the storage
+    livez_grace_us: time after a start in which /livez counts hooks as passed
     """
 
     seats: int = 600
@@ -74,6 +75,7 @@ class ApiServerOptions:
     policies: tuple[Policy, ...] = ()
     # From the storage to the replica: the middle of sim.kernel.network's default link.
     cache_lag_us: int = 500
+    livez_grace_us: int = 0
 
     def has_cache(self, resource: Resource) -> bool:
         """True if a resource has a watch cache; the storage answers its lists and watches if not."""

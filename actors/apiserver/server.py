@@ -84,7 +84,7 @@ class ApiServer:
     seats: None if priority and fairness is off or no incarnation runs
     `lanes`: the lease fast paths by storage key
     flown: number of requests served so far, with those of fast paths
-    stopped_us: when the last incarnation stopped, -1 if none has
+    stopped_us: when the last incarnation stopped, -1 if none has; started_us: when it started
     ready: True while an incarnation runs and is not terminating
     bounded: True if a request may have to wait or be refused, or is audited
     audit: None if nothing is audited or no incarnation runs
@@ -127,6 +127,8 @@ class ApiServer:
         self.flown = 0
         self._reading = self._writing = self._watching = 0
         self.stopped_us = -1
+        self.started_us = 0
+        self._life: CacheLife | None = None
         self._extra_us = self._lag_us = 0  # faults: added to each request, to the cache lag
         self._inflight: int | None = None  # fault: limit of requests in flight
         self._frozen = False  # fault: the caches are frozen
@@ -144,6 +146,11 @@ class ApiServer:
     def running(self) -> bool:
         """True while an incarnation runs."""
         return self.ctx is not None
+
+    @property
+    def synced(self) -> bool:
+        """True if this incarnation has read from the storage."""
+        return self._life is not None and self._life.synced
 
     @property
     def prompt(self) -> bool:
@@ -211,6 +218,7 @@ class ApiServer:
         """Start an incarnation, with empty caches that begin at the store's current revision."""
         store = self.storage.store
         self.ctx = ctx
+        self.started_us = self.kernel.now_us
         self.reach = Reach(ctx, self.name, self.storage, self._on_reach)
         machinery = Machinery(self.scheme, store, self.options)
         self.sees = self.scheme.beside(self.scheme.more)
@@ -238,7 +246,7 @@ class ApiServer:
         AuthorityKeeper(self, store, ctx)
         Rechecks(self, store, ctx)
         self.webhooks.begin(ctx, store)
-        life = CacheLife(ctx, caches, self._begin)
+        self._life = life = CacheLife(ctx, caches, self._begin)
         if not self.prompt:
             life.wait_for_list()
             life.list_first(self.reach, Get(self.scheme.prefix("namespaces")))
@@ -263,7 +271,7 @@ class ApiServer:
     def _stop(self, unhook: Callable[[], None]) -> None:
         unhook()
         self.stopped_us = self.kernel.now_us
-        caches, self.caches = self.caches, None
+        caches, self.caches, self._life = self.caches, None, None
         self.ctx = self.reach = self.handlers = self.plans = self.seats = self.goaway = None
         self.lanes = {}
         self.ready, self._away = False, None

@@ -51,7 +51,7 @@ _WITHOUT_EFFECT = """
     bind-address cert-dir default-watch-cache-size delete-collection-workers
     enable-aggregator-routing encryption-provider-config etcd-cafile etcd-certfile etcd-keyfile
     etcd-prefix etcd-servers external-hostname help http2-max-streams-per-connection
-    livez-grace-period logging-format max-connection-bytes-per-sec profiling
+    logging-format max-connection-bytes-per-sec profiling
     proxy-client-cert-file proxy-client-key-file secure-port show-hidden-metrics-for-version
     storage-backend storage-media-type strict-transport-security-directives tls-cert-file
     tls-cipher-suites tls-min-version tls-private-key-file tls-sni-cert-key v version vmodule
@@ -260,6 +260,14 @@ class ApiServerFlags(AuthenticationFlags, AuditFlags):
         0,
         "share of replies that end their connection: the client's next request goes to the next server",
         check=within(0, GOAWAY_MAX),
+    )
+    livez_grace_us: int = option(
+        "livez-grace-period",
+        duration,
+        "0s",
+        "time after the start of a server in which /livez counts checks as passed that wait for the storage",
+        unit="us",
+        check=at_least(0),
     )
     shutdown_delay_us: int = option(
         "shutdown-delay-duration",

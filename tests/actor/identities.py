@@ -17,8 +17,8 @@ import trio
 from sim.api.auth.keys import SigningKey
 from sim.api.types import UserInfo
 from sim.app.cluster import Cluster
+from sim.app.serving.front import make_front
 from sim.app.serving.identities import Files
-from sim.app.serving.serve import make_front
 from sim.ident import NAMES
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.wire.http.app import Application

@@ -25,8 +25,8 @@ from sim.api.types import UserInfo
 from sim.api.verbs.call import Call, Steps
 from sim.app.cluster import Cluster
 from sim.app.plain_plan import plain_nodes
+from sim.app.serving.front import make_front
 from sim.app.serving.identities import Files
-from sim.app.serving.serve import make_front
 from sim.ident import NAMES
 from sim.kernel import NEVER_US, Operation
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan

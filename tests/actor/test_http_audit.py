@@ -16,8 +16,9 @@ from quart_trio import QuartTrio
 
 from sim.api.types import UserInfo
 from sim.app.cluster import Cluster
+from sim.app.serving.front import make_front
 from sim.app.serving.identities import Files
-from sim.app.serving.serve import make_front, make_webhook
+from sim.app.serving.serve import make_webhook
 from sim.ident import NAMES
 from sim.kernel import NEVER_US
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan

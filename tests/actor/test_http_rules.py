@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64decode
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from sim.api.openapi import protobuf_v3
 from sim.app.cluster import Cluster
 from sim.app.notes import NOT_WAITED_FOR
 from sim.app.serving import serve
@@ -177,16 +179,70 @@ async def test_put_of_budget_status_without_resource_version_is_refused() -> Non
 # --- documents ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", ["healthz", "livez", "readyz"])
-async def test_health_checks_are_those_of_parts_that_exist(path: str) -> None:
+async def test_health_checks_are_those_of_parts_that_exist() -> None:
     async with served() as (_, client):
-        for absent in ("poststarthook/rbac/bootstrap-roles", "autoregister-completion"):
-            assert absent not in (await client.get(f"/{path}?verbose")).text
-            assert (await client.get(f"/{path}/{absent}")).status_code == 404
-        assert (await client.get(f"/{path}/poststarthook/priority-and-fairness-filter")).text == "ok"
+        for path in ("healthz", "livez", "readyz"):
+            text = (await client.get(f"/{path}?verbose")).text
+            assert text.splitlines()[-1] == f"{path} check passed"
+            for check in ("poststarthook/rbac/bootstrap-roles", "autoregister-completion"):
+                assert f"[+]{check} ok" in text
+                assert (await client.get(f"/{path}/{check}?verbose")).text == "ok"
+            assert (await client.get(f"/{path}/poststarthook/nope")).status_code == 404
     off = ComponentPlan(flags={"enable-priority-and-fairness": "false"})
     async with served(plan=ClusterPlan(naming="kubernetes", nodes=(), api_server=off)) as (_, client):
-        assert "priority-and-fairness" not in (await client.get(f"/{path}?verbose")).text
+        assert "priority-and-fairness" not in (await client.get("/readyz?verbose")).text
+
+
+async def test_server_without_its_storage_is_alive_for_the_grace_period_only() -> None:
+    plan = ClusterPlan(
+        naming="kubernetes", nodes=(), api_server=ComponentPlan(flags={"livez-grace-period": "20s"})
+    )
+    async with served(plan=plan) as (cluster, client):
+        cluster.supervisor["apiserver-0"].crash()
+        cluster.supervisor["storage"].crash()
+        cluster.supervisor["apiserver-0"].start()
+        hook = "poststarthook/crd-informer-synced"
+        assert (await client.get(f"/livez/{hook}")).text == "ok"
+        assert (await client.get(f"/readyz/{hook}")).status_code == 500
+        assert "[-]informer-sync failed" in (await client.get("/readyz?verbose")).text
+        cluster.kernel.set_rate(inf)
+        await cluster.run_for("21s")
+        assert (await client.get(f"/livez/{hook}")).status_code == 500
+
+
+async def test_openapi_documents_have_entity_tags_and_urls_that_never_change() -> None:
+    async with served() as (_, client):
+        index = (await client.get("/openapi/v3")).json()["paths"]
+        assert {"logs", "openid/v1/jwks", ".well-known/openid-configuration"} <= index.keys()
+        assert not any("apiregistration" in path for path in index)
+        url = index["apis/coordination.k8s.io/v1"]["serverRelativeURL"]
+        found = await client.get(url)
+        assert found.headers["cache-control"] == "public, immutable"
+        assert (found.headers["vary"], found.headers["etag"]) == ("Accept", f'"{url.partition("=")[2]}"')
+        again = await client.get(url, headers={"If-None-Match": found.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+        moved = await client.get(f"{url[:-8]}00000000")
+        assert (moved.status_code, moved.headers["location"]) == (301, url)
+        plain = await client.get(url.partition("?")[0])
+        assert (plain.content, plain.headers["cache-control"]) == (found.content, "no-cache, private")
+        binary = await client.get(url, headers={"Accept": protobuf_v3.MEDIA})
+        assert binary.headers["content-type"] == "application/octet-stream"
+        assert binary.content.startswith(b"\x0a\x053.0.0") and len(binary.content) < len(found.content)
+        older = await client.get("/openapi/v2")
+        assert older.headers["content-encoding"] == "gzip"
+        assert older.json()["definitions"]["io.k8s.api.core.v1.Taint"]["properties"]["effect"]["enum"]
+
+
+async def test_large_answer_is_compressed_for_a_client_that_accepts_it() -> None:
+    async with served() as (_, client):
+        await client.post(MAPS, json={"metadata": {"name": "large"}, "data": {"k": "v" * 200_000}})
+        large = await client.get(f"{MAPS}/large")
+        assert (large.headers["content-encoding"], large.headers["vary"]) == ("gzip", "Accept-Encoding")
+        assert int(large.headers["content-length"]) < 10_000 and len(large.json()["data"]["k"]) == 200_000
+        plain = await client.get(f"{MAPS}/large", headers={"Accept-Encoding": "br, identity"})
+        assert "content-encoding" not in plain.headers and plain.json() == large.json()
+        small = await client.get(f"{MAPS}/kube-root-ca.crt")
+        assert "content-encoding" not in small.headers
 
 
 async def test_version_describes_this_program_in_all_fields() -> None:

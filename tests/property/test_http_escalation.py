@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from sim.api.types import UserInfo
 from sim.app.cluster import Cluster
+from sim.app.serving.front import make_front
 from sim.app.serving.identities import Files
-from sim.app.serving.serve import make_front
 from sim.scenario.plan.plan import ClusterPlan
 from sim.wire.http.app import Application
 from sim.wire.http.server import serve

@@ -53,6 +53,7 @@ class CacheLife:
     """The state of the caches of one incarnation.
 
     begin: serves a request, by number, that waited for the caches
+    synced: False until the first list has arrived
     """
 
     def __init__(self, ctx: Context, caches: Caches, begin: Callable[[int], None]) -> None:
@@ -63,9 +64,11 @@ class CacheLife:
         self._led = True
         self._listing = False  # True while the caches wait for a list, which needs a leader
         self._turns = 0
+        self.synced = True
 
     def wait_for_list(self) -> None:
         """Close the caches until `listed` is called."""
+        self.synced = False
         self._caches.close()
 
     def list_first(self, reach: Reach | None, first: Get) -> None:
@@ -85,6 +88,7 @@ class CacheLife:
 
     def listed(self) -> None:
         """Open the caches: the first list has arrived."""
+        self.synced = True
         self._listing = True
         self._list()
 

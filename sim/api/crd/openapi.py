@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from sim.api.crd.served import CustomResource
-from sim.api.openapi.paths import V2, V3
+from sim.api.openapi.schemas import V2, V3
 from sim.api.schema.field_schemas import META, description
 from sim.api.types import Json
 

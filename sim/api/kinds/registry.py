@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from sim.api.kinds.admissionregistration import webhook_configurations
 from sim.api.kinds.apiextensions.custom_resource_definition import kind as custom_resource_definition
 from sim.api.kinds.apiregistration import api_service
+from sim.api.kinds.apiserverinternal import storage_version
 from sim.api.kinds.apps import controller_revision, daemon_set, deployment, replica_set, stateful_set
 from sim.api.kinds.authentication import token_review
 from sim.api.kinds.authorization import reviews
@@ -41,7 +42,7 @@ from sim.api.kinds.discovery import endpoint_slice
 from sim.api.kinds.events import event as newer_event
 from sim.api.kinds.flowcontrol import flow_schema, priority_level_configuration
 from sim.api.kinds.kind import Kind, Row
-from sim.api.kinds.networking import ingress, ingress_class, network_policy
+from sim.api.kinds.networking import cluster_cidr, ingress, ingress_class, network_policy
 from sim.api.kinds.node import runtime_class
 from sim.api.kinds.policy import pod_disruption_budget
 from sim.api.kinds.rbac import bindings, roles
@@ -86,6 +87,7 @@ KINDS: tuple[Kind, ...] = (
     ingress_class.KIND,
     ingress.KIND,
     network_policy.KIND,
+    cluster_cidr.KIND,
     pod_disruption_budget.KIND,
     bindings.CLUSTER_ROLE_BINDING,
     roles.CLUSTER_ROLE,
@@ -104,6 +106,7 @@ KINDS: tuple[Kind, ...] = (
     endpoint_slice.KIND,
     flow_schema.KIND,
     priority_level_configuration.KIND,
+    storage_version.KIND,
 )
 
 

@@ -2,11 +2,7 @@
 
 A scheme becomes the v3 index, one v3 document per group version, and the v2 document.
 
-Holds: the dependency's own changes to the schema are undone (null types, enums of kind and
-apiVersion, Quantity and IntOrString as unions).
-
 Mirrors  kubernetes v1.25 api/openapi-spec, apiserver pkg/server/routes/openapi.go.
-Differs  allowed values (`enum`) and defaults of fields are omitted.
 """
 
 from __future__ import annotations
@@ -20,48 +16,21 @@ import msgspec
 
 from sim.api.crd.openapi import names_of, schemas
 from sim.api.crd.served import Served
+from sim.api.kinds.groups import FIRST_GROUP
 from sim.api.openapi import protobuf_form as openapi_protobuf
-from sim.api.openapi.paths import EMPTY, SECURITY, V2, V3, Writer, document, newer, title
+from sim.api.openapi import protobuf_v3
+from sim.api.openapi.paths import EMPTY, SECURITY, Writer, document, logs, newer, title
+from sim.api.openapi.schemas import V2, V3, definition_v2, definition_v3
 from sim.api.schema.discovery import fixed_versions
-from sim.api.schema.field_schemas import INT_OR_STRING, META, QUANTITY, definition_name, raw_definition
+from sim.api.schema.field_schemas import META, definition_name, raw_definition
 from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
-from sim.ident import UPSTREAM_GROUP_DOMAIN, Names
+from sim.ident import Names
 
 Body = dict[str, Any]
 Named = Mapping[tuple[str, str, str], str]
 
 _DISCOVERED = ("APIGroup", "APIGroupList", "APIResourceList", "APIVersions")
-
-
-def _clean(raw: Body, refs: str, names: Names) -> Body:
-    """A schema as upstream publishes it."""
-    out: Body = {}
-    for key, value in raw.items():
-        if key == "$ref":
-            out[key] = refs + value.rpartition("/")[2]
-        elif key == "type" and isinstance(value, list):
-            out[key] = next(t for t in value if t != "null")
-        elif key == "properties":
-            out[key] = {field: _clean(below, refs, names) for field, below in value.items()}
-        elif key in ("items", "additionalProperties") and isinstance(value, dict):
-            out[key] = _clean(value, refs, names)
-        elif key == "x-kubernetes-group-version-kind":
-            out[key] = [
-                {**gvk, "group": names.group(gvk["group"].removesuffix("." + UPSTREAM_GROUP_DOMAIN))}
-                for gvk in value
-            ]
-        elif key != "enum":
-            out[key] = value
-    return out
-
-
-def _definition(name: str, refs: str, names: Names) -> Body:
-    if name == QUANTITY:
-        return {"type": "string"}
-    if name == INT_OR_STRING:
-        return {"type": "string", "format": "int-or-string"}
-    return _clean(raw_definition(name), refs, names)
 
 
 def _reached(roots: list[str]) -> list[str]:
@@ -112,6 +81,10 @@ def _documents(scheme: Scheme) -> Body:
         at("/api/v1/", "getCoreV1APIResources", "APIResourceList"),
         at("/apis/", "getAPIVersions", "APIGroupList"),
         at("/version/", "getCodeVersion"),
+        at("/.well-known/openid-configuration/", "getServiceAccountIssuerOpenIDConfiguration"),
+        at("/openid/v1/jwks/", "getServiceAccountIssuerOpenIDKeyset"),
+        ("/logs/", logs("logFileListHandler")),
+        ("/logs/{logpath}", logs("logFileHandler", "logpath")),
     ]
     for group, versions in fixed_versions(scheme).items():
         short = names.short_group(group)
@@ -137,13 +110,7 @@ def _v3_document(paths: Body, schemas: Body, info: Body | None = None) -> bytes:
 
 
 def _schemas(roots: list[str], names: Names) -> Body:
-    schemas = {name: _definition(name, V3, names) for name in _reached(roots)}
-    if INT_OR_STRING in schemas:
-        schemas[INT_OR_STRING] = {
-            "format": "int-or-string",
-            "oneOf": [{"type": "integer"}, {"type": "string"}],
-        }
-    return schemas
+    return {name: definition_v3(name, names) for name in _reached(roots)}
 
 
 def openapi_v3(scheme: Scheme, group: str, version: str) -> bytes | None:
@@ -184,11 +151,34 @@ def openapi_v3_of_discovery(scheme: Scheme, path: str) -> bytes | None:
 
 @lru_cache(maxsize=64)
 def _discovery_v3(scheme: Scheme, path: str) -> bytes | None:
-    item = _documents(scheme).get(f"/{path}/")
-    if item is None or path.count("/") > 1 or path == "api/v1":
+    found = {
+        at: item
+        for at, item in _documents(scheme).items()
+        if at == f"/{path}/" or (path == "logs" and at.startswith("/logs/"))
+    }
+    if not found or path == "api/v1" or (path.startswith("apis/") and path.count("/") > 1):
         return None
     roots = [f"{META}{kind}" for kind in _DISCOVERED]
-    return _v3_document({f"/{path}/": item}, _schemas(roots, scheme.names))
+    return _v3_document(found, _schemas(roots, scheme.names))
+
+
+# The documents that do not describe a group version.
+_ALONE = (".well-known/openid-configuration", "api", "apis", "logs", "openid/v1/jwks", "version")
+
+
+def openapi_v3_of(scheme: Scheme, path: str) -> bytes | None:
+    """The JSON document at a path below /openapi/v3; None if there is none.
+
+    Quirk: the group of the aggregator has none.
+    """
+    parts = path.split("/")
+    if parts[:2] == ["apis", scheme.names.group(FIRST_GROUP)]:
+        return None
+    if parts[0] == "api" and len(parts) == 2:
+        return openapi_v3(scheme, "", parts[1])
+    if parts[0] == "apis" and len(parts) == 3:
+        return openapi_v3(scheme, parts[1], parts[2])
+    return openapi_v3_of_discovery(scheme, path)
 
 
 def openapi_v3_index(scheme: Scheme) -> Body:
@@ -197,32 +187,46 @@ def openapi_v3_index(scheme: Scheme) -> Body:
     for group, versions in scheme.more.served.versions.items():
         for version in versions:
             path = f"apis/{group}/{version}"
-            paths.setdefault(path, _reference(path, openapi_v3(scheme, group, version)))
+            text = openapi_v3(scheme, group, version)
+            if path not in paths and text is not None:
+                paths[path] = _reference(path, text)
     return {"paths": {path: paths[path] for path in sorted(paths)}}
 
 
-def _reference(path: str, text: bytes | None) -> Body:
-    digest = sha512(text or b"").hexdigest().upper()
-    return {"serverRelativeURL": f"/openapi/v3/{path}?hash={digest}"}
+def _reference(path: str, text: bytes) -> Body:
+    return {"serverRelativeURL": versioned_url(path, digest(text))}
+
+
+def versioned_url(path: str, version: str) -> str:
+    """The URL of a document of version 3 with its hash, under which it never changes."""
+    return f"/openapi/v3/{path}?hash={version}"
+
+
+@lru_cache(maxsize=128)
+def digest(text: bytes) -> str:
+    """The hash of a document, which is its entity tag too."""
+    return sha512(text).hexdigest().upper()
+
+
+@lru_cache(maxsize=64)
+def openapi_v3_protobuf(text: bytes) -> bytes:
+    """The protobuf form of a document of version 3, of media type `protobuf_v3.MEDIA`."""
+    return protobuf_v3.document(msgspec.json.decode(text))
 
 
 @lru_cache(maxsize=8)
 def _fixed_index(scheme: Scheme) -> Body:
-    made: dict[str, bytes | None] = {
-        path: _discovery_v3(scheme, path)
-        for path in ("api", "apis", "version", *(f"apis/{group}" for group in fixed_versions(scheme)))
-    }
-    for r in scheme.resources:
-        path = f"apis/{r.group}/{r.version}" if r.group else f"api/{r.version}"
-        made.setdefault(path, _fixed_v3(scheme, r.group, r.version))
-    return {path: _reference(path, text) for path, text in sorted(made.items())}
+    groups = [f"apis/{group}" for group in fixed_versions(scheme)]
+    served = [f"apis/{r.group}/{r.version}" if r.group else f"api/{r.version}" for r in scheme.resources]
+    found = {path: openapi_v3_of(scheme, path) for path in (*_ALONE, *groups, *served)}
+    return {path: _reference(path, text) for path, text in sorted(found.items()) if text is not None}
 
 
 def _v2_document(scheme: Scheme, served: Served) -> Body:
     resources = list(scheme.resources)
     custom = [r for r in served.resources if r.established]
     roots = _roots(resources, scheme.names)
-    definitions = {name: _definition(name, V2, scheme.names) for name in _reached(roots)}
+    definitions = {name: definition_v2(name, scheme.names) for name in _reached(roots)}
     paths = {**_documents(scheme), **_paths(resources, scheme.names)}
     return {
         "swagger": "2.0",

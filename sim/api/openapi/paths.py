@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sim.api.kinds.kind import CONNECTING
+from sim.api.openapi.schemas import V2, V3
 from sim.api.schema.field_schemas import META, definition_name
 from sim.api.schema.resource import Resource, Subresource
 from sim.ident import Names
@@ -23,7 +24,6 @@ from sim.ident import Names
 Body = dict[str, Any]
 EMPTY: Mapping[tuple[str, str, str], str] = {}
 
-V2, V3 = "#/definitions/", "#/components/schemas/"
 SECURITY = {
     "BearerToken": {
         "type": "apiKey",
@@ -326,6 +326,17 @@ def document(path: str, name: str, names: Names, answer: str = "") -> Body:
             },
         }
     }
+
+
+def logs(name: str, parameter: str = "") -> Body:
+    """The path item of the log files.  parameter: of the path, if it names one"""
+    operation = {
+        "schemes": ["https"],
+        "tags": ["logs"],
+        "operationId": name,
+        "responses": {"401": {"description": "Unauthorized"}},
+    }
+    return {"get": operation, **({"parameters": [_in_path(parameter)]} if parameter else {})}
 
 
 # --- OpenAPI 3 ------------------------------------------------------------------------------------

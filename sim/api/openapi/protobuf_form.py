@@ -14,7 +14,6 @@ import msgspec
 from sim.api.protobuf.wire import part
 
 MEDIA = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-ANSWERED = "application/octet-stream"
 Body = dict[str, Any]
 
 
@@ -66,9 +65,11 @@ _MEMBERS: dict[str, Callable[[Any], bytes]] = {
     "description": lambda v: _text(4, v),
     "default": lambda v: part(5, _any(v)),
     "required": lambda v: b"".join(_text(19, name) for name in v),
+    "enum": lambda v: b"".join(part(20, _any(value)) for value in v),
     "additionalProperties": lambda v: part(21, part(1, _schema(v))) if isinstance(v, dict) else b"",
     "type": lambda v: part(22, _text(1, v)),
     "items": lambda v: part(23, part(1, _schema(v))),
+    "allOf": lambda v: b"".join(part(24, _schema(below)) for below in v),
     "properties": lambda v: part(25, b"".join(part(1, _named(key, _schema(raw))) for key, raw in v.items())),
 }
 

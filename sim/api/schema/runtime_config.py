@@ -7,8 +7,7 @@ Holds: a setting of a resource overrides one of its version, and that overrides 
 
 Mirrors  kubernetes v1.25 apiserver pkg/server/options/api_enablement.go,
          pkg/server/resourceconfig/helpers.go, kubernetes cmd/kube-apiserver/app/aggregator.go.
-Differs  a version that upstream knows and never serves (batch/v1beta1) counts as not registered;
-         informers of turned-off resources stay empty, where upstream's fail and block the
+Differs  informers of turned-off resources stay empty, where upstream's fail and block the
          components that wait for them.
 """
 
@@ -16,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from sim.api.kinds.groups import FIRST_GROUP
 from sim.api.kinds.registry import ROWS
@@ -23,6 +23,32 @@ from sim.ident import Names
 
 Key = tuple[str, str, str]  # group, version, plural
 TRUE, FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE", "false", "False")
+# Versions that are registered in v1.25 and have no resource that is served.
+_EMPTY = {
+    ("admissionregistration", "v1beta1"),
+    ("apiextensions", "v1beta1"),
+    ("apps", "v1beta1"),
+    ("apps", "v1beta2"),
+    ("authentication", "v1beta1"),
+    ("authorization", "v1beta1"),
+    ("autoscaling", "v2beta1"),
+    ("batch", "v1beta1"),
+    ("certificates", "v1beta1"),
+    ("coordination", "v1beta1"),
+    ("discovery", "v1beta1"),
+    ("events", "v1beta1"),
+    ("extensions", "v1beta1"),
+    ("flowcontrol", "v1alpha1"),
+    ("networking", "v1beta1"),
+    ("node", "v1alpha1"),
+    ("node", "v1beta1"),
+    ("policy", "v1beta1"),
+    ("rbac", "v1alpha1"),
+    ("rbac", "v1beta1"),
+    ("scheduling", "v1alpha1"),
+    ("scheduling", "v1beta1"),
+    ("storage", "v1alpha1"),
+}
 # In order of precedence.
 _ALL = {
     "api/all": re.compile(".*"),
@@ -32,9 +58,18 @@ _ALL = {
 }
 
 
+@lru_cache(maxsize=4)
+def off_by_default(names: Names) -> frozenset[Key]:
+    """The resources that are served only where an option turns them on: those of alpha versions."""
+    return turned_off({}, names)
+
+
 def turned_off(config: Mapping[str, str], names: Names) -> frozenset[Key]:
     """The resources that are not served; raises ValueError in upstream's words."""
-    on: dict[Key, bool] = {(names.group(row.group), row.version, row.plural): True for row in ROWS}
+    on: dict[Key, bool] = {
+        (names.group(row.group), row.version, row.plural): not _ALL["api/alpha"].fullmatch(row.version)
+        for row in ROWS
+    }
     if dict(config) == {"api/all": "false"}:
         raise ValueError("invalid key with only api/all=false")
     for key, pattern in _ALL.items():
@@ -42,10 +77,13 @@ def turned_off(config: Mapping[str, str], names: Names) -> frozenset[Key]:
             if config[key] not in ("true", "false"):
                 raise ValueError(f"invalid value {key}={config[key]}")
             on |= {row: config[key] == "true" for row in on if pattern.fullmatch(row[1])}
+    unserved = {(names.group(group), version) for group, version in _EMPTY}
     named = [key for key in config if key not in _ALL]
     for key in sorted(named, key=lambda key: len(_parts(key))):
         group, version, plural = (*_parts(key), "")[:3]
         wanted = _boolean(key, config[key])
+        if (group, version) in unserved:
+            continue
         if not any(row[0] == group for row in on):
             raise ValueError(f"unknown api groups {group}")
         if not any(row[:2] == (group, version) for row in on):

@@ -24,6 +24,7 @@ from typing import Any, Protocol, Self
 from sim.api.kinds.kind import VERBS, Kind, Row
 from sim.api.kinds.registry import KINDS, rows_of
 from sim.api.schema.resource import Resource, Subresource
+from sim.api.schema.runtime_config import off_by_default
 from sim.ident import Names
 
 
@@ -66,7 +67,8 @@ class NoResource(KeyError):
 class Scheme:
     """The served resources of a naming set, in the order of the table.
 
-    off: resources that are not served; by name they are still found
+    off: resources that are not served, None: those that are off by default; by name they are still
+        found
     more: the resources that definitions add; searched after the table
     fixed: the scheme of the table alone, the key of memos that depend on no definition
     """
@@ -74,12 +76,13 @@ class Scheme:
     def __init__(
         self,
         names: Names,
-        off: frozenset[tuple[str, str, str]] = frozenset(),
+        off: frozenset[tuple[str, str, str]] | None = None,
         kinds: tuple[Kind, ...] = KINDS,
     ) -> None:
         self.names = names
         self.more: More = _Nothing()
         self.fixed = self
+        off = off_by_default(names) if off is None else off
         known = _resources(names, kinds)
         self.resources = tuple(r for r in known if (r.group, r.version, r.plural) not in off)
         self._by_name: dict[str, Resource] = {}

@@ -18,24 +18,17 @@ import argparse
 import secrets
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from math import inf
 from pathlib import Path
-from time import time_ns
 from types import MappingProxyType
-from typing import Any
 
 import trio
-from prometheus_client import Metric
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from sim.api.audit.policy import LEVEL_TEXTS
-from sim.api.fairness.state import debug_page
 from sim.api.store import Change
 from sim.api.types import UserInfo
-from sim.app.audit.outputs import AuditOutputs, refuse_existing
+from sim.app.audit.outputs import refuse_existing
 from sim.app.audit.webhook import Webhook
 from sim.app.cli.commands.arguments import tell
 from sim.app.cluster import Cluster
@@ -46,30 +39,19 @@ from sim.app.notes import note_of_pod, unwaited_claims
 from sim.app.parts.webhooks import ADDRESSES
 from sim.app.possible import zones_of
 from sim.app.serving.client_configs import ClientConfig, write_client_config
+from sim.app.serving.front import make_front, outside_us
 from sim.app.serving.identities import (
     Files,
-    issuer_documents,
-    make_authenticator,
-    make_certificate_reader,
-    published_authorities,
     read_users,
     signing_authorities,
 )
 from sim.app.serving.job_notes import tell_of_endless_jobs
 from sim.app.serving.journal import End, JournalFile, Session
-from sim.app.version import version
 from sim.errors import InputError
 from sim.kernel import NEVER_US, Operation
 from sim.scenario.plan.plan import Plan
 from sim.wire.descriptors import connections_below, descriptor_limit, raise_descriptor_limit
-from sim.wire.http.app import Application, Front
-from sim.wire.http.audited import HttpAudit
-from sim.wire.http.documents import Documents, checks_of
-from sim.wire.http.flow_metrics import flow_families
-from sim.wire.http.gateway import Gateway
-from sim.wire.http.identification import Identification
-from sim.wire.http.metrics import Counts, text_format
-from sim.wire.http.routing import parse_query
+from sim.wire.http.app import Application
 from sim.wire.http.server import serve as serve_http
 from sim.wire.outside import OutsideSender
 from sim.wire.tls import Authority, server_context
@@ -130,7 +112,7 @@ def _check_connections(most: int | None) -> None:
 async def _main(
     arguments: argparse.Namespace, session: Session, plan: Plan, tokens: dict[str, UserInfo]
 ) -> None:
-    epoch_us = _outside_us()
+    epoch_us = outside_us()
     cluster = Cluster(plan.cluster, seed=plan.seed, epoch_us=epoch_us, replaces_log=arguments.force)
     kernel = cluster.kernel
     refuse_existing(cluster.audit_settings, force=arguments.force)
@@ -289,115 +271,3 @@ def make_webhook(cluster: Cluster) -> Webhook | None:
     webhook = Webhook(settings.webhook, cluster.names)
     cluster.audit.forward_to = webhook.put
     return webhook
-
-
-def make_front(
-    cluster: Cluster,
-    tokens: Mapping[str, UserInfo],
-    address: str,
-    files: Files,
-    authorities: Sequence[bytes] = (),
-) -> Front:
-    """The HTTP front of a running cluster.
-
-    tokens: users in addition to those of the options
-    files: the contents of the files that the options of authentication name
-    authorities: PEM certificates that are trusted in addition to those of the options
-    """
-    gateway = Gateway(cluster.kernel, cluster.api_servers)
-
-    counts = Counts()
-
-    def healthy(check: str) -> bool:
-        if check.startswith(cluster.names.check_storage):
-            return cluster.storage.prompt
-        if check == "shutdown":
-            return any(server.ready for server in cluster.api_servers.values())
-        return any(server.running for server in cluster.api_servers.values())
-
-    def metrics() -> str:
-        fairness = gateway.fairness()
-        flows = () if fairness is None else flow_families(fairness.state())
-        audited = () if cluster.audit is None else _audit_metrics(cluster.audit)
-        return text_format((*_metrics(cluster), *flows, *audited, *counts.families()))
-
-    def debug(name: str, query: str) -> str | None:
-        fairness = gateway.fairness()
-        if fairness is None:
-            return None
-        return debug_page(name, parse_query(query), fairness.state(), cluster.kernel.epoch_us)
-
-    names = cluster.names
-    checks = checks_of(names, fairness=bool(cluster.options.api_server.seats))
-    scheme = partial(gateway.scheme, cluster.scheme)
-    issuer = issuer_documents(cluster, files, address)
-    documents = Documents(scheme, address, healthy, metrics, version(), checks, issuer, debug)
-
-    def look(resource: str, namespace: str, name: str) -> Any:
-        item = cluster.storage.store.get(cluster.scheme.key(resource, namespace, name))
-        return None if item is None else item.obj
-
-    # The journal holds the key, so that a replay makes the same tokens.
-    cluster.kernel.gate.post("service-account-key", files.signing.pem.decode(), lambda _: None)
-    published = published_authorities(files, cluster.options.authentication, authorities)
-    cluster.kernel.gate.post("client-authorities", published, lambda _: None)
-    authenticator, remote = make_authenticator(cluster, files, tokens, look, gateway.wall_us, _outside_us)
-    cluster.identities.authenticator = authenticator
-    certificates = make_certificate_reader(files, authorities)
-    audit = None
-    if cluster.audit is not None and cluster.audit_settings is not None:
-        audit = HttpAudit(names, cluster.audit_settings, cluster.audit, gateway.wall_us)
-    return Front(
-        cluster.scheme,
-        gateway,
-        Identification(authenticator, certificates, remote.answer),
-        cluster.authorization,
-        documents,
-        counts,
-        audit,
-    )
-
-
-def _outside_us() -> int:
-    """Return the real time, since connections are outside of the simulation."""
-    return time_ns() // 1000
-
-
-def _metrics(cluster: Cluster) -> Iterator[Metric]:
-    """The metric families of the simulation itself."""
-    kernel, store = cluster.kernel, cluster.storage.store
-    yield CounterMetricFamily(
-        "orrery_virtual_time_seconds", "Virtual time since the start of the run.", kernel.now_us / 1e6
-    )
-    yield CounterMetricFamily(
-        "orrery_work_units", "Units of work that the simulation has done.", kernel.steps
-    )
-    objects = GaugeMetricFamily(
-        "apiserver_storage_objects",
-        "Number of stored objects at the time of the last check.",
-        labels=("resource",),
-    )
-    # A store has one series: objects served by several groups or versions are counted once, under
-    # the
-    # first of them.
-    stored = {r.prefix: r for r in reversed(cluster.scheme.resources) if "get" in r.verbs}
-    for prefix, resource in sorted(stored.items(), key=lambda pair: pair[1].group_resource):
-        objects.add_metric((resource.group_resource,), len(store.bucket(prefix).items))
-    yield objects
-
-
-def _audit_metrics(audit: AuditOutputs) -> Iterator[Metric]:
-    """The metric families of the audit (apiserver pkg/audit/metrics.go)."""
-    text = "[ALPHA] Counter of audit events generated and sent to the audit backend."
-    yield CounterMetricFamily("apiserver_audit_event", text, audit.sent)
-    levels = CounterMetricFamily(
-        "apiserver_audit_level",
-        "[ALPHA] Counter of policy levels for audit events (1 per request).",
-        labels=("level",),
-    )
-    for level, count in audit.levels.items():
-        if count:
-            levels.add_metric((LEVEL_TEXTS[level],), count)
-    yield levels
-    text = "[ALPHA] Counter of apiserver requests rejected due to an error in audit logging backend."
-    yield CounterMetricFamily("apiserver_audit_requests_rejected", text, audit.refused)

@@ -497,7 +497,7 @@ class _Compiler:
             raise soundness.missing(metadata, "name", "metadata.name", document, (*path, "metadata"))
         translated = translate(value, naming)
         assert isinstance(translated, dict)
-        scheme = Scheme(NAMES[naming]).beside(self.planned)
+        scheme = Scheme(NAMES[naming], frozenset()).beside(self.planned)
         resource = scheme.by_kind(translated["apiVersion"], translated["kind"])
         if resource is None:
             raise document.error(

@@ -121,7 +121,7 @@ class Known:
             for index in range(part.replicas)
         ]
         planned = Planned()
-        scheme = Scheme(NAMES[cluster.naming]).beside(planned)
+        scheme = Scheme(NAMES[cluster.naming], frozenset()).beside(planned)
         known = Known(cluster.nodes, ("storage", *control, *ROLES), [], scheme, planned, cluster.metrics)
         known.drivers = tuple(one.driver.name for one in cluster.storage)
         known.cloud = bool(raw_option(cluster.controller_manager.flags, "cloud-provider"))

@@ -11,6 +11,7 @@ Differs  `timeout=` is checked, but the time-out itself is the same 60 real seco
 
 from __future__ import annotations
 
+import gzip
 import logging
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
@@ -35,14 +36,15 @@ from sim.units import parse_duration_us
 from sim.wire.http import negotiation, rendering, routing
 from sim.wire.http.audited import AuditedExchange, HttpAudit
 from sim.wire.http.body import BODY_MAX, BadBody, json_text, strict_warnings
-from sim.wire.http.documents import NO_PAGE, Document, Documents
+from sim.wire.http.documents import Documents
 from sim.wire.http.exchange import Exchange, Headers, Response, serve_exchange
 from sim.wire.http.gateway import REQUEST_TIMEOUT_S, Gateway, OutsideWatch, failure_line
 from sim.wire.http.identification import Identification
 from sim.wire.http.impersonation import Impersonation, impersonated
 from sim.wire.http.metrics import Counts
-from sim.wire.http.negotiation import Form, NotAcceptable
+from sim.wire.http.negotiation import Form, NotAcceptable, accepts_gzip
 from sim.wire.http.options import BadOption, check_options, manager_of
+from sim.wire.http.pages.document import NO_PAGE, Document, is_current
 from sim.wire.http.rendering import PART_MAX, Answer, EventWriter, View
 from sim.wire.http.routing import NoRoute, Target
 from sim.wire.http.upgraded import STREAMED
@@ -55,6 +57,8 @@ WRITES = ("create", "update", "patch", "delete", "deletecollection")
 # Real seconds to throw away a body that is refused for its size: long enough for a busy machine.
 DISCARD_S = 2.0
 INLINE_MAX = 8 * 1024  # bytes of a body that is converted at once: a few milliseconds at most
+# Bytes of a resource above which it is compressed, and how hard (writers.go).
+COMPRESSED_FROM, GZIP_LEVEL = 128 * 1024, 4
 ITEM_BYTES = 1024  # about as much is one object of a list
 LOG = logging.getLogger(__name__)
 
@@ -107,7 +111,10 @@ class Front:
         documents: Documents,
         counts: Counts,
         audit: HttpAudit | None = None,
+        *,
+        compresses: bool = True,
     ) -> None:
+        """compresses: False if the gate APIResponseCompression is off"""
         self._scheme = scheme
         self._names = scheme.names
         self._gateway = gateway
@@ -116,6 +123,7 @@ class Front:
         self._documents = documents
         self._counts = counts
         self._audit = audit
+        self._compresses = compresses
         self._served = 0
         self._threads = trio.CapacityLimiter(1)
 
@@ -132,6 +140,7 @@ class Front:
             LOG.debug("the error", exc_info=error)
             response = self._response(Answer(500, rendering.TEXT, status.PANIC.encode()))
             found.audited.panic(str(error))
+        await self._compress(exchange, response)
         response.headers += [("Audit-Id", exchange.ident), *found.flow]
         found.audited.complete(response.code)
         if not await _drained(exchange, response):
@@ -183,7 +192,9 @@ class Front:
         document = self._documents.find(exchange.method, path, exchange.query, header)
         if document is not None:
             found.asked = None if document.code == HTTPStatus.NOT_FOUND else asked
-            return self._response(self._document(document, header, options))
+            response = self._response(self._document(document, exchange, options))
+            response.compressed_from = document.compressed
+            return response
         try:
             target = routing.route(self._gateway.scheme(self._scheme), exchange.method, path, options)
             found.asked, found.resource = asked, target.resource
@@ -195,7 +206,7 @@ class Front:
             return await self._resource(exchange, target, user, options, found.audited)
         except (NoRoute, NotAcceptable, BadBody, BadOption) as error:
             if error.body is None:
-                return self._response(self._document(NO_PAGE, header, options))
+                return self._response(self._document(NO_PAGE, exchange, options))
             raise Refused(error.body) from None
 
     # --- access -----------------------------------------------------------------------------------
@@ -247,10 +258,14 @@ class Front:
 
     # --- documents --------------------------------------------------------------------------------
 
-    def _document(self, document: Document, header: str, options: dict[str, str]) -> Answer:
-        names = self._names
+    def _document(self, document: Document, exchange: Exchange, options: dict[str, str]) -> Answer:
+        names, header = self._names, exchange.headers.get("accept")
         if document.value is None:
-            headers = {"Cache-Control": document.cache_control} if document.cache_control else {}
+            headers = dict(document.headers)
+            if document.etag:
+                headers["ETag"] = f'"{document.etag}"'
+            if is_current(exchange.headers.get("if-none-match"), document.etag):
+                return Answer(304, "", b"", headers=headers)
             return Answer(document.code, document.media, document.raw, headers=headers)
         if document.code != HTTPStatus.OK:
             raise Refused(document.value)
@@ -319,7 +334,9 @@ class Front:
             reply.warnings += warnings
         # YAML is printed node by node, some 8 us each.
         size = len(reply.items or ()) * ITEM_BYTES if form.media == names.media_yaml else 0
-        return self._response(await self._aside(size, rendering.prepare(view, reply)))
+        response = self._response(await self._aside(size, rendering.prepare(view, reply)))
+        response.compressed_from = COMPRESSED_FROM if self._compresses else 0
+        return response
 
     async def _connect(
         self,
@@ -357,6 +374,15 @@ class Front:
             raise refused
         finally:
             del refused  # to which this frame would otherwise refer, and its traceback to the frame
+
+    async def _compress(self, exchange: Exchange, response: Response) -> None:
+        """Compress a large answer if its client accepts that (responsewriters/writers.go)."""
+        body = response.body
+        if not response.compressed_from or not isinstance(body, bytes):
+            return
+        if len(body) > response.compressed_from and accepts_gzip(exchange.headers.get("accept-encoding")):
+            response.body = await self._aside(len(body), partial(gzip.compress, body, GZIP_LEVEL, mtime=0))
+            response.headers += [("Content-Encoding", "gzip"), ("Vary", "Accept-Encoding")]
 
     def _stream(self, writer: EventWriter, watch: OutsideWatch, streamed: list[str] | None) -> Response:
         """Sends a watch.

@@ -106,16 +106,21 @@ class Exchange:
 
 @dataclass(slots=True)
 class Response:
-    """An answer.  body: complete, or parts as they come."""
+    """An answer.
+
+    body: complete, or parts as they come
+    compressed_from: bytes of a body above which it may be compressed; 0: never
+    """
 
     code: int
     body: bytes | AsyncGenerator[bytes, None]
     headers: list[tuple[str, str]] = field(default_factory=list)
+    compressed_from: int = 0
 
     def raw_headers(self) -> list[tuple[bytes, bytes]]:
         """The headers as pairs of bytes."""
         pairs = [(name.lower().encode(), value.encode("utf-8", "replace")) for name, value in self.headers]
-        if isinstance(self.body, bytes):
+        if isinstance(self.body, bytes) and self.code not in (204, 304):
             pairs.append((b"content-length", b"%d" % len(self.body)))
         return pairs
 

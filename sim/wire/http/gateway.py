@@ -80,6 +80,16 @@ class OutsideEndpoint(Protocol):
         ...
 
     @property
+    def synced(self) -> bool:
+        """True if it has read from the storage since it started."""
+        ...
+
+    @property
+    def started_us(self) -> int:
+        """When its incarnation started, in virtual time."""
+        ...
+
+    @property
     def sees(self) -> Scheme:
         """The resources that it serves now."""
         ...
@@ -214,16 +224,21 @@ class Gateway:
         """Unix time of the cluster for outside clients."""
         return self.kernel.epoch_us + self.kernel.outside_now_us()
 
+    def serving(self) -> OutsideEndpoint | None:
+        """The first server that is ready, as a load balancer would choose, otherwise one that runs."""
+        running = [server for server in self._servers.values() if server.running]
+        return next((server for server in running if server.ready), running[0] if running else None)
+
     def scheme(self, fixed: Scheme) -> Scheme:
         """The resources of the API server that gets the next request; the built-in ones while none
         runs.
         """
-        server = self._server()
+        server = self.serving()
         return fixed if server is None else server.sees
 
     def fairness(self) -> Fairness | None:
         """Priority and fairness of the API server that gets the next request; None if it is off."""
-        server = self._server()
+        server = self.serving()
         return None if server is None else server.seats
 
     async def call(self, request: Request) -> tuple[Reply, OutsideWatch | None]:
@@ -261,13 +276,8 @@ class Gateway:
 
     # --- inside the simulation --------------------------------------------------------------------
 
-    def _server(self) -> OutsideEndpoint | None:
-        """The first server that is ready, as a load balancer would choose, otherwise one that runs."""
-        running = [server for server in self._servers.values() if server.running]
-        return next((server for server in running if server.ready), running[0] if running else None)
-
     def _request(self, payload: list[Any], done: Callable[[Any], None]) -> None:
-        server = self._server()
+        server = self.serving()
         if server is None:
             done((_unavailable(), None))
             return

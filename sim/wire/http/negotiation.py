@@ -2,7 +2,8 @@
 
 An Accept header becomes a `Form`, or upstream's 406.
 
-Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/negotiation/negotiate.go, go-restful's
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/negotiation/negotiate.go and
+         responsewriters/writers.go (gzip), go-restful's
          route selection (which evaluates the header first, case-sensitively and without wildcards
          of a type).
 Differs  a Table in protobuf, which does not exist, is skipped; upstream chooses it and then refuses
@@ -165,3 +166,8 @@ def error_form(names: Names, header: str) -> Form:
         if clause.media in ("*/*", names.media_json):
             break
     return Form(names.media_json)
+
+
+def accepts_gzip(header: str) -> bool:
+    """True if an Accept-Encoding header names gzip (writers.go, negotiateContentEncoding)."""
+    return any(token.strip() == "gzip" for token in header.split(","))

@@ -63,11 +63,13 @@ def transcripts(*files: str) -> Iterator[dict[str, Any]]:
 class Api:
     """A namespace with its default account on an otherwise empty cluster."""
 
-    def __init__(self, namespace: str = "golden-ns", kinds: tuple[Kind, ...] = KINDS) -> None:
+    def __init__(
+        self, namespace: str = "golden-ns", kinds: tuple[Kind, ...] = KINDS, alpha: bool = False
+    ) -> None:
         names = NAMES["kubernetes"]
         self.namespace = namespace
         self.user = USER
-        self.scheme = Scheme(names, kinds=kinds)
+        self.scheme = Scheme(names, frozenset() if alpha else None, kinds)
         self.store = MemoryStore(lambda: 0)
         bits = random.Random(1).getrandbits
         rules = Machinery(self.scheme, self.store).rules()

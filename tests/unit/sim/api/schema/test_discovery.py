@@ -1,10 +1,59 @@
 """Discovery documents."""
 
+from pathlib import Path
+
+from sim.api.kinds.kind import VERBS
 from sim.api.schema.discovery import api_group, api_group_list, api_resource_list, api_versions, root_paths
 from sim.api.schema.scheme import Scheme
 from sim.ident import NAMES
 
 SCHEME = Scheme(NAMES["kubernetes"])
+
+
+def _table():
+    """The rows of `discovery_table.txt` by group version, each as in an APIResourceList."""
+    found, rows, off = {}, [], set()
+    for line in Path(__file__).with_name("discovery_table.txt").read_text().splitlines():
+        if line.startswith("#"):
+            continue
+        if not line.startswith(" "):
+            name, _, mark = line.partition(" ")
+            rows = found[name] = []
+            off |= {name} if mark else set()
+            continue
+        name, kind, namespaced, verbs, short, categories, of = line.split()
+        group, _, version = of.rpartition("/")
+        rows.append(
+            {
+                "name": name,
+                "singularName": "",
+                "namespaced": namespaced == "y",
+                "kind": kind,
+                "verbs": [VERBS[letter] for letter in verbs],
+                **({} if short == "-" else {"shortNames": short.split(",")}),
+                **({} if categories == "-" else {"categories": categories.split(",")}),
+                **({} if of == "-" else {"group": group, "version": version}),
+            }
+        )
+    return found, off
+
+
+def _listed(scheme):
+    """The same of a scheme."""
+    found = {}
+    for r in scheme.resources:
+        listed = api_resource_list(scheme, r.group, r.version)
+        assert listed is not None
+        rows = [{k: v for k, v in row.items() if k != "storageVersionHash"} for row in listed["resources"]]
+        found[r.api_version] = rows
+    return found
+
+
+def test_discovery_lists_what_upstream_lists_and_nothing_else():
+    table, off = _table()
+    assert (len(table) - len(off), sum(map(len, table.values())) - 3) == (24, 105)
+    assert _listed(SCHEME) == {name: rows for name, rows in table.items() if name not in off}
+    assert _listed(Scheme(NAMES["kubernetes"], frozenset())) == table
 
 
 def test_groups_come_in_the_order_of_their_priority():

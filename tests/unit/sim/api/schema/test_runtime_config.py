@@ -14,8 +14,21 @@ def off(**config):
     return turned_off({key.replace("__", "/"): value for key, value in config.items()}, N)
 
 
-def test_without_it_all_is_served():
-    assert off() == frozenset()
+def test_alpha_versions_are_off_by_default_and_turned_on_by_name_or_together():
+    alpha = {
+        ("networking.k8s.io", "v1alpha1", "clustercidrs"),
+        ("internal.apiserver.k8s.io", "v1alpha1", "storageversions"),
+    }
+    assert off() == alpha
+    assert off(api__alpha="true") == off(api__all="true") == frozenset()
+    (left,) = off(**{"networking.k8s.io/v1alpha1": "true"})
+    assert left[0] == "internal.apiserver.k8s.io"
+    assert Scheme(N).find("networking.k8s.io", "v1alpha1", "clustercidrs") is None
+
+
+def test_version_that_upstream_knows_and_never_serves_may_be_named():
+    assert off(batch__v1beta1="true") == off(**{"policy/v1beta1": "false"}) == off()
+    assert off(**{"storage.k8s.io/v1alpha1/csistoragecapacities": "true"}) == off()
 
 
 def test_a_resource_wins_over_its_version_and_that_over_all():

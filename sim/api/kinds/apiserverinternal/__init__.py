@@ -1,0 +1,1 @@
+"""Kinds of the group internal.apiserver, which is off by default."""

@@ -1,0 +1,226 @@
+"""The schemas of definitions in the forms in which upstream publishes them.
+
+A definition of the dependency becomes a schema of OpenAPI 2, or one of OpenAPI 3, which also has
+the zero values of Go as defaults.
+
+Holds: the dependency's own changes are undone (null types, enums of kind and apiVersion, Quantity
+and IntOrString as unions, and the enums that it removed).
+
+Mirrors  kubernetes v1.25 api/openapi-spec; kube-openapi pkg/generators/openapi.go
+         (mustEnforceDefault), pkg/generators/enum.go, pkg/schemamutation/walker.go (defaults in
+         version 3 only), pkg/builder3 (a reference with siblings is in `allOf`).
+Differs  a description lists the allowed values without upstream's remark on each; whether a field
+         of a definition without field numbers is a pointer follows from its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from sim.api.protobuf.numbers import Column, numbers, short_name
+from sim.api.schema.field_schemas import INT_OR_STRING, QUANTITY, raw_definition
+from sim.ident import UPSTREAM_GROUP_DOMAIN, Names
+
+Body = dict[str, Any]
+
+V2, V3 = "#/definitions/", "#/components/schemas/"
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
+_EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
+_PULLS = ("Always", "IfNotPresent", "Never")
+_MESSAGES = ("FallbackToLogsOnError", "File")
+# The fields with a type that is marked as an enum in v1.25, and its values.
+ENUMS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
+    ("apps.v1.DaemonSetUpdateStrategy", "type"): ("OnDelete", "RollingUpdate"),
+    ("apps.v1.DeploymentStrategy", "type"): ("Recreate", "RollingUpdate"),
+    ("apps.v1.StatefulSetSpec", "podManagementPolicy"): ("OrderedReady", "Parallel"),
+    ("apps.v1.StatefulSetUpdateStrategy", "type"): ("OnDelete", "RollingUpdate"),
+    ("batch.v1.CronJobSpec", "concurrencyPolicy"): ("Allow", "Forbid", "Replace"),
+    ("batch.v1.PodFailurePolicyOnExitCodesRequirement", "operator"): ("In", "NotIn"),
+    ("batch.v1.PodFailurePolicyRule", "action"): ("Count", "FailJob", "Ignore"),
+    ("core.v1.Container", "imagePullPolicy"): _PULLS,
+    ("core.v1.Container", "terminationMessagePolicy"): _MESSAGES,
+    ("core.v1.ContainerPort", "protocol"): _PROTOCOLS,
+    ("core.v1.EndpointPort", "protocol"): _PROTOCOLS,
+    ("core.v1.EphemeralContainer", "imagePullPolicy"): _PULLS,
+    ("core.v1.EphemeralContainer", "terminationMessagePolicy"): _MESSAGES,
+    ("core.v1.HTTPGetAction", "scheme"): ("HTTP", "HTTPS"),
+    ("core.v1.NamespaceStatus", "phase"): ("Active", "Terminating"),
+    ("core.v1.NodeSelectorRequirement", "operator"): ("DoesNotExist", "Exists", "Gt", "In", "Lt", "NotIn"),
+    ("core.v1.NodeStatus", "phase"): ("Pending", "Running", "Terminated"),
+    ("core.v1.PersistentVolumeClaimStatus", "phase"): ("Bound", "Lost", "Pending"),
+    ("core.v1.PersistentVolumeSpec", "persistentVolumeReclaimPolicy"): ("Delete", "Recycle", "Retain"),
+    ("core.v1.PersistentVolumeStatus", "phase"): ("Available", "Bound", "Failed", "Pending", "Released"),
+    ("core.v1.PodSpec", "dnsPolicy"): ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"),
+    ("core.v1.PodSpec", "restartPolicy"): ("Always", "Never", "OnFailure"),
+    ("core.v1.PodStatus", "phase"): ("Failed", "Pending", "Running", "Succeeded", "Unknown"),
+    ("core.v1.PodStatus", "qosClass"): ("BestEffort", "Burstable", "Guaranteed"),
+    ("core.v1.PortStatus", "protocol"): _PROTOCOLS,
+    ("core.v1.ScopedResourceSelectorRequirement", "operator"): ("DoesNotExist", "Exists", "In", "NotIn"),
+    ("core.v1.ScopedResourceSelectorRequirement", "scopeName"): (
+        "BestEffort",
+        "CrossNamespacePodAffinity",
+        "NotBestEffort",
+        "NotTerminating",
+        "PriorityClass",
+        "Terminating",
+    ),
+    ("core.v1.SeccompProfile", "type"): ("Localhost", "RuntimeDefault", "Unconfined"),
+    ("core.v1.ServicePort", "protocol"): _PROTOCOLS,
+    ("core.v1.ServiceSpec", "externalTrafficPolicy"): ("Cluster", "Local"),
+    ("core.v1.ServiceSpec", "sessionAffinity"): ("ClientIP", "None"),
+    ("core.v1.ServiceSpec", "type"): ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort"),
+    ("core.v1.Taint", "effect"): _EFFECTS,
+    ("core.v1.Toleration", "effect"): _EFFECTS,
+    ("core.v1.Toleration", "operator"): ("Equal", "Exists"),
+    ("core.v1.TopologySpreadConstraint", "whenUnsatisfiable"): ("DoNotSchedule", "ScheduleAnyway"),
+    ("discovery.v1.EndpointSlice", "addressType"): ("FQDN", "IPv4", "IPv6"),
+}
+# Defaults that types.go states (+default=).
+_STATED = {
+    ("core.v1.ContainerPort", "protocol"): "TCP",
+    ("core.v1.ServicePort", "protocol"): "TCP",
+}
+_ZEROS: Final[Mapping[str, Any]] = {"string": "", "integer": 0, "number": 0, "boolean": False}
+# Optional fields of definitions without field numbers that hold a struct, not a pointer.
+_STRUCTS = ("metadata", "status", "acceptedNames", "lastTransitionTime")
+# Optional fields that Go writes although they are zero, so that the zero is their default.
+_WRITTEN = {
+    ("core.v1.Event", "reportingComponent"),
+    ("core.v1.Event", "reportingInstance"),
+    ("apps.v1.StatefulSetStatus", "availableReplicas"),
+}
+
+
+def definition_v2(name: str, names: Names) -> Body:
+    """A definition in the form of OpenAPI 2."""
+    if name == QUANTITY:
+        return {**_description(name), "type": "string"}
+    if name == INT_OR_STRING:
+        return {**_description(name), "type": "string", "format": "int-or-string"}
+    return _enumerated(_clean(raw_definition(name), names), name)
+
+
+def definition_v3(name: str, names: Names) -> Body:
+    """A definition in the form of OpenAPI 3."""
+    if name == QUANTITY:
+        return {**_description(name), "oneOf": [{"type": "string"}, {"type": "number"}]}
+    if name == INT_OR_STRING:
+        return {
+            **_description(name),
+            "format": "int-or-string",
+            "oneOf": [{"type": "integer"}, {"type": "string"}],
+        }
+    schema = _enumerated(_clean(raw_definition(name), names), name)
+    if "properties" in schema:
+        needed, short = schema.get("required", ()), short_name(name)
+        schema["properties"] = {
+            field: _with_default(below, short, field, field in needed or (short, field) in _WRITTEN)
+            for field, below in schema["properties"].items()
+        }
+    return schema
+
+
+def _description(name: str) -> Body:
+    raw = raw_definition(name)
+    return {"description": raw["description"]} if "description" in raw else {}
+
+
+def _clean(raw: Body, names: Names) -> Body:
+    """A schema without the changes of the dependency."""
+    out: Body = {}
+    for key, value in raw.items():
+        if key == "$ref":
+            out[key] = V2 + value.rpartition("/")[2]
+        elif key == "type" and isinstance(value, list):
+            out[key] = next(t for t in value if t != "null")
+        elif key == "properties":
+            out[key] = {field: _clean(below, names) for field, below in value.items()}
+        elif key in ("items", "additionalProperties") and isinstance(value, dict):
+            out[key] = _clean(value, names)
+        elif key == "x-kubernetes-group-version-kind":
+            out[key] = [
+                {**gvk, "group": names.group(gvk["group"].removesuffix("." + UPSTREAM_GROUP_DOMAIN))}
+                for gvk in value
+            ]
+        elif key != "enum":
+            out[key] = value
+    return out
+
+
+def _enumerated(schema: Body, name: str) -> Body:
+    """The schema with the enums of its fields; a description ends with the allowed values."""
+    short = short_name(name)
+    for field, below in schema.get("properties", {}).items():
+        values = ENUMS.get((short, field))
+        if values is not None:
+            listed = "\n".join(f' - `"{value}"`' for value in values)
+            text = f"{below['description'].rstrip()}\n\nPossible enum values:\n{listed}"
+            schema["properties"][field] = {**below, "description": text, "enum": list(values)}
+    return schema
+
+
+# --- defaults -------------------------------------------------------------------------------------
+
+
+def _with_default(schema: Body, message: str, field: str, written: bool) -> Body:
+    """The schema of a field in the form of OpenAPI 3.
+
+    message: short name of the definition
+    written: True if Go writes the field even when it is zero
+    """
+    column = _column(message, field)
+    pointer = column.pointer if column is not None else not (written or field in _STRUCTS)
+    if "$ref" in schema:
+        return _referring(schema, struct=not pointer)
+    out = _with_elements(schema)
+    stated = _STATED.get((message, field))
+    if stated is not None:
+        out["default"] = stated
+    elif written and not pointer and "format" in schema and schema["format"] == "byte":
+        pass  # a slice of bytes
+    elif written and not pointer and schema.get("type") in _ZEROS:
+        out["default"] = _ZEROS[schema["type"]]
+    return out
+
+
+def _referring(schema: Body, *, struct: bool) -> Body:
+    """A reference; struct: True if the value is no pointer, so that an empty one is the default."""
+    reference = {"$ref": V3 + schema["$ref"].removeprefix(V2)}
+    siblings = {key: value for key, value in schema.items() if key != "$ref"}
+    if struct:
+        siblings["default"] = {}
+    return {"allOf": [reference], **siblings} if siblings else reference
+
+
+def _with_elements(schema: Body) -> Body:
+    """The schema with the defaults of the elements of a list or map."""
+    out = dict(schema)
+    for key in ("items", "additionalProperties"):
+        below = out.get(key)
+        if not isinstance(below, dict):
+            continue
+        if "$ref" in below:
+            out[key] = _referring(below, struct=True)
+        elif below.get("format") != "byte" and below.get("type") in _ZEROS:
+            out[key] = {**below, "default": _ZEROS[below["type"]]}
+        else:
+            out[key] = _with_elements(below)
+    return out
+
+
+@lru_cache(maxsize=1024)
+def _columns(message: str) -> Mapping[str, Column]:
+    """The columns of a message by field, those of embedded messages included."""
+    found: dict[str, Column] = {}
+    for column in numbers().get(message, {}).values():
+        if column.inline:
+            found |= _columns(column.inline)
+        else:
+            found[column.field] = column
+    return found
+
+
+def _column(message: str, field: str) -> Column | None:
+    return _columns(message).get(field)

@@ -1,0 +1,51 @@
+"""What a page is: its bytes, or a value that is rendered in the form that the client asks for.
+
+Mirrors  nothing upstream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sim.wire.http.rendering import TEXT
+
+NOT_FOUND = b"404 page not found\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document outside of the resources.
+
+    value: to be rendered in the negotiated form; alternatively raw bytes of one type
+    routed: True if the route evaluates Accept
+    json_only: True if JSON is the only form, even if the client prefers another
+    headers: in addition to, or in place of, those of all answers
+    etag: entity tag without its quotes; "" if the document has none
+    compressed: from how many bytes on the answer is compressed for clients that accept it; 0: never
+    """
+
+    code: int = 200
+    value: Any = None
+    raw: bytes = b""
+    media: str = ""
+    routed: bool = True
+    json_only: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict)
+    etag: str = ""
+    compressed: int = 0
+
+
+NO_PAGE = Document(404, raw=NOT_FOUND, media=TEXT)
+
+
+def refused(body: dict[str, Any]) -> Document:
+    """The document of a refusal."""
+    return Document(body["code"], body)
+
+
+def is_current(wanted: str, etag: str) -> bool:
+    """True if an If-None-Match header names the entity tag (net/http fs.go, checkIfNoneMatch)."""
+    tags = [tag.strip().removeprefix("W/") for tag in wanted.split(",")]
+    return bool(etag) and ("*" in tags or f'"{etag}"' in tags)

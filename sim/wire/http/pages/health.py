@@ -1,0 +1,133 @@
+"""The health checks: /healthz, /livez, /readyz, and each check by itself.
+
+Turns the checks of a path and those that fail into a `Document`.
+
+Mirrors  kubernetes v1.25 apiserver pkg/server/healthz/healthz.go (handleRootHealth,
+         InstallPathHandler), pkg/server/healthz.go (delayedHealthCheck), and the names of checks in
+         pkg/server/hooks.go, config.go, kubernetes pkg/controlplane, apiextensions-apiserver and
+         kube-aggregator pkg/apiserver/apiserver.go.
+Differs  the check of certificates of the aggregator's client is absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from sim.ident import Names
+from sim.wire.http.pages.document import NO_PAGE, Document
+from sim.wire.http.rendering import TEXT
+from sim.wire.http.routing import query_pairs
+
+LIVEZ = "livez"
+SHUTDOWN = "shutdown"
+INFORMER_SYNC = "informer-sync"
+FAIRNESS_HOOKS = (
+    "priority-and-fairness-config-consumer",
+    "priority-and-fairness-filter",
+    "priority-and-fairness-config-producer",
+)
+HOOK = "poststarthook/"
+# The hooks that end once the server has read from the storage; all others end at its start.
+_READING = (
+    f"{HOOK}crd-informer-synced",
+    f"{HOOK}bootstrap-controller",
+    f"{HOOK}rbac/bootstrap-roles",
+    f"{HOOK}scheduling/bootstrap-system-priority-classes",
+    f"{HOOK}priority-and-fairness-config-producer",
+    "autoregister-completion",
+    INFORMER_SYNC,
+)
+
+
+def checks_of(names: Names, fairness: bool) -> dict[str, tuple[str, ...]]:
+    """The health checks of each path, in upstream's order.
+
+    fairness: True if priority and fairness is on
+    """
+    storage, aggregator = names.check_storage, names.component("aggregator")
+    hooks = (
+        f"start-{names.component('apiserver')}-admission-initializer",
+        "generic-apiserver-start-informers",
+        *(FAIRNESS_HOOKS[:2] if fairness else ()),
+        "storage-object-count-tracker-hook",
+        "start-apiextensions-informers",
+        "start-apiextensions-controllers",
+        "crd-informer-synced",
+        "bootstrap-controller",
+        "rbac/bootstrap-roles",
+        "scheduling/bootstrap-system-priority-classes",
+        *(FAIRNESS_HOOKS[2:] if fairness else ()),
+        "start-cluster-authentication-info-controller",
+        f"start-{aggregator}-informers",
+        "apiservice-registration-controller",
+        "apiservice-status-available-controller",
+        f"{names.component('apiserver')}-autoregistration",
+    )
+    started = (
+        *(HOOK + hook for hook in hooks),
+        "autoregister-completion",
+        f"{HOOK}apiservice-openapi-controller",
+        f"{HOOK}apiservice-openapiv3-controller",
+    )
+    alive = ("ping", "log", storage, *started)
+    ready = ("ping", "log", storage, f"{storage}-readiness", INFORMER_SYNC, *started, SHUTDOWN)
+    return {"healthz": alive, LIVEZ: alive, "readyz": ready}
+
+
+def failing(
+    names: Names,
+    what: str,
+    *,
+    running: bool,
+    ready: bool,
+    synced: bool,
+    stored: bool,
+    graced: bool,
+) -> tuple[str, ...]:
+    """The checks of a path that fail.
+
+    running: True if a server runs; ready: and does not terminate
+    synced: True if it has read from the storage since it started
+    stored: True if the storage answers
+    graced: True within the grace period after the start, in which /livez counts a hook as passed
+    """
+    failed: list[str] = []
+    if not stored:
+        failed += [names.check_storage, f"{names.check_storage}-readiness"]
+    if not running or not (synced or (what == LIVEZ and graced)):
+        failed += _READING
+    if not ready:
+        failed.append(SHUTDOWN)
+    return tuple(failed)
+
+
+def health_page(
+    checks: Mapping[str, Sequence[str]], what: str, check: str | None, query: str, failed: Collection[str]
+) -> Document:
+    """The page of all checks of a path, or of one.  check: None for all of them"""
+    if check is not None:
+        if check not in checks[what]:
+            return NO_PAGE
+        good = check not in failed
+        text = "ok" if good else f"internal server error: {check} failed: reason withheld\n"
+        return Document(200 if good else 500, raw=text.encode(), media=TEXT)
+    asked = list(query_pairs(query))
+    excluded = [value for key, value in asked if key == "exclude"]
+    lines, bad = [], False
+    for name in checks[what]:
+        if name in excluded:
+            lines.append(f"[+]{name} excluded: ok")
+        elif name not in failed:
+            lines.append(f"[+]{name} ok")
+        else:
+            lines.append(f"[-]{name} failed: reason withheld")
+            bad = True
+    unknown = sorted({name for name in excluded if name not in checks[what]})
+    if unknown:
+        listed = ",".join(f'"{name}"' for name in unknown)
+        lines.append(f"warn: some health checks cannot be excluded: no matches for {listed}")
+    if bad:
+        return Document(500, raw="\n".join([*lines, f"{what} check failed", ""]).encode(), media=TEXT)
+    if all(key != "verbose" for key, _ in asked):
+        return Document(raw=b"ok", media=TEXT)
+    return Document(raw="\n".join([*lines, f"{what} check passed", ""]).encode(), media=TEXT)

@@ -1,0 +1,90 @@
+"""The OpenAPI documents under /openapi: which form a client gets, entity tags and redirects.
+
+Turns a path, a query and an Accept header into a `Document`.
+
+Holds: a URL with a hash always names the same content; a hash of another content leads to the
+present one.
+
+Mirrors  kube-openapi pkg/handler/handler.go (RegisterOpenAPIVersionedService), pkg/handler3
+         (HandleDiscovery, HandleGroupVersion), net/http fs.go (ServeContent: the type of JSON is
+         text/plain, of protobuf application/octet-stream) and http.Redirect, at the versions of
+         Kubernetes v1.25; NYTimes/gziphandler (answers of version 2 are compressed).
+Differs  there is no Last-Modified, and no Expires beside Cache-Control.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import quote
+
+from sim.api.openapi import protobuf_form, protobuf_v3
+from sim.api.openapi.documents import (
+    digest,
+    openapi_v2,
+    openapi_v2_protobuf,
+    openapi_v3_index,
+    openapi_v3_of,
+    openapi_v3_protobuf,
+    versioned_url,
+)
+from sim.api.schema.scheme import Scheme
+from sim.wire.http.negotiation import parse_accept
+from sim.wire.http.pages.document import NO_PAGE, Document
+from sim.wire.http.rendering import TEXT
+from sim.wire.http.routing import parse_query
+
+BINARY = "application/octet-stream"
+HTML = "text/html; charset=utf-8"
+COMPRESSED_FROM = 1400  # gziphandler: DefaultMinSize
+UNCHANGING = "public, immutable"
+_VARY = {"Vary": "Accept"}
+_JSON = "application/json"
+
+
+def openapi_page(scheme: Scheme, parts: Sequence[str], query: str, accept: str) -> Document:
+    """The document of a path, given as its parts: ("openapi", "v3", ...)."""
+    if parts[1:] == ["v2"]:
+        return _version_2(scheme, accept)
+    if parts[1:] == ["v3"]:
+        return Document(value=openapi_v3_index(scheme), media=TEXT)
+    if parts[1:2] == ["v3"]:
+        return _version_3(scheme, "/".join(parts[2:]), query, accept)
+    return NO_PAGE
+
+
+def _version_2(scheme: Scheme, accept: str) -> Document:
+    form = _chosen(accept, (_JSON, protobuf_form.MEDIA))
+    if not form:
+        return Document(406, headers=_VARY)
+    text = openapi_v2(scheme)
+    raw, media = (text, TEXT) if form == _JSON else (openapi_v2_protobuf(scheme), BINARY)
+    return Document(raw=raw, media=media, headers=_VARY, etag=digest(raw), compressed=COMPRESSED_FROM)
+
+
+def _version_3(scheme: Scheme, path: str, query: str, accept: str) -> Document:
+    form = _chosen(accept, (_JSON, protobuf_v3.MEDIA))
+    if not form:
+        return Document(406, headers=_VARY)
+    text = openapi_v3_of(scheme, path)
+    if text is None:
+        return Document(404, headers=_VARY)
+    tag, wanted = digest(text), parse_query(query).get("hash", "")
+    headers = dict(_VARY)
+    if wanted and wanted != tag:
+        place = versioned_url(quote(path), tag)
+        page = f'<a href="{place}">Moved Permanently</a>.\n\n'.encode()
+        return Document(301, raw=page, media=HTML, headers={**headers, "Location": place})
+    if wanted:
+        headers["Cache-Control"] = UNCHANGING
+    raw, media = (text, TEXT) if form == _JSON else (openapi_v3_protobuf(text), BINARY)
+    return Document(raw=raw, media=media, headers=headers, etag=tag)
+
+
+def _chosen(accept: str, known: Sequence[str]) -> str:
+    """The first form that a client accepts, "" if there is none."""
+    for clause in parse_accept(accept or "*/*"):
+        kind, _, form = clause.media.partition("/")
+        for media in known:
+            if kind in ("*", "application") and form in ("*", media.partition("/")[2]):
+                return media
+    return ""
