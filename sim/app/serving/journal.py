@@ -39,7 +39,7 @@ from sim.app.study.outcome import plan_digest, program_digest
 from sim.errors import InputError
 from sim.files import new_private, write_all
 from sim.kernel import MARK, Blocks, DamageError, NotKeptError, Operation, block
-from sim.scenario.plan.compile import NODES_MAX, load
+from sim.scenario.plan.compile import NODES_MAX, load, plan_of_settings
 from sim.scenario.plan.plan import AdoptionPlan, ClusterPlan, Plan
 
 FORMAT = 2
@@ -67,11 +67,11 @@ class Session(msgspec.Struct, frozen=True):
 
     def plan(self) -> Plan:
         """Return the plan of the session.  Raises InputError."""
-        if self.settings and not self.scenario:
-            raise InputError("there is no scenario to set it in", f"--set {self.settings[0]}")
+        naming = [f"cluster.naming={self.naming}"] if self.naming else []
         if self.scenario:
-            naming = [f"cluster.naming={self.naming}"] if self.naming else []
             plan = load(self.scenario, [*self.settings, *naming])
+        elif self.settings:
+            plan = plan_of_settings(NO_SCENARIO, [*self.settings, *naming])
         else:
             plan = Plan(
                 NO_SCENARIO, "", 0, 0, ClusterPlan(naming=self.naming or "orch", nodes=()), (), (), ()

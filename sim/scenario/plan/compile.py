@@ -86,6 +86,18 @@ def compile_plan(document: Document, folder: Path) -> Plan:
     return _Compiler(document, folder).compiled().sound()
 
 
+def plan_of_settings(name: str, settings: Sequence[str]) -> Plan:
+    """Plan a cluster of which only settings are known, such as `cluster.nodes[0].count=3`.
+
+    Its run has no end.  Raises InputError with every error.
+    """
+    head = {"apiVersion": "orrery.dev/v1", "kind": "Scenario", "metadata": {"name": name}}
+    document = Document("", {**head, "spec": {"duration": "1h", "cluster": {}}})
+    for setting in settings:
+        override(document, setting)
+    return replace(compile_plan(document, Path()), duration_us=0, settings=tuple(settings))
+
+
 def plan_step(
     step: Mapping[str, Any],
     cluster: ClusterPlan,
@@ -292,7 +304,7 @@ class _Compiler:
                     ("spec", "cluster", "nodes"), f"{len(nodes)} nodes; at most {NODES_MAX} are run"
                 )
 
-        def component(part: schema.Component, key: str) -> ComponentPlan:
+        def component(part: schema.Component | schema.Daemon, key: str) -> ComponentPlan:
             path = ("spec", "cluster", key)
             flags: Mapping[str, Any] = part.flags
             with self.problems.part():

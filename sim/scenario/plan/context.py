@@ -120,9 +120,10 @@ class Known:
             )
             for index in range(part.replicas)
         ]
+        roles = [role for role in ROLES if f"{role.removesuffix('-leader')}-0" in control]
         planned = Planned()
         scheme = Scheme(NAMES[cluster.naming], frozenset()).beside(planned)
-        known = Known(cluster.nodes, ("storage", *control, *ROLES), [], scheme, planned, cluster.metrics)
+        known = Known(cluster.nodes, ("storage", *control, *roles), [], scheme, planned, cluster.metrics)
         known.drivers = tuple(one.driver.name for one in cluster.storage)
         known.cloud = bool(raw_option(cluster.controller_manager.flags, "cloud-provider"))
         known.add(storage_objects(cluster.storage, scheme.names))

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from sim.faults.shared.parameters import Amount, Count, Strict
-from sim.scenario.read.common import Flags, Label, Matter, Name, Replicas
+from sim.scenario.read.common import Flags, Label, Matter, Name, Replicas, ReplicasOrNone
 from sim.scenario.read.steps import Step
 from sim.units import JSON_WHOLE_MAX
 
@@ -124,14 +124,22 @@ class Component(Strict):
     flags: Flags = {}
 
 
+class Daemon(Strict):
+    """A component of the control plane that may run elsewhere, as a real program."""
+
+    replicas: ReplicasOrNone = 1
+    """0: none of ours runs, so that another program can do its work over the API."""
+    flags: Flags = {}
+
+
 class Cluster(Strict):
     """The simulated cluster."""
 
     naming: Literal["orch", "kubernetes"] = "orch"
     nodes: list[NodeGroup] = []
     api_server: Component = msgspec.field(default_factory=Component)
-    controller_manager: Component = msgspec.field(default_factory=Component)
-    scheduler: Component = msgspec.field(default_factory=Component)
+    controller_manager: Daemon = msgspec.field(default_factory=Daemon)
+    scheduler: Daemon = msgspec.field(default_factory=Daemon)
     latency: str | None = None
     """One-way delay between hosts, "500us" or "200us..2ms"."""
     boot: str = "10s"

@@ -193,13 +193,13 @@ def test_nodes_that_are_added_take_names_that_are_free() -> None:
     assert [node.name for node in plain_nodes(3, ("node-0", "node-2"))] == ["node-1", "node-3", "node-4"]
 
 
-def test_a_setting_without_a_scenario_and_a_filter_of_a_whole_trace_are_refused(
+def test_a_wrong_setting_and_a_filter_of_a_whole_trace_are_refused(
     tiny: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["serve", "--port", "0", "--set", "seed=3"]) == 2
+    assert main(["serve", "--port", "0", "--set", "cluster.schedulr=3"]) == 2
     assert main(["show", str(tiny), "--kind", "step", "--perfetto", str(tiny.parent / "p.json")]) == 2
     assert capsys.readouterr().err.splitlines() == [
-        "orrery: --set seed=3: there is no scenario to set it in",
+        "orrery: --set cluster.schedulr=3: unknown field 'schedulr' (did you mean 'scheduler'?)",
         "orrery: --perfetto: writes the whole trace (leave the other options out)",
     ]
 
