@@ -8,9 +8,22 @@ from actors.apiserver.handlers import READS
 from actors.apiserver.lifecycle.stepwise import Stepwise
 from sim.api.audit.events import Record
 from sim.api.types import Reply, Request
+from sim.units import parse_duration_us
 
 # pkg/server/filters/wrap.go
 OnError = Callable[[Request, Exception], None]
+
+
+def allowed_us(request: Request, most_us: int) -> int:
+    """How long a request may take: its own time-out if that is shorter (request_deadline.go)."""
+    text = request.options.get("timeout", "")
+    if not text or request.verb == "watch":
+        return most_us
+    try:
+        wanted_us = parse_duration_us(text)
+    except ValueError:  # which the HTTP front refuses
+        return most_us
+    return wanted_us if 0 < wanted_us < most_us else most_us
 
 
 class Flight:

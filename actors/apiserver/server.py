@@ -43,7 +43,7 @@ from actors.apiserver.fast.base import Way
 from actors.apiserver.fast.coalesced_calls import offer_short_way
 from actors.apiserver.fast.lease_updates import RENEWAL, Lane, find_open_lane, offer_lane
 from actors.apiserver.fast.write_templates import Plans
-from actors.apiserver.flights import Flight, OnError
+from actors.apiserver.flights import Flight, OnError, allowed_us
 from actors.apiserver.handlers import READS, Handlers
 from actors.apiserver.lifecycle.compactor import Compactor
 from actors.apiserver.lifecycle.goaway import Goaway
@@ -385,7 +385,7 @@ class ApiServer:
         flight = self._flights.get(number)
         if flight is None:
             return  # its client no longer waits
-        flight.until_us = self.kernel.now_us + self.options.request_timeout_us
+        flight.until_us = self.kernel.now_us + allowed_us(flight.request, self.options.request_timeout_us)
         self._count(flight, 1)
         if self.audit is not None and not self.audit.begin_flight(flight):
             uri = "" if flight.record is None else flight.record.uri

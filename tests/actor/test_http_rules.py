@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
+import trio.testing
 import yaml
 
 from sim.api.openapi import protobuf_v3
@@ -21,6 +23,7 @@ from sim.ident import NAMES
 from sim.kernel import NEVER_US
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan, Plan
 from sim.units import parse_time
+from sim.wire.tls import Authority, server_context
 from tests.actor.test_http import MAPS, config_map, served
 from tests.actor.test_http_custom import BASE, GROUP, defined, passed, widget
 
@@ -362,3 +365,58 @@ async def test_serve_notes_jobs_that_never_end_once_for_equal_containers(
     said = capsys.readouterr().err
     assert said.startswith("orrery: Job b: the program of container p has no known end")
     assert said.count("orrery:") == 1
+
+
+# --- transport ------------------------------------------------------------------------------------
+
+
+async def test_client_without_tls_gets_an_answer_that_it_can_read() -> None:
+    authority = Authority("ca")
+    context = server_context(authority.server(("127.0.0.1",)), authority.pem)
+    async with served(context=context) as (_, client):
+        assert client.base_url.port is not None
+        stream = await trio.open_tcp_stream("127.0.0.1", client.base_url.port)
+        async with stream:
+            await stream.send_all(b"GET /api HTTP/1.1\r\nHost: x\r\n\r\n")
+            found = b"".join([part async for part in stream])
+        assert found.startswith(b"HTTP/1.0 400 Bad Request\r\n")
+        assert found.endswith(b"Client sent an HTTP request to an HTTPS server.\n")
+        assert (await client.get(MAPS)).status_code == 200
+
+
+async def test_request_ends_at_its_own_time_out() -> None:
+    async with served() as (cluster, client):
+        cluster.supervisor["storage"].crash()
+        answers: list[Any] = []
+
+        async def ask() -> None:
+            answers.append(await client.post(f"{MAPS}?timeout=3s", json=config_map("a")))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask)
+            while not cluster.api_servers["apiserver-0"].in_flight:
+                await trio.testing.wait_all_tasks_blocked(0.005)
+            cluster.kernel.set_rate(inf)
+            await cluster.run_for("4s")
+        (answer,) = answers
+        assert (answer.status_code, answer.json()["reason"]) == (504, "Timeout")
+
+
+async def test_kinds_that_are_only_created_have_no_table() -> None:
+    table = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+    async with served() as (_, client):
+        review = {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        refused = await client.post(path, json=review, headers=table)
+        assert (refused.status_code, refused.json()["reason"]) == (406, "NotAcceptable")
+        both = {"Accept": f"{table['Accept']}, application/json"}
+        assert (await client.post(path, json=review, headers=both)).status_code == 201
+
+
+async def test_answers_that_a_browser_could_misread_forbid_it_to_guess() -> None:
+    async with served() as (_, client):
+        anonymous = {"Authorization": ""}
+        for path, headers in (("/nope", {}), ("/livez", {}), (MAPS, anonymous)):
+            found = await client.get(path, headers=headers)
+            assert found.headers["x-content-type-options"] == "nosniff"
+        assert "x-content-type-options" not in (await client.get(MAPS)).headers

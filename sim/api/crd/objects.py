@@ -38,8 +38,8 @@ from sim.api.memo import IdentityMemo
 from sim.api.ownership.typed_values import go_syntax
 from sim.api.patch.strategic_merge import go_print
 from sim.api.schema import field_validation as fieldvalidation
-from sim.api.schema.field_validation import IGNORE, STRICT, SUMMARY_CHARS, duplicate_fields
-from sim.api.schema.json_text import go_quote, parse_noting_twice, plain
+from sim.api.schema.field_validation import IGNORE, STRICT, duplicate_fields
+from sim.api.schema.json_text import go_quote, parse_noting_twice, plain, summarize
 from sim.api.types import Json, Obj
 from sim.api.verbs.call import Call, Refusal, bad_request, internal
 
@@ -86,12 +86,8 @@ def _cannot(resource: CustomResource) -> str:
 
 
 def _unrecognized(resource: CustomResource, why: str, raw: bytes) -> Refusal:
-    more = " ..." if len(raw) > SUMMARY_CHARS else ""
-    cut = raw[:SUMMARY_CHARS]
-    summary = cut.decode("utf-8", "replace") if raw[:1] == b"{" else cut.hex()
-    shown = f"{summary}{more}" if raw else "<empty>"
     return bad_request(
-        f"the object provided is unrecognized (must be of type {resource.kind}): {why} ({shown})"
+        f"the object provided is unrecognized (must be of type {resource.kind}): {why} ({summarize(raw)})"
     )
 
 

@@ -80,6 +80,7 @@ ENUMS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
 # Defaults that types.go states (+default=).
 _STATED = {
     ("core.v1.ContainerPort", "protocol"): "TCP",
+    ("core.v1.GRPCAction", "service"): "",
     ("core.v1.ServicePort", "protocol"): "TCP",
 }
 _ZEROS: Final[Mapping[str, Any]] = {"string": "", "integer": 0, "number": 0, "boolean": False}
@@ -90,6 +91,19 @@ _WRITTEN = {
     ("core.v1.Event", "reportingComponent"),
     ("core.v1.Event", "reportingInstance"),
     ("apps.v1.StatefulSetStatus", "availableReplicas"),
+    ("networking.v1alpha1.ClusterCIDRSpec", "ipv4"),
+    ("networking.v1alpha1.ClusterCIDRSpec", "ipv6"),
+    *(
+        (f"flowcontrol.{version}.{message}", field)
+        for version in ("v1beta1", "v1beta2")
+        for message, field in (
+            ("FlowSchemaSpec", "matchingPrecedence"),
+            ("LimitedPriorityLevelConfiguration", "assuredConcurrencyShares"),
+            ("QueuingConfiguration", "handSize"),
+            ("QueuingConfiguration", "queueLengthLimit"),
+            ("QueuingConfiguration", "queues"),
+        )
+    ),
 }
 
 
@@ -171,7 +185,7 @@ def _with_default(schema: Body, message: str, field: str, written: bool) -> Body
     written: True if Go writes the field even when it is zero
     """
     column = _column(message, field)
-    pointer = column.pointer if column is not None else not (written or field in _STRUCTS)
+    pointer = column.pointer if column is not None else not (written or _is_struct(message, field))
     if "$ref" in schema:
         return _referring(schema, struct=not pointer)
     out = _with_elements(schema)
@@ -183,6 +197,11 @@ def _with_default(schema: Body, message: str, field: str, written: bool) -> Body
     elif written and not pointer and schema.get("type") in _ZEROS:
         out["default"] = _ZEROS[schema["type"]]
     return out
+
+
+def _is_struct(message: str, field: str) -> bool:
+    """True for an optional field of a definition without field numbers that is no pointer."""
+    return field in _STRUCTS and not message.endswith("Subresources")
 
 
 def _referring(schema: Body, *, struct: bool) -> Body:

@@ -56,6 +56,7 @@ _ZERO_WRITTEN = {
     "rbac.v1.ClusterRole": ("rules",),
     "rbac.v1.Role": ("rules",),
     "storage.v1.CSINodeDriver": ("topologyKeys",),
+    "networking.v1alpha1.ClusterCIDRSpec": ("ipv4", "ipv6"),
 }
 # Types with values of any form, for ownership and patches.
 OPEN_TYPES = ("any", "schema-or-list", "schema-or-bool", "schema-or-names")

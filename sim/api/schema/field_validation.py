@@ -25,7 +25,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from sim.api.schema.field_schemas import JSON_SCHEMA, SchemaNode, definition_name, schema_of
-from sim.api.schema.json_text import Twice, duplicates, go_quote, parse_noting_twice
+from sim.api.schema.json_text import Twice, duplicates, go_quote, parse_noting_twice, summarize
 from sim.api.schema.resource import Resource
 from sim.api.types import Json, Obj
 from sim.ident import NAMES
@@ -58,7 +58,6 @@ _UNSERVED = {
     ),
 }
 IGNORE, WARN, STRICT = "Ignore", "Warn", "Strict"
-SUMMARY_CHARS = 30  # create.go: summarizeData(body, 30)
 RECORD = "metadata.managedFields"
 PROBLEMS_MAX = 100  # sigs.k8s.io/json: saveStrictError; further ones are not reported
 # The name of pkg/runtime/scheme.go in its own errors.
@@ -112,9 +111,9 @@ def decode(resource: Resource, body: bytes | str | Json, directive: str = WARN) 
 
 
 def _unrecognized(resource: Resource, why: str, text: str) -> DecodeError:
-    summary = text if len(text) <= SUMMARY_CHARS else text[:SUMMARY_CHARS] + " ..."
+    shown = summarize(text.encode("utf-8", "replace"))
     return DecodeError(
-        f"the object provided is unrecognized (must be of type {resource.kind}): {why} ({summary})"
+        f"the object provided is unrecognized (must be of type {resource.kind}): {why} ({shown})"
     )
 
 

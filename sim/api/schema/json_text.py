@@ -53,6 +53,18 @@ def _go_letter(letter: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+SUMMARY_BYTES = 30  # create.go: summarizeData(body, 30)
+
+
+def summarize(raw: bytes) -> str:
+    """The begin of a body in a message: as text if it looks like JSON, otherwise in hex."""
+    if not raw:
+        return "<empty>"
+    cut = raw[:SUMMARY_BYTES]
+    shown = cut.decode("utf-8", "replace") if raw[:1] == b"{" else cut.hex()
+    return f"{shown} ..." if len(raw) > SUMMARY_BYTES else shown
+
+
 class Twice(dict[str, Any]):
     """A JSON object with duplicate keys; the last value counts.
 

@@ -5,8 +5,7 @@ the reply, body, then the API server behind the gate.
 
 Mirrors  kubernetes v1.25 apiserver pkg/server/config.go (DefaultBuildHandlerChain),
          pkg/endpoints/filters.
-Differs  `timeout=` is checked, but the time-out itself is the same 60 real seconds for every
-         request.
+Differs  `timeout=` counts in virtual and in real time: what ends first ends the request.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Obj, Reply, Request, UserInfo
 from sim.api.verbs import connect
-from sim.units import parse_duration_us
+from sim.units import SECOND, parse_duration_us
 from sim.wire.http import negotiation, rendering, routing
 from sim.wire.http.audited import AuditedExchange, HttpAudit
 from sim.wire.http.body import BODY_MAX, BadBody, json_text, strict_warnings
@@ -42,9 +41,9 @@ from sim.wire.http.gateway import REQUEST_TIMEOUT_S, Gateway, OutsideWatch, fail
 from sim.wire.http.identification import Identification
 from sim.wire.http.impersonation import Impersonation, impersonated
 from sim.wire.http.metrics import Counts
-from sim.wire.http.negotiation import Form, NotAcceptable, accepts_gzip
+from sim.wire.http.negotiation import Form, NotAcceptable, accepts_gzip, has_table
 from sim.wire.http.options import BadOption, check_options, manager_of
-from sim.wire.http.pages.document import NO_PAGE, Document, is_current
+from sim.wire.http.pages.document import NO_PAGE, NO_SNIFF, Document, is_current
 from sim.wire.http.rendering import PART_MAX, Answer, EventWriter, View
 from sim.wire.http.routing import NoRoute, Target
 from sim.wire.http.upgraded import STREAMED
@@ -153,7 +152,7 @@ class Front:
             response = await self._answer(exchange, header, found)
         except Refused as refused:
             form = negotiation.error_form(self._names, header)
-            response = self._response(rendering.failure(self._names, form, refused.body))
+            response = self._refusal(form, refused.body)
             found.audited.reply(Reply(response.code, body=refused.body), found.resource)
         if found.asked is not None:
             self._count(exchange, response, found.asked, found.resource)
@@ -295,13 +294,13 @@ class Front:
     ) -> Response:
         names, headers = self._names, exchange.headers
         watching = target.verb == "watch"
-        convertible = target.subresource != "log"
         resource = target.resource
         form = negotiation.choose(
             names,
             headers.get("accept"),
             options,
-            convertible=convertible,
+            convertible=target.subresource != "log",
+            tabular=has_table(resource, target.subresource),
             watching=watching,
             protobuf=not resource.json_only,
         )
@@ -324,7 +323,7 @@ class Front:
         check_options(names, target, content, exchange.query, body)
         asked = _request(target, user, options, agent)
         asked.body, asked.content_type = body, content or names.media_json
-        reply, watch = await self._gateway.call(asked)
+        reply, watch = await self._gateway.call(asked, _seconds(options))
         audited.reply(reply, resource)
         if watch is not None:
             audited.stream()
@@ -411,6 +410,12 @@ class Front:
         common = [each for each in self._common() if each[0] not in answer.headers]
         return Response(answer.code, answer.body, [*headers, *common])
 
+    def _refusal(self, form: Form, body: Obj) -> Response:
+        response = self._response(rendering.failure(self._names, form, body))
+        if body.get("code") == HTTPStatus.FORBIDDEN:
+            response.headers += NO_SNIFF.items()
+        return response
+
     def _common(self) -> list[tuple[str, str]]:
         return [("Cache-Control", "no-cache, private")]
 
@@ -435,6 +440,12 @@ def _request(target: Target, user: UserInfo, options: dict[str, str], agent: str
         user=user,
         manager=manager_of(agent),
     )
+
+
+def _seconds(options: dict[str, str]) -> float:
+    """How long a request may take in real time (request_deadline.go, parseTimeout)."""
+    wanted = parse_duration_us(options.get("timeout", "") or "0") / SECOND
+    return wanted if 0 < wanted < REQUEST_TIMEOUT_S else REQUEST_TIMEOUT_S
 
 
 def _warn_first(response: Response, warning: str) -> None:

@@ -19,7 +19,7 @@ import re
 import msgspec
 
 from sim.api import status
-from sim.api.schema.json_text import DEPTH_MAX
+from sim.api.schema.json_text import DEPTH_MAX, summarize
 from sim.api.types import Obj
 from sim.ident import Names
 from sim.wire.http.negotiation import produced
@@ -29,7 +29,6 @@ from sim.wire.http.yaml_json import NODES_MAX, YamlError, YamlTooLarge, load_yam
 
 BODY_MAX = 3 * 1024 * 1024  # server.Config.MaxRequestBodyBytes
 TOO_MANY = f"Request entity too large: limit is {NODES_MAX} values"
-SHOWN = 30  # bytes of a broken body that a message shows: summarizeData
 
 
 class BadBody(Exception):
@@ -67,7 +66,7 @@ def _check_shape(target: Target, raw: bytes) -> None:
         if mark in (b"[", b"{"):
             depth += 1
             if depth > DEPTH_MAX:
-                why = f"json parse error: invalid character '{mark.decode()}' exceeded max depth ({_excerpt(raw)})"
+                why = f"json parse error: invalid character '{mark.decode()}' exceeded max depth ({summarize(raw)})"
                 what = f"the object provided is unrecognized (must be of type {_kind(target)}): "
                 raise BadBody(status.bad_request(f"{what}couldn't get version/kind; {why}"))
         elif mark in (b"]", b"}"):
@@ -86,10 +85,6 @@ def _whole_characters(raw: bytes) -> bytes:
     if _HALF.search(raw) is None:
         return raw
     return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], raw)
-
-
-def _excerpt(raw: bytes) -> str:
-    return raw[:SHOWN].decode("utf-8", "replace") + (" ..." if len(raw) > SHOWN else "")
 
 
 def json_text(
@@ -179,4 +174,4 @@ def _from_yaml(raw: bytes, what: str, twice: list[str] | None = None) -> bytes:
     except YamlTooLarge:
         raise BadBody(status.too_large(TOO_MANY)) from None
     except YamlError as error:
-        raise BadBody(status.bad_request(f"{what}{error} ({_excerpt(raw)})")) from None
+        raise BadBody(status.bad_request(f"{what}{error} ({summarize(raw)})")) from None

@@ -16,6 +16,7 @@ Differs  a client that closes only its sending side counts as gone; Go serves th
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -40,6 +41,9 @@ LAST_SEND_S = 2  # for the rest of an answer after the end of its request
 LINGER_S = 0.5  # Go's rstAvoidanceDelay: for the client to read the answer to what was not all read
 PIECE_BYTES = 1 << 18
 RECEIVE_BYTES, AHEAD_MAX = 1 << 16, 4  # of one read; reads ahead of the protocol
+# net/http server.go (tlsRecordHeaderLooksLikeHTTP) and what it writes to such a client.
+HEAD_BYTES, PLAIN_HEADS = 5, (b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO")
+PLAIN_ANSWER = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 GONE = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
 App = Callable[[Any, Any, Any], Awaitable[None]]
 _Stream = trio.SSLStream[trio.SocketStream] | trio.SocketStream
@@ -132,6 +136,10 @@ class Connection:
     async def _serve(self) -> None:
         if isinstance(self._stream, trio.SSLStream):
             with trio.move_on_after(HANDSHAKE_S) as handshake:
+                # Peeked at: a client without TLS gets an answer that it can read.
+                if (await self._socket.socket.recv(HEAD_BYTES, socket.MSG_PEEK)) in PLAIN_HEADS:
+                    await self._socket.send_all(PLAIN_ANSWER)
+                    return
                 await self._stream.do_handshake()
             if handshake.cancelled_caught:
                 self._gone = True

@@ -241,8 +241,13 @@ class Gateway:
         server = self.serving()
         return None if server is None else server.seats
 
-    async def call(self, request: Request) -> tuple[Reply, OutsideWatch | None]:
-        """Sends a request and waits for its reply. A reply without an answer becomes a Status."""
+    async def call(
+        self, request: Request, seconds: float = REQUEST_TIMEOUT_S
+    ) -> tuple[Reply, OutsideWatch | None]:
+        """Sends a request and waits for its reply. A reply without an answer becomes a Status.
+
+        seconds: how long it waits, in real time
+        """
         answered = trio.Event()
         box: list[tuple[Reply, OutsideWatch | None]] = []
         taken = gone = False
@@ -256,7 +261,7 @@ class Gateway:
         self._asked = ident = self._asked + 1
         self.kernel.gate.post("request", [*pack(request), ident], done)
         try:
-            with trio.move_on_after(REQUEST_TIMEOUT_S):
+            with trio.move_on_after(seconds):
                 await answered.wait()
             taken = bool(box)
         finally:

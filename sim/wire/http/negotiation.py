@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sim.api import status
+from sim.api.schema.resource import Resource
 from sim.api.types import Obj
 from sim.ident import Names
 
@@ -50,6 +51,20 @@ class Clause:
     media: str
     parameters: Mapping[str, str]
     quality: float
+
+
+# Subresources with a form of a table (storage.go of their kinds: ConvertToTable).
+_TABULAR = ("", "scale", "status")
+
+
+def has_table(resource: Resource, subresource: str) -> bool:
+    """True if an answer of the resource can become a Table: upstream's storage converts it.
+
+    Kinds that are only created, such as reviews, are not converted.
+    """
+    if resource.custom:
+        return True
+    return subresource in _TABULAR and ("get" in resource.verbs or bool(subresource))
 
 
 def parse_accept(header: str) -> list[Clause]:
@@ -106,12 +121,13 @@ def choose(
     options: Mapping[str, str],
     *,
     convertible: bool,
+    tabular: bool = True,
     watching: bool = False,
     protobuf: bool = True,
 ) -> Form:
     """The requested form. Raises NotAcceptable.
 
-    convertible: True if the reply can become a Table or metadata
+    convertible: True if the reply can become metadata; tabular: or a Table
     """
     pretty = "pretty" in options and options["pretty"].lower() not in ("0", "false")
     clauses = parse_accept(header)
@@ -122,7 +138,7 @@ def choose(
         if media is None or (media == names.media_protobuf and not protobuf):
             continue
         form = _converted(names, clause, media, pretty, convertible)
-        if form is not None:
+        if form is not None and (tabular or form.kind != TABLE):
             return form
     accepted = produced(names)
     yaml_watch = watching and any(clause.media == names.media_yaml for clause in clauses)

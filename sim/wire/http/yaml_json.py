@@ -28,6 +28,7 @@ from sim.nesting import bounds_exceeded
 NODES_MAX = 50_000
 LETTERS_MAX = 4_000_000
 DEPTH_MAX = 100
+TOO_DEEP = "exceeded max depth of 10000"  # upstream's words, which allows more
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -174,7 +175,7 @@ def load_yaml(text: bytes, twice: list[str] | None = None) -> Any:
         if exceeded == "nodes":
             raise YamlTooLarge(f"more than {NODES_MAX} values")
         if exceeded == "depth":
-            raise YamlError(f"exceeded max depth of {DEPTH_MAX}")
+            raise YamlError(TOO_DEEP)
     found = _read_json(text)
     if found is not None:
         return found
@@ -275,7 +276,7 @@ def _value(loader: Any, node: Any, left: list[int], depth: int) -> Any:
     """A node as JSON; aliases are expanded while nodes and letters are left."""
     left[0] -= 1
     if depth > DEPTH_MAX:
-        raise ValueError(f"exceeded max depth of {DEPTH_MAX}")
+        raise ValueError(TOO_DEEP)
     if isinstance(node, yaml.ScalarNode):
         value = node.value if node.tag == _STR else loader.construct_object(node)
         if isinstance(value, str):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.errors import Errors, immutable, invalid, required
-from sim.api.kinds.common.fill import present
+from sim.api.kinds.common.fill import present, within
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.pods.affinity import node_selector
 from sim.api.kinds.kind import Cells, Kind, Row, Strategy
@@ -25,7 +25,7 @@ _FAMILIES = (("IPv4", "ipv4", 4, 32), ("IPv6", "ipv6", 6, 128))
 
 
 def _fill_defaults(obj: Obj) -> Obj:
-    return present(obj, {"spec": {}})
+    return within(present(obj, {"spec": {}}), "spec", lambda spec: present(spec, {"ipv4": "", "ipv6": ""}))
 
 
 # --- validation -----------------------------------------------------------------------------------

@@ -37,7 +37,9 @@ class Document:
     compressed: int = 0
 
 
-NO_PAGE = Document(404, raw=NOT_FOUND, media=TEXT)
+# net/http server.go (Error) and healthz.go set it.
+NO_SNIFF = {"X-Content-Type-Options": "nosniff"}
+NO_PAGE = Document(404, raw=NOT_FOUND, media=TEXT, headers=NO_SNIFF)
 
 
 def refused(body: dict[str, Any]) -> Document:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from sim.ident import Names
-from sim.wire.http.pages.document import NO_PAGE, Document
+from sim.wire.http.pages.document import NO_PAGE, NO_SNIFF, Document
 from sim.wire.http.rendering import TEXT
 from sim.wire.http.routing import query_pairs
 
@@ -110,7 +110,8 @@ def health_page(
             return NO_PAGE
         good = check not in failed
         text = "ok" if good else f"internal server error: {check} failed: reason withheld\n"
-        return Document(200 if good else 500, raw=text.encode(), media=TEXT)
+        headers = {} if good else NO_SNIFF
+        return Document(200 if good else 500, raw=text.encode(), media=TEXT, headers=headers)
     asked = list(query_pairs(query))
     excluded = [value for key, value in asked if key == "exclude"]
     lines, bad = [], False
@@ -127,7 +128,9 @@ def health_page(
         listed = ",".join(f'"{name}"' for name in unknown)
         lines.append(f"warn: some health checks cannot be excluded: no matches for {listed}")
     if bad:
-        return Document(500, raw="\n".join([*lines, f"{what} check failed", ""]).encode(), media=TEXT)
-    if all(key != "verbose" for key, _ in asked):
-        return Document(raw=b"ok", media=TEXT)
-    return Document(raw="\n".join([*lines, f"{what} check passed", ""]).encode(), media=TEXT)
+        text, code = "\n".join([*lines, f"{what} check failed", ""]), 500
+    elif all(key != "verbose" for key, _ in asked):
+        text, code = "ok", 200
+    else:
+        text, code = "\n".join([*lines, f"{what} check passed", ""]), 200
+    return Document(code, raw=text.encode(), media=TEXT, headers=NO_SNIFF)

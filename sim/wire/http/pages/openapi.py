@@ -58,7 +58,7 @@ def _version_2(scheme: Scheme, accept: str) -> Document:
         return Document(406, headers=_VARY)
     text = openapi_v2(scheme)
     raw, media = (text, TEXT) if form == _JSON else (openapi_v2_protobuf(scheme), BINARY)
-    return Document(raw=raw, media=media, headers=_VARY, etag=digest(raw), compressed=COMPRESSED_FROM)
+    return Document(raw=raw, media=media, headers=_VARY, etag=digest(text), compressed=COMPRESSED_FROM)
 
 
 def _version_3(scheme: Scheme, path: str, query: str, accept: str) -> Document:
