@@ -95,6 +95,10 @@ class Names:
         """A signer of certificates: "legacy-unknown" -> "kubernetes.io/legacy-unknown"."""
         return f"{self.domain}/{name}"
 
+    def in_tree(self, driver: str) -> str:
+        """A storage driver that upstream contains: "aws-ebs" -> "kubernetes.io/aws-ebs"."""
+        return f"{self.domain}/{driver}"
+
     def node_user(self, node: str) -> str:
         """The user of a node agent."""
         return self.user_node_prefix + node

@@ -30,6 +30,9 @@ from actors.scheduler.pods import OWNERS, PodInfo, Template, binding, is_termina
 from actors.scheduler.preempt import Budget
 from actors.scheduler.queue import FLUSH_BACKOFF_US, FLUSH_LEFTOVER_US, QueuedPod, SchedulingQueue
 from actors.scheduler.status import assigned, condition_patch, node_event, waits
+from actors.scheduler.volumes.binding import Bindings, VolumeBinder, reserve, unreserve
+from actors.scheduler.volumes.events import STORAGE_EVENTS, watch_storage
+from actors.scheduler.volumes.storage import Storage
 from sim.api.kinds.core.pod.disruption_target import Disruption, disrupted, status_patch
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Obj, Reply, Request, Transport, UserInfo
@@ -38,7 +41,7 @@ from sim.client.rest.channel import REFUSED
 from sim.client.rest.pod_status import status_request
 from sim.ident import Names
 from sim.kernel import Context, Kind
-from sim.options.gates import OF_SPREAD, POD_DISRUPTION, enabled
+from sim.options.gates import OF_SPREAD, OF_VOLUMES, POD_DISRUPTION, enabled
 from sim.options.scheduler import SchedulerOptions
 from sim.units import format_time
 
@@ -129,9 +132,13 @@ class Scheduler:
         plugins: Sequence[SchedulerPlugin] = (),
     ) -> None:
         self.ctx = ctx
-        gates = [gate for gate in OF_SPREAD if enabled(options.feature_gates, gate)]
+        gates = [gate for gate in (*OF_SPREAD, *OF_VOLUMES) if enabled(options.feature_gates, gate)]
         self.cluster = Cluster(names, gates, whole_objects=bool(plugins))
-        self.attempts = Attempts(self.cluster, options.percentage_of_nodes_to_score, plugins)
+        self._client, self._informers, self._events = clients
+        self.storage = Storage(names, {resource: self._informers[resource] for resource in STORAGE_EVENTS})
+        self.attempts = Attempts(
+            self.cluster, options.percentage_of_nodes_to_score, plugins, self.storage, gates
+        )
         self.queue = SchedulingQueue(
             self.attempts.profile.events,
             options.pod_initial_backoff_us,
@@ -140,10 +147,12 @@ class Scheduler:
         )
         self._name = options.scheduler_name
         self._sets_disruption_condition = enabled(options.feature_gates, POD_DISRUPTION)
-        self._client, self._informers, self._events = clients
         self._pods = self._informers["pods"]
         self._budgets_informer = self._informers["poddisruptionbudgets"]
         self._nodes = self._informers["nodes"]
+        self._binder = VolumeBinder(
+            ctx, self._client, self.storage, self._nodes, self._pods, options.bind_timeout_us
+        )
         self._random = ctx.stream("scheduler").random
         self._kind: Kind = ctx.kernel.kind("schedule", "pod", "node", "message")
         # The trace record of the last change that made room on a node, by node.
@@ -167,6 +176,7 @@ class Scheduler:
         for resource, (_, kind) in OWNERS.items():
             if self._client.scheme.find(*resource):
                 self._watch_owner(resource[2], kind)
+        watch_storage(self._informers, self._storage_changed)
 
         def namespace(obj: Obj) -> None:
             cluster.set_namespace(obj["metadata"]["name"], obj["metadata"].get("labels") or {})
@@ -186,6 +196,10 @@ class Scheduler:
                 obj["metadata"]["namespace"], obj["metadata"]["name"], None
             ),
         )
+
+    def _storage_changed(self, event: ClusterEvent) -> None:
+        self.queue.move(event, self.ctx.now_us())
+        self._wake()
 
     def _watch_owner(self, resource: str, kind: str) -> None:
         cluster = self.cluster
@@ -387,7 +401,7 @@ class Scheduler:
                 queued.unplaced = False
                 queued.cause = kernel.cause = max(queued.cause, self._room_causes.get(result.node, 0))
             kernel.cause = self.ctx.record(self._kind, (pod.key, result.node, ""))
-            self._bind(queued, result.node, cycle)
+            self._reserve(queued, result, cycle)
             self._over()
             return
         kernel.cause = queued.cause = self.ctx.record(self._kind, (pod.key, "", result.message))
@@ -411,31 +425,58 @@ class Scheduler:
             )
         return budgets
 
-    def _bind(self, queued: QueuedPod, node: str, cycle: int) -> None:
-        pod = queued.pod
-        meta = pod.obj["metadata"]
+    def _reserve(self, queued: QueuedPod, placed: Placed, cycle: int) -> None:
+        """Assume the pod on its node, have its volumes bound, and bind it."""
+        pod, node = queued.pod, placed.node
         self.cluster.nominate(pod, "")
         taken = PodInfo(pod.obj, pod.template, node)
         self.cluster.assume(taken)
+        bindings = None if placed.choice is None else reserve(self.storage, placed.choice, pod.key, node)
+        if bindings is None:
+            self._bind(queued, taken, None, cycle)
+            return
+        reserved = bindings
+
+        def bound(problem: str) -> None:
+            if problem:
+                text = f'running PreBind plugin "VolumeBinding": {problem}'
+                self._forget(queued, taken, reserved, text, cycle)
+            else:
+                self._bind(queued, taken, reserved, cycle)
+
+        self._binder.bind(bindings, bound)
+
+    def _bind(self, queued: QueuedPod, taken: PodInfo, bindings: Bindings | None, cycle: int) -> None:
+        pod, node = queued.pod, taken.node_name
+        meta = pod.obj["metadata"]
 
         def bound(reply: Reply) -> None:
             if reply.ok:
                 text = f"Successfully assigned {pod.key} to {node}"
                 self._events.event(pod.obj, "Normal", ("Scheduled", "Binding"), text)
                 return
-            if pod.key in self.cluster.assumed and self.cluster.pods[pod.key] is taken:
-                # A new pod of the same name would be another object.
-                self.cluster.remove_pod(pod.key)
-                # Equivalent to a delete of the pod: other pods may use the room.
-                self.queue.move(ClusterEvent.POD_DELETE, self.ctx.now_us())
             text = f'binding rejected: running Bind plugin "DefaultBinder": {reply.message}'
-            # Quirk: the plugins that refused it earlier are forgotten (QueuedPodInfo.DeepCopy).
-            self._fail(queued, Failed(text, ERROR, ()), cycle, self._wake)
+            self._forget(queued, taken, bindings, text, cycle)
 
         request = self._client.request(
             "create", "pods", meta["namespace"], meta["name"], subresource="binding", body=binding(pod, node)
         )
         self._client.call(request, bound)
+
+    def _forget(
+        self, queued: QueuedPod, taken: PodInfo, bindings: Bindings | None, text: str, cycle: int
+    ) -> None:
+        """Take back what was assumed, and queue the pod again."""
+        pod = queued.pod
+        if bindings is not None:
+            unreserve(self.storage, bindings)
+        if pod.key in self.cluster.assumed and self.cluster.pods[pod.key] is taken:
+            # A new pod of the same name would be another object.
+            self.cluster.remove_pod(pod.key)
+            # Equivalent to a delete of the pod: other pods may use the room.
+            self.queue.move(ClusterEvent.POD_DELETE, self.ctx.now_us())
+        # Quirk: the plugins that refused it earlier are forgotten (QueuedPodInfo.DeepCopy).
+        self._fail(queued, Failed(text, ERROR, ()), cycle, self._wake)
 
     def _make_room(self, queued: QueuedPod, failed: Failed, victims: list[PodInfo], cycle: int) -> None:
         """Delete the victims one after the other; the attempt ends after the last one or the first

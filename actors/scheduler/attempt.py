@@ -11,19 +11,23 @@ Mirrors  kubernetes v1.25 pkg/scheduler/schedule_one.go: schedulePod, numFeasibl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from operator import is_not
 from typing import Any, NamedTuple
 
 from actors.scheduler.cluster import Cluster
 from actors.scheduler.messages import NO_NODES, fit_error
-from actors.scheduler.plugins.base import SchedulerPlugin, Status
+from actors.scheduler.plugins.base import CycleError, SchedulerPlugin, Status
 from actors.scheduler.plugins.node_affinity import AFFINITY_CONFLICT
 from actors.scheduler.plugins.registry import Profile
 from actors.scheduler.pods import PodInfo, Template
 from actors.scheduler.preempt import Budget, Candidate, fits, preempt, waiting_for
 from actors.scheduler.search.classes import ClassState
 from actors.scheduler.search.signature import NOT_ASKED, Signature
+from actors.scheduler.search.volumes import VolumeSearch
+from actors.scheduler.volumes.pod_volumes import Choice, PodVolumes
+from actors.scheduler.volumes.storage import Storage
+from sim.options.gates import VOLUME_CAPACITY_PRIORITY
 
 FEASIBLE_MIN = 100  # minFeasibleNodesToFind
 PERCENT_MIN = 5  # minFeasibleNodesPercentageToFind
@@ -38,9 +42,13 @@ Beside = tuple[tuple[ClassState, object, object, list[PodInfo]] | None, Status |
 
 
 class Placed(NamedTuple):
-    """The pod fits on this node."""
+    """The pod fits on this node.
+
+    choice: how its claims are bound there; None without claims
+    """
 
     node: str
+    choice: Choice | None = None
 
 
 class Failed(NamedTuple):
@@ -72,11 +80,21 @@ class Attempts:
 
     percentage: share of the nodes that must be found feasible, 0 for upstream's adaptive share
     added: plugins of library users
+    storage: the view of claims and volumes; None if no pod has any
+    gates: the feature gates of volume plugins that are on
     """
 
-    def __init__(self, cluster: Cluster, percentage: int, added: Sequence[SchedulerPlugin] = ()) -> None:
-        self.cluster = cluster
-        self.profile = Profile(cluster, added)
+    def __init__(
+        self,
+        cluster: Cluster,
+        percentage: int,
+        added: Sequence[SchedulerPlugin] = (),
+        storage: Storage | None = None,
+        gates: Collection[str] = (),
+    ) -> None:
+        self.cluster, self.storage = cluster, storage
+        self.profile = Profile(cluster, added, gates)
+        self._scores_volumes = VOLUME_CAPACITY_PRIORITY in gates
         self.start = 0
         self._percentage = percentage
         self._states: dict[ClassKey, ClassState] = {}
@@ -133,39 +151,73 @@ class Attempts:
         for name in pod.template.node_names or ():
             if name not in cluster.position:
                 return Failed(f'nodeinfo not found for node name "{name}"', ERROR)
-        state = self.state(pod)
-        excluded = self._kept_for_others(state, pod)
-        if pod.template.node_names == ():
-            failures = {node.name: AFFINITY_CONFLICT for node in everyone}
-            return self._failed(state, pod, failures, budgets, draw)
+        state, volumes = self.state(pod), self._volumes(pod)
+        try:
+            return self._place(state, pod, volumes, budgets, draw)
+        except CycleError as error:
+            return Failed(str(error), ERROR)
+
+    def _volumes(self, pod: PodInfo) -> VolumeSearch | None:
+        if not pod.volumes or self.storage is None:
+            return None
+        return VolumeSearch(self.profile, PodVolumes(self.cluster, self.storage, pod))
+
+    def _place(
+        self,
+        state: ClassState,
+        pod: PodInfo,
+        volumes: VolumeSearch | None,
+        budgets: Callable[[], list[Budget]],
+        draw: Draw,
+    ) -> Placed | Failed:
+        cluster = self.cluster
+        everyone = cluster.list_nodes()
+        refused = AFFINITY_CONFLICT if pod.template.node_names == () else None
+        if refused is None and volumes is not None:
+            refused = volumes.refusal()
+        if refused is not None:
+            failures = {node.name: refused for node in everyone}
+            return self._failed(state, pod, failures, budgets, draw, volumes)
+        excluded = self._kept_for_others(state, pod, volumes)
+        if volumes is not None:
+            excluded = volumes.exclude(state, excluded)
         if not cluster.nominated:
             self._beside.clear()
         count = len(state.nodes if pod.template.node_names is None else pod.template.node_names)
-        alone = not cluster.nominated and not pod.nominated
+        alone = not cluster.nominated and not pod.nominated and volumes is None
         refusal = self._refusals.get(state)
         if alone and refusal is not None and refusal[0] == state.version:
             self.start %= count  # all nodes would be examined
             return refusal[1]  # an equal pod was refused, and nothing has changed after that
         if self._passes(state, pod.nominated, excluded):
-            return Placed(pod.nominated)
-        found = state.choose(self.start, nodes_wanted(count, self._percentage), draw, excluded)
+            return self._placed(pod.nominated, volumes)
+        scored = volumes if self._scores_volumes else None
+        found = state.choose(self.start, nodes_wanted(count, self._percentage), draw, excluded, scored)
         # Quirk: after a pod that names its nodes the index wraps at their number, as upstream.
         self.start = (self.start + min(found.processed, count)) % count
         if found.node:
-            return Placed(found.node)
-        failures = state.failures(self._beside_others(state, pod))
+            return self._placed(found.node, volumes)
+        refusals = self._beside_others(state, pod, volumes)
+        failures = state.failures(refusals if volumes is None else {**excluded, **refusals})
         waited = cluster.nodes.get(pod.nominated)
         if waited is not None and waited.obj is not None and waited.name not in failures:
             # The node in the pod's status is tried first, even if the pod's affinity leaves it out.
-            status = fits(state, pod, waited)
+            status = fits(state, pod, waited, volumes=volumes)
             if status is not None:
                 failures[waited.name] = status
-        failed = self._failed(state, pod, failures, budgets, draw)
+        failed = self._failed(state, pod, failures, budgets, draw, volumes)
         if alone and failed.candidate is None:
             self._refusals[state] = (state.version, failed)
         return failed
 
-    def _kept_for_others(self, state: ClassState, pod: PodInfo) -> dict[int, Status]:
+    def _placed(self, name: str, volumes: VolumeSearch | None) -> Placed:
+        if volumes is None:
+            return Placed(name)
+        return Placed(name, volumes.volumes.choice(self.cluster.nodes[name]))
+
+    def _kept_for_others(
+        self, state: ClassState, pod: PodInfo, volumes: VolumeSearch | None
+    ) -> dict[int, Status]:
         """Return the nodes that are feasible only without the pods that are nominated to them."""
         excluded: dict[int, Status] = {}
         for name in self.cluster.nominated:
@@ -173,12 +225,14 @@ class Attempts:
             if position is None or not isinstance(state.rows[position], Signature):
                 continue
             if waiting_for(self.cluster, pod, name):
-                status = fits(state, pod, state.nodes[position])
+                status = fits(state, pod, state.nodes[position], volumes=volumes)
                 if status is not None:
                     excluded[position] = status
         return excluded
 
-    def _beside_others(self, state: ClassState, pod: PodInfo) -> dict[int, Status]:
+    def _beside_others(
+        self, state: ClassState, pod: PodInfo, volumes: VolumeSearch | None
+    ) -> dict[int, Status]:
         """Return the statuses of nodes with the pods that are nominated to them; the message
         reports these.
         """
@@ -194,9 +248,18 @@ class Attempts:
             node = state.nodes[position]
             now = (state, node.facts, node.rooms, waiting)
             known, status = self._beside.get(name, (None, None))
-            if known is None or known[3] != waiting or any(map(is_not, known[:3], now)):
-                status = fits(state, pod, node)
-                if not state.wide and not any(other.template.anti_affinity for other in waiting):
+            if (
+                volumes is not None
+                or known is None
+                or known[3] != waiting
+                or any(map(is_not, known[:3], now))
+            ):
+                status = fits(state, pod, node, volumes=volumes)
+                if (
+                    volumes is None
+                    and not state.wide
+                    and not any(other.template.anti_affinity for other in waiting)
+                ):
                     self._beside[name] = (now, status)  # it depends on nothing else
             if status is not None:
                 statuses[position] = status
@@ -217,10 +280,11 @@ class Attempts:
         failures: dict[str, Status],
         budgets: Callable[[], list[Budget]],
         draw: Draw,
+        volumes: VolumeSearch | None,
     ) -> Failed:
         count = len(self.cluster.order)
         plugins = tuple(dict.fromkeys(status.plugin for status in failures.values()))
-        outcome = preempt(state, pod, failures, budgets(), draw)
+        outcome = preempt(state, pod, failures, budgets(), draw, volumes)
         message = fit_error(count, failures.values(), outcome.message)
         if outcome.candidate is not None:
             return Failed(message, UNSCHEDULABLE, plugins, outcome.candidate, outcome.candidate.node)

@@ -61,6 +61,11 @@ OWNERS = {
 # Parsed classes; beyond it the cache starts again empty, which costs only time.
 TEMPLATES_MAX = 20_000
 
+# Sources of volumes that a plugin reads; most pods have none of them.
+_SOURCES = frozenset(
+    ("persistentVolumeClaim", "ephemeral", "gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "cinder")
+) | {"iscsi", "rbd"}
+
 Port = tuple[str, str, int]
 Toleration = tuple[str, str, str, str]  # key, operator, value, effect
 NamespaceLabels = Mapping[str, Mapping[str, str]]
@@ -361,9 +366,10 @@ class PodInfo:
     """One pod in the scheduler's view.
 
     held: its latest object, or the store item of that object
+    volumes: those that the scheduler reads
     """
 
-    __slots__ = ("held", "key", "node_name", "template", "terminating")
+    __slots__ = ("held", "key", "node_name", "template", "terminating", "volumes")
 
     def __init__(self, obj: Obj, template: Template, node_name: str = "") -> None:
         meta = obj["metadata"]
@@ -372,6 +378,7 @@ class PodInfo:
         self.key: str = intern(f"{meta['namespace']}/{meta['name']}")  # the informer's own
         self.node_name: str = node_name or obj["spec"].get("nodeName") or ""
         self.terminating = is_terminating(obj)
+        self.volumes = [volume for volume in obj["spec"].get("volumes") or () if _SOURCES & volume.keys()]
 
     @property
     def obj(self) -> Obj:

@@ -21,6 +21,7 @@ from actors.scheduler.messages import PREEMPTION, fit_error
 from actors.scheduler.plugins.base import Status
 from actors.scheduler.pods import PodInfo
 from actors.scheduler.search.classes import ClassState
+from actors.scheduler.search.volumes import VolumeSearch
 
 CANDIDATES_MIN = 100  # minCandidateNodesAbsolute
 CANDIDATES_PERCENT = 10  # minCandidateNodesPercentage
@@ -86,10 +87,12 @@ def preempt(
     failures: Mapping[str, Status],
     budgets: list[Budget],
     draw: Callable[[int], int],
+    volumes: VolumeSearch | None = None,
 ) -> Outcome:
     """Find the node on which the least important pods must be deleted.
 
     failures: why each node is not feasible now
+    volumes: those of the pod, None if it has none
     """
     cluster = state.cluster
     refusal = _not_eligible(cluster, pod, failures)
@@ -102,7 +105,7 @@ def preempt(
     enough = min(max(len(hopeful) * CANDIDATES_PERCENT // 100, CANDIDATES_MIN), len(hopeful))
     offset = draw(len(hopeful)) if len(hopeful) > 1 else 0
     for node in hopeful[offset:] + hopeful[:offset]:
-        found = _victims_on(state, pod, node, budgets)
+        found = _victims_on(state, pod, node, budgets, volumes)
         if isinstance(found, Status):
             statuses[node.name] = found
             continue
@@ -132,7 +135,13 @@ def importance(pod: PodInfo) -> tuple[int, str]:
     return -pod.template.priority, pod.start_time
 
 
-def _victims_on(state: ClassState, pod: PodInfo, node: NodeInfo, budgets: list[Budget]) -> Candidate | Status:
+def _victims_on(
+    state: ClassState,
+    pod: PodInfo,
+    node: NodeInfo,
+    budgets: list[Budget],
+    volumes: VolumeSearch | None = None,
+) -> Candidate | Status:
     if all(priority >= pod.template.priority for priority in node.priorities):
         return NO_VICTIMS
     lower = sorted(
@@ -143,7 +152,7 @@ def _victims_on(state: ClassState, pod: PodInfo, node: NodeInfo, budgets: list[B
     for victim in lower:
         trial.add(victim, -1)
         gone[victim.key] = victim
-    status = fits(state, pod, trial, gone.values())
+    status = fits(state, pod, trial, gone.values(), volumes)
     if status is not None:
         return status
     violating, others = _violating(lower, budgets)
@@ -152,7 +161,7 @@ def _victims_on(state: ClassState, pod: PodInfo, node: NodeInfo, budgets: list[B
     for victim in [*violating, *others]:
         trial.add(victim)
         del gone[victim.key]
-        if fits(state, pod, trial, gone.values()) is not None:
+        if fits(state, pod, trial, gone.values(), volumes) is not None:
             trial.add(victim, -1)
             gone[victim.key] = victim
             victims.append(victim)
@@ -164,7 +173,13 @@ def _victims_on(state: ClassState, pod: PodInfo, node: NodeInfo, budgets: list[B
     return Candidate(node.name, tuple(victims), violations)
 
 
-def fits(state: ClassState, pod: PodInfo, node: NodeInfo, gone: Iterable[PodInfo] = ()) -> Status | None:
+def fits(
+    state: ClassState,
+    pod: PodInfo,
+    node: NodeInfo,
+    gone: Iterable[PodInfo] = (),
+    volumes: VolumeSearch | None = None,
+) -> Status | None:
     """Apply all filters to a node, also with the nominated pods of no lower priority on it."""
     changes = [(victim, -1) for victim in gone]
     waiting = waiting_for(state.cluster, pod, node.name)
@@ -172,10 +187,10 @@ def fits(state: ClassState, pod: PodInfo, node: NodeInfo, gone: Iterable[PodInfo
         trial = node.copy()
         for other in waiting:
             trial.add(other)
-        status = state.try_node(trial, changes + [(other, 1) for other in waiting])
+        status = state.try_node(trial, changes + [(other, 1) for other in waiting], volumes)
         if status is not None:
             return status
-    return state.try_node(node, changes)
+    return state.try_node(node, changes, volumes)
 
 
 def waiting_for(cluster: Cluster, pod: PodInfo, node_name: str) -> list[PodInfo]:

@@ -148,6 +148,36 @@ def offers_modes(volume: Obj, claim: Obj) -> bool:
     return all(mode in offered for mode in claim["spec"].get("accessModes") or ())
 
 
+def suitable_volumes(
+    claim: Obj, volumes: Iterable[Obj], names: Names, *, by_modes: bool = False
+) -> list[Obj]:
+    """The volumes that satisfy the claim wherever it is used, the best first: only the reserved one
+    if there is one.
+
+    by_modes: True if access modes count (the controller has looked volumes up by them)
+    """
+    size, wanted_class, mode = requested_bytes(claim), class_of(claim, names), volume_mode(claim)
+    given = claim["spec"].get("selector")
+    selector = None if given is None else from_selector(given)
+    found: list[tuple[int, str, Obj]] = []
+    for volume in volumes:
+        bound = is_bound_to(volume, claim)
+        if volume["spec"].get("claimRef") is not None and not bound:
+            continue
+        capacity = capacity_bytes(volume)
+        if capacity < size or volume_mode(volume) != mode or is_deleting(volume):
+            continue
+        if bound:
+            return [volume]
+        if phase_of(volume) != "Available" or class_of(volume, names) != wanted_class:
+            continue
+        if selector is not None and not selector.matches(labels_of(volume)):
+            continue
+        if not by_modes or offers_modes(volume, claim):
+            found.append((capacity, volume["metadata"]["name"], volume))
+    return [volume for _, _, volume in sorted(found, key=lambda each: each[:2])]
+
+
 def find_matching_volume(
     claim: Obj,
     volumes: Iterable[Obj],
@@ -163,29 +193,22 @@ def find_matching_volume(
     chosen: names of volumes that other claims get
     delays: True if the claim waits for a pod, so that without a node only a reserved volume counts
     """
-    size, wanted_class, mode = requested_bytes(claim), class_of(claim, names), volume_mode(claim)
-    given = claim["spec"].get("selector")
-    selector = None if given is None else from_selector(given)
-    best: tuple[int, str] | None = None
-    found: Obj | None = None
-    for volume in volumes:
-        name, bound = volume["metadata"]["name"], is_bound_to(volume, claim)
-        if name in chosen or (volume["spec"].get("claimRef") is not None and not bound):
+    suitable = suitable_volumes(claim, volumes, names, by_modes=labels is not None)
+    return nearest_volume(claim, suitable, labels=labels, chosen=chosen, delays=delays)
+
+
+def nearest_volume(
+    claim: Obj,
+    suitable: Iterable[Obj],
+    *,
+    labels: Mapping[str, str] | None,
+    chosen: Collection[str] = (),
+    delays: bool = False,
+) -> Obj | None:
+    """The first of the suitable volumes that the node may use; arguments as `find_matching_volume`."""
+    for volume in suitable:
+        if volume["metadata"]["name"] in chosen or (labels is not None and not reaches(volume, labels)):
             continue
-        capacity = capacity_bytes(volume)
-        if capacity < size or volume_mode(volume) != mode or is_deleting(volume):
-            continue
-        near = labels is None or reaches(volume, labels)
-        if bound:
-            return volume if near else None
-        if (labels is None and delays) or phase_of(volume) != "Available":
-            continue
-        if selector is not None and not selector.matches(labels_of(volume)):
-            continue
-        if class_of(volume, names) != wanted_class or not near:
-            continue
-        if labels is not None and not offers_modes(volume, claim):
-            continue
-        if best is None or (capacity, name) < best:
-            best, found = (capacity, name), volume
-    return found
+        if labels is not None or not delays or is_bound_to(volume, claim):
+            return volume
+    return None

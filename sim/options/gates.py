@@ -61,6 +61,9 @@ MATCH_LABEL_KEYS = "MatchLabelKeysInPodTopologySpread"
 MIN_DOMAINS = "MinDomainsInPodTopologySpread"
 OUT_OF_SERVICE = "NodeOutOfServiceVolumeDetach"
 NODE_INCLUSION = "NodeInclusionPolicyInPodTopologySpread"
+READ_WRITE_ONCE_POD = "ReadWriteOncePod"
+VOLUME_CAPACITY_PRIORITY = "VolumeCapacityPriority"
+OF_VOLUMES = (READ_WRITE_ONCE_POD, VOLUME_CAPACITY_PRIORITY)  # of the scheduler's volume plugins
 OF_SPREAD = (MATCH_LABEL_KEYS, MIN_DOMAINS, NODE_INCLUSION)  # of fields that the scheduler heeds
 # Off by default, and in a server's registry while they are on.
 OF_API_SERVER = (*OF_FIELDS, *OF_SPREAD, POD_DISRUPTION, CONTAINER_METRICS, SCALE_TO_ZERO)

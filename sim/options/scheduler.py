@@ -29,7 +29,7 @@ from sim.options.base import (
     within,
 )
 from sim.options.election import ElectionFlags
-from sim.options.gates import OF_SPREAD, POD_DISRUPTION, feature_gates
+from sim.options.gates import OF_SPREAD, OF_VOLUMES, POD_DISRUPTION, feature_gates
 
 # Known upstream, and without effect in this program.
 WITHOUT_EFFECT = (
@@ -85,7 +85,7 @@ class SchedulerOptions(ElectionFlags):
         "leader-elect-resource-name", string, "{short}-scheduler", "name of the lock object"
     )
 
-    feature_gates: Mapping[str, str] = feature_gates(POD_DISRUPTION, *OF_SPREAD)
+    feature_gates: Mapping[str, str] = feature_gates(POD_DISRUPTION, *OF_SPREAD, *OF_VOLUMES)
 
     # --- configuration ---
     scheduler_name: str = option(
@@ -120,6 +120,15 @@ class SchedulerOptions(ElectionFlags):
         duration,
         "5m0s",
         "time after which an unschedulable pod is tried again without an event",
+        unit="us",
+        check=more_than(0),
+    )
+
+    bind_timeout_us: int = option(
+        "bind-timeout",
+        duration,
+        "10m0s",
+        "longest wait for the volumes of a pod before it is bound",
         unit="us",
         check=more_than(0),
     )

@@ -3,18 +3,20 @@ a node.
 
 Mirrors  kubernetes v1.25 pkg/scheduler/framework/{interface,types}.go: Status, ClusterEvent,
          FilterPlugin, ScorePlugin, EnqueueExtensions; framework/plugins/helper/normalize_score.go.
-Differs  a plugin has no state of its own for one scheduling cycle (PreFilter, PreScore,
-         CycleState), and binds nothing (Reserve, Permit, PreBind, PostBind).
+Differs  only the volumes of a pod have a state of their own for one scheduling cycle (CycleState);
+         what they reserve and bind is in `actors.scheduler.volumes`. No other plugin binds anything
+         (Reserve, Permit, PreBind, PostBind).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum, Flag, auto
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from actors.scheduler.cluster import Cluster, NodeInfo
 from actors.scheduler.pods import Template
+from actors.scheduler.volumes.pod_volumes import PodVolumes
 
 MAX_SCORE = 100  # MaxNodeScore
 
@@ -52,10 +54,25 @@ class ClusterEvent(Flag):
     POD_ADD = auto()  # a pod got a node
     POD_UPDATE = auto()  # a pod that has a node changed
     POD_DELETE = auto()  # a pod left its node
+    CLAIM_ADD = auto()
+    CLAIM_UPDATE = auto()
+    VOLUME_ADD = auto()
+    VOLUME_UPDATE = auto()
+    STORAGE_CLASS_ADD = auto()  # of a class of claims that wait for a pod
+    STORAGE_CLASS_UPDATE = auto()
+    CSI_NODE_ADD = auto()
+    CSI_NODE_UPDATE = auto()
+    CSI_DRIVER = auto()  # added or updated
+    CSI_CAPACITY = auto()  # added or updated
     NODE_UPDATE = NODE_ALLOCATABLE | NODE_LABEL | NODE_TAINT | NODE_CONDITION
     NODE = NODE_ADD | NODE_UPDATE
     POD = POD_ADD | POD_UPDATE | POD_DELETE
-    ALL = NODE | POD
+    CLAIM = CLAIM_ADD | CLAIM_UPDATE
+    VOLUME = VOLUME_ADD | VOLUME_UPDATE
+    CSI_NODE = CSI_NODE_ADD | CSI_NODE_UPDATE
+    STORAGE_CLASS = STORAGE_CLASS_ADD | STORAGE_CLASS_UPDATE
+    STORAGE = CLAIM | VOLUME | STORAGE_CLASS | CSI_NODE | CSI_DRIVER | CSI_CAPACITY
+    ALL = NODE | POD | STORAGE
 
 
 NO_EVENT = ClusterEvent(0)
@@ -126,6 +143,25 @@ class DefaultPlugin(Plugin[Template, NodeInfo]):
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
+
+
+class VolumePlugin(Plugin[PodVolumes, NodeInfo]):
+    """A plugin of upstream's default profile that reads the volumes of a pod.
+
+    It filters after those that read the room on a node, and before those that read other nodes. Its
+    result for a node depends on the claims of the single pod, so that the search remembers none.
+    """
+
+    def __init__(self, gates: Collection[str] = ()) -> None:
+        self.gates = gates
+
+    def pre_filter(self, pod: PodVolumes) -> Status | None:
+        """Return the reason why no node can take the pod, or None."""
+        return None
+
+
+class CycleError(Exception):
+    """A plugin failed, which ends the attempt with an error; the text names the plugin."""
 
 
 class NodeView:

@@ -3,17 +3,24 @@ add.
 
 Mirrors  kubernetes v1.25 pkg/scheduler/apis/config/v1/default_plugins.go: order and weights (the
          weights are in the classes); pkg/scheduler/framework/runtime/framework.go: NewFramework.
-Differs  volume plugins are missing and so let every node pass: volumes are stored, nothing is
-         attached.
+Differs  the plugins that read the volumes of a pod are a list of their own, since their results are
+         not remembered; CinderLimits does not exist (the default profile of v1.25 leaves it out).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from actors.scheduler.cluster import Cluster, NodeInfo
 from actors.scheduler.plugins.added import AddedPlugin
-from actors.scheduler.plugins.base import ClusterEvent, DefaultPlugin, Reads, SchedulerPlugin, Status
+from actors.scheduler.plugins.base import (
+    ClusterEvent,
+    DefaultPlugin,
+    Reads,
+    SchedulerPlugin,
+    Status,
+    VolumePlugin,
+)
 from actors.scheduler.plugins.image_locality import ImageLocality
 from actors.scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from actors.scheduler.plugins.node_affinity import NodeAffinity, matches_node
@@ -22,8 +29,17 @@ from actors.scheduler.plugins.node_ports import NodePorts
 from actors.scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from actors.scheduler.plugins.node_resources_fit import NodeResourcesFit
 from actors.scheduler.plugins.node_unschedulable import NodeUnschedulable
+from actors.scheduler.plugins.node_volume_limits import (
+    AzureDiskLimits,
+    EBSLimits,
+    GCEPDLimits,
+    NodeVolumeLimits,
+)
 from actors.scheduler.plugins.pod_topology_spread import PodTopologySpread
 from actors.scheduler.plugins.taint_toleration import TaintToleration, tolerates
+from actors.scheduler.plugins.volume_binding import VolumeBinding
+from actors.scheduler.plugins.volume_restrictions import VolumeRestrictions
+from actors.scheduler.plugins.volume_zone import VolumeZone
 from actors.scheduler.pods import Template
 from sim.errors import InputError
 
@@ -39,6 +55,16 @@ DEFAULT_PLUGINS: tuple[type[DefaultPlugin], ...] = (
     NodeResourcesBalancedAllocation,
     ImageLocality,
 )
+# These filter after NodeResourcesFit and before PodTopologySpread.
+VOLUME_PLUGINS: tuple[type[VolumePlugin], ...] = (
+    VolumeRestrictions,
+    EBSLimits,
+    GCEPDLimits,
+    NodeVolumeLimits,
+    AzureDiskLimits,
+    VolumeBinding,
+    VolumeZone,
+)
 
 
 def check_added(plugins: object) -> tuple[SchedulerPlugin, ...]:
@@ -51,7 +77,7 @@ def check_added(plugins: object) -> tuple[SchedulerPlugin, ...]:
     if not isinstance(plugins, Iterable):
         raise _wrong(f"{plugins!r:.60} is not a list", "pass the plugins in a list")
     checked: list[SchedulerPlugin] = []
-    names = {plugin.name for plugin in DEFAULT_PLUGINS}
+    names = {plugin.name for plugin in DEFAULT_PLUGINS} | {plugin.name for plugin in VOLUME_PLUGINS}
     for plugin in plugins:
         if not isinstance(plugin, SchedulerPlugin):
             remedy = "pass an object of a class derived from actors.scheduler.plugins.SchedulerPlugin"
@@ -79,17 +105,21 @@ class Profile:
     """The plugins of one scheduler on its view of the cluster, grouped by how the search uses them.
 
     plugins: the default plugins in the order in which they filter
+    volumes: the default plugins that read the volumes of a pod
     added: plugins of library users; they filter after all default ones
     events: the changes that wake pods, by name of the plugin that refused them
     normalized: default plugins that read one node only, with scores relative to other nodes
     absolute: default plugins that read one node only, with final scores
     """
 
-    def __init__(self, cluster: Cluster, added: Sequence[SchedulerPlugin] = ()) -> None:
+    def __init__(
+        self, cluster: Cluster, added: Sequence[SchedulerPlugin] = (), gates: Collection[str] = ()
+    ) -> None:
         self.cluster = cluster
         self.plugins = tuple([plugin(cluster) for plugin in DEFAULT_PLUGINS])
+        self.volumes = tuple([plugin(gates) for plugin in VOLUME_PLUGINS])
         self.added = tuple(map(AddedPlugin, check_added(added)))
-        every: list[DefaultPlugin | SchedulerPlugin] = [*self.plugins, *added]
+        every: list[DefaultPlugin | VolumePlugin | SchedulerPlugin] = [*self.plugins, *self.volumes, *added]
         self.events = {plugin.name: plugin.events for plugin in every}
         node = [plugin for plugin in self.plugins if plugin.reads is Reads.NODE]
         scoring = [plugin for plugin in node if _scores(plugin)]

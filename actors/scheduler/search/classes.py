@@ -33,6 +33,7 @@ from actors.scheduler.plugins.registry import Profile
 from actors.scheduler.pods import PodInfo, Spread
 from actors.scheduler.search.rows import ClassRows
 from actors.scheduler.search.signature import NO_SHIFT, NOT_ASKED, Found, Member, Shift, Signature, Tally
+from actors.scheduler.search.volumes import VolumeSearch
 
 
 class ClassState(ClassRows):
@@ -131,15 +132,21 @@ class ClassState(ClassRows):
             t.matches(template.namespace, template.labels, of_namespaces) for t in template.affinity
         )
 
-    def try_node(self, node: NodeInfo, changes: Iterable[tuple[PodInfo, int]]) -> Status | None:
+    def try_node(
+        self, node: NodeInfo, changes: Iterable[tuple[PodInfo, int]], volumes: VolumeSearch | None = None
+    ) -> Status | None:
         """Apply all filters to a copy of a node to which pods have been added (1) or from which
         removed (-1).
+
+        volumes: those of the pod, None if it has none
         """
         position = self.position.get(node.name)
         if position is None:  # a node that the pod does not name
             return self.profile.filter_node(self.template, node)
         static = self._static(position)
         status = static.status or self.profile.filter_room(self.template, node)
+        if status is None and volumes is not None:
+            status = volumes.filter(node)
         if status is not None:
             return status
         shift: dict[int, int] = {}
@@ -162,13 +169,19 @@ class ClassState(ClassRows):
     # --- choosing ---------------------------------------------------------------------------------
 
     def choose(
-        self, start: int, wanted: int, draw: Callable[[int], int], excluded: Mapping[int, Status]
+        self,
+        start: int,
+        wanted: int,
+        draw: Callable[[int], int],
+        excluded: Mapping[int, Status],
+        volumes: VolumeSearch | None = None,
     ) -> Found:
         """Return the best of the first `wanted` feasible nodes from `start` on; `draw` chooses
         among equals.
 
         excluded: positions that fail for a reason that is not the class's own (room kept for other
-            pods)
+            pods, volumes)
+        volumes: those of the pod if they have scores
         """
         lists, total = self.passing(excluded)
         count = len(self.nodes)
@@ -176,7 +189,7 @@ class ClassState(ClassRows):
             return Found("", 0, count)
         if total <= wanted:
             members = [Member(signature, at, [(0, len(at))], len(at)) for signature, at in lists]
-            return Found(self._best(members, total, draw), total, count)
+            return Found(self._best(members, total, draw, volumes), total, count)
         start %= count
         if total == len(self.feasible):
             feasible = self.feasible
@@ -190,7 +203,8 @@ class ClassState(ClassRows):
             here = sum([high - low for low, high in cuts])
             if here:
                 members.append(Member(signature, at, cuts, here))
-        return Found(self._best(members, wanted, draw), wanted, (last - start) % count + 1)
+        name = self._best(members, wanted, draw, volumes)
+        return Found(name, wanted, (last - start) % count + 1)
 
     def passing(self, excluded: Mapping[int, Status]) -> tuple[list[tuple[Signature, list[int]]], int]:
         """Return the signatures that pass all filters with their positions, and the number of
@@ -209,8 +223,12 @@ class ClassState(ClassRows):
             total += len(at)
         return lists, total
 
-    def _best(self, members: list[Member], total: int, draw: Callable[[int], int]) -> str:
+    def _best(
+        self, members: list[Member], total: int, draw: Callable[[int], int], volumes: VolumeSearch | None
+    ) -> str:
         scores = self.totals(members)
+        if volumes is not None:
+            members, scores = self._apart(members, scores, volumes)
         best = max(scores)
         tied = [member for member, score in zip(members, scores, strict=True) if score == best]
         among = sum([member.size for member in tied])
@@ -221,6 +239,19 @@ class ClassState(ClassRows):
                     return self.nodes[at[low + left]].name
                 left -= high - low
         raise AssertionError("a draw beyond the number of equal nodes")
+
+    def _apart(
+        self, members: list[Member], scores: list[int], volumes: VolumeSearch
+    ) -> tuple[list[Member], list[int]]:
+        """Return each node as a member of its own, with the score of the pod's volumes on it."""
+        single: list[Member] = []
+        sums: list[int] = []
+        for member, score in zip(members, scores, strict=True):
+            for low, high in member.cuts:
+                for index in range(low, high):
+                    single.append(member._replace(cuts=[(index, index + 1)], size=1))
+                    sums.append(score + volumes.bonus(self.nodes[member.at[index]]))
+        return single, sums
 
     def totals(self, members: list[Member]) -> list[int]:
         """Return, for each signature that passed, the weighted sum of all scores that differ
