@@ -131,6 +131,7 @@ class Names:
         self.label_beta_region = f"failure-domain.beta.{d}/region"
         self.label_node_role_prefix = f"node-role.{d}/"
         self.label_role = f"{d}/role"
+        self.label_exclude_balancers = f"node.{d}/exclude-from-external-load-balancers"
         self.label_node_exclude_disruption = f"node.{d}/exclude-disruption"
         self.label_metadata_name = f"{d}/metadata.name"
         self.label_service_name = f"{d}/service-name"
@@ -229,6 +230,7 @@ class Names:
         self.finalizer_claim_protection = f"{d}/pvc-protection"
         self.finalizer_volume_protection = f"{d}/pv-protection"
         self.finalizer_job_tracking = f"batch.{d}/job-tracking"
+        self.finalizer_balancer_cleanup = f"service.{d}/load-balancer-cleanup"
         self.finalizer_crd_cleanup = f"customresourcecleanup.apiextensions.{self.group_domain}"
 
     def _set_cluster_objects(self, s: str) -> None:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from actors.controllers.nodelifecycle.decide import NO_SCHEDULE, has_taint
 from actors.controllers.nodelifecycle.taints import TaintWriter
-from actors.controllers.shared.cloud_instances import Cloud, Instance, State
+from actors.controllers.shared.cloud import INSTANCES, Cloud, Instance, State
 from actors.controllers.shared.shell import Env
 from sim.api.objects import is_ready
 from sim.api.types import Obj
@@ -105,8 +105,9 @@ class CloudNodeLifecycle:
 
     async def _instance_of(self, name: str, node: Obj) -> Instance | None:
         """Call the cloud once; returns None if the call fails."""
-        if self._cloud.call_us:
-            await self._ctx.sleep_us(self._cloud.call_us)
+        duration_us = self._cloud.call_us(INSTANCES)
+        if duration_us:
+            await self._ctx.sleep_us(duration_us)
         found = self._cloud.instance(node)
         if isinstance(found, Instance):
             return found

@@ -21,9 +21,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from actors.controllers import cloud_node_lifecycle
 from actors.controllers.shared.accounts import Accounts
-from actors.controllers.shared.cloud_instances import Cloud
+from actors.controllers.shared.cloud import Cloud
 from actors.controllers.shared.metrics_api import Metrics, NoMetrics
 from actors.controllers.shared.shell import Env, RootCa, no_authority
 from actors.controllers.table import LOOPS, Start
@@ -185,13 +184,7 @@ class Manager:
 
 def start_order(loops: Mapping[str, Any], options: ControllerManagerOptions, order: Random) -> list[str]:
     """The names of the controllers to start, in a random order."""
-    names = sorted(
-        name
-        for name in loops
-        if options.runs(name)
-        and (name != "garbagecollector" or options.enable_garbage_collector)
-        and (name != cloud_node_lifecycle.NAME or options.cloud_provider)
-    )
+    names = sorted(name for name in loops if options.starts(name))
     order.shuffle(names)
     return names
 

@@ -19,6 +19,7 @@ from actors.controllers import (
     replicationcontroller,
     resourcequota,
     root_ca_cert_publisher,
+    route,
     serviceaccount,
     ttl,
     ttlafterfinished,
@@ -34,7 +35,9 @@ from actors.controllers.garbagecollector import loop as garbagecollector
 from actors.controllers.horizontalpodautoscaler import loop as horizontalpodautoscaler
 from actors.controllers.job import loop as job
 from actors.controllers.namespace import loop as namespace
+from actors.controllers.nodeipam import loop as nodeipam
 from actors.controllers.nodelifecycle import loop as nodelifecycle
+from actors.controllers.service import loop as service
 from actors.controllers.serviceaccount_tokens import loop as serviceaccount_tokens
 from actors.controllers.shared.shell import Env
 from actors.controllers.statefulset import loop as statefulset
@@ -62,6 +65,7 @@ LOOPS: Mapping[str, Start] = MappingProxyType(
         "horizontalpodautoscaling": horizontalpodautoscaler.start,
         "job": job.start,
         "namespace": namespace.start,
+        "nodeipam": nodeipam.start,
         "nodelifecycle": nodelifecycle.start,
         "podgc": podgc.start,
         "pv-protection": pv_protection.start,
@@ -70,6 +74,8 @@ LOOPS: Mapping[str, Start] = MappingProxyType(
         "replicationcontroller": replicationcontroller.start,
         "resourcequota": resourcequota.start,
         "root-ca-cert-publisher": root_ca_cert_publisher.start,
+        route.NAME: route.start,
+        service.NAME: service.start,
         "serviceaccount": serviceaccount.start,
         "serviceaccount-token": serviceaccount_tokens.start,
         "statefulset": statefulset.start,

@@ -1,10 +1,10 @@
 """The cloud in which a cluster's nodes are instances.
 
-Turns the faults of nodes into the answers of the cloud about their instances.
+Turns the faults of nodes and of the cloud into the answers of the cloud.
 
 Holds: a machine that lost its power without an action of the cloud runs, as far as the cloud knows;
     one that was shut down from inside is stopped; a name that is no node of the plan has no
-    instance.
+    instance; load balancers and routes outlive the processes that had them made.
 
 Mirrors  the answers of v1.25's providers (staging/src/k8s.io/legacy-cloud-providers):
          InstanceExistsByProviderID, InstanceShutdownByProviderID; by the name of the node if it has
@@ -13,35 +13,69 @@ Mirrors  the answers of v1.25's providers (staging/src/k8s.io/legacy-cloud-provi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
-from actors.controllers.shared.cloud_instances import Instance, State
+from actors.cloud.networks import CloudError, Networks, balancer_name
+from actors.controllers.shared.cloud import (
+    INSTANCES,
+    LOAD_BALANCERS,
+    ROUTES,
+    Balancer,
+    Instance,
+    Refused,
+    Route,
+    State,
+)
 from actors.node.node import Node
 from sim.api.types import Obj
-from sim.faults.cloud import CALL, OUTAGE
+from sim.faults.cloud import CALL, OUTAGE, QUOTA
 from sim.faults.cloud import CLOUD as TARGET
 from sim.faults.shared.ledger import Ledger
 from sim.faults.shared.processes import DELETED, STOPPED
 from sim.options.cloud import CLOUD, provider_id
 
+T = TypeVar("T")
+SILENT = "the cloud does not answer"
 
-class Instances:
-    """The instances of one cluster's nodes."""
+
+class SimulatedCloud:
+    """The cloud of one cluster."""
 
     def __init__(self, faults: Ledger, nodes: Mapping[str, Node]) -> None:
         self._faults = faults
         self._nodes = nodes
+        self.networks = Networks()
 
-    @property
-    def call_us(self) -> int:
-        """The additional time of a question."""
-        return sum(self._faults.values(TARGET, CALL))
+    def call_us(self, service: str) -> int:
+        """The additional time of a call."""
+        values = self._faults.values(TARGET, CALL)
+        return sum(by_us for services, by_us in values if service in services)
+
+    def _outage(self, service: str) -> int:
+        """The trace record of an outage of a service; 0 if it answers."""
+        for services in self._faults.values(TARGET, OUTAGE):
+            if service in services:
+                return self._faults.record(TARGET, OUTAGE, services)
+        return 0
+
+    def _answer(self, service: str, work: Callable[[], T]) -> T | Refused:
+        cause = self._outage(service)
+        if cause:
+            return Refused(SILENT, cause)
+        try:
+            return work()
+        except CloudError as problem:
+            limits = self._faults.values(TARGET, QUOTA)
+            return Refused(str(problem), self._faults.record(TARGET, QUOTA, limits[0]) if limits else 0)
+
+    # --- instances ---
 
     def instance(self, node: Obj) -> Instance | str:
         """The instance of a node, or the error that the cloud answers."""
         faults, name = self._faults, node["metadata"]["name"]
-        if faults.values(TARGET, OUTAGE):
-            return "the cloud does not answer"
+        if self._outage(INSTANCES):
+            return SILENT
         held = node["spec"].get("providerID") or provider_id(name)
         if not held.startswith(f"{CLOUD}://"):
             return f"{held} is no instance of {CLOUD}"
@@ -56,3 +90,65 @@ class Instances:
         if not one.machine.powered and (cause := faults.record(name, "shutdown", True)):
             return Instance(State.STOPPED, cause)
         return Instance(State.RUNNING)
+
+    def pod_ranges(self, node: Obj) -> Sequence[str] | str:
+        """The range of pod addresses that an instance has in the cloud's network."""
+        found = self.instance(node)
+        if isinstance(found, str):
+            return found
+        name = (node["spec"].get("providerID") or provider_id(node["metadata"]["name"])).removeprefix(
+            f"{CLOUD}://"
+        )
+        one = self._nodes.get(name)
+        return f"{name} is no instance of {CLOUD}" if one is None else (one.machine.spec.pod_cidr,)
+
+    # --- load balancers ---
+
+    def balancer(self, cluster: str, service: Obj) -> Balancer | Refused | None:
+        """The load balancer of a service; None if there is none."""
+
+        def find() -> Balancer | None:
+            known = self.networks.balancers.get((cluster, balancer_name(service)))
+            return None if known is None else Balancer((known.address,))
+
+        return self._answer(LOAD_BALANCERS, find)
+
+    def ensure_balancer(self, cluster: str, service: Obj, nodes: Sequence[str]) -> Balancer | Refused:
+        """Create the load balancer of a service, or change it to what the service is now."""
+        quota = min(self._faults.values(TARGET, QUOTA), default=None)
+
+        def ensure() -> Balancer:
+            return Balancer((self.networks.ensure(cluster, service, tuple(nodes), quota),))
+
+        return self._answer(LOAD_BALANCERS, ensure)
+
+    def update_balancer(self, cluster: str, service: Obj, nodes: Sequence[str]) -> Refused | None:
+        """Change the nodes behind a load balancer."""
+        return self._answer(LOAD_BALANCERS, lambda: self.networks.update(cluster, service, tuple(nodes)))
+
+    def delete_balancer(self, cluster: str, service: Obj) -> Refused | None:
+        """Delete the load balancer of a service, if there is one."""
+        return self._answer(LOAD_BALANCERS, lambda: self.networks.delete(cluster, service))
+
+    # --- routes ---
+
+    def routes(self, cluster: str) -> Sequence[Route] | Refused:
+        """The routes of a cluster."""
+
+        def find() -> list[Route]:
+            found = self.networks.routes.items()
+            return [Route(name, node, cidr) for name, (owner, node, cidr) in found if owner == cluster]
+
+        return self._answer(ROUTES, find)
+
+    def create_route(self, cluster: str, hint: str, node: str, cidr: str) -> Refused | None:
+        """Create a route."""
+        return self._answer(ROUTES, lambda: self.networks.create_route(cluster, hint, node, cidr))
+
+    def delete_route(self, cluster: str, route: Route) -> Refused | None:
+        """Delete a route."""
+
+        def delete() -> None:
+            self.networks.routes.pop(route.name, None)
+
+        return self._answer(ROUTES, delete)

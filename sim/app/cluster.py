@@ -48,7 +48,7 @@ from sim.api.store import Change
 from sim.api.types import BAD_REQUEST, Reply, Request, UserInfo
 from sim.api.verbs.call import Identities
 from sim.app.audit.outputs import AuditOutputs
-from sim.app.cloud import Instances
+from sim.app.cloud import SimulatedCloud
 from sim.app.established import Established
 from sim.app.large_pages import OF_THIS_PROCESS
 from sim.app.metrics import MetricsServer, StatedMetrics
@@ -165,8 +165,8 @@ class Cluster:
         self.nodes: dict[str, Node] = {}
         self.storage_drivers = StorageDrivers(one.driver for one in plan.storage)
         self.faults = Ledger(self, ASPECTS)
-        self.stated_metrics = StatedMetrics()
-        self.root_ca = RootCa()
+        self.cloud = SimulatedCloud(self.faults, self.nodes)
+        self.stated_metrics, self.root_ca = StatedMetrics(), RootCa()
         self.signing = SigningAuthorities(self.kernel, self.names)
         self.identities = Identities(self.options.tokens)
         accept_credentials(self.kernel, self.root_ca, self.identities, self.api_servers)
@@ -336,7 +336,7 @@ class Cluster:
             self.options.controller_manager,
             root_ca=self.root_ca,
             metrics=metrics,
-            cloud=Instances(self.faults, self.nodes),
+            cloud=self.cloud,
             sign_token=self.identities.token,
             signing=self.signing.of,
         )

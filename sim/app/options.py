@@ -8,7 +8,6 @@ from pathlib import Path
 
 from actors.apiserver import ApiServerOptions
 from actors.apiserver.options import UNCACHED
-from actors.controllers import cloud_node_lifecycle
 from actors.controllers.table import LOOPS
 from actors.node.heartbeat.node_status import reserved_nano
 from sim.api.admission.chain import check_plugins
@@ -28,7 +27,6 @@ from sim.ident import NAMES, Names
 from sim.options.api_server import ApiServerFlags, parse_api_server
 from sim.options.audit import POLICY
 from sim.options.authentication import AuthenticationFlags
-from sim.options.cloud import CLOUD
 from sim.options.controller_manager import ControllerManagerOptions, parse_controller_manager
 from sim.options.gates import enabled, of_api_server
 from sim.options.node_agent import NodeAgentOptions, parse_node_agent
@@ -166,8 +164,10 @@ def _check_controllers(options: ControllerManagerOptions, place: str) -> None:
     for entry in options.controllers:
         if entry != "*" and not entry.startswith("-") and entry not in LOOPS:
             raise InputError(f"there is no controller {entry} here", place, f"there are: {', '.join(LOOPS)}")
-        if entry == cloud_node_lifecycle.NAME and not options.cloud_provider:
-            raise InputError(f"{entry} does nothing without a cloud", place, f"set cloud-provider: {CLOUD}")
+        lacks = options.lacks(entry)
+        if lacks is not None:
+            name, value = lacks
+            raise InputError(f"{entry} does nothing without {name}", place, f"set {name}: {value}")
 
 
 def node_agent_options(node: NodePlan, names: Names) -> NodeAgentOptions:

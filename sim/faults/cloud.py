@@ -1,9 +1,9 @@
-"""cloud: the cloud does not answer, or answers slowly."""
+"""cloud: the cloud does not answer, answers slowly, or makes no more load balancers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -13,34 +13,62 @@ from sim.faults.shared.ledger import Aspect, Ledger
 from sim.faults.shared.parameters import Strict
 
 CLOUD = "cloud"  # the target; the simulated cloud reads its values from the ledger at each request
-OUTAGE, CALL = "outage", "call"
+OUTAGE, CALL, QUOTA = "outage", "call", "quota"
+# What the cloud offers, as its interface in actors.controllers names it.
+SERVICES = ("instances", "load-balancers", "routes")
+Service = Literal["instances", "load-balancers", "routes"]
 
 
 class Cloud(Strict):
     """The parameters of `cloud`."""
 
-    how: Annotated[Literal["outage", "slow"], Meta(description="How the cloud fails.")]
+    how: Annotated[Literal["outage", "slow", "quota"], Meta(description="How the cloud fails.")]
     by: Annotated[str | UnsetType, Meta(description="With `slow`: the additional time of each request.")] = (
         UNSET
     )
+    of: Annotated[
+        list[Service] | UnsetType,
+        Meta(description="With `outage` and `slow`: the services of the cloud that fail (default: all)."),
+    ] = UNSET
+    limit: Annotated[
+        Annotated[int, Meta(ge=0)] | UnsetType,
+        Meta(description="With `quota`: how many load balancers there may be."),
+    ] = UNSET
 
 
 @dataclass(frozen=True, slots=True)
 class CloudFault(Imposed):
-    """how: outage slow."""
+    """how: outage slow quota.  of: the services that fail, None: all"""
 
     how: str
     by_us: int
+    of: tuple[str, ...] | None = None
+    limit: int | None = None
 
     def impose(self, stage: Stage, step: str) -> None:
         """The cloud fails."""
-        aspect, value = (OUTAGE, True) if self.how == "outage" else (CALL, self.by_us)
-        stage.faults.impose(step, CLOUD, aspect, value)
+        services = self.of or SERVICES
+        values: dict[str, tuple[str, Any]] = {
+            "outage": (OUTAGE, services),
+            "slow": (CALL, (services, self.by_us)),
+            "quota": (QUOTA, self.limit),
+        }
+        stage.faults.impose(step, CLOUD, *values[self.how])
 
 
 def _check(context: Context, given: Cloud) -> CloudFault:
     in_a_cloud(context, "how")
-    return CloudFault(given.how, delay_of(context, given.how, given.by, "slow"))
+    by_us = delay_of(context, given.how, given.by, "slow")
+    has_quota = given.how == "quota"
+    if has_quota != isinstance(given.limit, int):
+        text = "is missing" if has_quota else f"has no effect on {given.how!r}"
+        raise context.error("limit", f"'limit' {text}", "it is the number of load balancers with 'quota'")
+    if has_quota and isinstance(given.of, list):
+        raise context.error("of", "'of' has no effect on 'quota'", "a quota is of load balancers")
+    of = tuple(each for each in SERVICES if each in given.of) if isinstance(given.of, list) else None
+    if of == ():
+        raise context.error("of", "'of' names no service", f"the services are: {', '.join(SERVICES)}")
+    return CloudFault(given.how, by_us, of, given.limit if isinstance(given.limit, int) else None)
 
 
 def _settle(ledger: Ledger, target: str) -> None:
@@ -53,8 +81,11 @@ FAULT = Fault(
     check=_check,
     ends=Ends.LATER,
     documentation="""
-The cloud does not answer questions about instances, or takes longer for each. Needs `cloud-provider` (below).""",
+The cloud, or some services of it (`of`: instances, load-balancers, routes), does not answer, or takes longer
+for each request; or it makes no load balancer beyond a number (`quota`). Needs `cloud-provider` (below).""",
     example="""
-- {at: 8m, cloud: {how: slow, by: 2s}, for: 1m}""",
-    aspects=(Aspect(OUTAGE, _settle), Aspect(CALL, _settle)),
+- {at: 8m, cloud: {how: slow, by: 2s}, for: 1m}
+- {at: 9m, cloud: {how: outage, of: [load-balancers]}, for: 5m}
+- {at: 9m, cloud: {how: quota, limit: 2}, for: 5m}""",
+    aspects=(Aspect(OUTAGE, _settle), Aspect(CALL, _settle), Aspect(QUOTA, _settle)),
 )

@@ -16,7 +16,7 @@ Differs  use-service-account-credentials is true by default, as kubeadm sets it:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from sim.ident import NAMES, Names
@@ -35,9 +35,9 @@ from sim.options.base import (
     strings,
     within,
 )
-from sim.options.cloud import cloud_provider
-from sim.options.election import ElectionFlags
+from sim.options.cloud import CLOUD, cloud_provider
 from sim.options.gates import OF_FIELDS, OUT_OF_SERVICE, POD_DISRUPTION, feature_gates
+from sim.options.node_networks import NodeNetworkFlags
 from sim.units import MS
 
 # Every name that upstream's --controllers takes (NewControllerInitializers of v1.25).
@@ -93,7 +93,7 @@ def _signing_file(what: str, signer: str, owner: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ControllerManagerOptions(ElectionFlags):
+class ControllerManagerOptions(NodeNetworkFlags):
     """The options of one controller manager process."""
 
     # --- process ---
@@ -155,7 +155,13 @@ class ControllerManagerOptions(ElectionFlags):
         check=more_than(0),
     )
     cloud_provider: str = cloud_provider(
-        "cloud-node-lifecycle deletes nodes without an instance in this cloud"
+        "service, route and cloud-node-lifecycle use this cloud; with none, they do not run"
+    )
+    cluster_name: str = option(
+        "cluster-name",
+        string,
+        "{short}",
+        "whose load balancers and routes the cloud keeps, and the beginning of a route's name",
     )
     pod_eviction_timeout_us: int = option(
         "pod-eviction-timeout", duration, "5m0s", "unused, since taints evict pods", unit="us"
@@ -285,6 +291,7 @@ class ControllerManagerOptions(ElectionFlags):
     concurrent_resource_quota_syncs: int = _syncs(
         "resource-quota", 5, "resourcequota, each of its two queues"
     )
+    concurrent_service_syncs: int = _syncs("service", 1, "service, and load balancers updated at a time")
     concurrent_service_account_token_syncs: int = _syncs(
         "serviceaccount-token", 5, "serviceaccount-token, each of its two queues"
     )
@@ -318,6 +325,7 @@ class ControllerManagerOptions(ElectionFlags):
 
     def __post_init__(self) -> None:
         self.check_election()
+        self.check_networks(self.cloud_provider)
         pairs = {"all signers": self._signing_pair(""), **self.signing_files()}
         for name, (certificate, key) in pairs.items():
             if bool(certificate) != bool(key):
@@ -340,15 +348,34 @@ class ControllerManagerOptions(ElectionFlags):
         return any(given[queue]) or not any(any(pair) for pair in given.values())
 
     def runs(self, controller: str) -> bool:
-        """True if the controller runs."""
+        """True if `controllers` enables the controller."""
         return controller_enabled(controller, self.controllers)
+
+    def starts(self, controller: str) -> bool:
+        """True if the controller is enabled and has what it needs."""
+        return self.runs(controller) and not self.lacks(controller)
+
+    def lacks(self, controller: str) -> tuple[str, str] | None:
+        """The option that a controller does nothing without, and its value; None if it lacks none."""
+        return next(
+            ((option, value) for option, value, given in self._needs(controller) if not given),
+            None,
+        )
+
+    def _needs(self, controller: str) -> Iterator[tuple[str, str, object]]:
+        if controller == "garbagecollector":
+            yield "enable-garbage-collector", "true", self.enable_garbage_collector
+        if controller in ("cloud-node-lifecycle", "route", "service"):
+            yield "cloud-provider", CLOUD, self.cloud_provider
+        if controller in ("nodeipam", "route"):
+            yield "allocate-node-cidrs", "true", self.allocate_node_cidrs
+        if controller == "route":
+            yield "configure-cloud-routes", "true", self.configure_cloud_routes
 
 
 # Options of the specification without effect in this program, which are refused.
 _WITHOUT_EFFECT = """
-    allocate-node-cidrs cidr-allocator-type cluster-cidr service-cluster-ip-range node-cidr-mask-size
-    node-cidr-mask-size-ipv4 node-cidr-mask-size-ipv6 configure-cloud-routes cloud-config
-    external-cloud-volume-plugin cluster-name enable-dynamic-provisioning enable-hostpath-provisioner
+    cloud-config external-cloud-volume-plugin enable-dynamic-provisioning enable-hostpath-provisioner
     enable-leader-migration leader-migration-config root-ca-file
     service-account-private-key-file {short}config master flex-volume-plugin-dir
     volume-host-allow-local-loopback volume-host-cidr-denylist profiling contention-profiling
@@ -357,7 +384,7 @@ _WITHOUT_EFFECT = """
     disable-attach-detach-reconcile-sync pvclaimbinder-sync-period pv-recycler-increment-timeout-nfs
     pv-recycler-minimum-timeout-hostpath pv-recycler-minimum-timeout-nfs
     pv-recycler-pod-template-filepath-hostpath pv-recycler-pod-template-filepath-nfs
-    pv-recycler-timeout-increment-hostpath route-reconciliation-period
+    pv-recycler-timeout-increment-hostpath
     authentication-kubeconfig authentication-skip-lookup
     authentication-tolerate-lookup-failure authentication-token-webhook-cache-ttl
     authorization-kubeconfig authorization-always-allow-paths authorization-webhook-cache-authorized-ttl
@@ -366,7 +393,7 @@ _WITHOUT_EFFECT = """
     requestheader-extra-headers-prefix bind-address secure-port cert-dir tls-cert-file
     tls-private-key-file tls-cipher-suites tls-min-version tls-sni-cert-key
     http2-max-streams-per-connection permit-address-sharing permit-port-sharing
-    concurrent-ephemeralvolume-syncs concurrent-service-syncs
+    concurrent-ephemeralvolume-syncs
     {short}-api-content-type
 """
 WITHOUT_EFFECT = tuple(_WITHOUT_EFFECT.split())

@@ -28,7 +28,7 @@ from sim.api.types import Obj, Reply
 from sim.units import MINUTE, MS
 
 if TYPE_CHECKING:
-    from actors.controllers.shared.cloud_instances import Cloud
+    from actors.controllers.shared.cloud import Cloud
     from actors.controllers.shared.metrics_api import Metrics
     from sim.api.schema.scheme import Scheme
     from sim.client import Client, EventRecorder, Informer, Informers, WorkQueue

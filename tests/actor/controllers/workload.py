@@ -8,6 +8,7 @@ from typing import Any
 
 from actors.apiserver import ApiServer, ApiServerOptions
 from actors.controllers.manager import controller_manager_main
+from actors.controllers.shared.cloud import Cloud
 from actors.controllers.shared.metrics_api import Metrics
 from actors.controllers.shared.shell import RootCa, no_authority
 from actors.controllers.table import LOOPS
@@ -182,6 +183,7 @@ async def world(
     metrics: Metrics | None = None,
     root_ca: RootCa | None = None,
     signing: Callable[[str], str] = no_authority,
+    cloud: Cloud | None = None,
     **options: Any,
 ) -> AsyncIterator[World]:
     # The manager's own buckets are wide, so that the controllers alone decide the times.
@@ -201,6 +203,7 @@ async def world(
             metrics=metrics,
             root_ca=root_ca,
             signing=signing,
+            cloud=cloud,
         )
         await control.run(SECOND)
         control.supervisor.add("controller-manager-0", main)

@@ -52,7 +52,7 @@ def test_values_come_as_text_or_as_yaml_values() -> None:
             {"node-monitor-perid": "5s"},
             "unknown option node-monitor-perid (did you mean 'node-monitor-period'?)",
         ),
-        ({"cluster-cidr": "10.0.0.0/8"}, "option cluster-cidr has no effect here yet (leave it out)"),
+        ({"contention-profiling": "true"}, "option contention-profiling has no effect here yet"),
         ({"node-monitor-period": 5}, 'option node-monitor-period is 5, wanted a duration such as "40s"'),
         ({"node-monitor-period": "-5s"}, 'wanted a duration such as "40s"'),
         ({"node-monitor-period": "0s"}, "must be more than 0"),

@@ -1,0 +1,1 @@
+"""Node IPAM controller: pod CIDRs of nodes."""

@@ -1,0 +1,1 @@
+"""Service controller: load balancers of services."""
