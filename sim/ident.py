@@ -265,6 +265,7 @@ class Names:
         self.user_controller_manager = f"system:{s}-controller-manager"
         self.user_proxy = f"system:{s}-proxy"
         self.user_apiserver = "system:apiserver"
+        self.user_aggregator = f"system:{s}-aggregator"
         self.user_anonymous = "system:anonymous"
         self.user_node_prefix = "system:node:"
         self.group_masters = "system:masters"

@@ -27,6 +27,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from actors.apiserver.aggregator import Aggregator
 from actors.apiserver.audit import Auditor
 from actors.apiserver.authorization import allow_all
 from actors.apiserver.builtin.bootstrap import bootstrap
@@ -133,6 +134,7 @@ class ApiServer:
         self._inflight: int | None = None  # fault: limit of requests in flight
         self._frozen = False  # fault: the caches are frozen
         self.webhooks = Webhooks(self)
+        self.aggregator = Aggregator(self)
         self.ready = False
         self._away: Reply | None = None  # the reply to every new request during termination
         self.audit: Auditor | None = None
@@ -246,6 +248,7 @@ class ApiServer:
         AuthorityKeeper(self, store, ctx)
         Rechecks(self, store, ctx)
         self.webhooks.begin(ctx, store)
+        self.aggregator.begin(ctx, store)
         self._life = life = CacheLife(ctx, caches, self._begin)
         if not self.prompt:
             life.wait_for_list()

@@ -54,8 +54,10 @@ from sim.app.large_pages import OF_THIS_PROCESS
 from sim.app.metrics import MetricsServer, StatedMetrics
 from sim.app.options import check_options, machine_capacity, node_agent_options
 from sim.app.parts.adoption import Adoption
+from sim.app.parts.api_services import ApiPrograms, ServeApi
 from sim.app.parts.credentials import accept_credentials
 from sim.app.parts.machine_watch import MachineWatch
+from sim.app.parts.services import Services
 from sim.app.parts.signing import SigningAuthorities
 from sim.app.parts.webhooks import Decide, WebhookPrograms
 from sim.app.plain_plan import checked_seed, checked_us, plain_plan, profile_of
@@ -266,6 +268,7 @@ class Cluster:
             server.agent_listens = partial(agent_listens, self.nodes, self.options.nodes)
             server.identities = self.identities
             server.webhooks.ask = self._webhooks.ask
+            server.aggregator.backends = self.api_programs
             server.audit_sink = self.audit
             server.client_address = partial(self._address_of, server)
             self.api_servers[name] = server
@@ -428,7 +431,29 @@ class Cluster:
 
     @cached_property
     def _webhooks(self) -> WebhookPrograms:
-        return WebhookPrograms(self.kernel, self.scheme, self.storage.store, self.faults)
+        return WebhookPrograms(self.kernel, self.names, self._services, self.faults)
+
+    def add_api_service(self, service: str, serve: ServeApi, *, latency: str | int = "2ms") -> None:
+        """Answer the aggregated APIs behind a Service with a function.
+
+        `serve` gets an `ApiRequest` for each request that an APIService delegates to the Service,
+        and returns the code and the JSON object of the answer. It also gets the request for the
+        discovery document, `/apis/GROUP/VERSION`, by which the API server checks whether it is
+        available.
+
+        service: as "namespace/name"; it needs ready endpoints, unless its type is ExternalName
+        latency: how long an answer takes, in virtual time
+        """
+        self.api_programs.add(service, serve, checked_us(latency))
+
+    @cached_property
+    def _services(self) -> Services:
+        return Services(self.kernel, self.scheme, self.storage.store)
+
+    @cached_property
+    def api_programs(self) -> ApiPrograms:
+        """The servers behind APIServices."""
+        return ApiPrograms(self.kernel, self._services)
 
     def connect(self, ctx: Context) -> list[Channel]:
         """Channels from an actor to every API server.

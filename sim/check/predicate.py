@@ -41,6 +41,7 @@ CONDITIONS: Mapping[str, tuple[str, ...]] = {
     "poddisruptionbudgets": ("DisruptionAllowed",),
     "horizontalpodautoscalers": ("AbleToScale", "ScalingActive", "ScalingLimited"),
     "customresourcedefinitions": ("Established", "NamesAccepted"),
+    "apiservices": ("Available",),
     "namespaces": ("NamespaceContentRemaining", "NamespaceFinalizersRemaining", "NamespaceDeletionContentFailure",
                    "NamespaceDeletionDiscoveryFailure", "NamespaceDeletionGroupVersionParsingFailure"),
 }  # fmt: skip

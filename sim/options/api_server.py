@@ -52,7 +52,7 @@ _WITHOUT_EFFECT = """
     enable-aggregator-routing encryption-provider-config etcd-cafile etcd-certfile etcd-keyfile
     etcd-prefix etcd-servers external-hostname help http2-max-streams-per-connection
     logging-format max-connection-bytes-per-sec profiling
-    proxy-client-cert-file proxy-client-key-file secure-port show-hidden-metrics-for-version
+    secure-port show-hidden-metrics-for-version
     storage-backend storage-media-type strict-transport-security-directives tls-cert-file
     tls-cipher-suites tls-min-version tls-private-key-file tls-sni-cert-key v version vmodule
     {short}let-client-certificate {short}let-client-key {short}let-preferred-address-types

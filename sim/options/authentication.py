@@ -146,6 +146,15 @@ class AuthenticationFlags:
     requestheader_extra_prefixes: tuple[str, ...] = option(
         "requestheader-extra-headers-prefix", strings, "", "prefixes of headers with further attributes"
     )
+    proxy_client_cert_file: str = option(
+        "proxy-client-cert-file",
+        file_name,
+        "",
+        "the certificate by which aggregated API servers know this one (default: one of the run)",
+    )
+    proxy_client_key_file: str = option(
+        "proxy-client-key-file", file_name, "", "the key of proxy-client-cert-file"
+    )
 
     oidc_issuer_url: str = option("oidc-issuer-url", string, "", "the issuer of ID tokens", check=_https)
     oidc_client_id: str = option("oidc-client-id", string, "", "the audience of ID tokens")
@@ -224,6 +233,8 @@ class AuthenticationFlags:
             raise ValueError("service-account-signing-key-file needs service-account-key-file")
         if bool(self.oidc_issuer_url) is not bool(self.oidc_client_id):
             raise ValueError("oidc-issuer-url and oidc-client-id should be specified together")
+        if bool(self.proxy_client_cert_file) is not bool(self.proxy_client_key_file):
+            raise ValueError("proxy-client-cert-file and proxy-client-key-file are given together")
         of_issuer: dict[str, object] = {
             "oidc-ca-file": self.oidc_ca_file,
             "oidc-keys-file": self.oidc_keys_file,

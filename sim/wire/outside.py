@@ -145,7 +145,9 @@ async def _answer_of(
                 return failed(f"the answer is larger than {request.answer_max} bytes")
     finally:
         await answer.aclose()
-    pairs = tuple((name, value) for name, value in answer.headers.items())
+    # The body is decoded, so that its encoding and its length are no longer true.
+    dropped = ("content-encoding", "content-length", "transfer-encoding")
+    pairs = tuple((name, value) for name, value in answer.headers.items() if name not in dropped)
     return OutsideAnswer(answer.status_code, pairs, body)
 
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sim.api.aggregation.availability import is_available
+from sim.api.aggregation.delegation import delegated_of, discovery_failure
 from sim.api.objects import is_terminal
 from sim.api.types import Obj
 from sim.units import SECOND, parse_time
@@ -59,8 +61,17 @@ def leftover(resource: str, items: Sequence[Obj], estimate_s: int, namespace: st
     return Leftover(resource, len(items), error=text)
 
 
-def conditions_of(left: Sequence[Leftover]) -> list[tuple[str, str, str, str]]:
-    """The five conditions (type, status, reason, message) that follow from all leftovers."""
+def unavailable_groups(api_services: Sequence[Obj]) -> list[str]:
+    """The group versions that discovery cannot read, since another server fails to answer them."""
+    found = [delegated_of(obj) for obj in api_services]
+    return [each.group_version for each in found if each is not None and not is_available(each.obj)]
+
+
+def conditions_of(left: Sequence[Leftover], failing: Sequence[str] = ()) -> list[tuple[str, str, str, str]]:
+    """The five conditions (type, status, reason, message) that follow from all leftovers.
+
+    failing: the group versions that discovery cannot read
+    """
     errors = [entry.error for entry in left if entry.error]
     counts = sorted(f"{e.resource} has {e.count} resource instances" for e in left if e.count)
     finalizers: dict[str, int] = {}
@@ -70,6 +81,13 @@ def conditions_of(left: Sequence[Leftover]) -> list[tuple[str, str, str, str]]:
     holding = sorted(f"{name} in {count} resource instances" for name, count in finalizers.items())
     return [
         (
+            "NamespaceDeletionDiscoveryFailure",
+            "True",
+            "DiscoveryFailed",
+            f"Discovery failed for some groups, {len(failing)} failing: {discovery_failure(failing)}",
+        )
+        if failing
+        else (
             "NamespaceDeletionDiscoveryFailure",
             "False",
             "ResourcesDiscovered",

@@ -8,8 +8,9 @@ every namespaced resource once.
 
 Mirrors  kubernetes v1.25 pkg/controller/namespace/{namespace_controller,
          deletion/namespaced_resources_deleter}.go.
-Differs  resources are processed in the order of the scheme (upstream: any order), and discovery
-         cannot fail.
+Differs  Resources are processed in the order of the scheme (upstream: any order).  Discovery is one
+         list of the APIServices: a group version fails while its server is unavailable.  Objects of
+         aggregated APIs are not deleted.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from actors.controllers.namespace.decide import (
     conditions_of,
     leftover,
     pods_estimate_s,
+    unavailable_groups,
     with_conditions,
 )
 from actors.controllers.shared.shell import Env
+from sim.api.aggregation.delegation import discovery_failure
 from sim.api.crd.served import Served
 from sim.api.schema.resource import Resource
 from sim.api.types import Obj, Reply
@@ -110,13 +113,19 @@ class NamespaceDeleter:
         namespace = reply.obj
         if "deletionTimestamp" not in namespace["metadata"] or not namespace["spec"].get("finalizers"):
             return 0, ""
+        found = await self._metadata.list("apiservices")
+        if not found.ok:
+            return 0, found.message
+        failing = unavailable_groups([item.obj for item in found.items or ()])
         custom = [r for r in Served(self._definitions.list()).preferred() if r.namespaced]
         left = [await self._delete_resource(namespace, resource) for resource in (*self._resources, *custom)]
         now = format_time(self._env.ctx.wall_us())
-        changed = with_conditions(namespace, conditions_of(left), now)
+        changed = with_conditions(namespace, conditions_of(left, failing), now)
         if changed is not None:
             await self._typed.update("namespaces", changed, subresource="status")
         errors = [entry.error for entry in left if entry.error]
+        if failing:
+            errors.insert(0, discovery_failure(failing))
         estimate_s = max(entry.estimate_s for entry in left)
         if errors or estimate_s:
             return estimate_s, "; ".join(errors)

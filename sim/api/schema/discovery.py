@@ -8,9 +8,11 @@ Mirrors  apiserver v1.25 pkg/endpoints/discovery/*.go, kube-aggregator pkg/apise
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from sim.api.aggregation.delegation import Delegated, merged_groups
 from sim.api.kinds.groups import (
     DEFAULT_VERSION_PRIORITY,
     FIRST_GROUP,
@@ -52,15 +54,25 @@ def fixed_versions(scheme: Scheme) -> dict[str, list[str]]:
     }
 
 
-def api_group_list(scheme: Scheme) -> Body:
+def all_group_versions(scheme: Scheme, delegated: Sequence[Delegated]) -> dict[str, list[str]]:
+    """As `group_versions`, with those that other servers answer."""
+    own = group_versions(scheme)
+    if not delegated:
+        return own
+    names = scheme.names
+    rank = {names.group(group): priority for group, priority in GROUP_PRIORITIES.items()}
+    return merged_groups(own, rank, delegated, names.group(FIRST_GROUP))
+
+
+def api_group_list(scheme: Scheme, delegated: Sequence[Delegated] = ()) -> Body:
     """/apis."""
-    groups = [_group(group, versions) for group, versions in group_versions(scheme).items()]
+    groups = [_group(group, versions) for group, versions in all_group_versions(scheme, delegated).items()]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
-def api_group(scheme: Scheme, group: str) -> Body | None:
+def api_group(scheme: Scheme, group: str, delegated: Sequence[Delegated] = ()) -> Body | None:
     """/apis/<group>; None if it is not served."""
-    versions = group_versions(scheme).get(group)
+    versions = all_group_versions(scheme, delegated).get(group)
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, versions)} if versions else None
 
 

@@ -5,7 +5,7 @@ HTTP client would report.
 
 A program is a function of the library, or a server outside: while the cluster is served, a URL
 without a function is called over HTTPS, and a Service for which the user gave an address
-(`orrery serve --webhook-address`) is called there, under the name of the Service.
+(`orrery serve --service-address`) is called there, under the name of the Service.
 
 An address is a URL or a Service.  A Service is resolved as upstream's default resolver does: it
 must exist and have the port, and without a ready endpoint behind it the connection is refused.
@@ -33,21 +33,19 @@ from urllib.parse import urlsplit
 import msgspec
 
 from actors.apiserver.webhooks import Arrived, refused_connection, url_of
-from actors.storage import MemoryStore
 from sim.api.rest_answers import read_answer
-from sim.api.schema.scheme import Scheme
 from sim.api.store import Question
 from sim.api.types import Json, Obj
+from sim.app.parts.services import Services
 from sim.errors import InputError
 from sim.faults.shared.ledger import Ledger
 from sim.faults.webhook import DENY, DOWN, SLOW, TARGET_PREFIX
+from sim.ident import Names
 from sim.kernel import Kernel, OutsideAnswer, OutsideRequest
 from sim.units import MS, SECOND
 
 Decide = Callable[[Obj], Mapping[str, Any]]
 LATENCY_US = 2 * MS
-# The setting of `Outside` with the addresses of Services, by "namespace/name".
-ADDRESSES = "addresses"
 DENIED: Obj = {"allowed": False, "status": {"code": 403, "message": "denied by a fault of the scenario"}}
 
 
@@ -77,9 +75,9 @@ ALLOWING = Program(allow, LATENCY_US)
 class WebhookPrograms:
     """All programs behind webhooks of one cluster."""
 
-    def __init__(self, kernel: Kernel, scheme: Scheme, store: MemoryStore, faults: Ledger) -> None:
-        self._kernel, self._scheme, self._store, self._faults = kernel, scheme, store, faults
-        self._agent = f"{scheme.names.component('apiserver')}-admission"
+    def __init__(self, kernel: Kernel, names: Names, services: Services, faults: Ledger) -> None:
+        self._kernel, self._services, self._faults = kernel, services, faults
+        self._agent = f"{names.component('apiserver')}-admission"
         self._programs: dict[str, Program] = {}  # by "namespace/name" of a Service, or by URL
 
     def add(self, address: str, decide: Decide, latency_us: int) -> None:
@@ -164,26 +162,20 @@ class WebhookPrograms:
 
     def _found(self, question: Question) -> Program | Outside | str:
         """The program at the address, or why there is none."""
-        outside = self._kernel.outside
+        is_open = self._kernel.outside.is_open
         if question.service is None:
             found = self._programs.get(question.url)
-            if found is None and outside.is_open:
+            if found is None and is_open:
                 return Outside(None)
             return self._refused(question) if found is None else found
         namespace, name, _, port = question.service
-        service = self._look("services", namespace, name)
-        if service is None:
-            return f'{_post(question)}: service "{name}" not found'
-        spec = service["spec"]
-        if all(each["port"] != port for each in spec.get("ports") or ()):
-            return f'{_post(question)}: no service port {port} found for service "{name}"'
-        address = outside.settings.get(ADDRESSES, {}).get(f"{namespace}/{name}")
-        if address is not None:
-            return Outside((address[0], address[1]))
-        endpoints = self._look("endpoints", namespace, name) or {}
-        if not any(subset.get("addresses") for subset in endpoints.get("subsets") or ()):
-            return self._refused(question)
-        return self._programs.get(f"{namespace}/{name}", ALLOWING)
+        location = self._services.locate(namespace, name, port)
+        if location.failure:
+            return f"{_post(question)}: {location.failure}"
+        found = self._programs.get(f"{namespace}/{name}")
+        if found is not None or not location.is_outside:
+            return found or ALLOWING
+        return Outside((location.host, location.port)) if is_open else self._refused(question)
 
     def _refused(self, question: Question) -> str:
         """The failure of a connection to the address."""
@@ -191,12 +183,8 @@ class WebhookPrograms:
             parts = urlsplit(question.url)
             return refused_connection(question, parts.hostname or "", parts.port or 443)
         namespace, name, _, port = question.service
-        service = self._look("services", namespace, name) or {"spec": {}}
-        return refused_connection(question, service["spec"].get("clusterIP") or name, port)
-
-    def _look(self, plural: str, namespace: str, name: str) -> Obj | None:
-        item = self._store.get(self._scheme.key(plural, namespace, name))
-        return None if item is None else item.obj
+        location = self._services.locate(namespace, name, port)
+        return refused_connection(question, location.host, location.port)
 
 
 def _post(question: Question) -> str:

@@ -23,6 +23,7 @@ from sim.app.audit.outputs import AuditOutputs
 from sim.app.cluster import Cluster
 from sim.app.serving.identities import (
     Files,
+    aggregator_pair,
     issuer_documents,
     make_authenticator,
     make_certificate_reader,
@@ -74,7 +75,15 @@ def make_front(
     scheme = partial(gateway.scheme, cluster.scheme)
     issuer = issuer_documents(cluster, files, address)
     documents = Documents(
-        scheme, address, partial(_failing_checks, cluster, gateway), metrics, version(), checks, issuer, debug
+        scheme,
+        address,
+        partial(_failing_checks, cluster, gateway),
+        metrics,
+        version(),
+        checks,
+        issuer,
+        debug,
+        gateway.delegated,
     )
 
     def look(resource: str, namespace: str, name: str) -> Any:
@@ -83,7 +92,9 @@ def make_front(
 
     # The journal holds the key, so that a replay makes the same tokens.
     cluster.kernel.gate.post("service-account-key", files.signing.pem.decode(), lambda _: None)
-    published = published_authorities(files, cluster.options.authentication, authorities)
+    pair, aggregator_ca = aggregator_pair(cluster.options.authentication)
+    cluster.api_programs.client_pair = pair
+    published = published_authorities(files, cluster.options.authentication, authorities, aggregator_ca)
     cluster.kernel.gate.post("client-authorities", published, lambda _: None)
     authenticator, remote = make_authenticator(cluster, files, tokens, look, gateway.wall_us, outside_us)
     cluster.identities.authenticator = authenticator

@@ -27,6 +27,7 @@ import msgspec
 from actors.apiserver.builtin.client_authorities import CLIENT_CA, LISTS, PROXY_CA
 from actors.controllers.certificates.decide import signer_names
 from actors.controllers.certificates.issue import read_authority
+from sim.api.aggregation.delegation import EXTRA_HEADER, GROUP_HEADER, USER_HEADER
 from sim.api.auth.account_tokens import AccountTokens, Find
 from sim.api.auth.authenticator import (
     AudienceAgnostic,
@@ -59,8 +60,10 @@ from sim.options.authentication import AuthenticationFlags
 from sim.options.controller_manager import ControllerManagerOptions
 from sim.wire.http.certificates import CertificateReader, load_bundle
 from sim.wire.http.documents import Published
+from sim.wire.tls import Authority
 
 MEDIA_KEYS = "application/jwk-set+json"  # RFC 7517
+PROXY_CA_NAME, PROXY_USER = "front-proxy-ca", "front-proxy-client"  # kubeadm's names
 FILE_MAX = 4 << 20  # bytes: a token file of some 50,000 users
 _Value = TypeVar("_Value")
 
@@ -226,11 +229,13 @@ def claim_rules(flags: AuthenticationFlags) -> ClaimRules:
 
 
 def published_authorities(
-    files: Files, flags: AuthenticationFlags, authorities: Sequence[bytes]
+    files: Files, flags: AuthenticationFlags, authorities: Sequence[bytes], aggregator_ca: bytes = b""
 ) -> dict[str, str]:
     """How the server authenticates clients, as the data of the ConfigMap that publishes it.
 
     authorities: the server's own, as PEM
+    aggregator_ca: the authority of the certificate by which aggregated servers know this one, for
+        a server with no option for front proxies
     """
     data = {CLIENT_CA: b"".join((*authorities, files.client_ca)).decode()}
     if files.front_proxy_ca:
@@ -240,9 +245,28 @@ def published_authorities(
             flags.requestheader_extra_prefixes,
             flags.requestheader_allowed_names,
         )
-        texts = [msgspec.json.encode(value).decode() for value in values]
-        data |= {PROXY_CA: files.front_proxy_ca.decode(), **dict(zip(LISTS, texts, strict=True))}
+        data |= _proxy_data(files.front_proxy_ca, values)
+    elif aggregator_ca:
+        data |= _proxy_data(aggregator_ca, ((USER_HEADER,), (GROUP_HEADER,), (EXTRA_HEADER,), (PROXY_USER,)))
     return data
+
+
+def _proxy_data(authority: bytes, values: Sequence[Sequence[str]]) -> dict[str, str]:
+    texts = [msgspec.json.encode(value).decode() for value in values]
+    return {PROXY_CA: authority.decode(), **dict(zip(LISTS, texts, strict=True))}
+
+
+def aggregator_pair(flags: AuthenticationFlags) -> tuple[bytes, bytes]:
+    """The certificate and key, PEM, by which aggregated servers know this one, and their authority.
+
+    The authority is b"" if options name the files.  Raises InputError.
+    """
+    paths = flags.proxy_client_cert_file, flags.proxy_client_key_file
+    if all(paths):
+        return b"\n".join(read_bounded(Path(path), FILE_MAX) for path in paths), b""
+    authority = Authority(PROXY_CA_NAME)
+    pair = authority.client(PROXY_USER, ())
+    return pair.certificate + pair.key, authority.pem
 
 
 def make_certificate_reader(files: Files, authorities: Sequence[bytes]) -> CertificateReader:

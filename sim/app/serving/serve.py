@@ -36,7 +36,7 @@ from sim.app.director import Director
 from sim.app.garbage import young_collections
 from sim.app.interrupts import heard
 from sim.app.notes import note_of_pod, unwaited_claims
-from sim.app.parts.webhooks import ADDRESSES
+from sim.app.parts.services import ADDRESSES
 from sim.app.possible import zones_of
 from sim.app.serving.client_configs import ClientConfig, write_client_config
 from sim.app.serving.front import make_front, outside_us
@@ -139,7 +139,7 @@ async def _main(
                     where,
                     tokens,
                     most,
-                    dict(arguments.webhook_address),
+                    dict(arguments.service_address),
                 ) as url,
             ):
                 begun.set()
@@ -196,7 +196,7 @@ async def served(
     where: tuple[str, int] = (LOCAL[1], 0),
     tokens: Mapping[str, UserInfo] = MappingProxyType({}),
     connections_max: int | None = None,
-    webhook_addresses: Mapping[str, tuple[str, int]] = MappingProxyType({}),
+    service_addresses: Mapping[str, tuple[str, int]] = MappingProxyType({}),
 ) -> AsyncIterator[str]:
     """Serve a running cluster to programs of any kind, and yield the URL.  Raises InputError.
 
@@ -206,7 +206,7 @@ async def served(
     where: host, and port (0: any)
     tokens: further users by token
     connections_max: limit of open connections (None: what the limit of file descriptors allows)
-    webhook_addresses: host and port of servers outside, by the Service that they stand for, as
+    service_addresses: host and port of servers outside, by the Service that they stand for, as
         "namespace/name"
     """
     host, port = where
@@ -233,7 +233,7 @@ async def served(
                 nursery.start_soon(webhook.run)
             sender = OutsideSender(cluster.kernel.gate)
             await nursery.start(sender.run)
-            settings = {ADDRESSES: {name: list(each) for name, each in webhook_addresses.items()}}
+            settings = {ADDRESSES: {name: list(each) for name, each in service_addresses.items()}}
             cluster.kernel.outside.begin(sender, settings)
             try:
                 port = await nursery.start(

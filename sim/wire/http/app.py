@@ -22,6 +22,7 @@ import trio
 from quart_trio import QuartTrio
 
 from sim.api import status
+from sim.api.aggregation.delegation import Forwarded, answered_headers
 from sim.api.audit.events import unstored
 from sim.api.auth.attributes import AccessAttributes, OpinionGiver
 from sim.api.auth.authenticator import Rejected
@@ -188,6 +189,8 @@ class Front:
         refused = refusal(user, asked, opinion)
         if refused is not None:
             raise Refused(refused)
+        if self._gateway.is_delegated(path):
+            return await self._forward(exchange, asked, user, found)
         document = self._documents.find(exchange.method, path, exchange.query, header)
         if document is not None:
             found.asked = None if document.code == HTTPStatus.NOT_FOUND else asked
@@ -207,6 +210,20 @@ class Front:
             if error.body is None:
                 return self._response(self._document(NO_PAGE, exchange, options))
             raise Refused(error.body) from None
+
+    async def _forward(
+        self, exchange: Exchange, asked: AccessAttributes, user: UserInfo, found: _Found
+    ) -> Response:
+        """A request for a group version that another server answers."""
+        found.asked = asked
+        headers = (*exchange.headers.pairs, ("audit-id", exchange.ident))
+        raw = await _read(exchange)
+        sent = Forwarded(exchange.method, exchange.path, exchange.query, headers, raw, user)
+        answer = await self._gateway.forward(sent)
+        passed = answered_headers(answer.headers)
+        known = {name.lower() for name, _ in passed}
+        own = [each for each in self._common() if each[0].lower() not in known]
+        return Response(answer.code, answer.body, [*passed, *own])
 
     # --- access -----------------------------------------------------------------------------------
 

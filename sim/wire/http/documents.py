@@ -10,11 +10,13 @@ Mirrors  kubernetes v1.25 apiserver pkg/server/{healthz,routes}, pkg/endpoints/d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
 from sim.api import status
+from sim.api.aggregation.availability import is_available
+from sim.api.aggregation.delegation import Delegated
 from sim.api.schema import discovery
 from sim.api.schema.scheme import Scheme
 from sim.wire.http.negotiation import NotAcceptable, check_produced
@@ -55,6 +57,7 @@ class Documents:
     checks: as from `pages.health.checks_of`
     issuer: documents of the issuer of service account tokens, by path
     debug: returns a page below `DEBUG` by its name and query; None if there is none
+    delegated: returns the APIServices that other servers answer
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Documents:
         checks: Mapping[str, tuple[str, ...]],
         issuer: Mapping[str, Published] = MappingProxyType({}),
         debug: Callable[[str, str], str | None] = lambda name, query: None,
+        delegated: Callable[[], Sequence[Delegated]] = tuple,
     ) -> None:
         self._now = scheme
         self._address = address
@@ -76,6 +80,7 @@ class Documents:
         self._checks = checks
         self._issuer = issuer
         self._debug = debug
+        self._delegated = delegated
 
     @property
     def _scheme(self) -> Scheme:
@@ -96,7 +101,8 @@ class Documents:
         if parts[0] == "version":
             return self._version(method, parts)
         if parts[0] == "openapi":
-            return openapi_page(self._scheme, parts, query, accept)
+            available = [each for each in self._delegated() if is_available(each.obj)]
+            return openapi_page(self._scheme, parts, query, accept, available)
         if path == "/metrics":
             return Document(raw=self._metrics().encode(), media=METRICS_TYPE)
         if path.startswith(DEBUG):
@@ -115,7 +121,10 @@ class Documents:
         while len(trimmed) > 1 and not trimmed[-1]:
             trimmed.pop()
         if trimmed == ["apis"]:  # Quirk: the aggregator answers every method
-            return Document(value=discovery.api_group_list(self._scheme), routed=False)
+            return Document(value=discovery.api_group_list(self._scheme, self._delegated()), routed=False)
+        others = self._delegated()
+        if len(trimmed) == 2 and any(each.group == trimmed[1] for each in others):
+            return Document(value=discovery.api_group(self._scheme, trimmed[1], others), routed=False)
         groups = discovery.fixed_versions(self._scheme.fixed)
         if trimmed[0] == "apis" and trimmed[1] not in groups:
             return self._custom(trimmed)

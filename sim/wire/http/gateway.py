@@ -26,11 +26,12 @@ from typing import Any, Protocol
 import trio
 
 from sim.api import status
+from sim.api.aggregation.delegation import UNAVAILABLE, Delegated, Forwarded
 from sim.api.auth.attributes import AccessAttributes
 from sim.api.fairness.state import FairnessState
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Reply, Request, UserInfo, Watch, WatchEvent
-from sim.kernel import Kernel, unheard
+from sim.kernel import Kernel, OutsideAnswer, unheard
 
 # Real seconds: --request-timeout. Virtual time may be paused, but sockets do not wait for ever.
 REQUEST_TIMEOUT_S = 60
@@ -67,6 +68,20 @@ class Fairness(Protocol):
         ...
 
 
+class Aggregation(Protocol):
+    """Group versions that other servers answer, by group and version."""
+
+    delegated: dict[tuple[str, str], Delegated]
+
+    def find(self, path: str) -> Delegated | None:
+        """The APIService of another server that answers a path."""
+        ...
+
+    def forward(self, request: Forwarded, respond: Callable[[OutsideAnswer], None]) -> None:
+        """Pass a request to the server of its group version."""
+        ...
+
+
 class OutsideEndpoint(Protocol):
     """The interface of an API server that the gateway uses."""
 
@@ -99,6 +114,11 @@ class OutsideEndpoint(Protocol):
         """Priority and fairness; None if it is off."""
         ...
 
+    @property
+    def aggregator(self) -> Aggregation:
+        """The group versions that other servers answer."""
+        ...
+
     def handle(
         self,
         request: Request,
@@ -126,9 +146,19 @@ def pack(request: Request) -> list[Any]:
 
 def unpack(payload: list[Any]) -> Request:
     """A request from such values."""
-    fields, options, body, (name, groups, uid, extra) = payload
-    user = UserInfo(name, tuple(groups), uid, {key: tuple(values) for key, values in extra.items()})
-    return Request(**dict(zip(_FIELDS, fields, strict=True)), options=options, body=body, user=user)
+    fields, options, body, user = payload
+    values = dict(zip(_FIELDS, fields, strict=True))
+    return Request(**values, options=options, body=body, user=_user(user))
+
+
+def _user(values: list[Any]) -> UserInfo:
+    name, groups, uid, extra = values
+    return UserInfo(name, tuple(groups), uid, {key: tuple(each) for key, each in extra.items()})
+
+
+def _no_server(code: int, text: str) -> OutsideAnswer:
+    """An answer in plain text of the server itself, in the place of one from another server."""
+    return OutsideAnswer(code, (("Content-Type", "text/plain; charset=utf-8"),), f"{text}\n".encode())
 
 
 class OutsideWatch:
@@ -219,6 +249,7 @@ class Gateway:
         kernel.gate.handle("request", self._request, self._request_unkept)
         kernel.gate.handle("request-gone", self._request_gone)
         kernel.gate.handle("watch-stop", self._watch_stop)
+        kernel.gate.handle("forward", self._forward, self._forward_unkept)
 
     def wall_us(self) -> int:
         """Unix time of the cluster for outside clients."""
@@ -240,6 +271,28 @@ class Gateway:
         """Priority and fairness of the API server that gets the next request; None if it is off."""
         server = self.serving()
         return None if server is None else server.seats
+
+    def delegated(self) -> Sequence[Delegated]:
+        """The APIServices of other servers."""
+        server = self.serving()
+        return () if server is None else tuple(server.aggregator.delegated.values())
+
+    def is_delegated(self, path: str) -> bool:
+        """True if another server answers a path."""
+        server = self.serving()
+        return server is not None and server.aggregator.find(path) is not None
+
+    async def forward(self, request: Forwarded) -> OutsideAnswer:
+        """Pass a request to the server of its group version."""
+        user = request.user
+        extra = {key: list(values) for key, values in user.extra.items()}
+        pairs = [list(pair) for pair in request.headers]
+        sent = [request.method, request.path, request.query, pairs, request.body]
+        payload = [sent, [user.name, list(user.groups), user.uid, extra]]
+        with trio.move_on_after(REQUEST_TIMEOUT_S):
+            answer: OutsideAnswer = await self.kernel.gate.submit("forward", payload)
+            return answer
+        return _no_server(504, "the server did not answer in time")
 
     async def call(
         self, request: Request, seconds: float = REQUEST_TIMEOUT_S
@@ -310,6 +363,21 @@ class Gateway:
             self._request(payload, done)
         else:
             done((Reply(500, body=status.internal_error(NOT_KEPT)), None))
+
+    def _forward(self, payload: list[Any], done: Callable[[Any], None]) -> None:
+        server = self.serving()
+        if server is None:
+            done(_no_server(503, UNAVAILABLE))
+            return
+        (method, path, query, pairs, body), user = payload
+        headers = tuple((name, value) for name, value in pairs)
+        server.aggregator.forward(Forwarded(method, path, query, headers, body, _user(user)), done)
+
+    def _forward_unkept(self, payload: list[Any], done: Callable[[Any], None]) -> None:
+        if payload[0][0] in ("GET", "HEAD"):
+            self._forward(payload, done)
+        else:
+            done(_no_server(500, NOT_KEPT))
 
     def _request_gone(self, asked: int, done: Callable[[Any], None]) -> None:
         waiting = self._waiting.pop(asked, None)

@@ -2,76 +2,42 @@
 
 from __future__ import annotations
 
-import json
-import ssl
 from base64 import b64encode
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from math import inf
 from typing import Any
 
 import httpx
-import trio
 
-from sim.api.types import Obj, UserInfo
+from sim.api.types import Obj
 from sim.app.cluster import Cluster
 from sim.app.serving.serve import served
-from sim.ident import NAMES
 from sim.kernel import NEVER_US
 from sim.scenario.plan.plan import ClusterPlan
 from sim.wire.http.gateway import Gateway
-from sim.wire.http.server import serve
-from sim.wire.tls import Authority, server_context
+from sim.wire.tls import Authority
+from tests.cluster.cli.outside_server import ROOT, any_certificate, bundle, listening
 
-N = NAMES["kubernetes"]
 PLAN = ClusterPlan(naming="kubernetes", nodes=())
-ROOT = {"root": UserInfo("admin", (N.group_masters,))}
 HOOKS = "/apis/admissionregistration.k8s.io/v1"
 MAPS = "/api/v1/namespaces/default/configmaps"
 NAME = "policy.default.svc"
 
 
 class Webhook:
-    """A server with a certificate for the Service default/policy; `answer` makes its responses."""
+    """What a webhook was asked; `answer` makes its responses."""
 
-    def __init__(self, authority: Authority, port: int) -> None:
-        self.authority = authority
-        self.port = port
+    def __init__(self) -> None:
         self.seen: list[tuple[str, Obj]] = []
         self.answer: Callable[[Obj], Any] = lambda request: {"uid": request["uid"], "allowed": True}
         self.code = 200
 
-    def reply(self, path: str, review: Obj) -> tuple[int, Any]:
+    def reply(self, path: str, _: Any, review: Obj) -> tuple[int, Any]:
         self.seen.append((path, review))
         response = self.answer(review["request"])
         if self.code == 200:
             return 200, {"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response}
         return self.code, response
-
-
-@asynccontextmanager
-async def webhook() -> AsyncIterator[Webhook]:
-    authority = Authority("hooks")
-    made: list[Webhook] = []
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        body, more = b"", True
-        while more:
-            message = await receive()
-            body, more = body + message.get("body", b""), message.get("more_body", False)
-        code, value = made[0].reply(scope["path"], json.loads(body))
-        data = value.encode() if isinstance(value, str) else json.dumps(value).encode()
-        media = b"text/plain" if isinstance(value, str) else b"application/json"
-        headers = [(b"content-length", b"%d" % len(data)), (b"content-type", media)]
-        await send({"type": "http.response.start", "status": code, "headers": headers})
-        await send({"type": "http.response.body", "body": data, "more_body": False})
-
-    context = server_context(authority.server((NAME, "127.0.0.1")), authority.pem)
-    async with trio.open_nursery() as nursery:
-        port = await nursery.start(serve, app, "127.0.0.1", 0, context, None)
-        made.append(Webhook(authority, port))
-        yield made[0]
-        nursery.cancel_scope.cancel()
 
 
 def configuration(kind: str, client: Obj, **more: Any) -> Obj:
@@ -93,20 +59,17 @@ def configuration(kind: str, client: Obj, **more: Any) -> Obj:
     }
 
 
-def bundle(authority: Authority) -> str:
-    return b64encode(authority.pem).decode()
-
-
 async def test_outside_webhooks_judge_and_change_requests_and_replay_without_a_call() -> None:
-    async with webhook() as hook:
+    hook = Webhook()
+    async with listening(hook.reply, NAME) as server:
         cluster = Cluster(PLAN, seed=1)
         service = {"namespace": "default", "name": "policy", "path": "/change"}
-        addresses = {"default/policy": ("127.0.0.1", hook.port)}
+        addresses = {"default/policy": ("127.0.0.1", server.port)}
         async with (
             cluster,
-            served(cluster, None, 5, tokens=ROOT, webhook_addresses=addresses) as url,
+            served(cluster, None, 5, tokens=ROOT, service_addresses=addresses) as url,
             httpx.AsyncClient(
-                base_url=url, verify=_any_certificate(), headers={"Authorization": "Bearer root"}
+                base_url=url, verify=any_certificate(), headers={"Authorization": "Bearer root"}
             ) as client,
         ):
             cluster.kernel.set_goal(NEVER_US)
@@ -122,7 +85,7 @@ async def test_outside_webhooks_judge_and_change_requests_and_replay_without_a_c
                 assert made.status_code == 201, made.text
 
             validating = "ValidatingWebhookConfiguration", "validatingwebhookconfigurations"
-            by_url = {"url": f"https://127.0.0.1:{hook.port}/judge", "caBundle": bundle(hook.authority)}
+            by_url = {"url": f"https://127.0.0.1:{server.port}/judge", "caBundle": bundle(server.authority)}
             called = f'failed calling webhook "a.example.com": failed to call webhook: Post "{by_url["url"]}'
             failed = f'Internal error occurred: {called}?timeout=10s": '
             await configure(*validating, by_url)
@@ -167,7 +130,7 @@ async def test_outside_webhooks_judge_and_change_requests_and_replay_without_a_c
                 },
             )
             mutating = "MutatingWebhookConfiguration", "mutatingwebhookconfigurations"
-            await configure(*mutating, {"service": service, "caBundle": bundle(hook.authority)})
+            await configure(*mutating, {"service": service, "caBundle": bundle(server.authority)})
             code, text = await make("c")
             assert (code, 'service "policy" not found' in str(text)) == (500, True)
             spec = {"ports": [{"port": 443}]}
@@ -191,10 +154,3 @@ async def test_outside_webhooks_judge_and_change_requests_and_replay_without_a_c
     stored = again.get("configmaps", "c")
     assert stored is not None
     assert stored["data"] == {"k": "v"}
-
-
-def _any_certificate() -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context

@@ -85,8 +85,8 @@ def add(commands: Commands) -> None:
 
 def _add_outside(serve: argparse.ArgumentParser) -> None:
     serve.add_argument(
-        "--webhook-address",
-        type=_webhook_address,
+        "--service-address",
+        type=_service_address,
         action="append",
         default=[],
         metavar="NS/SERVICE=HOST:PORT",
@@ -118,7 +118,7 @@ def _connections(text: str) -> int:
     return whole(text, 1, 1_000_000, "is no number of connections from 1 to 1000000")
 
 
-def _webhook_address(text: str) -> tuple[str, tuple[str, int]]:
+def _service_address(text: str) -> tuple[str, tuple[str, int]]:
     service, _, address = text.partition("=")
     host, _, port = address.rpartition(":")
     if service.count("/") != 1 or not all(service.split("/")) or not host:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import quote
 
+from sim.api.aggregation.delegation import Delegated
 from sim.api.openapi import protobuf_form, protobuf_v3
 from sim.api.openapi.documents import (
     digest,
@@ -41,12 +42,20 @@ _VARY = {"Vary": "Accept"}
 _JSON = "application/json"
 
 
-def openapi_page(scheme: Scheme, parts: Sequence[str], query: str, accept: str) -> Document:
-    """The document of a path, given as its parts: ("openapi", "v3", ...)."""
+def openapi_page(
+    scheme: Scheme, parts: Sequence[str], query: str, accept: str, delegated: Sequence[Delegated] = ()
+) -> Document:
+    """The document of a path, given as its parts: ("openapi", "v3", ...).
+
+    delegated: available APIServices of other servers, to which the index leads
+    """
     if parts[1:] == ["v2"]:
         return _version_2(scheme, accept)
     if parts[1:] == ["v3"]:
-        return Document(value=openapi_v3_index(scheme), media=TEXT)
+        index = openapi_v3_index(scheme)
+        paths = [f"apis/{each.group_version}" for each in delegated if each.group]
+        added = {path: {"serverRelativeURL": f"/openapi/v3/{path}"} for path in paths}
+        return Document(value={**index, "paths": {**index["paths"], **added}}, media=TEXT)
     if parts[1:2] == ["v3"]:
         return _version_3(scheme, "/".join(parts[2:]), query, accept)
     return NO_PAGE

@@ -1,0 +1,330 @@
+"""Group versions that other servers answer: their availability, and the requests that go to them.
+
+Turns the stored APIServices into a table of delegated group versions, checks of their servers into
+the condition Available, and a request for one of them into a call of its server.
+
+Holds: while no APIService names a Service, no event is scheduled.  All replicas check; the later
+one writes nothing or meets a conflict.  A group version with an unavailable server is answered with
+503, and a request for it reaches no server.
+
+Mirrors  kube-aggregator v1.25 pkg/controllers/status/available_controller.go,
+         pkg/apiserver/handler_proxy.go.
+Differs  It reads the storage after the cache lag has passed since a change.  A watch of a delegated
+         group version is refused with 503, since an answer is passed on as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from actors.apiserver.builtin.own_requests import own_user
+from actors.apiserver.ports import ConnectedServer, LocalStore
+from sim.api.aggregation import availability as available
+from sim.api.aggregation import delegation
+from sim.api.aggregation.delegation import Delegated, Forwarded
+from sim.api.store import Change, Page, Range
+from sim.api.types import Obj, Reply, Request, UserInfo
+from sim.kernel import Context, OutsideAnswer
+from sim.kernel.outside import failed
+from sim.units import SECOND, format_time
+
+RESYNC_US = 30 * SECOND
+RETRY_US, RETRY_MAX_US = 5_000, 30 * SECOND  # NewItemExponentialFailureRateLimiter
+DEFAULT_PORT = 443
+WATCHES = ("watch=true", "watch=1")
+Respond = Callable[[OutsideAnswer], None]
+
+
+class ServiceCall(NamedTuple):
+    """A request to the server behind a Service.
+
+    target: path and query
+    authorities: PEM in base64, as `caBundle` holds them
+    verified: False accepts any certificate
+    """
+
+    namespace: str
+    name: str
+    port: int
+    method: str
+    target: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    user: UserInfo
+    timeout_us: int
+    authorities: str = ""
+    verified: bool = True
+
+
+class Backends(Protocol):
+    """The servers behind Services; the composition root gives them."""
+
+    def send(self, call: ServiceCall, arrived: Respond) -> None:
+        """Send a request; its answer, or the text of the failure, arrives later or at once."""
+        ...
+
+    def is_outside(self, namespace: str, name: str) -> bool:
+        """True if the user gave a Service an address outside."""
+        ...
+
+    def url(self, namespace: str, name: str, port: int) -> str:
+        """The address to which requests go, for messages."""
+        ...
+
+
+class NoBackends:
+    """A cluster without servers behind Services."""
+
+    def send(self, call: ServiceCall, arrived: Respond) -> None:
+        """Fail at once."""
+        arrived(failed("no server is reached"))
+
+    def is_outside(self, namespace: str, name: str) -> bool:
+        """Always False."""
+        return False
+
+    def url(self, namespace: str, name: str, port: int) -> str:
+        """The name of the Service."""
+        return f"https://{name}.{namespace}.svc:{port}"
+
+
+class Aggregator:
+    """The aggregation of one replica.
+
+    backends: the servers behind Services
+    delegated: by group and version; empty while no incarnation runs
+    """
+
+    def __init__(self, server: ConnectedServer) -> None:
+        self.backends: Backends = NoBackends()
+        self.delegated: dict[tuple[str, str], Delegated] = {}
+        self._server = server
+        self._ctx: Context | None = None
+        self._store: LocalStore | None = None
+        self._subscribed = self._ticking = False
+        self._checking: dict[str, bool] = {}  # checks that wait for an answer: True to repeat them
+        self._failures: dict[str, int] = {}
+
+    def begin(self, ctx: Context, store: LocalStore) -> None:
+        """Follow the stored APIServices during one incarnation."""
+        self._ctx, self._store = ctx, store
+        prefix = self._server.scheme.prefix("apiservices")
+        ctx.on_stop(store.subscribe(prefix, self._changed))
+        ctx.on_stop(self._end)
+        page = store.range(Range(prefix))
+        for item in page.items if isinstance(page, Page) else ():
+            self._take(item.obj)
+
+    def _end(self) -> None:
+        self._ctx = self._store = None
+        self._subscribed = self._ticking = False
+        self.delegated = {}
+        self._checking, self._failures = {}, {}
+
+    # --- requests ---------------------------------------------------------------------------------
+
+    def find(self, path: str) -> Delegated | None:
+        """The APIService of another server that answers a path."""
+        if not self.delegated:
+            return None
+        group_version = delegation.group_version_of(path)
+        return None if group_version is None else self.delegated.get(group_version)
+
+    def forward(self, request: Forwarded, respond: Respond) -> None:
+        """Pass a request to the server of its group version."""
+        found = self.find(request.path)
+        watches = any(part in WATCHES for part in request.query.split("&"))
+        if found is None or not available.is_available(found.obj) or watches:
+            respond(_text(delegation.UNAVAILABLE))
+            return
+        spec = found.obj["spec"]
+        service = spec["service"]
+        service_obj = self._look("services", service["namespace"], service["name"])
+        if available.from_objects(service, service_obj, None, outside=True) is not None:
+            respond(_text(delegation.UNAVAILABLE))  # it cannot be resolved
+            return
+        seconds = delegation.DISCOVERY_S if delegation.is_discovery(request.path) else delegation.REQUEST_S
+        call = ServiceCall(
+            service["namespace"],
+            service["name"],
+            service.get("port", DEFAULT_PORT),
+            request.method,
+            f"{request.path}?{request.query}" if request.query else request.path,
+            delegation.forwarded_headers(request, ""),
+            request.body,
+            request.user,
+            seconds * SECOND,
+            spec.get("caBundle") or "",
+            not spec.get("insecureSkipTLSVerify", False),
+        )
+
+        def arrived(answer: OutsideAnswer) -> None:
+            if answer.failure:
+                respond(_text(f"error trying to reach service: {answer.failure}"))
+            else:
+                respond(answer)
+
+        self.backends.send(call, arrived)
+
+    # --- checks -----------------------------------------------------------------------------------
+
+    def _changed(self, change: Change) -> None:
+        if not change.deleted:
+            self._take(change.item.obj)
+            return
+        spec = change.item.obj["spec"]
+        self.delegated.pop((spec.get("group") or "", spec["version"]), None)
+
+    def _take(self, obj: Obj) -> None:
+        spec, found = obj["spec"], delegation.delegated_of(obj)
+        key = spec.get("group") or "", spec["version"]
+        if found is None:
+            if self.delegated.pop(key, None) is not None:
+                self._write(obj, available.LOCAL)
+            return
+        before = self.delegated.get(key)
+        self.delegated[key] = found
+        self._follow()
+        if before is None or before.obj["spec"] != spec:
+            self._plan(obj["metadata"]["name"])
+
+    def _follow(self) -> None:
+        """Follow Services and endpoints, and check again from time to time."""
+        ctx, store = self._ctx, self._store
+        assert ctx is not None
+        assert store is not None
+        if not self._subscribed:
+            self._subscribed = True
+            for plural in ("services", "endpoints"):
+                prefix = self._server.scheme.prefix(plural)
+                ctx.on_stop(store.subscribe(prefix, self._neighbour_changed))
+        if not self._ticking:
+            self._ticking = True
+            ctx.call_later_us(RESYNC_US, self._resync)
+
+    def _resync(self, _: object = None) -> None:
+        self._ticking = False
+        if self.delegated:
+            self._follow()
+        for each in list(self.delegated.values()):
+            self._check(each.obj["metadata"]["name"])
+
+    def _neighbour_changed(self, change: Change) -> None:
+        metadata = change.item.obj["metadata"]
+        named = metadata.get("namespace", ""), metadata["name"]
+        for each in self.delegated.values():
+            service = each.obj["spec"]["service"]
+            if (service["namespace"], service["name"]) == named:
+                self._plan(each.obj["metadata"]["name"])
+
+    def _plan(self, name: str, delay_us: int = 0) -> None:
+        ctx = self._ctx
+        if ctx is not None:
+            ctx.call_later_us(self._server.options.cache_lag_us + delay_us, self._check, name)
+
+    def _named(self, name: str) -> Delegated | None:
+        version, _, group = name.partition(".")
+        return self.delegated.get((group, version))
+
+    def _check(self, name: str) -> None:
+        """Check one APIService now, or again after the check that is under way."""
+        found = self._named(name)
+        if found is None:
+            self._failures.pop(name, None)
+            return
+        if name in self._checking:
+            self._checking[name] = True
+            return
+        spec = found.obj["spec"]
+        service = spec["service"]
+        namespace, target, port = service["namespace"], service["name"], service.get("port", DEFAULT_PORT)
+        look = self._look
+        decided = available.from_objects(
+            service,
+            look("services", namespace, target),
+            look("endpoints", namespace, target),
+            outside=self.backends.is_outside(namespace, target),
+        )
+        if decided is not None:
+            self._decided(name, decided)
+            return
+        self._checking[name] = False
+        path = available.discovery_path(spec)
+        names = self._server.scheme.names
+        user = UserInfo(names.user_aggregator, (names.group_masters,))
+        call = ServiceCall(
+            namespace,
+            target,
+            port,
+            "GET",
+            path,
+            delegation.user_headers(user),
+            b"",
+            user,
+            available.CHECK_S * SECOND,
+            verified=False,
+        )
+        url = self.backends.url(namespace, target, port) + path
+        ctx = self._ctx
+        assert ctx is not None
+
+        def take(answer: OutsideAnswer) -> None:
+            again = self._checking.pop(name, False)
+            self._decided(name, available.from_discovery(url, answer.code, answer.failure))
+            if again:
+                self._plan(name)
+
+        self.backends.send(call, lambda answer: ctx.run(take, answer))
+
+    def _decided(self, name: str, condition: available.Condition) -> None:
+        found = self._named(name)
+        if found is None:
+            return
+        if condition.reason == "FailedDiscoveryCheck":
+            failures = self._failures[name] = self._failures.get(name, -1) + 1
+            self._plan(name, min(RETRY_US << min(failures, 20), RETRY_MAX_US))
+        else:
+            self._failures.pop(name, None)
+        self._write(found.obj, condition)
+
+    def _look(self, plural: str, namespace: str, name: str) -> Obj | None:
+        assert self._store is not None
+        item = self._store.get(self._server.scheme.key(plural, namespace, name))
+        return None if item is None else item.obj
+
+    def _write(self, obj: Obj, condition: available.Condition) -> None:
+        server, ctx = self._server, self._ctx
+        if ctx is None:
+            return
+        item = self._look("apiservices", "", obj["metadata"]["name"])
+        made = None
+        if item is not None:
+            made = available.with_available(item, condition, format_time(ctx.wall_us()))
+        if made is None:
+            return
+        resource, names = server.scheme.resource("apiservices"), server.scheme.names
+        name = made["metadata"]["name"]
+
+        def answered(reply: Reply) -> None:
+            if not reply.ok and reply.reason != "NotFound":
+                self._plan(name, RETRY_US)
+
+        request = Request(
+            verb="update",
+            resource=resource.plural,
+            group=resource.group,
+            version=resource.version,
+            name=name,
+            subresource="status",
+            body=made,
+            user=own_user(names),
+            manager=names.component("apiserver"),
+        )
+        server.handle(request, answered)
+
+
+def _text(text: str) -> OutsideAnswer:
+    """A refusal in plain text, as Go's http.Error writes it."""
+    headers = ("Content-Type", "text/plain; charset=utf-8"), ("X-Content-Type-Options", "nosniff")
+    return OutsideAnswer(503, headers, f"{text}\n".encode())

@@ -1,0 +1,1 @@
+"""Aggregation: group versions that other servers answer, their availability, order and headers."""

@@ -1,0 +1,174 @@
+"""Which APIService answers a path, and what a server behind it gets.  Pure.
+
+Turns paths into names of APIServices, APIServices into the groups of /apis, and a user into the
+headers of a front proxy.
+
+Mirrors  kube-aggregator v1.25 pkg/apiserver/{handler_apis,handler_proxy,apiserver}.go,
+         pkg/apis/apiregistration/v1/helper/helpers.go (SortedByGroupAndVersion), client-go
+         transport/round_trippers.go (SetAuthProxyHeaders, headerKeyEscape).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from sim.api.types import Obj, UserInfo
+
+DISCOVERY_S, REQUEST_S = 5, 60  # aggregatedDiscoveryTimeout; the time of every other request
+USER_HEADER, GROUP_HEADER, EXTRA_HEADER = "X-Remote-User", "X-Remote-Group", "X-Remote-Extra-"
+# Headers of one connection (RFC 9110 section 7.6.1), and those that the connection to the other
+# server has of its own.
+_OF_CONNECTION = (
+    "connection",
+    "proxy-connection",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "content-length",
+    "content-encoding",
+    "accept-encoding",
+    "host",
+    "authorization",
+)
+_TOKEN = "!#$%&'*+-.^_`|~"
+UNAVAILABLE = "service unavailable"
+
+
+class Delegated(NamedTuple):
+    """An APIService that another server answers."""
+
+    group: str
+    version: str
+    obj: Obj
+
+    @property
+    def group_version(self) -> str:
+        """As in discovery."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+
+class Forwarded(NamedTuple):
+    """A request that is passed to another server.  path, query: as the client sent them"""
+
+    method: str
+    path: str
+    query: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    user: UserInfo
+
+
+def delegated_of(obj: Obj) -> Delegated | None:
+    """The APIService, if another server answers it."""
+    spec = obj["spec"]
+    if spec.get("service") is None:
+        return None
+    return Delegated(spec.get("group") or "", spec["version"], obj)
+
+
+def group_version_of(path: str) -> tuple[str, str] | None:
+    """The group and version that a path is below; None for any other path."""
+    parts = path.strip("/").split("/")
+    if parts[:1] == ["apis"] and len(parts) > 2:
+        return parts[1], parts[2]
+    if parts[:2] == ["openapi", "v3"] and parts[2:3] == ["apis"] and len(parts) == 5:
+        return parts[3], parts[4]
+    if parts[:1] == ["api"] and len(parts) > 1:
+        return "", parts[1]
+    return None
+
+
+def is_discovery(path: str) -> bool:
+    """True for the document of one group version."""
+    return len(path.strip("/").split("/")) == 3
+
+
+def merged_groups(
+    own: Mapping[str, Sequence[str]],
+    rank: Mapping[str, int],
+    delegated: Iterable[Delegated],
+    first: str,
+) -> dict[str, list[str]]:
+    """The groups of /apis with their versions, in order.
+
+    own: those that the server itself serves, in their order
+    rank: their priorities; a group that is missing has that of a definition
+    first: the group that is always first
+    """
+    found = list(delegated)
+    if not found:
+        return {group: list(versions) for group, versions in own.items()}
+    places: dict[str, tuple[int, int, str]] = {}
+    versions: dict[str, list[str]] = {group: list(each) for group, each in own.items()}
+    for place, group in enumerate(own):
+        places[group] = (-rank.get(group, DEFINITION_PRIORITY), place, "")
+    for each in sorted(found, key=_version_order):
+        if not each.group:
+            continue
+        priority = int(each.obj["spec"].get("groupPriorityMinimum") or 0)
+        known = places.get(each.group, (0, len(places), ""))
+        places[each.group] = min((-priority, len(own), f"{each.version}.{each.group}"), known)
+        listed = versions.setdefault(each.group, [])
+        if each.version not in listed:
+            listed.append(each.version)
+    ordered = sorted(versions, key=lambda group: (group != first, places[group]))
+    return {group: versions[group] for group in ordered}
+
+
+DEFINITION_PRIORITY = 1000  # crdregistration_controller.go: GroupPriorityMinimum
+
+
+def _version_order(each: Delegated) -> tuple[int, str]:
+    return -int(each.obj["spec"].get("versionPriority") or 0), each.version
+
+
+def forwarded_headers(request: Forwarded, address: str) -> tuple[tuple[str, str], ...]:
+    """The headers of the request to the other server.  address: of the client"""
+    kept = [
+        (name, value)
+        for name, value in request.headers
+        if name.lower() not in _OF_CONNECTION and not name.lower().startswith("x-remote-")
+    ]
+    if address:
+        kept.append(("X-Forwarded-For", address))
+    return (*kept, *user_headers(request.user))
+
+
+def user_headers(user: UserInfo) -> tuple[tuple[str, str], ...]:
+    """The headers by which a front proxy names a user."""
+    headers = [(USER_HEADER, user.name), *((GROUP_HEADER, group) for group in user.groups)]
+    for key, values in user.extra.items():
+        headers += [(EXTRA_HEADER + escaped_key(key), value) for value in values]
+    return tuple(headers)
+
+
+def escaped_key(key: str) -> str:
+    """A key of the extra attributes as part of a header's name."""
+    return "".join(
+        chr(byte)
+        if chr(byte).isascii() and (chr(byte).isalnum() or (chr(byte) in _TOKEN and chr(byte) != "%"))
+        else f"%{byte:02X}"
+        for byte in key.encode()
+    )
+
+
+def answered_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The headers of the other server's answer that are passed to the client."""
+    return [(name, value) for name, value in headers if name.lower() not in _OF_CONNECTION]
+
+
+def discovery_failure(names: Sequence[str]) -> str:
+    """The error of a client that reads all discovery documents while some servers are unavailable.
+
+    Mirrors  client-go discovery/discovery_client.go (ErrGroupDiscoveryFailed).
+
+    names: group versions
+    """
+    problem = "the server is currently unable to handle the request"
+    listed = ", ".join(f"{name}: {problem}" for name in sorted(names))
+    return f"unable to retrieve the complete list of server APIs: {listed}"
