@@ -28,7 +28,7 @@ from sim.api.admission.chain import (
     Chain,
 )
 from sim.api.admission.provision import provision
-from sim.api.admission.quota import CHARGED_AGAIN, is_counted
+from sim.api.admission.quota import is_counted
 from sim.api.admission.quota_charge import Charge, charge
 from sim.api.admission.webhooks import dispatch
 from sim.api.admission.webhooks.hooks import MUTATING, VALIDATING, is_exempt
@@ -239,7 +239,8 @@ class Machinery:
         request, resource = call.request, call.resource
         if request.subresource or not request.namespace or not self._charges:
             return None
-        if old is not None and resource.rule not in CHARGED_AGAIN:
+        use = resource.behavior.quota
+        if use is None or (old is not None and not use.charges_updates):
             return None
         quotas = self.view.list("resourcequotas", request.namespace)
         limited = [each for each in self._limited if each.is_for(resource)]

@@ -16,6 +16,7 @@ from __future__ import annotations
 from actors.controllers.shared.pod_owners import NAMESPACE_INDEX, index_by_namespace
 from actors.controllers.shared.shell import Env, run_workers
 from sim.api.admission import quota as amounts
+from sim.api.kinds.quota_use import NOTHING, Amounts, amounts_of, texts_of
 from sim.api.objects import key_of
 from sim.api.schema.resource import Resource
 from sim.api.types import Obj
@@ -69,13 +70,13 @@ class QuotaLoop:
         hard, status = hard_of(quota), quota.get("status") or {}
         self._watch(quota)
         known = status.get("used") or {}
-        fresh = amounts.amounts_of(status.get("hard")) != amounts.amounts_of(hard) or any(
+        fresh = amounts_of(status.get("hard")) != amounts_of(hard) or any(
             name not in known for resource in self._counted for name in self._names(resource, hard)
         )
         (self.priority_queue if fresh else self.queue).add(key_of(quota))
 
     def _updated(self, old: Obj, new: Obj) -> None:
-        if amounts.amounts_of(hard_of(old)) != amounts.amounts_of(hard_of(new)):
+        if amounts_of(hard_of(old)) != amounts_of(hard_of(new)):
             self._added(new)
 
     def _deleted(self, quota: Obj) -> None:
@@ -114,7 +115,7 @@ class QuotaLoop:
             self._shared = {of: known for of, known in self._shared.items() if of[0] != key}
             return None
         hard, status = hard_of(quota), quota.get("status") or {}
-        used = {k: v for k, v in amounts.amounts_of(status.get("used")).items() if k in hard}
+        used = {k: v for k, v in amounts_of(status.get("used")).items() if k in hard}
         for resource in self._counted:
             names = self._names(resource, hard)
             if not names:
@@ -125,14 +126,14 @@ class QuotaLoop:
             used |= self._usage(quota, resource, informer, names)
         before = status.get("used")
         clean = "hard" in status and before is not None
-        same = clean and amounts.amounts_of(status["hard"]) == amounts.amounts_of(hard)
-        if same and _numbers(amounts.amounts_of(before)) == _numbers(used):
+        same = clean and amounts_of(status["hard"]) == amounts_of(hard)
+        if same and _numbers(amounts_of(before)) == _numbers(used):
             return None
-        written = {**quota, "status": {**status, "hard": hard, "used": amounts.texts_of(used)}}
+        written = {**quota, "status": {**status, "hard": hard, "used": texts_of(used)}}
         reply = await self.client.update("resourcequotas", written, subresource="status")
         return None if reply.ok else reply.message
 
-    def _usage(self, quota: Obj, resource: Resource, informer: Informer, names: list[str]) -> amounts.Amounts:
+    def _usage(self, quota: Obj, resource: Resource, informer: Informer, names: list[str]) -> Amounts:
         key, spec = key_of(quota), quota["spec"]
         known = self._shared.get((key, resource))
         if known is None or known[0] is not spec:
@@ -143,7 +144,7 @@ class QuotaLoop:
             known = self._shared[key, resource] = spec, Digests(informer, NAMESPACE_INDEX, share)
         shares = known[1].of(quota["metadata"]["namespace"])
         used = amounts.total(filter(None, shares), self.env.ctx.wall_us())
-        return {name: used.get(name, amounts.NOTHING) for name in names}
+        return {name: used.get(name, NOTHING) for name in names}
 
 
 class _Monitor:
@@ -152,24 +153,19 @@ class _Monitor:
     def __init__(self, loop: QuotaLoop, resource: Resource, informer: Informer) -> None:
         self._loop = loop
         self._resource = resource
-        update = self._updated if resource.plural in amounts.FREED else None
-        informer.on(update=update, delete=self._freed)
+        self._frees = None if resource.behavior.quota is None else resource.behavior.quota.frees
+        informer.on(update=None if self._frees is None else self._updated, delete=self._freed)
 
     def _freed(self, obj: Obj) -> None:
         self._loop.replenish(self._resource, obj["metadata"].get("namespace", ""))
 
     def _updated(self, old: Obj, new: Obj) -> None:
         """Quirk: a Service that frees ports without changing its type is found by the full recount."""
-        if self._resource.plural == "pods":
-            wall_us = self._loop.env.ctx.wall_us()
-            freed = amounts.counts(old, wall_us) and not amounts.counts(new, wall_us)
-        else:
-            freed = amounts.service_type(old) != amounts.service_type(new)
-        if freed:
+        if self._frees is not None and self._frees(old, new, self._loop.env.ctx.wall_us()):
             self._freed(new)
 
 
-def _numbers(given: amounts.Amounts) -> dict[str, int]:
+def _numbers(given: Amounts) -> dict[str, int]:
     return {name: amount[0] for name, amount in given.items()}
 
 

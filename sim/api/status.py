@@ -131,12 +131,10 @@ def invalid_object(resource: Resource, name: str, causes: Sequence[Cause]) -> Bo
     """422 for an object of a resource.
 
     Quirk: an Event belongs to the core group here, also if it was sent to the other one; Ingresses
-    and NetworkPolicies belong to the group in which they were introduced.
+    and NetworkPolicies belong to the group in which they were introduced (`Kind.errors_in`).
     """
-    group = "" if resource.short_group == "events" else resource.group
-    if resource.rule in ("ingresses", "networkpolicies"):
-        group = "extensions"
-    return invalid(group, resource.kind, name, causes)
+    named = resource.behavior.errors_in
+    return invalid(resource.group if named is None else named, resource.kind, name, causes)
 
 
 def forbidden(

@@ -45,6 +45,7 @@ from actors.storage import Storage
 from actors.users import Admin
 from sim.api.admission import quota as amounts
 from sim.api.generated_names import generated_name, new_uid
+from sim.api.kinds.quota_use import NOTHING, add, texts_of
 from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Item
@@ -234,14 +235,14 @@ class Established:
         """Write the status of a quota; a quota without a status limits nothing."""
         cluster, names, meta = self._cluster, self._names, quota["metadata"]
         hard = resourcequota.hard_of(quota)
-        used = dict.fromkeys(hard, amounts.NOTHING)
+        used = dict.fromkeys(hard, NOTHING)
         for resource in filter(amounts.is_counted, cluster.scheme.resources):
             counted = amounts.matching(resource, hard, names)
             for obj in cluster.list(resource.plural, meta["namespace"]) if counted else ():
                 if amounts.covers(quota, resource, obj, names):
                     taken = amounts.usage(resource, obj, names, self._kernel.epoch_us)
-                    used = amounts.add(used, {name: taken[name] for name in counted if name in taken})
-        body = {**quota, "status": {"hard": hard, "used": amounts.texts_of(used)}}
+                    used = add(used, {name: taken[name] for name in counted if name in taken})
+        body = {**quota, "status": {"hard": hard, "used": texts_of(used)}}
         self._controller(
             resourcequota.CLIENT, "update", "resourcequotas", subresource="status", namespace=meta["namespace"],
             name=meta["name"], body=body,

@@ -2,89 +2,30 @@
 
 `usage` gives the amounts of one object by resource name, `total` the sum of many; `covers` decides
 whether an object counts in a quota; `charged` gives the amounts in quotas after a change, or the
-text of the refusal.
+text of the refusal.  What is counted of a kind is in the kind's own module (`Kind.quota`).
 
 Holds: amounts are exact; a sum keeps the style of its first part that is not zero, as upstream's
 does.
 
-Mirrors  kubernetes v1.25
-         pkg/quota/v1/evaluator/core/{pods,services,persistent_volume_claims,registry}.go, apiserver
-         pkg/quota/v1/{resources.go,generic/evaluator.go},
+Mirrors  kubernetes v1.25 apiserver pkg/quota/v1/{resources.go,generic/evaluator.go},
          plugin/pkg/admission/resourcequota/controller.go.
-Differs  pods of claims with an ephemeral volume are counted by their claims alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
 
+from sim.api.kinds.quota_use import ALWAYS_US, ONE, ONLY_COUNTED, Amount, Amounts, QuotaUse, add, amounts_of
 from sim.api.schema.resource import Resource
 from sim.api.types import Obj
 from sim.ident import Names
-from sim.units import (
-    DECIMAL_SI,
-    NANO,
-    SECOND,
-    format_quantity_nano,
-    parse_time,
-    quantity_nano,
-    quantity_style,
-)
+from sim.units import DECIMAL_SI, format_quantity_nano
 
-Amount = tuple[int, str]  # nano units and style
-Amounts = dict[str, Amount]
-ONE: Amount = (NANO, DECIMAL_SI)
-NOTHING: Amount = (0, DECIMAL_SI)
-
-# Core resources that may be named without "count/" (legacyObjectCountAliases).
-_ALIASES = (
-    "configmaps", "persistentvolumeclaims", "pods", "replicationcontrollers", "resourcequotas", "secrets", "services",
-)  # fmt: skip
-# Resources with charged updates; the requests of a pod cannot change (evaluator/core/pods.go:
-# Handles).
-CHARGED_AGAIN = ("services", "persistentvolumeclaims")
-# Resources with updates that may free something: a pod ends, a Service gives up node ports.
-FREED = ("pods", "services")
-_IGNORED = ("events", "bindings")  # DefaultIgnoredResources, and what is not stored
-_EXPLICIT = ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
-_PLAIN = ("cpu", "memory", "ephemeral-storage")
-_POD_NAMES = (*_PLAIN, *(f"{side}.{name}" for side in ("requests", "limits") for name in _PLAIN), "pods")
-_HUGE = ("hugepages-", "requests.hugepages-")
-_DONE = ("Failed", "Succeeded")
-_NEVER_US, _ALWAYS_US = -1, 1 << 62
 _KINDS_MAX = 4_096  # amounts that are remembered to be shared
-
-
-# --- amounts --------------------------------------------------------------------------------------
-
-
-def amounts_of(texts: Mapping[str, Any] | None) -> Amounts:
-    """Amounts from quantity texts."""
-    return {name: (quantity_nano(text), quantity_style(text)) for name, text in (texts or {}).items()}
-
-
-def texts_of(amounts: Mapping[str, Amount]) -> dict[str, str]:
-    """Quantity texts from amounts, by sorted name."""
-    return {name: format_quantity_nano(*amount) for name, amount in sorted(amounts.items())}
-
-
-def _plus(a: Amount | None, b: Amount) -> Amount:
-    if a is None or not a[0]:
-        return b
-    return a[0] + b[0], a[1]
-
-
-def add(a: Mapping[str, Amount], b: Mapping[str, Amount]) -> Amounts:
-    """The sum of two sets of amounts."""
-    return {**a, **{name: _plus(a.get(name), amount) for name, amount in b.items()}}
-
-
-def _most(a: Mapping[str, Amount], b: Mapping[str, Amount]) -> Amounts:
-    return {**b, **{name: max(amount, b.get(name, amount), key=lambda x: x[0]) for name, amount in a.items()}}
 
 
 # --- usage ----------------------------------------------------------------------------------------
@@ -98,62 +39,28 @@ def count_name(resource: Resource) -> str:
 def is_counted(resource: Resource) -> bool:
     """True if a quota can limit this resource."""
     wanted = ("create", "delete", "list", "watch")
-    return resource.namespaced and resource.rule not in _IGNORED and all(v in resource.verbs for v in wanted)
+    return (
+        resource.namespaced
+        and resource.behavior.quota is not None
+        and all(v in resource.verbs for v in wanted)
+    )
+
+
+def _use_of(resource: Resource) -> QuotaUse:
+    """What quotas count of a resource."""
+    return resource.behavior.quota or ONLY_COUNTED
 
 
 def matching(resource: Resource, names: Iterable[str], naming: Names) -> list[str]:
     """The names in a quota that objects of this resource use."""
-    return [name for name in names if _is_of(resource, name, naming)]
-
-
-def _is_of(resource: Resource, name: str, naming: Names) -> bool:
-    if name == count_name(resource):
-        return True
-    if resource.group:
-        return False
-    plural = resource.rule
-    if plural == "pods":
-        rest = name.removeprefix("requests.")
-        extended = rest is not name and "/" in rest and f"{naming.domain}/" not in rest
-        return name in _POD_NAMES or name.startswith(_HUGE) or extended
-    if plural == "services":
-        return name in ("services", "services.loadbalancers", "services.nodeports")
-    if plural == "persistentvolumeclaims":
-        by_class = f".storageclass.storage.{naming.group_domain}/"
-        return name in ("persistentvolumeclaims", "requests.storage") or by_class in name
-    return name == plural and plural in _ALIASES
+    count, owns = count_name(resource), _use_of(resource).owns
+    return [name for name in names if name == count or owns(name, naming)]
 
 
 def usage(resource: Resource, obj: Obj, naming: Names, wall_us: int) -> Amounts:
     """The amounts that one object uses."""
-    counted = {count_name(resource): ONE}
-    if resource.group:
-        return counted
-    plural = resource.rule
-    if plural == "pods":
-        return counted | (_pod_usage(obj) if counts(obj, wall_us) else {})
-    if plural == "services":
-        return counted | _service_usage(obj)
-    if plural == "persistentvolumeclaims":
-        return counted | _claim_usage(obj, naming)
-    return counted | ({plural: ONE} if plural in _ALIASES else {})
-
-
-def counts(pod: Obj, wall_us: int) -> bool:
-    """True if a pod still uses compute resources."""
-    return wall_us <= _counts_until_us(pod)
-
-
-def _counts_until_us(pod: Obj) -> int:
-    """The time until which a pod uses compute resources.
-
-    Quirk: the grace period counts twice, because deletionTimestamp includes it.
-    """
-    if (pod.get("status") or {}).get("phase") in _DONE:
-        return _NEVER_US
-    meta = pod["metadata"]
-    since, grace_s = meta.get("deletionTimestamp"), meta.get("deletionGracePeriodSeconds")
-    return _ALWAYS_US if since is None or grace_s is None else parse_time(since) + grace_s * SECOND
+    use, counted = _use_of(resource), {count_name(resource): ONE}
+    return counted | use.usage(obj, naming) if wall_us <= use.until_us(obj) else counted
 
 
 class Share(NamedTuple):
@@ -173,9 +80,9 @@ class Shares:
 
     def of(self, resource: Resource, obj: Obj) -> Share:
         """The share of one object."""
-        until_us = _counts_until_us(obj) if resource.rule == "pods" and not resource.group else _ALWAYS_US
+        until_us = _use_of(resource).until_us(obj)
         used = usage(resource, obj, self._naming, until_us)
-        left = used if until_us == _ALWAYS_US else usage(resource, obj, self._naming, until_us + 1)
+        left = used if until_us == ALWAYS_US else usage(resource, obj, self._naming, until_us + 1)
         return Share(self._one(used), self._one(left), until_us)
 
     def _one(self, amounts: Amounts) -> Amounts:
@@ -200,75 +107,6 @@ def total(shares: Iterable[Share], wall_us: int) -> Amounts:
     return summed
 
 
-def _pod_usage(pod: Obj) -> Amounts:
-    spec = pod.get("spec") or {}
-    total: Amounts = {"pods": ONE}
-    for side in ("requests", "limits"):
-        used: Amounts = {}
-        for container in spec.get("containers") or ():
-            used = add(used, _resources(container, side))
-        for container in spec.get("initContainers") or ():
-            used = _most(used, _resources(container, side))
-        if spec.get("overhead"):
-            used = add(used, amounts_of(spec["overhead"]))
-        total |= _named(used, side)
-    return total
-
-
-def _resources(container: Obj, side: str) -> Amounts:
-    return amounts_of((container.get("resources") or {}).get(side))
-
-
-def _named(amounts: Amounts, side: str) -> Amounts:
-    """Amounts of containers by the names that quotas use."""
-    out: Amounts = {}
-    for name, amount in amounts.items():
-        if name in _PLAIN:
-            out[f"{side}.{name}"] = amount
-        if side == "requests":
-            if name in _PLAIN or name.startswith("hugepages-"):
-                out[name] = amount
-            if name.startswith("hugepages-") or "/" in name:
-                out[f"requests.{name}"] = amount
-    return out
-
-
-def service_type(service: Obj) -> str:
-    """The type of a Service as far as quotas distinguish types."""
-    kind = str((service.get("spec") or {}).get("type", ""))
-    return kind if kind in ("NodePort", "LoadBalancer") else ""
-
-
-def _service_usage(service: Obj) -> Amounts:
-    spec = service.get("spec") or {}
-    kind, ports = spec.get("type"), (len(spec.get("ports") or ()) * NANO, DECIMAL_SI)
-    balanced = kind == "LoadBalancer"
-    with_ports = kind == "NodePort" or (balanced and spec.get("allocateLoadBalancerNodePorts") is not False)
-    if balanced and not with_ports:
-        ports = (sum(bool(port.get("nodePort")) for port in spec.get("ports") or ()) * NANO, DECIMAL_SI)
-    return {
-        "services": ONE,
-        "services.loadbalancers": ONE if balanced else NOTHING,
-        "services.nodeports": ports if balanced or with_ports else NOTHING,
-    }
-
-
-def _claim_usage(claim: Obj, naming: Names) -> Amounts:
-    spec = claim.get("spec") or {}
-    out = {"persistentvolumeclaims": ONE}
-    annotations = claim["metadata"].get("annotations") or {}
-    by_class = annotations.get(naming.annotation_beta_storage_class) or spec.get("storageClassName") or ""
-    prefix = f"{by_class}.storageclass.storage.{naming.group_domain}/"
-    if by_class:
-        out[prefix + "persistentvolumeclaims"] = ONE
-    storage = amounts_of((spec.get("resources") or {}).get("requests")).get("storage")
-    if storage is not None:
-        out["requests.storage"] = storage
-        if by_class:
-            out[prefix + "requests.storage"] = storage
-    return out
-
-
 # --- scopes ---------------------------------------------------------------------------------------
 
 
@@ -282,60 +120,16 @@ def covers(quota: Obj, resource: Resource, obj: Obj, naming: Names) -> bool:
 
 def in_scopes(spec: Obj, resource: Resource, obj: Obj) -> bool:
     """True if an object lies in all scopes of a quota."""
-    selectors = selectors_of(spec)
-    if resource.rule != "pods" or resource.group:
+    selectors, in_scope = selectors_of(spec), _use_of(resource).in_scope
+    if in_scope is None:
         return not selectors
-    return all(_matches(selector, obj) for selector in selectors)
+    return all(in_scope(selector, obj) for selector in selectors)
 
 
 def selectors_of(spec: Obj) -> list[Obj]:
     """The scopes of a quota as requirements."""
     selectors: list[Obj] = [{"scopeName": s, "operator": "Exists"} for s in spec.get("scopes") or ()]
     return selectors + ((spec.get("scopeSelector") or {}).get("matchExpressions") or [])
-
-
-def _matches(selector: Obj, pod: Obj) -> bool:
-    spec, status = pod.get("spec") or {}, pod.get("status") or {}
-    deadline = spec.get("activeDeadlineSeconds")
-    match selector.get("scopeName"):
-        case "Terminating":
-            return deadline is not None and deadline >= 0
-        case "NotTerminating":
-            return deadline is None or deadline < 0
-        case "BestEffort":
-            return bool(status.get("qosClass") == "BestEffort")
-        case "NotBestEffort":
-            return bool(status.get("qosClass") != "BestEffort")
-        case "PriorityClass":
-            return _matches_class(selector, spec.get("priorityClassName", ""))
-        case "CrossNamespacePodAffinity":
-            return _reaches_across(spec.get("affinity") or {})
-        case _:
-            return False
-
-
-def _matches_class(selector: Obj, name: str) -> bool:
-    values = selector.get("values") or ()
-    match selector.get("operator"):
-        case "In":
-            return name in values
-        case "NotIn":
-            return name not in values
-        case "DoesNotExist":
-            return not name
-        case _:
-            return bool(name)
-
-
-def _reaches_across(affinity: Obj) -> bool:
-    for kind in ("podAffinity", "podAntiAffinity"):
-        given = affinity.get(kind) or {}
-        terms = list(given.get("requiredDuringSchedulingIgnoredDuringExecution") or ())
-        soft = given.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
-        terms += [term.get("podAffinityTerm") or {} for term in soft]
-        if any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in terms):
-            return True
-    return False
 
 
 # --- resources that need a quota ------------------------------------------------------------------
@@ -373,12 +167,13 @@ def uncovered(
 def uncovered_scopes(
     quotas: Sequence[Obj], wish: PendingWrite, limited: Iterable[LimitedResource]
 ) -> list[Obj]:
-    """The scopes that a pod may lie in only if a quota is for them, and none of these is."""
-    if wish.resource.rule != "pods" or wish.resource.group:
+    """The scopes that an object may lie in only if a quota is for them, and none of these is."""
+    in_scope = _use_of(wish.resource).in_scope
+    if in_scope is None:
         return []
     selectors = [one for quota in quotas for one in selectors_of(quota.get("spec") or {})]
-    covered = [one.get("scopeName") for one in selectors if _matches(one, wish.obj)]
-    wanted = [scope for each in limited for scope in each.match_scopes if _matches(scope, wish.obj)]
+    covered = [one.get("scopeName") for one in selectors if in_scope(one, wish.obj)]
+    wanted = [scope for each in limited for scope in each.match_scopes if in_scope(scope, wish.obj)]
     return [scope for scope in wanted if scope.get("scopeName") not in covered]
 
 
@@ -404,7 +199,7 @@ def charged(quotas: Sequence[Obj], wish: PendingWrite, naming: Names) -> list[Am
             continue
         status = quota["status"]
         names = sorted(matching(resource, status["hard"], naming))
-        problem = _unspecified(resource, obj, names)
+        problem = _use_of(resource).unspecified(obj, names)
         if problem:
             return f"failed quota: {quota['metadata']['name']}: {problem}"
         if any(name not in (status.get("used") or {}) for name in names):
@@ -444,21 +239,3 @@ def _after(quota: Obj, more: Amounts) -> Amounts | str | None:
 
 def _print(amounts: Amounts, names: Sequence[str]) -> str:
     return ",".join(f"{name}={format_quantity_nano(*amounts.get(name, (0, DECIMAL_SI)))}" for name in names)
-
-
-def _unspecified(resource: Resource, obj: Obj, names: Sequence[str]) -> str:
-    """The error for containers that do not specify a resource that a quota requires."""
-    if resource.rule != "pods" or resource.group:
-        return ""
-    required = [name for name in names if name in _EXPLICIT]
-    missing: dict[str, list[str]] = {}
-    spec = obj.get("spec") or {}
-    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
-        named = {**_named(_resources(container, "requests"), "requests")}
-        named |= _named(_resources(container, "limits"), "limits")
-        for name in required:
-            if name not in named:
-                missing.setdefault(name, []).append(container["name"])
-    if not missing:
-        return ""
-    return "must specify " + "; ".join(f"{n} for: {','.join(sorted(missing[n]))}" for n in sorted(missing))

@@ -18,14 +18,13 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 
 from sim.api.admission.quota import (
-    Amounts,
     LimitedResource,
     PendingWrite,
     charged,
-    texts_of,
     uncovered,
     uncovered_scopes,
 )
+from sim.api.kinds.quota_use import Amounts, texts_of
 from sim.api.ownership import managed as ownership
 from sim.api.store import Answer, Get, Item, Op, Put
 from sim.api.types import Obj

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from sim.api.kinds.quota_use import ONLY_COUNTED, QuotaUse
 from sim.api.store import Answer, Op
 from sim.api.types import Obj, UserInfo
 from sim.ident import Names
@@ -171,6 +172,60 @@ class Strategy:
     stamp: Stamp | None = None
 
 
+# (stored, marked by the general rule, names, present time as a timestamp) -> as it is to be stored
+Mark = Callable[[Obj, Obj, Names, str], Obj]
+
+
+def plain_mark(_old: Obj, marked: Obj, _names: Names, _now_text: str) -> Obj:
+    """The deletion mark of the general rule."""
+    return marked
+
+
+def never_refused(_name: str) -> str:
+    """No object of the kind is kept from deletion."""
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """How deletions of a kind differ from the general rule.
+
+    returns_object: True if DELETE returns the deleted object instead of a Status
+        (ReturnDeletedObject)
+    refusal: why the object of a name cannot be deleted; "" if it can
+    warning: the warning for a DELETE that names no propagation policy
+    removes: the plural of a core kind of which the object of the same name goes too
+    compares_itself: True if upstream's storage of the kind compares the preconditions, in its own
+        words
+    kept_by_spec: True if spec.finalizers keep an object too
+    mark: changes an object that is marked as deleted
+    """
+
+    returns_object: bool = False
+    refusal: Callable[[str], str] = never_refused
+    warning: str = ""
+    removes: str = ""
+    compares_itself: bool = False
+    kept_by_spec: bool = False
+    mark: Mark = plain_mark
+
+    def keeps(self, obj: Obj) -> bool:
+        """True if spec.finalizers keep an object in the store."""
+        return self.kept_by_spec and bool((obj.get("spec") or {}).get("finalizers"))
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """How the scale of a kind differs from the general rule.
+
+    plain_selector: True if spec.selector is a map of labels
+    hides_scale: True if the message for a missing object omits the scale
+    """
+
+    plain_selector: bool = False
+    hides_scale: bool = False
+
+
 class GatedField(NamedTuple):
     """A field that is dropped from writes while its feature gate is off."""
 
@@ -203,6 +258,12 @@ class Kind:
     row_conditions: conditions of a row
     warnings: of a valid write by any caller; client_warnings: (new, old or None, names), costlier
         ones that only requests from outside the process get
+    deletion: how deletions differ from the general rule
+    scaling: how the subresource scale differs from the general rule
+    quota: the amounts that quotas can limit, besides the count of objects; None for a kind that no
+        quota counts
+    owned_across_versions: True if field ownership is converted between versions whose fields differ
+    errors_in: the group that messages about invalid objects name; None for the resource's own
     allocate: gives an object addresses and ports on its way into the store
         (`core.service.addresses`)
     """
@@ -226,4 +287,9 @@ class Kind:
     row_conditions: Callable[[Obj], list[Obj]] | None = None
     warnings: Callable[[Obj, Names], tuple[str, ...]] | None = None
     client_warnings: Callable[[Obj, Obj | None, Names], Iterable[str]] | None = None
+    deletion: Deletion = Deletion()
+    scaling: Scaling = Scaling()
+    quota: QuotaUse | None = ONLY_COUNTED
+    owned_across_versions: bool = False
+    errors_in: str | None = None
     allocate: Allocate | None = None

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 import msgspec
 
 from sim.api import status
-from sim.api.crd import definition_lifecycle as definition_life
 from sim.api.kinds.common.errors import Errors, invalid, unsupported
 from sim.api.objects import TERMINAL, with_metadata
 from sim.api.schema import field_validation as fieldvalidation
@@ -42,14 +41,6 @@ from sim.api.verbs.call import (
     written,
 )
 from sim.units import SECOND, format_time, not_whole, parse_time, parse_whole
-
-# Resources for which DELETE returns the deleted object instead of a Status (ReturnDeletedObject).
-RETURNS_OBJECT = ("pods", "services", "persistentvolumeclaims", "persistentvolumes", "serviceaccounts",
-                  "podtemplates", "resourcequotas", "storageclasses", "volumeattachments", "csidrivers",
-                  "csinodes")  # fmt: skip
-
-
-DEFINITIONS = "customresourcedefinitions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +90,6 @@ def given_options(body: Obj) -> DeleteOptions:
     )
 
 
-# scheduling/helpers.go: SystemPriorityClasses.
-_SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")
-
-
-# registry/batch/job/storage/storage.go: Delete.
-ORPHANED_PODS = (
-    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
-    "propagationPolicy=Orphan to suppress this warning"
-)
-
-
 def delete(call: Call) -> Steps:
     """DELETE of one object."""
     return (yield from delete_object(call, checked_options(call)))
@@ -134,8 +114,9 @@ def checked_options(call: Call) -> DeleteOptions:
         call.dry_run = bool(body.get("dryRun"))
     options = options_of(call.request, body)
     check_delete_options(call, options, body.get("dryRun") or [] if body is not None else [])
-    if call.resource.rule == "jobs" and not options.policy and options.orphan_dependents is None:
-        call.warnings.append(ORPHANED_PODS)
+    warning = call.resource.behavior.deletion.warning
+    if warning and not options.policy and options.orphan_dependents is None:
+        call.warnings.append(warning)
     return options
 
 
@@ -194,6 +175,7 @@ def check_delete_options(call: Call, options: DeleteOptions, dry_run: list[str])
 
 def delete_object(call: Call, options: DeleteOptions) -> Steps:
     """The writes of one deletion, repeated until they meet no conflict."""
+    deletion = call.resource.behavior.deletion
     announced: Item | None = None  # the object after the first of two writes
     while True:
         item = found((yield Get(call.key)))
@@ -202,8 +184,9 @@ def delete_object(call: Call, options: DeleteOptions) -> Steps:
         if item is None:
             raise call.not_found()
         _check_preconditions(call, options, item)
-        if call.resource.rule == "priorityclasses" and call.request.name in _SYSTEM_CLASSES:
-            raise call.forbidden(call.request.name, "this is a system priority class and cannot be deleted")
+        refusal = deletion.refusal(call.request.name)
+        if refusal:
+            raise call.forbidden(call.request.name, refusal)
         hooks = call.registry.rules.hooks(call, None, item.obj, True)
         if hooks is not None:
             yield from hooks
@@ -227,10 +210,9 @@ def delete_object(call: Call, options: DeleteOptions) -> Steps:
             item, marked = announced, announced.obj
         done = written((yield Delete(call.key, item.rev, call.request.cause)))
         if done is not None:
-            if call.resource.rule == "services":
-                yield Delete(
-                    f"//endpoints/{call.request.namespace}/{call.request.name}", None, call.request.cause
-                )
+            if deletion.removes:
+                other = f"//{deletion.removes}/{call.request.namespace}/{call.request.name}"
+                yield Delete(other, None, call.request.cause)
             return _answer(call, item, marked, stays, options)
 
 
@@ -249,7 +231,7 @@ def _check_preconditions(call: Call, options: DeleteOptions, item: Item) -> None
     """Raises a conflict if the object is not the one that the options name."""
     metadata = item.obj["metadata"]
     uid, revision = metadata.get("uid", ""), metadata["resourceVersion"]
-    if call.resource.rule in ("namespaces", DEFINITIONS):
+    if call.resource.behavior.deletion.compares_itself:
         if options.uid is not None and options.uid != uid:
             text = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {uid}"
             raise call.conflict(text)
@@ -268,10 +250,8 @@ def _check_preconditions(call: Call, options: DeleteOptions, item: Item) -> None
 
 def _marked(call: Call, options: DeleteOptions, item: Item) -> Obj | None:
     """The object with its deletion mark and finalizers; None if the deletion changes nothing."""
-    obj = item.obj
+    obj, deletion = item.obj, call.resource.behavior.deletion
     metadata = obj["metadata"]
-    if call.resource.rule == DEFINITIONS and not metadata.get("deletionTimestamp"):
-        return definition_life.marked(obj, call.registry.names.finalizer_crd_cleanup, call.now_text)
     now_us = call.registry.wall_us() // SECOND * SECOND
     finalizers = _finalizers(call, options, obj)
     fields: dict[str, Json] = {}
@@ -288,18 +268,16 @@ def _marked(call: Call, options: DeleteOptions, item: Item) -> Obj | None:
             fields |= {"deletionTimestamp": format_time(at_us), "deletionGracePeriodSeconds": grace_s}
         elif left_s:  # in this case finalizers do not change either (store.go, Delete)
             return None
-        elif finalizers and "deletionGracePeriodSeconds" not in metadata and not _kept_by_spec(obj):
+        elif finalizers and "deletionGracePeriodSeconds" not in metadata and not deletion.keeps(obj):
             fields["deletionGracePeriodSeconds"] = 0  # a namespace without spec.finalizers left
     else:
         fields["deletionTimestamp"] = format_time(now_us + (grace_s or 0) * SECOND)
-        if call.resource.rule != "namespaces" or not _kept_by_spec(obj):
+        if not deletion.keeps(obj):
             fields["deletionGracePeriodSeconds"] = grace_s or 0
         if metadata.get("generation", 0) > 0:
             fields["generation"] = metadata["generation"] + 1
     marked = with_metadata(obj, **fields) if fields else obj
-    if call.resource.rule == "namespaces" and (obj.get("status") or {}).get("phase") != "Terminating":
-        marked = {**marked, "status": {**(marked.get("status") or {}), "phase": "Terminating"}}
-    return marked
+    return deletion.mark(obj, marked, call.registry.names, call.now_text)
 
 
 def _grace_s(call: Call, options: DeleteOptions, obj: Obj) -> int | None:
@@ -344,19 +322,14 @@ def _stays(call: Call, obj: Obj) -> bool:
     metadata = obj["metadata"]
     if metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds", 0):
         return True
-    return call.resource.rule == "namespaces" and _kept_by_spec(obj)
-
-
-def _kept_by_spec(namespace: Obj) -> bool:
-    """True if a namespace still has spec.finalizers."""
-    return bool((namespace.get("spec") or {}).get("finalizers"))
+    return call.resource.behavior.deletion.keeps(obj)
 
 
 def _answer(call: Call, item: Item, obj: Obj, stays: bool, options: DeleteOptions) -> Reply:
     """The reply to a deletion: the object, or a Status."""
     code = 202 if stays and options.orphan_dependents is False else 200
     warnings = tuple(call.warnings)
-    if stays or call.resource.rule in RETURNS_OBJECT:
+    if stays or call.resource.behavior.deletion.returns_object:
         if not stays and not call.resource.behavior.strategy.graceful:
             obj = item.obj  # it was removed without a mark
         shown = item if obj is item.obj else Item(item.key, obj, item.rev, item.created, item.managed)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 
 from msgspec.structs import replace
 
+from sim.api.kinds.kind import Scaling
 from sim.api.ownership import scale as managed_scale
 from sim.api.ownership.managed import on_update
 from sim.api.patch.json_patches import (
@@ -30,6 +32,8 @@ from sim.api.verbs.body import Patched, body_kind, conform, decode
 from sim.api.verbs.call import Call, Refusal, Steps, any_of, bad_request, check_name, found
 from sim.api.verbs.single import Record, patch_body, registry_key, update_object
 
+Shown = Callable[[Obj], Obj]  # makes the Scale of an object
+
 
 class _Cause:
     """The cause in the refusal of a negative number of replicas."""
@@ -40,11 +44,11 @@ class _Cause:
         self.message = f"Invalid value: {value}: must be greater than or equal to 0"
 
 
-def scale_of(obj: Obj) -> Obj:
+def scale_of(scaling: Scaling, obj: Obj) -> Obj:
     """The Scale of a built-in workload."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     chosen = spec.get("selector")
-    if chosen and obj["kind"] == "ReplicationController":
+    if chosen and scaling.plain_selector:
         chosen = {"matchLabels": chosen}
     selector = format_selector(chosen) if chosen else ""
     return scale_body(obj["metadata"], spec.get("replicas", 0), status.get("replicas", 0), selector)
@@ -68,21 +72,22 @@ def scale_body(metadata: Obj, wanted: int, found: int, selector: str) -> Obj:
 
 def get_scale(call: Call) -> Steps:
     """GET of a scale."""
+    scaling = call.resource.behavior.scaling
     item = found((yield Get(call.key)))
     if item is None:
-        if call.resource.rule == "statefulsets":  # Quirk: its message omits the scale
+        if scaling.hides_scale:
             raise call.not_found()
         # Quirk: for a resource of the core group, the message names the group of the Scale.
         named = call.resource if call.resource.group else body_kind(call)
         raise Refusal.of(not_found(named, call.request.name, "scale"))
-    return Reply(200, body=scale_of(item.obj))
+    return Reply(200, body=scale_of(scaling, item.obj))
 
 
 def write_scale(call: Call) -> Steps:
     """PUT or PATCH of a scale: sets spec.replicas, honours uid and resourceVersion."""
-
+    shown = partial(scale_of, call.resource.behavior.scaling)
     applies = is_apply(call) and call.request.verb == "patch"
-    wanted_scale, record = applied_scale(call, scale_of) if applies else _updated_scale(call)
+    wanted_scale, record = applied_scale(call, shown) if applies else _updated_scale(call, shown)
 
     def change(item: Item) -> Obj:
         scale = wanted_scale(item)
@@ -113,38 +118,38 @@ def write_scale(call: Call) -> Steps:
     call.subresource = ""  # the workload's own strategy runs, so the generation increases
     reply = yield from update_object(call, change, lambda *_: record[0])
     assert reply.item is not None
-    return Reply(200, body=scale_of(reply.item.obj), warnings=reply.warnings)
+    return Reply(200, body=shown(reply.item.obj), warnings=reply.warnings)
 
 
-def _updated_scale(call: Call) -> tuple[Callable[[Item], Obj], list[Record]]:
+def _updated_scale(call: Call, shown: Shown) -> tuple[Callable[[Item], Obj], list[Record]]:
     """A function that makes the Scale to be written by a PUT or a patch.
 
     The returned list holds the workload's field ownership after each call of that function.
     """
     kind = body_kind(call)
-    given = _scale_source(call, kind)
+    given = _scale_source(call, kind, shown)
     writer = replace(call.writer(), api_version=kind.api_version, subresource="scale")
     outcome: list[Record] = [()]
 
     def wanted_scale(item: Item) -> Obj:
         scale = given(item)
         mine = managed_scale.of_scale(item.managed, kind.api_version)
-        after = on_update(kind.schema, mine, scale_of(item.obj), scale, writer)
+        after = on_update(kind.schema, mine, shown(item.obj), scale, writer)
         outcome[0] = managed_scale.of_workload(item.managed, after, call.resource.api_version)
         return scale
 
     return wanted_scale, outcome
 
 
-def _scale_source(call: Call, kind: Resource) -> Callable[[Item], Obj]:
+def _scale_source(call: Call, kind: Resource, shown: Shown) -> Callable[[Item], Obj]:
     """A function that returns the Scale of a PUT, or patches the present one."""
     if call.request.verb == "update":
         given = decode(call, kind)
         return lambda item: given
-    return patched_scale(call, kind, scale_of)
+    return patched_scale(call, kind, shown)
 
 
-def patched_scale(call: Call, kind: Resource, shown: Callable[[Obj], Obj]) -> Callable[[Item], Obj]:
+def patched_scale(call: Call, kind: Resource, shown: Shown) -> Callable[[Item], Obj]:
     """A function that applies the request's patch to the Scale of an object.
 
     shown: makes the Scale of an object

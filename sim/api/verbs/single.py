@@ -460,7 +460,7 @@ def _is_removed(call: Call, obj: Obj) -> bool:
         return False
     if metadata.get("deletionGracePeriodSeconds", 0) != 0:
         return False
-    return call.resource.rule != "namespaces" or not (obj.get("spec") or {}).get("finalizers")
+    return not call.resource.behavior.deletion.keeps(obj)
 
 
 # --- patch ----------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ def versions_of(call: Call) -> Versions | None:
     if isinstance(resource, CustomResource):
         differs = not resource.webhook
     else:
-        differs = resource.rule == "horizontalpodautoscalers"
+        differs = resource.behavior.owned_across_versions
     return partial(_version, call) if differs else None
 
 

@@ -42,7 +42,7 @@ from sim.api.kinds.common.workloads import (
     spec_of,
 )
 from sim.api.kinds.core.persistent_volume_claim import fill_defaults
-from sim.api.kinds.kind import NOTHING, SCALE, STATUS, Cells, GatedField, Kind, Row, Strategy
+from sim.api.kinds.kind import NOTHING, SCALE, STATUS, Cells, GatedField, Kind, Row, Scaling, Strategy
 from sim.api.objects import name_of
 from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj
@@ -267,6 +267,7 @@ KIND = Kind(
             subs=(SCALE, STATUS),
         ),
     ),
+    scaling=Scaling(hides_scale=True),
     strategy=Strategy(status=True, zero_status={"replicas": 0, "availableReplicas": 0}, generation="spec"),
     defaults=_fill_defaults,
     gated_defaults=_fill_gated,

@@ -5,6 +5,7 @@ Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: ValidateConfig
 
 from __future__ import annotations
 
+from sim.api.kinds import quota_use
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.data import DATA_BYTES_MAX, decoded_size, immutable_data_errors
@@ -53,4 +54,5 @@ KIND = Kind(
     validate_update={"": _validate_update},
     columns=(NAME, "Data=data", AGE),
     cells=_cells,
+    quota=quota_use.named("configmaps"),
 )

@@ -125,4 +125,6 @@ KIND = Kind(
     general_metadata=True,
     columns=COLUMNS,
     cells=event_cells,
+    quota=None,
+    errors_in="",
 )

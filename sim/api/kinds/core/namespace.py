@@ -13,7 +13,7 @@ from sim.api.kinds.common.errors import Errors, invalid
 from sim.api.kinds.common.fill import fill, present, within
 from sim.api.kinds.common.metadata import core_finalizer, object_meta, object_meta_update
 from sim.api.kinds.common.status import fill_status_conditions
-from sim.api.kinds.kind import NOTHING, STATUS, Cells, Kind, Row, Strategy, Sub
+from sim.api.kinds.kind import NOTHING, STATUS, Cells, Deletion, Kind, Row, Strategy, Sub
 from sim.api.objects import get_in, name_of, with_field, with_metadata
 from sim.api.types import Obj
 from sim.ident import Names
@@ -92,6 +92,13 @@ def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
     return [name_of(obj), get_in(obj, ("status", "phase"), ""), age(obj, now_us)]
 
 
+def _mark(old: Obj, marked: Obj, _: Names, _now_text: str) -> Obj:
+    """A deleted namespace is terminating (pkg/registry/core/namespace/storage: Delete)."""
+    if get_in(old, ("status", "phase")) == "Terminating":
+        return marked
+    return {**marked, "status": {**(marked.get("status") or {}), "phase": "Terminating"}}
+
+
 KIND = Kind(
     rows=(
         Row(
@@ -105,6 +112,7 @@ KIND = Kind(
             subs=(Sub("finalize", "u"), STATUS),
         ),
     ),
+    deletion=Deletion(compares_itself=True, kept_by_spec=True, mark=_mark),
     strategy=Strategy(
         status=True,
         zero_status={"phase": "Active"},

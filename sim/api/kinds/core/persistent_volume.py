@@ -19,7 +19,7 @@ from sim.api.kinds.common.fill import fill, present, within
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.persistent_volumes import SOURCES, fill_volume_source, volume_spec
 from sim.api.kinds.common.pods.warnings import replaced_node_labels
-from sim.api.kinds.kind import STATUS, Cells, Kind, Row, Strategy
+from sim.api.kinds.kind import STATUS, Cells, Deletion, Kind, Row, Strategy
 from sim.api.objects import annotations_of, get_in, is_deleting, name_of, remove_in
 from sim.api.types import Obj
 from sim.ident import Names
@@ -130,6 +130,7 @@ KIND = Kind(
             subs=(STATUS,),
         ),
     ),
+    deletion=Deletion(returns_object=True),
     strategy=Strategy(status=True, zero_status={"phase": "Pending"}),
     defaults=_fill_defaults,
     validate_create=_validate_create,

@@ -18,7 +18,8 @@ from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.pods.defaults import fill_claim_spec
 from sim.api.kinds.common.pods.warnings import claim_warnings
 from sim.api.kinds.common.status import PROBE_TIMES, fill_conditions
-from sim.api.kinds.kind import NOTHING, STATUS, Cells, Kind, Row, Strategy
+from sim.api.kinds.kind import NOTHING, STATUS, Cells, Deletion, Kind, Row, Strategy
+from sim.api.kinds.quota_use import ONE, Amounts, QuotaUse, amounts_of
 from sim.api.objects import get_in, is_deleting, name_of
 from sim.api.types import Obj
 from sim.ident import Names
@@ -130,8 +131,33 @@ def _client_warnings(obj: Obj, _old: Obj | None, _: Names) -> Iterator[str]:
     return claim_warnings(obj.get("spec") or NOTHING, "spec")
 
 
+# --- quotas (pkg/quota/v1/evaluator/core/persistent_volume_claims.go) -----------------------------
+
+
+def _owns(name: str, names: Names) -> bool:
+    by_class = f".storageclass.storage.{names.group_domain}/"
+    return name in ("persistentvolumeclaims", "requests.storage") or by_class in name
+
+
+def _usage(claim: Obj, names: Names) -> Amounts:
+    spec = claim.get("spec") or {}
+    out = {"persistentvolumeclaims": ONE}
+    annotations = claim["metadata"].get("annotations") or {}
+    by_class = annotations.get(names.annotation_beta_storage_class) or spec.get("storageClassName") or ""
+    prefix = f"{by_class}.storageclass.storage.{names.group_domain}/"
+    if by_class:
+        out[prefix + "persistentvolumeclaims"] = ONE
+    storage = amounts_of((spec.get("resources") or {}).get("requests")).get("storage")
+    if storage is not None:
+        out["requests.storage"] = storage
+        if by_class:
+            out[prefix + "requests.storage"] = storage
+    return out
+
+
 KIND = Kind(
     rows=(Row("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", short=("pvc",), subs=(STATUS,)),),
+    deletion=Deletion(returns_object=True),
     strategy=Strategy(
         status=True,
         zero_status={"phase": "Pending"},
@@ -153,4 +179,5 @@ KIND = Kind(
     ),
     cells=_cells,
     client_warnings=_client_warnings,
+    quota=QuotaUse(_owns, _usage, charges_updates=True),
 )

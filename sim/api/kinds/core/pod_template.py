@@ -16,7 +16,7 @@ from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.pods.defaults import fill_template
 from sim.api.kinds.common.pods.spec import template
 from sim.api.kinds.common.pods.warnings import template_warnings
-from sim.api.kinds.kind import Cells, Kind, Row, Strategy
+from sim.api.kinds.kind import Cells, Deletion, Kind, Row, Strategy
 from sim.api.objects import get_in, name_of
 from sim.api.selectors import format_labels
 from sim.api.types import Obj
@@ -47,6 +47,7 @@ def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
 
 KIND = Kind(
     rows=(Row("", "v1", "podtemplates", "PodTemplate"),),
+    deletion=Deletion(returns_object=True),
     strategy=Strategy(generation="template"),
     defaults=_fill_defaults,
     validate_create=_validate_create,

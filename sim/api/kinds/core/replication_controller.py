@@ -7,6 +7,7 @@ Mirrors  kubernetes v1.25 pkg/registry/core/replicationcontroller/strategy.go,
 
 from __future__ import annotations
 
+from sim.api.kinds import quota_use
 from sim.api.kinds.apps.replica_set import REPLICA_COLUMNS, replica_set_cells, validate_replica_status
 from sim.api.kinds.common import text
 from sim.api.kinds.common.errors import Errors, at_least_zero, go_map, invalid, required
@@ -22,7 +23,7 @@ from sim.api.kinds.common.pods.warnings import (
 )
 from sim.api.kinds.common.status import fill_counters
 from sim.api.kinds.common.workloads import MISMATCH, always_running_errors, read_only_disk_errors, spec_of
-from sim.api.kinds.kind import SCALE, STATUS, Cells, Kind, Row, Strategy
+from sim.api.kinds.kind import SCALE, STATUS, Cells, Kind, Row, Scaling, Strategy
 from sim.api.objects import get_in
 from sim.api.selectors import format_labels
 from sim.api.types import Obj
@@ -99,6 +100,7 @@ KIND = Kind(
             subs=(SCALE, STATUS),
         ),
     ),
+    scaling=Scaling(plain_selector=True),
     strategy=Strategy(
         status=True, zero_status={"replicas": 0}, generation="spec", default_propagation="Orphan"
     ),
@@ -109,4 +111,5 @@ KIND = Kind(
     columns=REPLICA_COLUMNS,
     cells=_cells,
     client_warnings=_client_warnings,
+    quota=quota_use.named("replicationcontrollers"),
 )

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from sim.api.kinds import quota_use
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.errors import IMMUTABLE, Errors, Shown, go_strings, invalid, required
 from sim.api.kinds.common.fill import amounts, present, within
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.resources import quantity, resource_name
-from sim.api.kinds.kind import STATUS, Cells, Kind, Row, Strategy
+from sim.api.kinds.kind import STATUS, Cells, Deletion, Kind, Row, Strategy
 from sim.api.objects import name_of
 from sim.api.schema.json_text import go_quote
 from sim.api.status import CAUSES_MAX
@@ -194,10 +195,12 @@ def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
 
 KIND = Kind(
     rows=(Row("", "v1", "resourcequotas", "ResourceQuota", short=("quota",), subs=(STATUS,)),),
+    deletion=Deletion(returns_object=True),
     strategy=Strategy(status=True),
     defaults=_fill_defaults,
     validate_create=_validate_create,
     validate_update={"": _validate_update, "status": _validate_status},
     columns=(NAME, AGE, "Request", "Limit"),
     cells=_cells,
+    quota=quota_use.named("resourcequotas"),
 )

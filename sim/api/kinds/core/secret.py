@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 
+from sim.api.kinds import quota_use
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.data import DATA_BYTES_MAX, decoded_size, immutable_data_errors
@@ -123,4 +124,5 @@ KIND = Kind(
     validate_update={"": _validate_update},
     columns=(NAME, "Type=type", "Data=data", AGE),
     cells=_cells,
+    quota=quota_use.named("secrets"),
 )

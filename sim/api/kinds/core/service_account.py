@@ -10,7 +10,7 @@ from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.errors import Errors
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
-from sim.api.kinds.kind import Cells, Kind, Row, Strategy, Sub
+from sim.api.kinds.kind import Cells, Deletion, Kind, Row, Strategy, Sub
 from sim.api.objects import name_of
 from sim.api.types import Obj
 from sim.ident import Names
@@ -48,6 +48,7 @@ KIND = Kind(
             subs=(Sub("token", "c", "TokenRequest", "authentication", "v1"),),
         ),
     ),
+    deletion=Deletion(returns_object=True),
     strategy=Strategy(prepare_create=_prepare, prepare_update=_prepare_update),
     validate_create=_validate_create,
     validate_update={"": _validate_update},

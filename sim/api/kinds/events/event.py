@@ -131,4 +131,6 @@ KIND = Kind(
     columns=COLUMNS,
     described_by=("", "v1"),
     cells=event_cells,
+    quota=None,
+    errors_in="",
 )

@@ -175,4 +175,5 @@ KIND = Kind(
     validate_update={"": _validate_update, "status": validate_balanced_status},
     columns=(NAME, "Class=spec.ingressClassName", "Hosts", "Address", "Ports", AGE),
     cells=_cells,
+    errors_in="extensions",  # the group in which the kind was introduced
 )

@@ -158,4 +158,5 @@ KIND = Kind(
     validate_update={"": _validate_update},
     columns=(NAME, "Pod-Selector=spec.podSelector", AGE),
     cells=_cells,
+    errors_in="extensions",  # the group in which the kind was introduced
 )

@@ -12,7 +12,7 @@ from sim.api.kinds.common.cells import AGE, NAME, age, count
 from sim.api.kinds.common.errors import Errors, forbidden, immutable, unsupported
 from sim.api.kinds.common.fill import fill
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
-from sim.api.kinds.kind import Cells, Kind, Row, Strategy
+from sim.api.kinds.kind import Cells, Deletion, Kind, Row, Strategy
 from sim.api.objects import name_of
 from sim.api.types import Obj
 from sim.ident import Names
@@ -66,8 +66,14 @@ def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
     return [name_of(obj), count(obj, "value"), bool(obj.get("globalDefault")), age(obj, now_us)]
 
 
+def _deletion_refusal(name: str) -> str:
+    """Why a class cannot be deleted (plugin/pkg/admission/priority and scheduling/helpers.go)."""
+    return "this is a system priority class and cannot be deleted" if name in SYSTEM_CLASSES else ""
+
+
 KIND = Kind(
     rows=(Row("scheduling", "v1", "priorityclasses", "PriorityClass", namespaced=False, short=("pc",)),),
+    deletion=Deletion(refusal=_deletion_refusal),
     strategy=Strategy(generation="one"),
     defaults=_fill_defaults,
     validate_create=_validate_create,

@@ -15,7 +15,7 @@ from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.errors import Errors, Shown, duplicate, immutable, invalid, unsupported
 from sim.api.kinds.common.fill import fill, present, within
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
-from sim.api.kinds.kind import Cells, Kind, Row, Strategy
+from sim.api.kinds.kind import Cells, Deletion, Kind, Row, Strategy
 from sim.api.objects import get_in, name_of, remove_in, with_metadata
 from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj
@@ -131,6 +131,7 @@ def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
 
 KIND = Kind(
     rows=(Row("storage", "v1", "csidrivers", "CSIDriver", namespaced=False),),
+    deletion=Deletion(returns_object=True),
     strategy=Strategy(unconditional=False, prepare_update=_prepare_update),
     defaults=_fill_defaults,
     gated_defaults=_fill_gated,

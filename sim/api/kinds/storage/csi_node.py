@@ -23,7 +23,7 @@ from sim.api.kinds.common.errors import (
 from sim.api.kinds.common.fill import all_of, present, within
 from sim.api.kinds.common.metadata import object_meta
 from sim.api.kinds.common.pods.volumes import csi_driver_errors
-from sim.api.kinds.kind import Cells, Kind, Row, Strategy
+from sim.api.kinds.kind import Cells, Deletion, Kind, Row, Strategy
 from sim.api.objects import get_in, name_of
 from sim.api.schema.json_text import go_quote
 from sim.api.types import Json, Obj
@@ -111,6 +111,7 @@ def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
 
 KIND = Kind(
     rows=(Row("storage", "v1", "csinodes", "CSINode", namespaced=False),),
+    deletion=Deletion(returns_object=True),
     strategy=Strategy(unconditional=False),
     defaults=_fill_defaults,
     validate_create=_validate_create,

@@ -27,7 +27,7 @@ from sim.api.kinds.common.errors import (
 from sim.api.kinds.common.fill import fill
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.pods.warnings import replaced_node_labels
-from sim.api.kinds.kind import Cells, Kind, Row
+from sim.api.kinds.kind import Cells, Deletion, Kind, Row
 from sim.api.objects import annotations_of, name_of
 from sim.api.types import Json, Obj
 from sim.ident import Names
@@ -141,6 +141,7 @@ def _cells(obj: Obj, now_us: int, names: Names) -> Cells:
 
 KIND = Kind(
     rows=(Row("storage", "v1", "storageclasses", "StorageClass", namespaced=False, short=("sc",)),),
+    deletion=Deletion(returns_object=True),
     defaults=_fill_defaults,
     validate_create=_validate_create,
     validate_update={"": _validate_update},

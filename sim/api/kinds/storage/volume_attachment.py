@@ -17,7 +17,7 @@ from sim.api.kinds.common.fill import present, within
 from sim.api.kinds.common.metadata import object_meta
 from sim.api.kinds.common.persistent_volumes import fill_volume_source, volume_spec
 from sim.api.kinds.common.pods.volumes import csi_driver_errors
-from sim.api.kinds.kind import STATUS, Cells, Kind, Row, Strategy
+from sim.api.kinds.kind import STATUS, Cells, Deletion, Kind, Row, Strategy
 from sim.api.objects import get_in, name_of, with_field
 from sim.api.types import Obj
 from sim.ident import Names
@@ -116,6 +116,7 @@ def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
 
 KIND = Kind(
     rows=(Row("storage", "v1", "volumeattachments", "VolumeAttachment", namespaced=False, subs=(STATUS,)),),
+    deletion=Deletion(returns_object=True),
     strategy=Strategy(
         status=True,
         zero_status={"attached": False},

@@ -5,19 +5,27 @@ Mirrors  apiextensions-apiserver v1.25 pkg/registry/customresourcedefinition/str
 
 from __future__ import annotations
 
-from sim.api.crd import definition_form
+from sim.api.crd import definition_form, definition_lifecycle
 from sim.api.kinds.apiextensions.custom_resource_definition.validation import (
     create_definition,
     status_definition,
     update_definition,
 )
-from sim.api.kinds.kind import STATUS, Kind, Row, Strategy
+from sim.api.kinds.kind import STATUS, Deletion, Kind, Row, Strategy
+from sim.api.objects import is_deleting
 from sim.api.types import Obj
 from sim.ident import Names
 
 
 def _warnings(obj: Obj, _: Names) -> tuple[str, ...]:
     return definition_form.unevaluated(obj)
+
+
+def _mark(old: Obj, marked: Obj, names: Names, now_text: str) -> Obj:
+    """The first DELETE of a definition marks it in its own way."""
+    if is_deleting(old):
+        return marked
+    return definition_lifecycle.marked(old, names.finalizer_crd_cleanup, now_text)
 
 
 KIND = Kind(
@@ -35,6 +43,7 @@ KIND = Kind(
             json_only=True,
         ),
     ),
+    deletion=Deletion(compares_itself=True, mark=_mark),
     strategy=Strategy(
         status=True,
         generation="spec",

@@ -236,4 +236,5 @@ KIND = Kind(
     ),
     described_by=("autoscaling", "v2"),
     cells=_cells,
+    owned_across_versions=True,
 )

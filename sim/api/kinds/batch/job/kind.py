@@ -12,7 +12,7 @@ from sim.api.kinds.batch.job.validation import create_job, status_job, update_jo
 from sim.api.kinds.common.cells import AGE, NAME, SELECTOR, WIDE, age, template_cells
 from sim.api.kinds.common.pods.defaults import fill_template
 from sim.api.kinds.common.pods.warnings import template_warnings
-from sim.api.kinds.kind import NOTHING, STATUS, Cells, GatedField, Kind, Row, Strategy
+from sim.api.kinds.kind import NOTHING, STATUS, Cells, Deletion, GatedField, Kind, Row, Strategy
 from sim.api.objects import name_of, with_metadata
 from sim.api.selectors import format_selector
 from sim.api.types import Obj
@@ -64,8 +64,15 @@ def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
     return [name_of(obj), completions, duration, age(obj, now_us), *template_cells(spec), selector]
 
 
+# registry/batch/job/storage/storage.go: Delete.
+_ORPHANED_PODS = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
+    "propagationPolicy=Orphan to suppress this warning"
+)
+
 KIND = Kind(
     rows=(Row("batch", "v1", "jobs", "Job", categories=("all",), subs=(STATUS,)),),
+    deletion=Deletion(warning=_ORPHANED_PODS),
     strategy=Strategy(
         status=True, generation="spec", default_propagation="Orphan", prepare_create=_prepare_create
     ),

@@ -15,6 +15,7 @@ from sim.api.kinds.common.fill import present, within
 from sim.api.kinds.common.pods.defaults import fill_pod_spec
 from sim.api.kinds.common.pods.warnings import template_warnings
 from sim.api.kinds.common.status import PROBE_TIMES, fill_conditions, with_members
+from sim.api.kinds.core.pod.quota import QUOTA
 from sim.api.kinds.core.pod.table import pod_cells, row_conditions
 from sim.api.kinds.core.pod.validation import (
     validate_ephemeral,
@@ -22,7 +23,7 @@ from sim.api.kinds.core.pod.validation import (
     validate_pod_status,
     validate_pod_update,
 )
-from sim.api.kinds.kind import NOTHING, STATUS, Cells, Kind, Row, Strategy, Sub
+from sim.api.kinds.kind import NOTHING, STATUS, Cells, Deletion, Kind, Row, Strategy, Sub
 from sim.api.objects import with_field, with_metadata
 from sim.api.types import Json, Obj
 from sim.ident import Names
@@ -156,6 +157,7 @@ KIND = Kind(
             ),
         ),
     ),
+    deletion=Deletion(returns_object=True),
     strategy=Strategy(
         status=True,
         graceful=True,
@@ -186,4 +188,5 @@ KIND = Kind(
     cells=_cells,
     row_conditions=row_conditions,
     client_warnings=partial(template_warnings, path=()),
+    quota=QUOTA,
 )

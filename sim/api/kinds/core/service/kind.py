@@ -10,8 +10,9 @@ from sim.api.kinds.common.fill import all_of, fill, present, within
 from sim.api.kinds.common.load_balancers import validate_balanced_status
 from sim.api.kinds.common.pods.defaults import TCP
 from sim.api.kinds.core.service.addresses import prepare_service
+from sim.api.kinds.core.service.quota import QUOTA
 from sim.api.kinds.core.service.validation import validate_service_create, validate_service_update
-from sim.api.kinds.kind import STATUS, Cells, Kind, Row, Strategy, Sub
+from sim.api.kinds.kind import STATUS, Cells, Deletion, Kind, Row, Strategy, Sub
 from sim.api.objects import get_in, name_of
 from sim.api.selectors import format_labels
 from sim.api.types import Obj
@@ -81,6 +82,7 @@ KIND = Kind(
             subs=(Sub("proxy", "cdgpu", "ServiceProxyOptions"), STATUS),
         ),
     ),
+    deletion=Deletion(returns_object=True, removes="endpoints"),
     strategy=Strategy(status=True, zero_status={"loadBalancer": {}}, create_by_put=True),
     defaults=_fill_defaults,
     validate_create=validate_service_create,
@@ -96,4 +98,5 @@ KIND = Kind(
     ),
     cells=_cells,
     allocate=prepare_service,
+    quota=QUOTA,
 )
