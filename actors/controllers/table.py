@@ -37,6 +37,7 @@ from actors.controllers.job import loop as job
 from actors.controllers.namespace import loop as namespace
 from actors.controllers.nodeipam import loop as nodeipam
 from actors.controllers.nodelifecycle import loop as nodelifecycle
+from actors.controllers.persistentvolume_binder import loop as persistentvolume_binder
 from actors.controllers.service import loop as service
 from actors.controllers.serviceaccount_tokens import loop as serviceaccount_tokens
 from actors.controllers.shared.shell import Env
@@ -67,6 +68,7 @@ LOOPS: Mapping[str, Start] = MappingProxyType(
         "namespace": namespace.start,
         "nodeipam": nodeipam.start,
         "nodelifecycle": nodelifecycle.start,
+        "persistentvolume-binder": persistentvolume_binder.start,
         "podgc": podgc.start,
         "pv-protection": pv_protection.start,
         "pvc-protection": pvc_protection.start,

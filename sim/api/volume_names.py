@@ -2,15 +2,13 @@
 
 Mirrors  kubernetes v1.25 pkg/volume/util/util.go (GetUniqueVolumeName,
          GetUniqueVolumeNameFromSpecWithPod), pkg/volume/csi/csi_attacher.go (getAttachmentName),
-         pkg/volume/csi/csi_plugin.go (GetVolumeName); component-helpers
-         storage/ephemeral/ephemeral.go (VolumeClaimName).
+         pkg/volume/csi/csi_plugin.go (GetVolumeName).
 """
 
 from __future__ import annotations
 
 from hashlib import sha256
 
-from sim.api.types import Obj
 from sim.ident import Names
 
 _SEPARATOR = "^"  # between driver and handle
@@ -33,16 +31,3 @@ def csi_volume_of(names: Names, unique_name: str) -> tuple[str, str] | None:
 def attachment_name(driver: str, handle: str, node: str) -> str:
     """The name of the VolumeAttachment of a volume at a node."""
     return f"csi-{sha256(f'{handle}{driver}{node}'.encode()).hexdigest()}"
-
-
-def ephemeral_claim_name(pod: Obj, volume: Obj) -> str:
-    """The name of the claim that a generic ephemeral volume of a pod gets."""
-    return f"{pod['metadata']['name']}-{volume['name']}"
-
-
-def claim_of_volume(pod: Obj, volume: Obj) -> str:
-    """The name of the claim that a volume of a pod uses; "" if it uses none."""
-    source = volume.get("persistentVolumeClaim")
-    if source is not None:
-        return str(source.get("claimName", ""))
-    return ephemeral_claim_name(pod, volume) if volume.get("ephemeral") is not None else ""

@@ -37,7 +37,7 @@ from sim.options.base import (
 )
 from sim.options.cloud import CLOUD, cloud_provider
 from sim.options.gates import OF_FIELDS, OUT_OF_SERVICE, POD_DISRUPTION, feature_gates
-from sim.options.node_networks import NodeNetworkFlags
+from sim.options.volume_flags import VolumeFlags
 from sim.units import MS
 
 # Every name that upstream's --controllers takes (NewControllerInitializers of v1.25).
@@ -93,7 +93,7 @@ def _signing_file(what: str, signer: str, owner: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ControllerManagerOptions(NodeNetworkFlags):
+class ControllerManagerOptions(VolumeFlags):
     """The options of one controller manager process."""
 
     # --- process ---
@@ -375,16 +375,14 @@ class ControllerManagerOptions(NodeNetworkFlags):
 
 # Options of the specification without effect in this program, which are refused.
 _WITHOUT_EFFECT = """
-    cloud-config external-cloud-volume-plugin enable-dynamic-provisioning enable-hostpath-provisioner
+    cloud-config external-cloud-volume-plugin
     enable-leader-migration leader-migration-config root-ca-file
     service-account-private-key-file {short}config master flex-volume-plugin-dir
     volume-host-allow-local-loopback volume-host-cidr-denylist profiling contention-profiling
     allow-metric-labels disabled-metrics show-hidden-metrics-for-version cloud-container-registry-config
     help version v vmodule logging-format log-flush-frequency attach-detach-reconcile-sync-period
-    disable-attach-detach-reconcile-sync pvclaimbinder-sync-period pv-recycler-increment-timeout-nfs
-    pv-recycler-minimum-timeout-hostpath pv-recycler-minimum-timeout-nfs
+    disable-attach-detach-reconcile-sync
     pv-recycler-pod-template-filepath-hostpath pv-recycler-pod-template-filepath-nfs
-    pv-recycler-timeout-increment-hostpath
     authentication-kubeconfig authentication-skip-lookup
     authentication-tolerate-lookup-failure authentication-token-webhook-cache-ttl
     authorization-kubeconfig authorization-always-allow-paths authorization-webhook-cache-authorized-ttl

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 
 from sim.api.objects import controller_of, is_deleting, is_terminal, phase_of, with_metadata
 from sim.api.types import Obj
-from sim.api.volume_names import claim_of_volume, ephemeral_claim_name
+from sim.api.volumes import claim_name
 
 
 def protects(obj: Obj, finalizer: str) -> bool:
@@ -64,7 +64,7 @@ def _uses(pod: Obj, claim: Obj) -> bool:
         source = volume.get("persistentVolumeClaim")
         if source is not None and source.get("claimName") == name:
             return True
-        if volume.get("ephemeral") is None or ephemeral_claim_name(pod, volume) != name:
+        if volume.get("ephemeral") is None or claim_name(pod, volume) != name:
             continue
         owner = controller_of(claim)
         if not _is_shut_down(pod) and owner is not None and owner["uid"] == pod["metadata"].get("uid"):
@@ -92,5 +92,5 @@ def _runs(container: Obj) -> bool:
 def claims_of(pod: Obj) -> Iterator[str]:
     """The keys of the claims that a pod mounts."""
     for volume in pod["spec"].get("volumes") or ():
-        if name := claim_of_volume(pod, volume):
+        if name := claim_name(pod, volume):
             yield f"{pod['metadata']['namespace']}/{name}"

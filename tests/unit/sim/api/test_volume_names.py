@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from sim.api.types import Obj
-from sim.api.volume_names import attachment_name, claim_of_volume, csi_volume_name, csi_volume_of
+from sim.api.volume_names import attachment_name, csi_volume_name, csi_volume_of
 from sim.ident import NAMES
 
 NAMING = NAMES["kubernetes"]
-POD: Obj = {"metadata": {"name": "web"}}
 
 
 def test_unique_name_of_a_csi_volume_can_be_read_again() -> None:
@@ -20,9 +18,3 @@ def test_unique_name_of_a_csi_volume_can_be_read_again() -> None:
 def test_attachment_name_is_that_of_upstream() -> None:
     digest = "fdef298eb16db6fa42906ef1ff09a93a7f3028f8290cc9d71628ff91c237bfa7"
     assert attachment_name("driver", "handle", "node") == f"csi-{digest}"
-
-
-def test_claim_of_a_volume_is_named_or_made_for_the_pod() -> None:
-    assert claim_of_volume(POD, {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}) == "c"
-    assert claim_of_volume(POD, {"name": "v", "ephemeral": {}}) == "web-v"
-    assert claim_of_volume(POD, {"name": "v", "emptyDir": {}}) == ""

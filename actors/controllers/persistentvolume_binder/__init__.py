@@ -1,0 +1,1 @@
+"""The controller that binds claims to volumes, and provisions and reclaims volumes."""

@@ -1,0 +1,52 @@
+"""Options of the controller manager about volumes.
+
+Mirrors  kubernetes v1.25 cmd/kube-controller-manager/app/options/{persistentvolumebindercontroller,
+         attachdetachcontroller,ephemeralvolumecontroller}.go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sim.options.base import boolean, duration, integer, more_than, option
+from sim.options.node_networks import NodeNetworkFlags
+
+
+def _recycler(name: str, default: int, what: str) -> Any:
+    return option(f"pv-recycler-{name}", integer, default, f"seconds: {what}")
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeFlags(NodeNetworkFlags):
+    """The options that loops of volumes read."""
+
+    pvclaimbinder_sync_period_us: int = option(
+        "pvclaimbinder-sync-period",
+        duration,
+        "15s",
+        "time between syncs of all volumes and claims, which are the retries of what has failed",
+        unit="us",
+        check=more_than(0),
+    )
+    enable_dynamic_provisioning: bool = option(
+        "enable-dynamic-provisioning", boolean, True, "false: no volume is provisioned for a claim"
+    )
+    enable_hostpath_provisioner: bool = option(
+        "enable-hostpath-provisioner",
+        boolean,
+        False,
+        "true: classes of the provisioner host-path get volumes",
+    )
+    recycler_minimum_hostpath: int = _recycler(
+        "minimum-timeout-hostpath", 60, "least deadline of a pod that recycles a hostPath volume"
+    )
+    recycler_increment_hostpath: int = _recycler(
+        "timeout-increment-hostpath", 30, "deadline of a pod that recycles a hostPath volume, for each Gi"
+    )
+    recycler_minimum_nfs: int = _recycler(
+        "minimum-timeout-nfs", 300, "least deadline of a pod that recycles an NFS volume"
+    )
+    recycler_increment_nfs: int = _recycler(
+        "increment-timeout-nfs", 30, "deadline of a pod that recycles an NFS volume, for each Gi"
+    )
