@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from sim.api.go_json import escaped
 from sim.api.types import Obj
 from sim.units import BINARY_SI, DECIMAL_EXPONENT, quantity_style, quantity_value
 
@@ -57,10 +58,7 @@ def revision_data(template: Obj) -> Obj:
 
 def revision_json(data: Obj) -> bytes:
     """A revision's data as Go's encoder writes it: sorted keys, no spaces, HTML characters escaped."""
-    text = msgspec.json.encode(data, order="sorted")
-    for char in (b"<", b">", b"&"):
-        text = text.replace(char, b"\\u%04x" % ord(char))
-    return text
+    return escaped(msgspec.json.encode(data, order="sorted"))
 
 
 def _fnv1a(state: int, data: bytes) -> int:

@@ -13,7 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from actors.controllers.shared.pod_owners import candidates_of
+from actors.controllers.shared.pod_template_hash import revision_json
 from actors.controllers.shared.shell import Owner, adopt, can_adopt, claim_objects
 from sim.api.objects import controller_of
 from sim.api.selectors import from_selector
@@ -47,7 +50,11 @@ def prunable(revisions: Sequence[Obj], live: Sequence[str], limit: int) -> list[
 
 
 def make_revision(owner: Obj, ref: Obj, name: str, labels: dict[str, str], data: Obj, number: int) -> Obj:
-    """A ControllerRevision to create."""
+    """A ControllerRevision to create.
+
+    Its data are in the order of Go's encoder, since a controller in Go that takes over compares
+    their text.
+    """
     meta: Obj = {
         "name": name,
         "namespace": owner["metadata"]["namespace"],
@@ -61,7 +68,7 @@ def make_revision(owner: Obj, ref: Obj, name: str, labels: dict[str, str], data:
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",
         "metadata": meta,
-        "data": data,
+        "data": msgspec.json.decode(revision_json(data)),
         "revision": number,
     }
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from sim.api.go_json import escaped
 from sim.api.protobuf.numbers import numbers, short_name
 from sim.api.protobuf.wire import part, varint
 from sim.api.schema.field_schemas import OBJECT_META, SchemaNode, schema_of, schema_of_kind
@@ -172,7 +173,7 @@ def _int_or_string(value: int | str) -> bytes:
 
 
 def _json(value: Any) -> bytes:
-    return part(1, msgspec.json.encode(value))
+    return part(1, escaped(msgspec.json.encode(value)))
 
 
 _SPECIAL: dict[str, Callable[[Any], bytes]] = {

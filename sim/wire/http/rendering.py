@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 
 from sim.api import status
+from sim.api.go_json import escaped
 from sim.api.kinds.tables import columns, row
 from sim.api.ownership import managed
 from sim.api.schema.resource import Resource
@@ -38,7 +39,7 @@ PART_MAX = 64 * 1024  # bytes of a watch that are made before the client has tak
 INCLUDE = ("", "Metadata", "Object", "None")
 # Keys of Item.raw: JSON without kind and apiVersion, the protobuf message (which has none).
 _BARE, _MESSAGE = "bare", "message"
-_encode = msgspec.json.Encoder().encode
+_encoder = msgspec.json.Encoder()
 # pkg/endpoints/filters/warning.go: letters of all warnings, above which each is cut to so many.
 WARNED_MAX, WARNING_MAX = 4096, 256
 _CONTROL, _ESCAPED = re.compile(r"[\x00-\x1f\x7f-\x9f]"), re.compile(r'["\\]')
@@ -69,6 +70,11 @@ class Answer:
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+
+
+def _encode(value: object) -> bytes:
+    """JSON as upstream writes it."""
+    return escaped(_encoder.encode(value))
 
 
 # --- values ---------------------------------------------------------------------------------------

@@ -282,3 +282,14 @@ def test_micro_time_before_1970_survives_protobuf(time: str) -> None:
         "spec": {"renewTime": time},
     }
     assert decode(encode(lease, NAMING), "coordination.k8s.io") == lease
+
+
+def test_revision_data_have_the_text_of_gos_encoder() -> None:
+    revision = {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {"name": "r"},
+        "data": {"spec": {"template": {"metadata": {"annotations": {"a": "<&>"}}}}},
+        "revision": 1,
+    }
+    assert b'{"annotations":{"a":"\\u003c\\u0026\\u003e"}}' in encode(revision, NAMES["kubernetes"])
