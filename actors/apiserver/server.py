@@ -22,7 +22,7 @@ Differs  - The transport authenticates clients.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -61,7 +61,7 @@ from sim.api import status
 from sim.api.audit.events import unstored
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Answer, Consult, Get, Op, Pause, Range, Unavailable
-from sim.api.types import Reply, Request, UserInfo
+from sim.api.types import Obj, Reply, Request, UserInfo
 from sim.api.verbs.call import Call, Identities, Refusal, Steps, nested_too_deep
 from sim.kernel import Context, Kernel, State
 from sim.units import MS, SECOND
@@ -80,6 +80,7 @@ class ApiServer:
     log: serves pods/log; the composition root sets it, since it knows the nodes
     trust: how the transports authenticate clients; the composition root sets its data
     identities: shared by the servers of a cluster; the composition root sets it
+    addons: objects, each with its plural, that exist from the start beside those of every cluster
     sees: the scheme with the definitions that this replica has observed
     goaway: None if the chance is 0 or no incarnation runs
     seats: None if priority and fairness is off or no incarnation runs
@@ -115,6 +116,7 @@ class ApiServer:
         self.agent_listens: Callable[[str], bool] | None = None
         self.trust = Trust()
         self.identities: Identities | None = None
+        self.addons: Sequence[tuple[str, Obj]] = ()
         self.sees = scheme
         self.ctx: Context | None = None
         self.reach: Reach | None = None
@@ -227,7 +229,7 @@ class ApiServer:
         registry = make_registry(self, ctx, machinery.rules())
         self.plans = Plans(self, registry, machinery.view) if self.kernel.fast.templates else None
         self.storage.writer = (self.scheme.names.user_apiserver, "create")
-        bootstrap(registry, store, self.address, self.trust.data)
+        bootstrap(registry, store, self.address, self.trust.data, self.addons)
         bootstrap_roles(registry, store)
         if self.options.event_ttl_us:
             self.storage.expire(self.scheme.prefix("events"), self.options.event_ttl_us)

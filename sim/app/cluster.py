@@ -53,10 +53,12 @@ from sim.app.established import Established
 from sim.app.large_pages import OF_THIS_PROCESS
 from sim.app.metrics import MetricsServer, StatedMetrics
 from sim.app.options import check_options, machine_capacity, node_agent_options
+from sim.app.parts import metrics_apis
 from sim.app.parts.adoption import Adoption
 from sim.app.parts.api_services import ApiPrograms, ServeApi
 from sim.app.parts.credentials import accept_credentials
 from sim.app.parts.machine_watch import MachineWatch
+from sim.app.parts.metrics_apis import DelegatedMetrics, MetricsApis
 from sim.app.parts.services import Services
 from sim.app.parts.signing import SigningAuthorities
 from sim.app.parts.webhooks import Decide, WebhookPrograms
@@ -251,6 +253,7 @@ class Cluster:
         standing = self.kernel.standing
         standing.shared, standing.doors = dict.fromkeys(shared), dict.fromkeys(shared[1:])
         supervisor.add("storage", self.storage.main)
+        addons = self._serve_metrics()
         for index in range(plan.api_server.replicas):
             name = f"apiserver-{index}"
             address = f"172.16.250.{index + 1}"  # no node has this address: see node_spec
@@ -267,6 +270,7 @@ class Cluster:
             server.unreachable = self._unreachable
             server.agent_listens = partial(agent_listens, self.nodes, self.options.nodes)
             server.identities = self.identities
+            server.addons = addons
             server.webhooks.ask = self._webhooks.ask
             server.aggregator.backends = self.api_programs
             server.audit_sink = self.audit
@@ -283,6 +287,31 @@ class Cluster:
         self.hand_in(storage_objects(plan.storage, self.names))
         if plan.established:
             Established(self, self._boot_held).begin()
+
+    @cached_property
+    def metrics_server(self) -> MetricsServer | None:
+        """The source of measurements; None if the cluster has none."""
+        if not self.plan.metrics:
+            return None
+        return MetricsServer(self.kernel, self.nodes, self.stated_metrics, self.scheme)
+
+    def _serve_metrics(self) -> Sequence[tuple[str, dict[str, Any]]]:
+        """Answer the metrics APIs; returns the objects by which they are delegated."""
+        if self.metrics_server is None:
+            return ()
+        apis = MetricsApis(
+            self.metrics_server,
+            self.scheme,
+            self.storage.store,
+            lambda: self.kernel.epoch_us + self.kernel.now_us,
+        )
+        service = f"{self.names.system_namespace}/{metrics_apis.SERVICE}"
+        self.api_programs.add(service, apis.serve, metrics_apis.LATENCY_US)
+        return tuple(metrics_apis.objects(self.names))
+
+    def _api_service(self, name: str) -> dict[str, Any] | None:
+        item = self.storage.store.get(self.scheme.key("apiservices", "", name))
+        return None if item is None else item.obj
 
     def _unreachable(self) -> list[str]:
         """The components of the control plane of which no replica runs."""
@@ -328,11 +357,9 @@ class Cluster:
 
     def manager_main(self) -> Callable[[Context], Any]:
         """The main function of a controller manager."""
-        metrics = (
-            MetricsServer(self.kernel, self.nodes, self.stated_metrics, self.scheme)
-            if self.plan.metrics
-            else None
-        )
+        metrics = None
+        if self.metrics_server is not None:
+            metrics = DelegatedMetrics(self.metrics_server, self.names, self._api_service)
         return controller_manager_main(
             self.scheme,
             self.connect,

@@ -74,6 +74,15 @@ class StatedMetrics:
             if same and one.about == about and metric.series.matches(one.labels):
                 yield stated
 
+    def names(self, *, external: bool) -> Iterator[str]:
+        """The names of metrics outside of the cluster, or kind and name of those of its objects."""
+        for stated in self._stated.values():
+            one = stated.series
+            if external and not one.kind:
+                yield one.name
+            elif one.kind and not external:
+                yield f"{one.kind.partition('.')[0].lower()}s/{one.name}"
+
 
 class MetricsServer:
     """The resource, custom and external metrics APIs in one."""
@@ -143,6 +152,29 @@ class MetricsServer:
     def external(self, metric: Metric) -> Value | str:
         """The value of an external metric, or an error."""
         return _sum(self._stated.of(metric, "")) or none_returned("external")
+
+    def containers_of(self, pod: Obj, sharing: int) -> list[tuple[str, int, int]]:
+        """Name, CPU in thousandths and memory in bytes of each measured container of a pod.
+
+        sharing: the number of pods that share a load, this pod included; 0 if it takes no load
+        """
+        return [
+            (
+                container.name,
+                self._used(pod, container, "cpu", sharing),
+                memory_of(container, self._kernel.now_us),
+            )
+            for container in self._running(pod)
+        ]
+
+    def answers(self, node: str) -> bool:
+        """True if the agent of a node can be asked."""
+        found = self._nodes.get(node)
+        return found is not None and found.machine.agent is not None
+
+    def stated_names(self, *, external: bool) -> list[str]:
+        """The stated metrics as discovery names them, without duplicates."""
+        return sorted(dict.fromkeys(self._stated.names(external=external)))
 
     def _running(self, pod: Obj) -> list[Container]:
         """The containers of a pod that have run for a whole window, if its node answers."""

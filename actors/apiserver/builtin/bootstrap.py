@@ -15,7 +15,7 @@ Differs  An APIService that is changed or deleted stays so, and decides nothing 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from ipaddress import IPv4Network
@@ -57,6 +57,7 @@ class Wanted(NamedTuple):
     manager: the field manager; "" for the server's own
     allocated: fields of the spec that the server fills in, so that they have no owner
     status: applied after the creation by the manager of flow control's status
+    added: True for an object that not every cluster has; its uid is derived
     """
 
     plural: str
@@ -64,6 +65,7 @@ class Wanted(NamedTuple):
     manager: str = ""
     allocated: Obj | None = None
     status: Obj | None = None
+    added: bool = False
 
 
 def wanted(
@@ -153,12 +155,20 @@ def prepared(resource: Resource, registry: Registry, obj: Obj) -> Obj:
 
 
 def bootstrap(
-    registry: Registry, store: LocalStore, server_address: str, trust: Mapping[str, str] = NO_TRUST
+    registry: Registry,
+    store: LocalStore,
+    server_address: str,
+    trust: Mapping[str, str] = NO_TRUST,
+    added: Sequence[tuple[str, Obj]] = (),
 ) -> None:
-    """Create the objects that are missing."""
+    """Create the objects that are missing.
+
+    added: further objects, each with its plural
+    """
     names, now_us = registry.names, registry.wall_us()
     fixed = wanted(names, registry.service_cidr, server_address, trust, now_us)
-    for each in chain(fixed, api_services(registry.scheme)):
+    more = [Wanted(plural, obj, added=True) for plural, obj in added]
+    for each in chain(fixed, api_services(registry.scheme), more):
         resource = registry.scheme.resource(each.plural)
         metadata = each.obj["metadata"]
         key = registry.scheme.key(resource, metadata.get("namespace", ""), metadata["name"])
@@ -180,7 +190,8 @@ def _created(
     writer = ownership.Writer(manager, resource.api_version, now_us // SECOND)
     reset = ownership.reset_fields(resource.rule, "", resource.behavior.strategy.status)
     owners = ownership.on_create(resource.schema, obj, writer, reset)
-    uid = new_uid(registry.bits) if resource.kind in DRAWN else derived_uid(key, revision)
+    drawn = resource.kind in DRAWN and not each.added
+    uid = new_uid(registry.bits) if drawn else derived_uid(key, revision)
     obj = with_metadata(obj, uid=uid, creationTimestamp=format_time(now_us))
     if each.allocated is not None:
         obj = {**obj, "spec": {**obj["spec"], **each.allocated}}
