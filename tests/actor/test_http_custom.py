@@ -131,10 +131,23 @@ async def test_openapi_contains_the_schema_of_a_definition() -> None:
         assert f"{BASE.replace('default', '{namespace}')}/{{name}}" in older["paths"]
 
 
-async def test_deprecated_version_and_unevaluated_rules_cause_warnings() -> None:
+async def test_rules_refuse_objects_and_deprecated_version_warns() -> None:
     async with served() as (cluster, client):
-        schema = {"type": "object", "x-kubernetes-validations": [{"rule": "true"}]}
-        made = await defined(cluster, client, deprecated=True, schema={"openAPIV3Schema": schema})
-        assert "not evaluated" in made.headers["warning"]
+        rules = [{"rule": "self.metadata.name != 'bad'", "message": "not this name"}]
+        schema = {
+            "type": "object",
+            "properties": {"spec": {"type": "object", "properties": {"a": {"type": "string"}}}},
+            "x-kubernetes-validations": rules,
+        }
+        await defined(cluster, client, deprecated=True, schema={"openAPIV3Schema": schema})
+        refused = await client.post(BASE, content=json.dumps(widget("bad")).encode(), headers=JSON)
+        assert refused.status_code == 422
+        assert refused.json()["details"]["causes"] == [
+            {
+                "reason": "FieldValueInvalid",
+                "message": 'Invalid value: "object": not this name',
+                "field": "<nil>",
+            }
+        ]
         listed = await client.get(BASE)
         assert listed.headers["warning"] == f'299 - "{GROUP}/v1 Widget is deprecated"'

@@ -192,18 +192,6 @@ def schemas_in(schema: Obj) -> Iterator[Obj]:
                 _below(key, here[key], left.append)
 
 
-def unevaluated(obj: Obj) -> tuple[str, ...]:
-    """A warning about validation rules, which the server does not evaluate; `obj` is a valid
-    definition.
-    """
-    for i, version in enumerate(obj["spec"]["versions"]):
-        schema = (version.get("schema") or {}).get("openAPIV3Schema")
-        if schema is not None and any(one.get(RULES) for one in schemas_in(schema)):
-            at = f"spec.versions[{i}].schema.openAPIV3Schema"
-            return (f"{at}: {RULES} are stored, but not evaluated by this server",)
-    return ()
-
-
 def plain_value(value: Json) -> Json:
     """A JSON value after a round trip through Go, which writes whole floats without a point."""
     if isinstance(value, dict):

@@ -10,7 +10,7 @@ Mirrors  apiextensions-apiserver v1.25 pkg/apiserver/customresource_handler.go
          (unstructuredNegotiatedSerializer, unstructuredSchemaCoercer,
          crdConversionRESTOptionsGetter), pkg/registry/customresource/validator.go.
 Differs  versions differ by name only: a conversion webhook is treated as unreachable, and with one
-         only the stored version can be watched; CEL rules are not evaluated.
+         only the stored version can be watched.
 """
 
 from __future__ import annotations
@@ -32,7 +32,16 @@ from sim.api.crd.structural_values import (
     without_nulls,
 )
 from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import Errors, Shown, duplicate, invalid
+from sim.api.kinds.common.errors import (
+    REQUIRED,
+    TOO_LONG,
+    TOO_MANY,
+    Errors,
+    Shown,
+    WrongType,
+    duplicate,
+    invalid,
+)
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.memo import IdentityMemo
 from sim.api.ownership.typed_values import go_syntax
@@ -242,7 +251,8 @@ def status_errors(resource: CustomResource, new: Obj, old: Obj) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"], core=False)
     errors += schema_errors(resource.structure.raw, new)
     scale = resource.scale
-    return errors if scale is None else errors + _shown_errors(scale, new)
+    errors += [] if scale is None else _shown_errors(scale, new)
+    return errors + _rule_errors(resource, new, old, errors)
 
 
 def _value_errors(resource: CustomResource, obj: Obj, old: Obj | None) -> Errors:
@@ -254,7 +264,25 @@ def _value_errors(resource: CustomResource, obj: Obj, old: Obj | None) -> Errors
     # Duplicates from before the list type was declared may stay (strategy.go, ValidateUpdate).
     if old is None or not list_errors(structure, old):
         errors += list_errors(structure, obj)
-    return errors
+    return errors + _rule_errors(resource, obj, old, errors)
+
+
+_UNCHECKED = (
+    "some validation rules were not checked because the object was invalid; correct the existing errors "
+    "to complete validation"
+)
+
+
+def _rule_errors(resource: CustomResource, obj: Obj, old: Obj | None, found: Errors) -> Errors:
+    """Errors of the rules of the schema, which are not run on values of a wrong type or size."""
+    if not resource.has_rules:
+        return []
+    if any(isinstance(error, WrongType) or error.type in (REQUIRED, TOO_LONG, TOO_MANY) for error in found):
+        return [invalid("<nil>", None, _UNCHECKED)]
+    # A late import, because few definitions have rules.
+    from sim.api.crd.cel.rules import rule_errors
+
+    return rule_errors(resource.structure, obj, old)
 
 
 def at_path(obj: Obj, path: str) -> Any:

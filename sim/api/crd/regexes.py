@@ -78,6 +78,29 @@ class Pattern:
         (budget or Budget()).spend(self._size * (len(data) + 1))
         return self._compiled.search(data) is not None
 
+    def all_in(self, text: str, most: int = -1, budget: Budget | None = None) -> list[str]:
+        """The matches in a text from left to right.  Raises TooMuchWork.
+
+        most: the largest number of them; negative for all
+        """
+        data = _encoded(text)
+        spent = budget or Budget()
+        found: list[str] = []
+        at, before = 0, -1
+        while at <= len(data) and len(found) != most:
+            # A search for one of many matches may read all that is left.
+            spent.spend(len(data) - at + 1)
+            match = self._compiled.search(data, at)
+            if match is None:
+                break
+            start, end = match.span()
+            # An empty match right after another one does not count.
+            if end > at or start != before:
+                found.append(data[start:end].decode(errors="replace"))
+            before = end
+            at = end if end > at else at + _width(data, at)
+        return found
+
 
 @cached(1024)
 def compile_pattern(text: str) -> Pattern:
@@ -88,6 +111,14 @@ def compile_pattern(text: str) -> Pattern:
 def check_pattern(text: str) -> None:
     """Check that a text is a pattern.  Raises BadPattern with Go's message."""
     compile_pattern(text)
+
+
+def _width(data: bytes, at: int) -> int:
+    """The bytes of the character at a place; at least one."""
+    width = 1
+    while at + width < len(data) and data[at + width] & 0xC0 == 0x80:
+        width += 1
+    return width
 
 
 def _encoded(text: str) -> bytes:

@@ -87,6 +87,11 @@ class CustomResource(Resource):
         return found
 
     @cached_property
+    def has_rules(self) -> bool:
+        """Return True if the schema has validation rules."""
+        return self.structure.has_rules()
+
+    @cached_property
     def schema(self) -> SchemaNode:
         """The schema for field ownership."""
         return ownership_node(self.structure)
@@ -152,7 +157,7 @@ def _resources(definition: Obj) -> tuple[CustomResource, ...]:
             stored=stored,
             scale=_scale(version),
             columns=_columns(version),
-            warning=_warning(version, group, kind),
+            warning=_warning(version, versions, group, kind),
             terminating="Terminating" in true,
             established="Established" in true,
             webhook=_webhook(spec),
@@ -206,10 +211,18 @@ def _columns(version: Obj) -> tuple[Column, ...]:
     return tuple(found)
 
 
-def _warning(version: Obj, group: str, kind: str) -> str:
+def _warning(version: Obj, versions: list[Obj], group: str, kind: str) -> str:
+    """The warning for clients of a deprecated version, which names the best one that is not."""
     if version.get("deprecated") is not True:
         return ""
-    return _text(version, "deprecationWarning") or f"{group}/{_text(version, 'name')} {kind} is deprecated"
+    given = _text(version, "deprecationWarning")
+    if given:
+        return given
+    name = _text(version, "name")
+    served = [_text(one, "name") for one in versions if one.get("served") and not one.get("deprecated")]
+    better = [one for one in served if version_order(one) < version_order(name)]
+    instead = f"; use {group}/{min(better, key=version_order)} {kind}" if better else ""
+    return f"{group}/{name} {kind} is deprecated{instead}"
 
 
 def _webhook(spec: Obj) -> str:

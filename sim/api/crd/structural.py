@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sim.api.crd.definition_form import RULES
 from sim.api.schema.field_schemas import OBJECT_META, SchemaNode, schema_of
 from sim.api.types import Json, Obj
 
@@ -79,6 +80,11 @@ class Structural:
     def below(self, key: str) -> Structural | None:
         """The schema of a field; None if there is none."""
         return self.properties.get(key) or self.rest
+
+    def has_rules(self) -> bool:
+        """Return True if the schema or one below it has validation rules."""
+        below = [*self.properties.values(), self.rest, self.items]
+        return bool(self.raw.get(RULES)) or any(one is not None and one.has_rules() for one in below)
 
     def place(self, at: str, key: str) -> str:
         """The path of a key's value in an object at `at`: fields by name, map keys in brackets."""

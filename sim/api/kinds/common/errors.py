@@ -14,7 +14,7 @@ from sim.api.schema.json_text import go_quote
 
 REQUIRED, INVALID, UNSUPPORTED = "Required value", "Invalid value", "Unsupported value"
 DUPLICATE, FORBIDDEN, NOT_FOUND = "Duplicate value", "Forbidden", "Not found"
-TOO_LONG, TOO_MANY = "Too long", "Too many"
+TOO_LONG, TOO_MANY, INTERNAL = "Too long", "Too many", "Internal error"
 
 _REASONS = {
     REQUIRED: "FieldValueRequired",
@@ -25,6 +25,7 @@ _REASONS = {
     NOT_FOUND: "FieldValueNotFound",
     TOO_LONG: "FieldValueTooLong",
     TOO_MANY: "FieldValueTooMany",
+    INTERNAL: "InternalError",
 }
 
 # Details that many rules share.

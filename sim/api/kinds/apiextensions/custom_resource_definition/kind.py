@@ -17,10 +17,6 @@ from sim.api.types import Obj
 from sim.ident import Names
 
 
-def _warnings(obj: Obj, _: Names) -> tuple[str, ...]:
-    return definition_form.unevaluated(obj)
-
-
 def _mark(old: Obj, marked: Obj, names: Names, now_text: str) -> Obj:
     """The first DELETE of a definition marks it in its own way."""
     if is_deleting(old):
@@ -54,5 +50,4 @@ KIND = Kind(
     defaults=definition_form.definition,
     validate_create=create_definition,
     validate_update={"": update_definition, "status": status_definition},
-    warnings=_warnings,
 )

@@ -7,12 +7,13 @@ Holds: a valid default is left unchanged by pruning, so that the objects that ge
 
 Mirrors  apiextensions-apiserver v1.25
          pkg/apiserver/schema/defaulting/{validation,surroundingobject}.go.
-Differs  CEL rules are not evaluated; the patterns of all defaults together share the work limit of
-         one object.
+Differs  the patterns of all defaults together share the work limit of one object.
 """
 
 from __future__ import annotations
 
+from sim.api.crd.cel.rules import BUDGET
+from sim.api.crd.cel.rules import default_errors as rule_errors
 from sim.api.crd.embedded import embedded_errors
 from sim.api.crd.regexes import Budget
 from sim.api.crd.structural import ABSENT, Structural, structural
@@ -54,18 +55,20 @@ class _Walk:
     def __init__(self) -> None:
         self.found: Errors = []
         self._budget = Budget()
+        self._rule_budget = BUDGET
 
     def look(self, schema: Structural, at: str, meta: _Whole | None) -> None:
         """Check a schema and those below it.
 
         meta: the object that has this schema as a part of its metadata; None elsewhere
         """
-        if len(self.found) >= ERRORS_MAX:
+        if len(self.found) >= ERRORS_MAX or self._rule_budget < 0:
             return
         if schema.embedded:
             meta = None
         if schema.default is not ABSENT:
-            self.found += _in_meta(schema, meta, at) if meta is not None else self._plain(schema, at)
+            found = _in_meta(schema, meta, at) if meta is not None else self._plain(schema, at)
+            self.found += found or self._rules(schema, at)
         if schema.items is not None:
             inner = None if meta is None else _Whole(meta.schema, (*meta.steps, _ITEM))
             self.look(schema.items, f"{at}.items", inner)
@@ -75,6 +78,10 @@ class _Walk:
             if schema.embedded and name in _META:
                 inner = _Whole(schema, (name,))
             self.look(below, f"{at}.properties{named(name)}", inner)
+
+    def _rules(self, schema: Structural, at: str) -> Errors:
+        errors, self._rule_budget = rule_errors(schema, schema.embedded, f"{at}.default", self._rule_budget)
+        return errors
 
     def _plain(self, schema: Structural, at: str) -> Errors:
         value, field = schema.default, f"{at}.default"

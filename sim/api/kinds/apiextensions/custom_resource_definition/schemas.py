@@ -7,10 +7,9 @@ x-kubernetes- extensions of a level last.
 Mirrors  apiextensions-apiserver v1.25 pkg/apis/apiextensions/validation/validation.go
          (validateCustomResourceDefinitionValidation,
          ValidateCustomResourceDefinitionOpenAPISchema).
-Differs  rules of `x-kubernetes-validations` are not compiled, and their cost is not estimated: only
-         the presence of a rule and the form of its message are checked.  Properties are visited by
-         name, where upstream's order is random.  A schema that is shown as a bad value shows only
-         its type.
+         Rules are compiled by `schema_rules`.
+Differs  properties are visited by name, where upstream's order is random.  A schema that is shown
+         as a bad value shows only its type.
 """
 
 from __future__ import annotations
@@ -19,6 +18,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from sim.api.crd.definition_form import RULES
+from sim.api.kinds.apiextensions.custom_resource_definition.schema_rules import (
+    WHOLE,
+    Rules,
+    Scope,
+    inner_scope,
+)
 from sim.api.kinds.apiextensions.custom_resource_definition.structure import (
     EMBEDDED,
     ERRORS_MAX,
@@ -82,11 +87,15 @@ class _Place:
     """The place of a schema in a definition.
 
     no_defaults: why defaults are not allowed there; "" if they are
+    scope: how often its values can occur; None where rules are not looked at
+    lost: the path of the first schema above that loses the old values of its parts, "" if none
     """
 
     root: bool = False
     in_meta: bool = False
     no_defaults: str = ""
+    scope: Scope | None = None
+    lost: str = ""
 
 
 def schema_errors(holder: Obj | None, status: bool, at: str) -> Errors:
@@ -102,11 +111,15 @@ def schema_errors(holder: Obj | None, status: bool, at: str) -> Errors:
     if schema.get("nullable"):
         errors.append(forbidden(f"{here}.nullable", "nullable cannot be true at the root"))
     none = not_structural(schema)
-    if not none:
-        errors += structural_errors(schema, here) or _default_errors(schema, here)
+    wrong = [] if none else structural_errors(schema, here) or _default_errors(schema, here)
+    errors += wrong
     found: Errors = []
-    _walk(schema, here, _Place(root=True), found)
+    # Rules are compiled only where the schema is right otherwise.
+    rules = None if none or wrong else Rules()
+    _walk(schema, here, _Place(root=True, scope=None if rules is None else WHOLE), found, rules)
     errors += found
+    if rules is not None:
+        errors += rules.errors + rules.total_errors(here)
     return errors or ([invalid(here, "", none)] if none else [])
 
 
@@ -134,29 +147,36 @@ def _at_root(schema: Obj, at: str) -> Errors:
     return [invalid(at, Shown("apiextensions.JSONSchemaProps{}"), text)]
 
 
-def _walk(schema: Obj, at: str, place: _Place, found: Errors) -> None:
+def _walk(schema: Obj, at: str, place: _Place, found: Errors, rules: Rules | None) -> None:
     if len(found) >= ERRORS_MAX:
         return
+    before = len(found)
     found += _keywords(schema, at, place)
-    for below, step, where in _below(schema, place):
-        _walk(below, at + step, where, found)
+    for below, step, where in _below(schema, at, place):
+        _walk(below, at + step, where, found, rules)
     found += _extensions(schema, at)
     found += _rules(schema, at)
+    if rules is not None and place.scope is not None and len(found) == before and schema.get(RULES):
+        rules.check(schema, at, place.scope, place.lost, place.root)
 
 
-def _below(schema: Obj, place: _Place) -> Iterator[tuple[Obj, str, _Place]]:
+def _below(schema: Obj, at: str, place: _Place) -> Iterator[tuple[Obj, str, _Place]]:
     """The schemas directly inside of a schema, each with its path and place."""
-    inner = replace(place, root=False) if place.root else place
+    scope = None if place.scope is None else inner_scope(place.scope, schema)
+    within = replace(place, root=False, scope=scope)
+    inner = replace(within, scope=None)
     extra = schema.get("additionalProperties")
     if isinstance(extra, dict):
         reason = "inside additionalProperties applying to object metadata"
-        yield extra, ".additionalProperties", replace(inner, no_defaults=reason) if place.in_meta else inner
+        yield extra, ".additionalProperties", replace(within, no_defaults=reason) if place.in_meta else within
     properties = schema.get("properties") or {}
     for name in sorted(properties):
-        where = inner
+        where = within
+        if schema.get(MAP_TYPE) not in (None, "granular", "atomic"):
+            where = replace(where, lost=place.lost or at)
         if name in _OF_EVERY_OBJECT and (place.root or schema.get(EMBEDDED)):
-            reason = f"in top-level {name}" if place.root else inner.no_defaults
-            where = replace(inner, in_meta=True, no_defaults=reason)
+            reason = f"in top-level {name}" if place.root else where.no_defaults
+            where = replace(where, in_meta=True, no_defaults=reason)
         yield properties[name], f".properties{named(name)}", where
     if schema.get("not") is not None:
         yield schema["not"], ".not", inner
@@ -167,7 +187,9 @@ def _below(schema: Obj, place: _Place) -> Iterator[tuple[Obj, str, _Place]]:
         yield one, f".definitions{named(name)}", inner
     items = schema.get("items")
     if isinstance(items, dict):
-        yield items, ".items", inner
+        # Only the items of a list of type map are found again after an update.
+        lost = place.lost or ("" if schema.get(LIST_TYPE) == "map" else at)
+        yield items, ".items", replace(within, lost=lost)
     for i, one in enumerate(items if isinstance(items, list) else ()):
         yield one, f".items[{i}]", inner
     for name, one in sorted((schema.get("dependencies") or {}).items()):

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from sim.api.crd import objects as custom_objects
-from sim.api.crd.definition_form import unevaluated
 from sim.api.crd.jsonpath import find
 from sim.api.crd.served import CustomResource, Latest, Served, resources_of
 from sim.api.kinds.tables import cells, columns
@@ -363,11 +362,3 @@ def test_paths_lead_to_values(path: str, values: list[Any]) -> None:
 def test_what_is_no_path_is_refused(path: str) -> None:
     with pytest.raises(ValueError):
         find(path, {"l": []})
-
-
-def test_unevaluated_rules_cause_a_warning() -> None:
-    rules = [{"rule": "self.a > 1"}]
-    below = {"type": "array", "items": {"type": "object", "x-kubernetes-validations": rules}}
-    (text,) = unevaluated(definition(version("v1", schema={"type": "object", "properties": {"l": below}})))
-    assert "spec.versions[0]" in text and "not evaluated" in text
-    assert unevaluated(definition(version("v1"))) == ()
