@@ -69,15 +69,15 @@ class Folded(Protocol):
     See `sim.client.fast.coalesced_calls.FoldedCalls`.
     """
 
-    def send(
+    def call(
         self,
         serve: Callable[[Any], tuple[Item, int] | None],
         request: Callable[[], Request],
         on_reply: OnReply,
         timeout_us: int = 0,
         quiet: bool = False,
-    ) -> bool:
-        """Serve the call by the fast path; False if it must be sent as an ordinary request."""
+    ) -> None:
+        """Send a call, by the fast path if that is open."""
         ...
 
     def claim(self) -> bool:
@@ -96,14 +96,14 @@ class Exchanges(Folded, Protocol):
         """When the reply to the read under way arrives; `NEVER_US` without one."""
         ...
 
-    def exchange(
+    def read_modify_write(
         self,
         read: Leg,
         compose: Callable[[Item, int], bool],
         write: Leg,
         told: Callable[[Item, int], None],
     ) -> bool:
-        """Read, compose and write in one event; False if ordinary requests must be sent."""
+        """Read, compose and write; False if the callback of the read continues."""
         ...
 
     def over(self) -> bool:

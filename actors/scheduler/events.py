@@ -63,8 +63,7 @@ class Telling:
         self.tries += 1
         body, told = self._body, partial(self._on_reply, self)
         short = body["message"] and "related" not in body and all(body["involvedObject"].values())
-        if not short or not self.calls.send(self._tell, self._creation, told, quiet=True):
-            self._client.call(self._creation(), told)
+        self.calls.call(self._tell if short else None, self._creation, told, quiet=True)
 
     def _tell(self, way: Any) -> Served | None:
         served: Served | None = way.tell(self._body, self._shape)

@@ -349,27 +349,25 @@ class NodeLoop:
         known = self._is_known()
         if known and not self._is_due(max(planned_us, self._agent.now_us)):
             self._plan()
-        elif not (known and self._report()):
+        elif known:
+            self._report()
+        else:
             self._run_pass(None)
 
-    def _report(self) -> bool:
-        """Write only heartbeat times, if the server has a fast path for it."""
-        self._running = self._calls.exchange(
-            (self._look, self._request_read, self._read),
+    def _report(self) -> None:
+        """Write only heartbeat times, unless the Node that the server shows differs."""
+        self._running, self._attempts = True, 0
+        self._calls.read_modify_write(
+            (LOOK, self._request_read, self._read),
             self._compose,
             (self._beat, self._request_beat, self._written),
             self._reported,
         )
-        self._attempts = 0
-        return self._running
-
-    def _look(self, way: Any) -> tuple[Item, int] | None:
-        """The Node that the server shows, if it is the known one."""
-        served: tuple[Item, int] | None = way.look()
-        return served if served is not None and served[0].obj is self.node else None
 
     def _compose(self, held: Item, at_us: int) -> bool:
-        """Make the patch of new heartbeat times."""
+        """Make the patch of new heartbeat times; False if the Node is not the known one."""
+        if held.obj is not self.node:
+            return False
         agent = self._agent
         self._held = held
         self._patch = heartbeat_patch(held.obj["status"], format_time(agent.ctx.said_us(at_us)))
@@ -418,9 +416,10 @@ class NodeLoop:
         self._try()
 
     def _try(self) -> None:
-        first = self._attempts == 0
-        if not first or not self._calls.send(LOOK, self._request_read, self._read):
-            self._agent.heartbeats.get_node(self._agent.spec.name, first, self._read)
+        if self._attempts == 0:
+            self._calls.call(LOOK, self._request_read, self._read)
+        else:
+            self._agent.heartbeats.get_node(self._agent.spec.name, False, self._read)
 
     def _request_read(self) -> Request:
         return self._agent.heartbeats.node_read(self._agent.spec.name, True)
@@ -440,8 +439,7 @@ class NodeLoop:
                 self._end()
                 return
             self._held, self._patch = reply.item, heartbeat_patch(old, self.now())
-            if not self._calls.send(self._beat, self._request_beat, self._written):
-                self._write(self._patch)
+            self._calls.call(self._beat, self._request_beat, self._written)
             return
         status, events = status_of(agent.machine, agent.options, self._fixed, old, agent.health(), self.now())
         kernel = agent.ctx.kernel

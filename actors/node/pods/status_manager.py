@@ -388,11 +388,10 @@ class StatusManager:
         assert entry is not None
         read = (self._look, self._read_request, self._read)
         write = (self._write, self._write_request, self._written)
-        alone = not (self._queue or entry.failed or entry.reclaimed)
-        if not (
-            alone and self._calls.exchange(read, self._compose, write, self._status_written)
-        ) and not self._calls.send(*read):
-            self._api.call(self._read_request(), self._read)
+        if self._queue or entry.failed or entry.reclaimed:
+            self._calls.call(*read)
+        else:
+            self._calls.read_modify_write(read, self._compose, write, self._status_written)
 
     def _compose(self, item: Item, _: int = 0) -> bool:
         """True if there is something to write, which `_patch` then holds."""
@@ -441,8 +440,7 @@ class StatusManager:
         if self._compose(item):
             # On the fast path, the reply has no news about a settled entry.
             quiet = not self._queue and not entry.failed
-            if not self._calls.send(self._write, self._write_request, self._written, quiet=quiet):
-                self._api.call(self._write_request(), self._written)
+            self._calls.call(self._write, self._write_request, self._written, quiet=quiet)
         else:
             self._finish_write(entry, reply)
 

@@ -172,7 +172,7 @@ class Strategy:
     stamp: Stamp | None = None
 
 
-# (stored, marked by the general rule, names, present time as a timestamp) -> as it is to be stored
+# (stored, marked by the general rule, names, present time as a timestamp) -> the object to store
 Mark = Callable[[Obj, Obj, Names, str], Obj]
 
 
@@ -262,7 +262,7 @@ class Kind:
     scaling: how the subresource scale differs from the general rule
     quota: the amounts that quotas can limit, besides the count of objects; None for a kind that no
         quota counts
-    owned_across_versions: True if field ownership is converted between versions whose fields differ
+    owned_across_versions: True if field ownership is converted between versions with other fields
     errors_in: the group that messages about invalid objects name; None for the resource's own
     allocate: gives an object addresses and ports on its way into the store
         (`core.service.addresses`)

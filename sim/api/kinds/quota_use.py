@@ -92,5 +92,5 @@ ONLY_COUNTED = QuotaUse()
 
 
 def named(plural: str) -> QuotaUse:
-    """Of a kind of the core group whose count may be named without "count/"."""
+    """Of a core kind, of which the count may be named without "count/"."""
     return QuotaUse(lambda name, _: name == plural, lambda _obj, _names: {plural: ONE})

@@ -362,7 +362,9 @@ class LeaderElector:
         called with the success.
         """
         self._begin_try(limit_us, tried)
-        if not (tried == self._renewed and self._renew_at_once()):
+        if tried == self._renewed and self._left_us() > 0:
+            self._read_and_renew()
+        else:
             self._ask(self._request_read, self._read, LOOK, reads=True)
 
     def _begin_try(self, limit_us: int, tried: OnTried) -> None:
@@ -370,10 +372,10 @@ class LeaderElector:
         self._try_us, self._try_wall_us = self._ctx.now_us(), self._ctx.wall_us()
         self._try_ends_us = self._try_us + limit_us
 
-    def _renew_at_once(self) -> bool:
-        """Read the record and renew its time in one fast-path call, if this candidate holds it."""
+    def _read_and_renew(self) -> None:
+        """Read the record and renew its time, if this candidate holds it."""
         kernel_us = self._ctx.kernel.now_us - self._ctx.now_us()
-        return self._calls.exchange(
+        if not self._calls.read_modify_write(
             (LOOK, self._request_read, self._awaited(self._read)),
             self._compose,
             (self._renew_lease, self._request_write, self._awaited(self._wrote)),
@@ -381,7 +383,8 @@ class LeaderElector:
             self._options.timeout_us,
             self._try_ends_us + kernel_us,
             self._undo,
-        )
+        ):
+            self._reads = True
 
     def _undo(self) -> None:
         """Restore the state before the read, because the call continues with the read unanswered."""
@@ -542,14 +545,17 @@ class LeaderElector:
         reads: bool = False,
     ) -> None:
         self._reads = reads
-        left_us = min(self._try_ends_us - self._ctx.now_us(), self._options.timeout_us)
+        left_us = self._left_us()
         if left_us <= 0:
             on_reply(Reply(0, lost="Timeout"))
             return
-        awaited = self._awaited(on_reply)
-        if serve is None or not self._calls.send(serve, request, awaited, left_us):
+        if serve is None:
             self._guard()  # a server at its limit of requests in flight makes the client retry
-            self._client.call(request(), awaited, left_us)
+        self._calls.call(serve, request, self._awaited(on_reply), left_us)
+
+    def _left_us(self) -> int:
+        """The time that a request of the present try may take."""
+        return min(self._try_ends_us - self._ctx.now_us(), self._options.timeout_us)
 
     def _awaited(self, on_reply: OnReply) -> OnReply:
         era = self._era

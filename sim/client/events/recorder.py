@@ -159,9 +159,8 @@ class EventRecorder:
         client, event, patch = self._client, self._event, self._patch
         self._tries += 1
         if patch is None:
-            calls, quiet = self._calls, not self._queue
-            if not self._shape or not calls.send(self._tell, self._creation, self._answered, quiet=quiet):
-                client.call(self._creation(), self._answered)
+            serve = self._tell if self._shape else None
+            self._calls.call(serve, self._creation, self._answered, quiet=not self._queue)
             return
         namespace, name = event["metadata"]["namespace"], event["metadata"]["name"]
         request = client.request(

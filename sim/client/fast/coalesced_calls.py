@@ -24,6 +24,8 @@ from sim.kernel import NEVER_US, Context, State
 
 OnReply = Callable[[Reply], None]
 Served = tuple[Item, int]  # the resulting object and the storage's latency
+# Serves a call by the server's fast path; None, without any effect, if that cannot serve it.
+Serve = Callable[[Any], Served | None]
 
 
 def nobody(*_: Any) -> Any:
@@ -39,6 +41,10 @@ class Caller(Protocol):
     @property
     def transport(self) -> Transport:
         """The transport in use."""
+        ...
+
+    def call(self, request: Request, on_reply: OnReply, timeout_us: int | None = None) -> None:
+        """Send an ordinary request."""
         ...
 
     def resume(
@@ -79,9 +85,24 @@ class FoldedCalls:
         self._due: Item | None = None
         self._due_us = self._due_order = 0
 
+    def call(
+        self,
+        serve: Serve | None,
+        request: Callable[[], Request],
+        on_reply: OnReply,
+        timeout_us: int = 0,
+        quiet: bool = False,
+    ) -> None:
+        """Send a call: by the server's fast path if that is open, or else as an ordinary request.
+
+        serve: None if no fast path can serve the call; the others as in `send`
+        """
+        if serve is None or not self.send(serve, request, on_reply, timeout_us, quiet):
+            self._client.call(request(), on_reply, timeout_us or None)
+
     def send(
         self,
-        serve: Callable[[Any], Served | None],
+        serve: Serve,
         request: Callable[[], Request],
         on_reply: OnReply,
         timeout_us: int = 0,
@@ -89,8 +110,7 @@ class FoldedCalls:
     ) -> bool:
         """Call `serve` with the server's fast path at the instant of arrival.
 
-        Returns False if nothing was sent, because the fast path is closed or no token is free: the
-        caller then sends an ordinary request.
+        Returns False if nothing was sent, because the fast path is closed or no token is free.
 
         serve: returns None, without any effect, if the ordinary `request` has to be carried out
         timeout_us: if other than the client's

@@ -15,16 +15,16 @@ Mirrors  nothing upstream: the call must equal the two ordinary calls.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sim.api.store import Item
 from sim.api.types import Request
-from sim.client.fast.coalesced_calls import Caller, FoldedCalls, OnReply, Served, nobody
+from sim.client.fast.coalesced_calls import Caller, FoldedCalls, OnReply, Serve, nobody
 from sim.kernel import NEVER_US, Context
 
 # One call: the server's fast path, the ordinary request that it must equal, and the callback for
 # the reply.
-Leg = tuple[Callable[[Any], Served | None], Callable[[], Request], OnReply]
+Leg = tuple[Serve, Callable[[], Request], OnReply]
 
 
 class Planned(NamedTuple):
@@ -72,6 +72,27 @@ class Exchange(FoldedCalls):
     def read_us(self) -> int:
         """When the reply to the read under way arrives; NEVER_US if none is under way."""
         return NEVER_US if self._planned is None else self._planned.at_us
+
+    def read_modify_write(
+        self,
+        read: Leg,
+        compose: Callable[[Item, int], bool],
+        write: Leg,
+        told: Callable[[Item, int], None],
+        timeout_us: int = 0,
+        ends_us: int = NEVER_US,
+        undone: Callable[[], None] = lambda: None,
+    ) -> bool:
+        """Read, compose and write: as one kernel event (see `exchange`), or else by an ordinary
+        read, and its callback continues.
+
+        Returns True if it is one event.
+        """
+        if self.exchange(read, compose, write, told, timeout_us, ends_us, undone):
+            return True
+        limit_us = min(timeout_us or self._timeout_us or NEVER_US, ends_us - self._kernel.now_us)
+        self.call(*read, limit_us if limit_us < NEVER_US else 0)
+        return False
 
     def exchange(
         self,

@@ -156,6 +156,7 @@ def test_lease_fast_path_is_closed_while_its_client_does_not_own_the_time(name: 
             lane.last = Item(item.key, item.obj, item.rev, item.created, (Managed(**members),))
             lane.line = None
             assert not server.is_open()
+            assert lane.renew(1_767_225_609_000_000) is None  # 2026-01-01T00:00:09Z
 
     trio.run(main)
 

@@ -1,5 +1,7 @@
 """A small API for one agent: it answers after 1 ms and keeps a log of writes."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,7 +14,8 @@ from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import NodeSpec
 from sim.api.store import Item
 from sim.api.types import Obj, Reply, Request, WatchEvent
-from sim.client.fast.lease_renewal import Rhythm
+from sim.client.fast.lease_renewal import OnReply, Rhythm
+from sim.client.fast.read_modify_write import Leg
 from sim.ident import NAMES
 from sim.kernel.actor import Context, Supervisor
 from sim.kernel.dice import Dice
@@ -65,14 +68,18 @@ class FakeBeat:
 
 
 class FakeFolded:
-    """A server without fast paths."""
+    """The calls of a client of a server without fast paths."""
 
     read_us = NEVER_US
 
-    def send(self, *what: Any, **how: Any) -> bool:
-        return False
+    def __init__(self, client: FakeClient) -> None:
+        self.client = client
 
-    def exchange(self, *what: Any) -> bool:
+    def call(self, serve: Any, request: Callable[[], Request], on_reply: OnReply, **how: Any) -> None:
+        self.client.call(request(), on_reply)
+
+    def read_modify_write(self, read: Leg, *what: Any) -> bool:
+        self.call(*read)
         return False
 
     def claim(self) -> bool:
@@ -271,7 +278,7 @@ class FakeClient:
         return FakeBeat(self.ctx, *what[-3:-1])
 
     def folded(self, *what: Any, purpose: int = 0) -> FakeFolded:
-        return FakeFolded()
+        return FakeFolded(self)
 
     exchanges = folded
 
