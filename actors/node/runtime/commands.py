@@ -5,7 +5,8 @@ the default; None for every other program.  Sequences of such commands in a shel
 understood too, separated by `;`, `&&`, `||` and line breaks: `sleep 15; exit 1`.
 
 Differs  nothing is executed: a script with anything else in it (a loop, a variable, a pipe, another
-         program that it reaches) counts as an unknown program.
+         program that it reaches) counts as an unknown program. A client such as `wget` always
+         finds its server and ends well at once.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ BRIEF = (
     "uname",
     "whoami",
 )
+# Clients that fetch something over the network and then end.
+FETCHERS = ("curl", "dig", "nslookup", "wget")
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -118,13 +121,24 @@ def _script(text: str, unknown: Changes | None) -> Changes | None:
     return {"exit_after_us": max(total_us, AT_ONCE_US), **({"exit_code": code} if code else {}), **log}
 
 
+def fetches(words: Sequence[str]) -> bool:
+    """True if a command line runs a client whose end depends on a server."""
+    line = script_of(words)
+    if line is None:
+        return program_of(words) in FETCHERS
+    try:
+        return any(program_of(command.words) in FETCHERS for command in commands_of(line))
+    except ValueError:
+        return False
+
+
 def _is_known(words: Sequence[str]) -> bool:
     words = words[1:] if words[0] == "exec" else words
     return _behaviour(program_of(words), words[1:]) is not None
 
 
 def _behaviour(program: str, arguments: Sequence[str]) -> Changes | None:
-    if program in BRIEF:
+    if program in BRIEF or program in FETCHERS:
         return {"exit_after_us": AT_ONCE_US}
     if program == "false":
         return {"exit_after_us": AT_ONCE_US, "exit_code": 1}

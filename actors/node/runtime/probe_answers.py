@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from actors.node.runtime.commands import commanded, steps_of
+from actors.node.runtime.commands import commanded, fetches, steps_of
 from actors.node.runtime.programs import image_entry, words_of
 from actors.node.runtime.shell_scripts import program_of, script_of
 from sim.api.memo import IdentityMemo
@@ -101,7 +101,7 @@ def _executed(container: Obj, words: Sequence[str]) -> Answer | None:
         busybox = bool((image_entry(container.get("image") or "") or {}).get("busybox"))
         text = "" if is_silent else MISSING[busybox].format(program=program, path=reader)
         return Answer(spans, text)
-    known = commanded({"command": list(words)})
+    known = None if fetches(words) else commanded({"command": list(words)})
     if known is None or "exit_after_us" not in known:
         return None
     return Answer(((0, not known.get("exit_code")),), known.get("log", ""))

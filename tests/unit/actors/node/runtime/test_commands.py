@@ -28,6 +28,8 @@ from sim.units import SECOND
         (["sh", "-c", "exit 2; nginx"], 0, 2),
         (["sh", "-c", "false; exit"], 0, 1),
         (["sh", "-c", "sleep 1 &&\n  sleep \\\n  2 && \\\nsleep 3"], 6, 0),
+        (["wget", "web:80"], 0, 0),
+        (["sh", "-c", "sleep 2; curl -f http://web || exit 1"], 2, 0),
         (["sh", "-c", "echo 'at work;'\nsleep 5\n\nexit 1\n"], 5, 1),
     ],
 )

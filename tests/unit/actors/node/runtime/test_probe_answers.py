@@ -82,6 +82,8 @@ def test_known_command_answers_with_its_exit_code(command: list[str], succeeds: 
         (script("sleep 600") | {"volumeMounts": [{"mountPath": "/run"}]}, run("cat", "/run/healthy")),
         (script("sleep 600"), run("sh", "-c", "cat /run/healthy | grep ok")),
         (script("sleep 600"), run("cat", "healthy")),
+        ({}, run("curl", "-f", "http://localhost:8080/healthz")),
+        ({}, run("sh", "-c", "wget -q localhost || exit 1")),
     ],
 )
 def test_command_of_unknown_outcome_gets_no_answer(container: dict[str, Any], probe: dict[str, Any]) -> None:
