@@ -44,6 +44,7 @@ class ApiServerOptions:
     audit: which requests are recorded, and how; None: none
     authorization_modes, policies: the authorizers in order, and the policies of the mode ABAC
     cache_lag_us: how far the watch caches are behind the storage
+    http2_streams_max: requests at a time on one connection of HTTP/2; 0: upstream's default
     livez_grace_us: time after a start in which /livez counts hooks as passed
     """
 
@@ -76,6 +77,7 @@ class ApiServerOptions:
     # From the storage to the replica: the middle of sim.kernel.network's default link.
     cache_lag_us: int = 500
     livez_grace_us: int = 0
+    http2_streams_max: int = 0
 
     def has_cache(self, resource: Resource) -> bool:
         """True if a resource has a watch cache; the storage answers its lists and watches if not."""

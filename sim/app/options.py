@@ -296,6 +296,7 @@ def api_server_options(
         uncached=frozenset(name for name, size in flags.watch_cache_sizes.items() if not size),
         goaway_chance=flags.goaway_chance,
         livez_grace_us=flags.livez_grace_us,
+        http2_streams_max=flags.http2_streams_max,
         sends_retry_after=flags.shutdown_send_retry_after,
         authorization_modes=flags.authorization_modes,
         policies=_policies(flags, names),

@@ -50,7 +50,7 @@ _WITHOUT_EFFECT = """
     advertise-address allow-privileged apiserver-count audit-webhook-batch-initial-backoff
     bind-address cert-dir default-watch-cache-size delete-collection-workers
     enable-aggregator-routing encryption-provider-config etcd-cafile etcd-certfile etcd-keyfile
-    etcd-prefix etcd-servers external-hostname help http2-max-streams-per-connection
+    etcd-prefix etcd-servers external-hostname help
     logging-format max-connection-bytes-per-sec profiling
     secure-port show-hidden-metrics-for-version
     storage-backend storage-media-type strict-transport-security-directives tls-cert-file
@@ -260,6 +260,13 @@ class ApiServerFlags(AuthenticationFlags, AuditFlags):
         0,
         "share of replies that end their connection: the client's next request goes to the next server",
         check=within(0, GOAWAY_MAX),
+    )
+    http2_streams_max: int = option(
+        "http2-max-streams-per-connection",
+        long_integer,
+        0,
+        "requests at a time on one connection of HTTP/2; 0: 250",
+        check=within(0, 2**31 - 1),
     )
     livez_grace_us: int = option(
         "livez-grace-period",

@@ -132,5 +132,5 @@ def server_context(pair: Pair, authorities: bytes) -> ssl.SSLContext:
     context.load_verify_locations(cadata=authorities.decode())
     context.verify_mode = ssl.CERT_OPTIONAL
     context.verify_flags |= _NO_CHECK_TIME
-    context.set_alpn_protocols(["http/1.1"])
+    context.set_alpn_protocols(["h2", "http/1.1"])
     return context

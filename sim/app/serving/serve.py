@@ -236,9 +236,9 @@ async def served(
             settings = {ADDRESSES: {name: list(each) for name, each in service_addresses.items()}}
             cluster.kernel.outside.begin(sender, settings)
             try:
-                port = await nursery.start(
-                    serve_http, Application(front), host, port, context, connections_max
-                )
+                streams_max = cluster.options.api_server.http2_streams_max
+                app = Application(front)
+                port = await nursery.start(serve_http, app, host, port, context, connections_max, streams_max)
             except OSError as error:
                 raise InputError(f"cannot listen: {error.strerror}", f"{host}:{port}") from None
             url = f"https://{reached_at(host)}:{port}"

@@ -143,7 +143,7 @@ class Front:
         await self._compress(exchange, response)
         response.headers += [("Audit-Id", exchange.ident), *found.flow]
         found.audited.complete(response.code)
-        if not await _drained(exchange, response):
+        if not await _drained(exchange, response) and exchange.version.startswith("1."):
             response.headers.append(("Connection", "close"))
         return response
 

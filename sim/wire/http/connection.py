@@ -29,8 +29,10 @@ from hypercorn.typing import ConnectionState
 from hypercorn.utils import parse_socket_addr
 
 from sim.wire.accepting import first_of, log_failure
+from sim.wire.http import http2
 from sim.wire.http.app import OPENED, PEER
 from sim.wire.http.http1 import Http1, Refused, refusal
+from sim.wire.http.http2 import Http2
 from sim.wire.http.upgraded import Upgraded
 
 HANDSHAKE_S = 10
@@ -67,7 +69,7 @@ class Connection:
         self._sending: trio.CancelScope | None = None
         self._send_until = float("inf")
         self._nursery: trio.Nursery | None = None
-        self._protocol: Http1 | None = None
+        self._protocol: Http1 | Http2 | None = None
         self._peer: bytes | None = None
         self._idle = True
         self._ended = False  # the client sends no more
@@ -152,11 +154,14 @@ class Connection:
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             tasks: Any = self  # hypercorn's TaskGroup, as far as its protocol uses one
-            self._protocol = Http1(
+            kind = Http2 if self._speaks_http2() else Http1
+            self._protocol = kind(
                 ASGIWrapper(self._run_app), self._config, WorkerContext(None), tasks, ConnectionState({}),
                 isinstance(self._stream, trio.SSLStream), client, server, self._send,
             )  # fmt: skip
             pieces, ahead = trio.open_memory_channel[bytes](AHEAD_MAX)
+            if isinstance(self._protocol, Http2):
+                await self._protocol.initiate()
             nursery.start_soon(self._read, pieces)
             try:
                 await self._feed(ahead, self._protocol)
@@ -164,6 +169,11 @@ class Connection:
                 # Not out of the nursery: its group of exceptions refers to itself through frames.
                 self._refusal_code = refused.code
             self._scope.cancel()
+
+    def _speaks_http2(self) -> bool:
+        """True if the client chose HTTP/2 during the handshake."""
+        stream = self._stream
+        return isinstance(stream, trio.SSLStream) and stream.selected_alpn_protocol() == http2.PROTOCOL
 
     async def _read(self, pieces: trio.MemorySendChannel[bytes]) -> None:
         """Read until the client closes the connection."""
@@ -177,7 +187,7 @@ class Connection:
         if not self._idle:
             self.close()
 
-    async def _feed(self, pieces: trio.MemoryReceiveChannel[bytes], protocol: Http1) -> None:
+    async def _feed(self, pieces: trio.MemoryReceiveChannel[bytes], protocol: Http1 | Http2) -> None:
         try:
             async for data in pieces:
                 await protocol.handle(RawData(data))
@@ -265,16 +275,16 @@ class Connection:
             upgraded = Upgraded(scope, receive, send)
             scope, receive, send = upgraded.scope, upgraded.receive, upgraded.send
         else:
-            assert self._protocol is not None
-            scope["method"] = self._protocol.method
+            _set_method(scope, self._protocol)
 
         async def last_shielded(message: Any) -> None:
             # The application cancels its nursery during the last send; hypercorn then forgets
             # keep-alive.
-            if message["type"] == "http.response.body" and not message.get("more_body", False):
-                with trio.move_on_after(LAST_SEND_S, shield=True) as last:
+            last = message["type"] == "http.response.body" and not message.get("more_body", False)
+            if last and isinstance(self._protocol, Http1):
+                with trio.move_on_after(LAST_SEND_S, shield=True) as sending:
                     await send(message)
-                if last.cancelled_caught:
+                if sending.cancelled_caught:
                     self._scope.cancel()
             else:
                 await send(message)
@@ -286,3 +296,12 @@ class Connection:
         finally:
             for close in opened:
                 close()
+
+
+def _set_method(scope: Any, protocol: Http1 | Http2 | None) -> None:
+    """Give the application the method as it was sent; hypercorn makes it upper-case."""
+    if isinstance(protocol, Http1):
+        scope["method"] = protocol.method
+        return
+    scope["method"] = next(value for name, value in scope["headers"] if name == http2.METHOD).decode()
+    scope["headers"] = [pair for pair in scope["headers"] if pair[0] != http2.METHOD]

@@ -81,13 +81,14 @@ class Body:
 class Exchange:
     """One request.
 
-    path: with its escapes, unchanged
+    path: with its escapes, unchanged; version: of HTTP, such as "1.1"
     client: the address of the peer; ident: the id of the request for the audit
     answered: True once the last message is being sent
     """
 
     def __init__(self, scope: Any) -> None:
         self.method: str = scope["method"]
+        self.version: str = scope.get("http_version", "1.1")
         self.path: str = scope["raw_path"].decode("latin1")
         self.query: str = scope["query_string"].decode("latin1")
         self.headers = Headers(scope["headers"])

@@ -23,23 +23,32 @@ from hypercorn.config import Config
 from sim.wire.accepting import LOG, accept_connections
 from sim.wire.descriptors import default_connections
 from sim.wire.http.connection import GRACE_S, App, Connection
+from sim.wire.http.http2 import STREAMS_MAX
 
 
-def _config() -> Config:
+def _config(streams_max: int) -> Config:
     config = Config()
     config.accesslog = None
     config.errorlog = None
     config.include_server_header = False
     config.h11_max_incomplete_size = 64 * 1024
+    config.h2_max_concurrent_streams = streams_max or STREAMS_MAX
     return config
 
 
 class _Connections:
     """All that are open, up to a bound."""
 
-    def __init__(self, app: App, context: ssl.SSLContext | None, nursery: trio.Nursery, most: int) -> None:
+    def __init__(
+        self,
+        app: App,
+        context: ssl.SSLContext | None,
+        nursery: trio.Nursery,
+        most: int,
+        streams_max: int,
+    ) -> None:
         self._app = app
-        self._config = _config()
+        self._config = _config(streams_max)
         self._context = context
         self._nursery = nursery
         self._most = most
@@ -94,11 +103,13 @@ async def serve(
     port: int,
     context: ssl.SSLContext | None,
     connections_max: int | None = None,
+    streams_max: int = 0,
     *,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Listen and serve; reports the port once listening.  Cancel it to stop.
 
+    streams_max: requests at a time on one connection of HTTP/2; 0: upstream's default
     connections_max: open at a time; None: as many as the limit of descriptors leaves room for
     """
     most = default_connections() if connections_max is None else connections_max
@@ -107,7 +118,7 @@ async def serve(
         for listener in listeners:
             stack.callback(listener.socket.close)
         async with trio.open_nursery() as nursery:
-            connections = _Connections(app, context, nursery, most)
+            connections = _Connections(app, context, nursery, most, streams_max)
             try:
                 async with trio.open_nursery() as accepting:
                     for listener in listeners:
