@@ -19,13 +19,6 @@ PICTURES = {
     "flapping-node": "25m",
     "role-removed": "20m",
 }
-# The styles of a picture outside of a report, as `sim.report.page` has them for a light page.
-STYLE = (
-    "text{fill:#1c2430;font:12px system-ui,sans-serif}.label{text-anchor:end}"
-    ".small{font-size:10.5px;fill:#6b7684}.inside{fill:#fff;font-size:11px}.lane{fill:#f1efe8}"
-    ".step{stroke:#6b7684;stroke-dasharray:3 3}.lasts{stroke:#c4483f;stroke-width:2.5}"
-    ".over{paint-order:stroke;stroke:#fbfaf7;stroke-width:3}"
-)
 
 
 def draw_pictures() -> None:
@@ -34,8 +27,7 @@ def draw_pictures() -> None:
     for name, duration in PICTURES.items():
         with Lab(scenario=name) as lab:
             lab.run(duration)
-            head, bracket, rest = lab.timeline().svg.partition(">")
-        (FOLDER / f"{name}.svg").write_text(f"{head}{bracket}<style>{STYLE}</style>{rest}\n")
+            lab.timeline().save(FOLDER / f"{name}.svg")
 
 
 if __name__ == "__main__":

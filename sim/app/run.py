@@ -23,9 +23,10 @@ from sim.ident import NAMES
 from sim.kernel import DEFAULT_EPOCH_US, Operation, Trace
 from sim.kernel.fast import FastPaths
 from sim.report import BUCKET_US, Timeline
+from sim.report.charts.chart import in_notebook
+from sim.report.charts.run import run_chart
 from sim.report.page import fragment, table
 from sim.report.story import shown
-from sim.report.svg import draw
 from sim.scenario.plan.plan import Plan
 from sim.units import SECOND
 from sim.version import __version__
@@ -119,7 +120,7 @@ class Result:
         """The verdicts and the picture, for a notebook."""
         rows = [(one.mark, one.name, one.measured, one.wanted) for one in self.verdicts]
         verdicts = table(("", "expectation", "measured", "wanted"), rows)
-        return fragment(f"{verdicts}{draw(self.timeline, self.virtual_us)}")
+        return fragment(f"{verdicts}{in_notebook(run_chart(self.timeline, self.virtual_us))}")
 
 
 def _seconds(us: int | None) -> float | None:

@@ -17,6 +17,7 @@ Unit = Literal["m", "s", "ms"]
 _LARGE = re.compile(r"h|m(?!s)")  # hours and minutes
 _SECONDS = re.compile(r"(?<![mnuµμ])s|^0$")
 _CENTISECOND = SECOND // 100
+GOOD_INK, LOST_INK = "#00805d", "#c24f00"  # as on the light paper of a report
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Verdict:
 
     def _repr_html_(self) -> str:
         """The verdict in a notebook: what was measured beside what is wanted."""
-        color = "#3d9a6a" if self.ok else "#c4483f"
+        color = GOOD_INK if self.ok else LOST_INK
         text = escape(self.measured)
         if self.wanted:
             text += f", wanted {escape(self.wanted)}"

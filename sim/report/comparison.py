@@ -14,16 +14,15 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from sim.report.html import chain_table, legend
+from sim.report.charts.run import run_chart
+from sim.report.html import chain_table
 from sim.report.page import page, table
 from sim.report.story import Line
-from sim.report.svg import draw
 from sim.report.timeline import Timeline
 
-PICTURE_WIDTH = 640  # of each of two pictures side by side
 _STYLE = """<style>
 body{max-width:1500px}.pair{display:grid;grid-template-columns:1fr 1fr;gap:1.5rem}.pair>div{min-width:0;overflow-x:auto}
-.pair svg{min-width:34rem}@media (max-width:900px){.pair{grid-template-columns:1fr}}
+@media (max-width:900px){.pair{grid-template-columns:1fr}}
 </style>"""
 
 
@@ -98,7 +97,7 @@ def render_comparison(
                  (one.first, one.second)]  # fmt: skip
         rows.append([one.name, *cells[0], *cells[1], one.wanted])
     body = _STYLE + table(("expectation", "A", "measured", "B", "measured", "wanted"), rows)
-    body += f"<h2>Pictures</h2>{legend()}{_pair(*(_picture(side) for side in sides))}"
+    body += f"<h2>Pictures</h2>{_pair(*(_picture(side) for side in sides))}"
     body += f"<h2>Where they part</h2><p>{escape(parted_at)}</p>"
     body += "".join(f"<p><code>{escape(line)}</code></p>" for line in differences)
     if first.chain or second.chain:
@@ -112,7 +111,7 @@ def _picture(side: Side) -> str:
     if side.outcome is None:
         return _headed(side, "<p>its trace holds no picture</p>")
     timeline = Timeline.of_plain(side.outcome["timeline"])
-    return _headed(side, draw(timeline, side.outcome["virtual_us"], PICTURE_WIDTH))
+    return _headed(side, run_chart(timeline, side.outcome["virtual_us"]).html())
 
 
 def _headed(side: Side, body: str) -> str:

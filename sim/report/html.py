@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Protocol
 
+from sim.report.charts.run import run_chart
 from sim.report.failure import Failure, Judged, failure_of
 from sim.report.page import page, table, wide
 from sim.report.story import Line, clock, delta
-from sim.report.svg import PALETTE, draw
 from sim.report.timeline import Timeline
 
 
@@ -40,19 +40,11 @@ def render(
     """
     rows = [[v.mark, v.name, v.measured, v.wanted, v.after] for v in verdicts]
     verdict_table = table(("", "expectation", "measured", "wanted", "after"), rows)
-    picture = f"{legend()}{wide(draw(timeline, end_us))}"
+    picture = run_chart(timeline, end_us).html()
     whys = "".join(_why(verdict, chains.get(verdict.name, ())) for verdict in verdicts)
     if whys:
         whys = f"<h2>Why</h2>{whys}"
     return page(title, description, facts, f"{verdict_table}{picture}{whys}")
-
-
-def legend() -> str:
-    """What each colour of a picture means."""
-    key = "".join(
-        f'<span><i style="background:{colour}"></i>{name}</span>' for name, colour in PALETTE.items()
-    )
-    return f'<div class="key">{key}</div>'
 
 
 def _why(verdict: Verdict, lines: Sequence[Line]) -> str:

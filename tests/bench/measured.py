@@ -26,7 +26,7 @@ from typing import Any
 import trio
 
 from sim.app.study.pool import cores
-from sim.report.distribution import Pair, draw_pairs
+from sim.report.charts.distribution import Pair, pairs_chart
 from sim.statistics import ks_test, quantile
 from tests.bench.recorded import Death, Outage, deaths, failovers, outage, recording, same_deaths
 
@@ -191,7 +191,7 @@ def main(arguments: argparse.Namespace) -> int:
             )
             for one in (failover, *single)
         ]
-        arguments.picture.write_text(draw_pairs(pairs) + "\n", encoding="utf-8")
+        pairs_chart(pairs).save(arguments.picture, width=900)
     differing = [one.name for one in compared if not one.ok]
     print(f"\nTold apart at 1 %: {', '.join(differing) or 'nothing'}.")
     return 1 if differing else 0

@@ -48,7 +48,7 @@ from sim.faults.shared.kinds import StepKind
 from sim.ident import NAMES
 from sim.kernel import Actor, Trace
 from sim.report import Timeline
-from sim.report.svg import draw
+from sim.report.charts.run import run_chart
 from sim.scenario.actions import KINDS
 from sim.scenario.plan.compile import compile_plan, load
 from sim.scenario.plan.plan import Plan
@@ -391,7 +391,7 @@ class Lab:
     def timeline(self) -> Picture:
         """The picture of the run so far."""
         return self._portal.call(
-            lambda session: Picture(draw(session.timeline, session.now_us), session.now_us)
+            lambda session: Picture(run_chart(session.timeline, session.now_us), session.now_us)
         )
 
     def widget(self) -> Any:

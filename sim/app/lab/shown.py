@@ -9,11 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sim.files import write_text
-from sim.report.page import fragment, table
+from sim.report.charts.chart import Chart, in_notebook
+from sim.report.page import fragment, page, table
 from sim.report.story import Line, clock, delta
 from sim.units import format_duration
+
+if TYPE_CHECKING:
+    import altair
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +42,33 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The picture of a run so far, as SVG."""
+    """The picture of a run so far."""
 
-    svg: str
+    chart: Chart
     at_us: int
 
+    @property
+    def svg(self) -> str:
+        """The picture as SVG."""
+        return self.chart.svg()
+
+    def altair(self, width: int = 700) -> altair.VConcatChart:
+        """The picture as a chart of Altair."""
+        return self.chart.altair(width)
+
     def save(self, file: str | Path) -> None:
-        """Write the picture to a file."""
-        write_text(Path(file), self.svg)
+        """Write the picture as .html (which can be enlarged), .svg, .png or .json (Vega-Lite)."""
+        path = Path(file)
+        if path.suffix == ".html":
+            write_text(path, page("Picture of a lab", format_duration(self.at_us), {}, self.chart.html()))
+        else:
+            self.chart.save(path)
 
     def __repr__(self) -> str:
         return f"<the picture of {format_duration(self.at_us)} of virtual time>"
 
     def _repr_html_(self) -> str:
-        return fragment(self.svg)
+        return fragment(in_notebook(self.chart))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
-// The cluster widget: draws the nodes and pods at the instant of the slider. It mirrors `grid` of recording.py.
+// The cluster widget: draws the nodes and pods at the instant of the slider. It mirrors `grid` of recording.py,
+// and its colours are those of palette.py.
 const NODE = { ready: "#009E73", "not ready": "#E69F00", unknown: "#D55E00" };
 const POD = {
-  running: "#0072B2", "not ready": "#E69F00", pending: "#F0E442", terminating: "#CC79A7", succeeded: "#999999",
-  failed: "#D55E00",
+  running: "#009E73", "not ready": "#E69F00", pending: "#D9C520", terminating: "#CC79A7", succeeded: "#56B4E9",
+  failed: "#882255",
 };
 
 function grid(changes, at) {

@@ -24,25 +24,26 @@ from typing import TYPE_CHECKING, Any
 
 from sim.app.lab.frames import frame
 from sim.app.reference.shipped import scenario_path
-from sim.app.study.plots import plot_distributions, plot_sweep
 from sim.app.study.pool import cores, processes
 from sim.app.study.pool import dask as dask_pool
 from sim.app.study.results import Results
 from sim.app.study.study_report import study_body, write_study
-from sim.app.study.summary import Study
+from sim.app.study.summary import Quantity, Study
 from sim.app.study.sweep import Axis, Sweep, jobs_of_points, points_of, sweep_of
-from sim.app.study.sweep_report import sweep_body, write_sweep
+from sim.app.study.sweep_report import quantity_chart, sweep_body, write_sweep
 from sim.app.study.terminal import followed, progress
 from sim.app.study.values import columns, value_rows, write_values
 from sim.errors import InputError, suggestion_or_all
 from sim.files import check_output, write_text
+from sim.report.charts.chart import Chart, in_notebook, stacked
+from sim.report.charts.distribution import histogram_chart
 from sim.report.page import fragment
 
 if TYPE_CHECKING:
     import altair
     import polars
 
-SEEDS = 200
+SEEDS, PLOT_WIDTH = 200, 620
 SEEDS_MAX = 10_000_000
 _TYPES: Mapping[str, type] = {
     "seed": int, "expectation": str, "kind": str, "ok": bool, "value": float, "unit": str, "part": int,
@@ -109,8 +110,10 @@ class StudyResult:
         if not names:
             raise InputError("no expectation has a value", "", "frame() shows under which seeds each holds")
         if not self.sweep.axes:
-            return plot_distributions([one for name in names if (one := found[name][0]) is not None])
-        return plot_sweep(self.sweep, {name: found[name] for name in names})
+            measured = [one for name in names if (one := found[name][0]) is not None]
+            return stacked([_histogram(one) for one in measured], "distributions").altair(PLOT_WIDTH)
+        charts = [quantity_chart(self.sweep, name, found[name], titled=True) for name in names]
+        return stacked(charts, "over the settings").altair(PLOT_WIDTH)
 
     def save(self, file: str | Path) -> None:
         """Write the values as .csv, .json or .parquet, or everything as a page, .html.
@@ -142,9 +145,9 @@ class StudyResult:
 
     def _repr_html_(self) -> str:
         if self.sweep.axes:
-            return fragment(sweep_body(self.sweep))
+            return fragment(sweep_body(self.sweep, in_notebook))
         point = self.sweep.points[0]
-        return fragment(study_body(point.plan, self.sweep.studies[0], point.settings))
+        return fragment(study_body(point.plan, self.sweep.studies[0], point.settings, in_notebook))
 
 
 def study(
@@ -189,6 +192,12 @@ def study(
     with progress(points[0].plan.name, len(work), not quiet) as display:
         outcomes = list(followed(results.perform(work, pool), display, results.kept(work)))
     return StudyResult(sweep_of(axes, points, outcomes, work, seeds), varied)
+
+
+def _histogram(one: Quantity) -> Chart:
+    summary = one.summary
+    assert summary is not None, "a quantity with a place has values"
+    return histogram_chart(one.name, one.values, summary, one.wanted, one.unit, titled=True)
 
 
 def _axis(key: str, values: tuple[Any, ...]) -> Axis:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from types import MappingProxyType
@@ -13,9 +13,11 @@ from sim.app.run import Result
 from sim.app.study.summary import FAILURES_SHOWN, Finding, Quantity, Study, failures
 from sim.app.study.terminal import repeat_command
 from sim.files import write_text
-from sim.report.distribution import CAPTION_OF_NUMBERS, Pair, draw_histogram, draw_pairs
+from sim.report.blocks import CAPTION_OF_NUMBERS
+from sim.report.charts.chart import Chart
+from sim.report.charts.distribution import Pair, histogram_chart, pairs_chart
 from sim.report.failure import Failure
-from sim.report.page import page, table, wide
+from sim.report.page import page, table
 from sim.scenario.plan.plan import Plan
 from sim.statistics import number
 
@@ -37,8 +39,13 @@ def write_study(file: Path, plan: Plan, study: Study, settings: Sequence[str]) -
     write_text(file, page(plan.name, plan.description, facts, study_body(plan, study, settings)))
 
 
-def study_body(plan: Plan, study: Study, settings: Sequence[str]) -> str:
-    """The verdicts, numbers, distributions and failures of a study as HTML."""
+def study_body(
+    plan: Plan, study: Study, settings: Sequence[str], show: Callable[[Chart], str] = Chart.html
+) -> str:
+    """The verdicts, numbers, distributions and failures of a study as HTML.
+
+    show: makes HTML of a chart
+    """
     rows = [_row(finding) for finding in study.findings]
     body = table(("", "expectation", "seeds", "measured", "wanted"), rows)
     quantities = [one for finding in study.findings for one in finding.quantities if one.sought]
@@ -47,11 +54,11 @@ def study_body(plan: Plan, study: Study, settings: Sequence[str]) -> str:
         summary = one.summary
         if summary is None:
             continue
-        histogram = draw_histogram(one.values, summary, one.wanted, one.unit)
-        body += f"<h2>{escape(one.name)}</h2>{wide(histogram)}"
+        histogram = histogram_chart(one.name, one.values, summary, one.wanted, one.unit)
+        body += f"<h2>{escape(one.name)}</h2>{show(histogram)}"
         if one.like is not None:
             pair = Pair(one.name, one.like.values, one.values, f"{len(one.like.values)} values there")
-            body += wide(draw_pairs([pair], one.like.name, one.unit))
+            body += show(pairs_chart([pair], one.like.name, one.unit))
     found = failures(study)
     if found:
         body += "<h2>Failed</h2>" + table(

@@ -5,7 +5,7 @@ the terminal.
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from io import StringIO
 from pathlib import Path
@@ -19,9 +19,10 @@ from sim.app.study.summary import FAILURES_SHOWN, Quantity
 from sim.app.study.sweep import Sweep
 from sim.app.study.terminal import repeat_command
 from sim.files import write_text
-from sim.report.chart import CAPTION, Line, Place, draw_chart
-from sim.report.distribution import CAPTION_OF_NUMBERS
-from sim.report.page import page, table, wide
+from sim.report.blocks import CAPTION_OF_NUMBERS
+from sim.report.charts.chart import Chart
+from sim.report.charts.setting import CAPTION, Line, Place, setting_chart
+from sim.report.page import page, table
 from sim.statistics import number
 
 SHOWN = ("n", "missing", "min", "p50", "p90", "p99", "max", "mean")
@@ -39,12 +40,11 @@ def write_sweep(file: Path, sweep: Sweep) -> None:
     write_text(file, page(f"{plan.name}: sweep", plan.description, facts, sweep_body(sweep)))
 
 
-def sweep_body(sweep: Sweep) -> str:
-    """The charts and numbers of a sweep as HTML."""
+def sweep_body(sweep: Sweep, show: Callable[[Chart], str] = Chart.html) -> str:
+    """The charts and numbers of a sweep as HTML.  show: makes HTML of a chart"""
     body = f'<p class="soft">{CAPTION}</p>'
     for name, at in sweep.quantities.items():
-        chart = draw_chart(_lines(sweep, at), sweep.axes[0].key, _unit(at))
-        body += f"<h2>{escape(name)}</h2>{wide(chart)}"
+        body += f"<h2>{escape(name)}</h2>{show(quantity_chart(sweep, name, at))}"
     columns = [axis.key for axis in sweep.axes]
     rows = [
         [*(row[key] for key in (*columns, "quantity")), _held(row), *_numbers(row)] for row in sweep.rows()
@@ -55,6 +55,11 @@ def sweep_body(sweep: Sweep) -> str:
         numbers=len(SHOWN),
     )
     return body + f'<p class="soft">{CAPTION_OF_NUMBERS}</p>'
+
+
+def quantity_chart(sweep: Sweep, name: str, at: Sequence[Quantity | None], *, titled: bool = False) -> Chart:
+    """A quantity over the first varied key; each combination of the others is a line."""
+    return setting_chart(name, _lines(sweep, at), sweep.axes[0].key, _unit(at), titled=titled)
 
 
 def _unit(at: Sequence[Quantity | None]) -> str:

@@ -18,7 +18,7 @@ from rich.text import Text
 from sim.app.inspect.run_terminal import terminal
 from sim.app.study.outcome import Outcome
 from sim.app.study.summary import FAILURES_SHOWN, Finding, Quantity, Study, failures
-from sim.report.distribution import blocks
+from sim.report.blocks import blocks
 from sim.scenario.plan.plan import Plan
 from sim.statistics import number
 

@@ -306,4 +306,4 @@ def test_a_sweep_prints_and_keeps_a_line_for_each_setting(small: Path, tmp_path:
     assert (early[:2], late[:2]) == (["20s", "0/1"], ["40s", "1/1"])
     assert float(late[-1]) - float(early[-1]) == pytest.approx(20, abs=5.1)
     rows = csv.read_text().splitlines()
-    assert len(rows) == 1 + 2 * 2 and "<svg" in page.read_text()
+    assert len(rows) == 1 + 2 * 2 and '<div class="chart"' in page.read_text()

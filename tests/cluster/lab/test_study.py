@@ -103,8 +103,8 @@ def test_varied_study_saves_the_lines_of_sweep(file: Path, varied: StudyResult, 
 def test_plot_draws_the_median_of_each_setting(varied: StudyResult) -> None:
     chart = varied.plot("found").to_dict()
     (one,) = chart["vconcat"]
-    assert one["title"]["text"] == "found"
-    medians = one["layer"][3]["data"]["values"]
+    assert one["title"] == "found"
+    medians = one["layer"][2]["data"]["values"]
     values = {row["x"]: row["median"] for row in medians}
     summaries = {row[GRACE]: row["p50"] for row in varied.sweep.rows() if row["quantity"] == "found"}
     assert values == {20.0: summaries["20s"], 40.0: summaries["40s"]}
@@ -195,8 +195,8 @@ def test_wrong_arguments_are_refused_before_anything_runs(call: partial[StudyRes
 
 
 def test_missing_packages_name_the_command_that_installs_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sim.app.study.plots import plot_distributions
+    from sim.report.charts.chart import stacked
 
     monkeypatch.setitem(sys.modules, "altair", None)
     with pytest.raises(InputError, match=r"pip install 'orrery\[lab\]'"):
-        plot_distributions([])
+        stacked([], "nothing").altair()
