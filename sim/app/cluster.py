@@ -59,6 +59,7 @@ from sim.app.parts.api_services import ApiPrograms, ServeApi
 from sim.app.parts.credentials import accept_credentials
 from sim.app.parts.machine_watch import MachineWatch
 from sim.app.parts.metrics_apis import DelegatedMetrics, MetricsApis
+from sim.app.parts.overview import overview
 from sim.app.parts.services import Services
 from sim.app.parts.signing import SigningAuthorities
 from sim.app.parts.webhooks import Decide, WebhookPrograms
@@ -637,6 +638,12 @@ class Cluster:
         ready = sum(is_ready(item.obj) for item in nodes.values())
         running = sum(pod_state(item) == "running" for item in pods.values())
         return {"nodes": len(nodes), "ready": ready, "pods": len(pods), "running": running}
+
+    def _repr_html_(self) -> str:
+        nodes, pods = (
+            self.storage.store.bucket(self.scheme.resource(each).prefix).items for each in ("nodes", "pods")
+        )
+        return overview(self.names, self.kernel.now_us, nodes.values(), pods.values())
 
     def existing(self, plural: str) -> Sequence[tuple[str, str]]:
         """Namespace and name of every stored object of a kind, as the checks of steps take them."""

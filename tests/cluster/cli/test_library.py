@@ -4,6 +4,7 @@ is reported at once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,23 @@ async def test_error_is_reported_with_its_place(use: Callable[[Cluster], Any], t
             use(cluster)
         await cluster.run_for("10s")
         assert len(cluster.list("nodes")) == 2
+
+
+async def test_cluster_shows_its_zones_in_a_notebook() -> None:
+    async with Cluster(nodes=2) as cluster:
+        assert "no nodes and no pods" in cluster._repr_html_()
+        await cluster.run_for("10s")
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "held", "namespace": "default"}}
+        cluster.apply(
+            pod | {"spec": {"schedulerName": "mine", "containers": [{"name": "c", "image": "r/c:1"}]}}
+        )
+        await cluster.run_for("1s")
+        shown = cluster._repr_html_()
+    assert "cluster at 11s" in shown and "<th class=number>pods pending</th>" in shown
+    rows = re.findall("<tr><td>(.*?)</td>(.*?)</tr>", shown)
+    assert [(zone, re.findall(r"\d+", cells)) for zone, cells in rows] == [
+        ("(none)", ["2", "2", "0"]), ("(no node)", ["0", "0", "1"]),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("duration", ["ten", "-1s", -1, 1.5])
