@@ -15,7 +15,7 @@ Holds: actors are added in a fixed order, so the same plan and seed give the sam
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
 from pathlib import Path
@@ -42,9 +42,8 @@ from actors.users import Admin, ApplyAll
 from sim.api.audit.settings import LogSettings
 from sim.api.auth.users import user_named
 from sim.api.crd.served import Latest
-from sim.api.objects import is_ready
 from sim.api.schema.scheme import Scheme
-from sim.api.store import Change
+from sim.api.store import Change, Item
 from sim.api.types import BAD_REQUEST, Reply, Request, UserInfo
 from sim.api.verbs.call import Identities
 from sim.app.audit.outputs import AuditOutputs
@@ -52,21 +51,21 @@ from sim.app.cloud import SimulatedCloud
 from sim.app.established import Established
 from sim.app.large_pages import OF_THIS_PROCESS
 from sim.app.metrics import MetricsServer, StatedMetrics
-from sim.app.options import check_options, machine_capacity, node_agent_options
+from sim.app.options import check_options, node_agent_options
 from sim.app.parts import metrics_apis
 from sim.app.parts.adoption import Adoption
 from sim.app.parts.api_services import ApiPrograms, ServeApi
 from sim.app.parts.credentials import accept_credentials
+from sim.app.parts.given import check_object, node_spec
 from sim.app.parts.machine_watch import MachineWatch
 from sim.app.parts.metrics_apis import DelegatedMetrics, MetricsApis
-from sim.app.parts.overview import overview
+from sim.app.parts.overview import counted, named, overview, unreachable
 from sim.app.parts.services import Services
 from sim.app.parts.signing import SigningAuthorities
 from sim.app.parts.webhooks import Decide, WebhookPrograms
-from sim.app.plain_plan import checked_seed, checked_us, plain_plan, profile_of
+from sim.app.plain_plan import checked_seed, checked_us, plain_plan
 from sim.app.pod_logs import agent_listens, pod_log
 from sim.app.steps import Steps
-from sim.check import split_key
 from sim.client import DEFAULT_QPS, Channel, Client
 from sim.client.election.elector import holder_of
 from sim.errors import InputError, suggestion
@@ -79,9 +78,8 @@ from sim.kernel import DEFAULT_EPOCH_US, Actor, Context, Kernel, Operation, Supe
 from sim.kernel import Rule as NetworkRule
 from sim.kernel.fast import PLAIN, FastPaths
 from sim.options.storage_drivers import StorageDrivers
-from sim.report import pod_state
 from sim.report.changes import Chronicle
-from sim.scenario.plan.own_kinds import kind_remedy, resource_named
+from sim.scenario.plan.own_kinds import resource_named
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan, NodePlan
 from sim.scenario.plan.storage import storage_objects
 from sim.units import SECOND
@@ -143,7 +141,7 @@ class Cluster:
         self._log_use = audited, replaces_log
         self.scheme = Scheme(self.names, self.options.off)
         for obj in established:
-            self._check_object(obj)
+            check_object(self.scheme, obj)
         self._own_trace: Trace | None = None
         if isinstance(trace, Path | str):
             header = {"seed": seed, "version": __version__, "naming": plan.naming}
@@ -316,17 +314,7 @@ class Cluster:
 
     def _unreachable(self) -> list[str]:
         """The components of the control plane of which no replica runs."""
-        plan, names = self.plan, self.names
-        counts = {
-            "controller-manager": plan.controller_manager.replicas,
-            "scheduler": plan.scheduler.replicas,
-        }
-        down = [
-            name
-            for name, count in counts.items()
-            if not any(self.supervisor[f"{name}-{index}"].running for index in range(count))
-        ]
-        return down if self.storage.prompt else [*down, f"{names.check_storage}-0"]
+        return unreachable(self.names, self.plan, self.supervisor, self.storage.prompt)
 
     def _boot_held(self) -> None:
         held, self._held = self._held, None
@@ -379,26 +367,8 @@ class Cluster:
 
     def node_spec(self, plan: NodePlan) -> NodeSpec:
         """The machine that a plan describes."""
-        labels = dict(plan.labels)
-        if plan.zone:
-            labels[self.names.label_zone] = plan.zone
-        if plan.region:
-            labels[self.names.label_region] = plan.region
         self._made += 1
-        number = self._made
-        return NodeSpec(
-            plan.name,
-            labels=labels,
-            zone=plan.zone,
-            region=plan.region,
-            address=f"172.{16 + number // 62500}.{number // 250 % 250}.{number % 250 + 1}",
-            pod_cidr=f"10.{128 + number // 256 % 128}.{number % 256}.0/24",
-            capacity=machine_capacity(plan),
-            taints=plan.taints,
-            static_pods=plan.static_pods,
-            profile=profile_of(plan.runtime),
-            lease_jitter=plan.lease_jitter,
-        )
+        return node_spec(self.names, plan, self._made)
 
     def add_node(self, plan: NodePlan) -> Node:
         """Add a node: its machine, and its agent, which registers it."""
@@ -530,7 +500,7 @@ class Cluster:
         Raises InputError for a value that is no object; `refused` lists what the API refuses.
         """
         for obj in objects:
-            self._check_object(obj)
+            check_object(self.scheme, obj)
         self.hand_in(objects)
 
     def hand_in(self, objects: Sequence[Mapping[str, Any]]) -> None:
@@ -539,22 +509,6 @@ class Cluster:
             self.kernel.cause = 0  # the action of a person: no record of the run is its cause
             self.admin.do(ApplyAll(tuple(objects)))
             self.kernel.kick()
-
-    def _check_object(self, obj: Mapping[str, Any]) -> None:
-        """Check that a value is an object of a known kind, or of one that a definition may add."""
-        if not isinstance(obj, Mapping):
-            raise InputError(f"an object is a mapping, not {obj!r:.40}")
-        for field in ("apiVersion", "kind"):
-            if not isinstance(obj.get(field), str):
-                raise InputError(f"the object has no {field}")
-        metadata = obj.get("metadata")
-        if not isinstance(metadata, Mapping) or not isinstance(metadata.get("name"), str):
-            raise InputError(f"the {obj['kind']} has no metadata.name")
-        version, kinds = obj["apiVersion"], self.scheme.resources
-        group = version.rpartition("/")[0]
-        if self.scheme.by_kind(version, obj["kind"]) is None and any(one.group == group for one in kinds):
-            remedy = kind_remedy(self.scheme, obj["kind"])
-            raise InputError(f"there is no kind {obj['kind']} in {version}", "", remedy)
 
     @property
     def refused(self) -> tuple[str, ...]:
@@ -632,28 +586,24 @@ class Cluster:
         """The numbers of nodes, ready nodes, pods and running pods (`pod_state`), for a progress
         display.
         """
-        store = self.storage.store
-        nodes = store.bucket(self.scheme.resource("nodes").prefix).items
-        pods = store.bucket(self.scheme.resource("pods").prefix).items
-        ready = sum(is_ready(item.obj) for item in nodes.values())
-        running = sum(pod_state(item) == "running" for item in pods.values())
-        return {"nodes": len(nodes), "ready": ready, "pods": len(pods), "running": running}
+        return counted(*self._nodes_and_pods())
+
+    def _nodes_and_pods(self) -> tuple[Collection[Item], Collection[Item]]:
+        bucket, resource = self.storage.store.bucket, self.scheme.resource
+        return bucket(resource("nodes").prefix).items.values(), bucket(resource("pods").prefix).items.values()
 
     def _repr_html_(self) -> str:
-        nodes, pods = (
-            self.storage.store.bucket(self.scheme.resource(each).prefix).items for each in ("nodes", "pods")
-        )
-        return overview(self.names, self.kernel.now_us, nodes.values(), pods.values())
+        return overview(self.names, self.kernel.now_us, *self._nodes_and_pods())
 
     def existing(self, plural: str) -> Sequence[tuple[str, str]]:
         """Namespace and name of every stored object of a kind, as the checks of steps take them."""
-        found = []
-        for resource in self.scheme.resources:
-            if resource.plural == plural:
-                for key in self.storage.store.bucket(resource.prefix).items:
-                    _, namespace, name = split_key(key)
-                    found.append((namespace or self.names.default_namespace, name))
-        return found
+        keys = (
+            key
+            for resource in self.scheme.resources
+            if resource.plural == plural
+            for key in self.storage.store.bucket(resource.prefix).items
+        )
+        return named(self.names, keys)
 
     def present(self, resources: Sequence[str]) -> Iterator[Change]:
         """The stored objects of some resources as changes that made them, for a late observer."""

@@ -1,4 +1,5 @@
-"""The metrics APIs of a cluster with a metrics server, as an aggregated API: what `kubectl top` reads.
+"""The metrics APIs of a cluster with a metrics server, which `kubectl top` reads, as an aggregated
+API.
 
 Turns requests for the groups metrics, custom.metrics and external.metrics into the measurements of
 the metrics server of autoscaling, and gives the objects by which API servers delegate the groups.

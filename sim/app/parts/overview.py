@@ -1,21 +1,49 @@
-"""A cluster at one instant as a table, for notebooks: by zone its nodes and pods by their states.
+"""A cluster at one instant: in numbers, by the names of its objects, by what does not run, and as a
+table for notebooks.
 
-Pure function from stored objects to HTML.
+Functions from the state of a cluster to values and HTML; they change nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
-from sim.api.objects import condition_status
+from sim.api.objects import condition_status, is_ready
 from sim.api.store import Item
+from sim.check import split_key
 from sim.ident import Names
+from sim.kernel import Supervisor
 from sim.report import pod_state
 from sim.report.page import fragment, table
+from sim.scenario.plan.plan import ClusterPlan
 from sim.units import format_duration
 
 PODS = ("running", "pending", "terminating", "failed", "succeeded")
 NO_NODE = "(no node)"
+
+
+def counted(nodes: Collection[Item], pods: Collection[Item]) -> dict[str, int]:
+    """The numbers of nodes, ready nodes, pods and running pods."""
+    ready = sum(is_ready(item.obj) for item in nodes)
+    running = sum(pod_state(item) == "running" for item in pods)
+    return {"nodes": len(nodes), "ready": ready, "pods": len(pods), "running": running}
+
+
+def named(names: Names, keys: Iterable[str]) -> list[tuple[str, str]]:
+    """Namespace and name of the objects of these keys."""
+    parts = (split_key(key) for key in keys)
+    return [(namespace or names.default_namespace, name) for _, namespace, name in parts]
+
+
+def unreachable(names: Names, plan: ClusterPlan, supervisor: Supervisor, storage_answers: bool) -> list[str]:
+    """The components of the control plane of which no replica runs."""
+    counts = {"controller-manager": plan.controller_manager.replicas, "scheduler": plan.scheduler.replicas}
+    down = [
+        name
+        for name, count in counts.items()
+        if not any(supervisor[f"{name}-{index}"].running for index in range(count))
+    ]
+    return down if storage_answers else [*down, f"{names.check_storage}-0"]
 
 
 def overview(names: Names, now_us: int, nodes: Iterable[Item], pods: Iterable[Item]) -> str:
