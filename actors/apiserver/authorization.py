@@ -35,6 +35,7 @@ from sim.api.auth.rbac.authorizer import RbacAuthorizer
 from sim.api.auth.rbac.rules import rules_of
 from sim.api.auth.rbac.source import RESOURCES, RoleBook
 from sim.api.auth.request_attributes import attributes_of
+from sim.api.auth.webhook_authorizer import WebhookAuthorizer
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Change, Compacted, FutureRevision, Page, Range
 from sim.api.types import Obj, Request, UserInfo
@@ -63,10 +64,14 @@ class Authorization:
     """The authorizer of a cluster.
 
     on_change: called when a right may have been taken away or given
+    keeps: False if an answer may change without a change of what is stored
     """
 
-    def __init__(self, chain: Chain, on_change: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, chain: Chain, on_change: Callable[[], None] = lambda: None, *, keeps: bool = True
+    ) -> None:
         self._chain = chain
+        self._keeps = keeps
         self._on_change = on_change
         # True if a request is allowed in all namespaces and for all names, by user and by the
         # groups and rights that the user shares with others.
@@ -95,7 +100,12 @@ class Authorization:
         return refusal(user, attributes, self._chain.authorize(user, attributes))
 
     def covers(self, user: UserInfo, verb: str, group: str, resource: str, subresource: str = "") -> bool:
-        """Return True if the user may use a verb in all namespaces and for all names."""
+        """Return True if the user may use a verb in all namespaces and for all names.
+
+        It is False, too, if no answers are kept.
+        """
+        if not self._keeps:
+            return False
         rights = self._by_user.get((user.name, user.groups))
         if rights is None:
             rights = self._rights(user)
@@ -135,11 +145,13 @@ def make_authorization(
     modes: Sequence[str],
     policies: Sequence[Policy] = (),
     on_change: Callable[[], None] = lambda: None,
+    webhook: WebhookAuthorizer | None = None,
 ) -> Authorization:
     """Return the authorizer of a cluster, which follows what is stored.
 
     modes: of `authorization-mode`, in order
     policies: of the mode ABAC
+    webhook: of the mode Webhook
     """
     names = scheme.names
     book = RoleBook()
@@ -152,7 +164,10 @@ def make_authorization(
         "RBAC": lambda: RbacMember(RbacAuthorizer(names, book)),
         "Node": lambda: NodeAuthorizer(names, graph.current, rules),
     }
-    made = Authorization(Chain(names, [makers[mode]() for mode in modes]), on_change)
+    if webhook is not None:
+        makers["Webhook"] = lambda: webhook
+    chain = Chain(names, [makers[mode]() for mode in modes])
+    made = Authorization(chain, on_change, keeps=webhook is None)
     if "RBAC" in modes:
         for plural in RESOURCES:
             prefix = scheme.prefix(f"{plural}.{names.group('rbac')}")

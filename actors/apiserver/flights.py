@@ -34,9 +34,11 @@ class Flight:
     until_us: when it is answered with 504, or for a watch, by when it must have begun
     record: its audit record, None if it is not audited here
     began_us: when its service began after it had waited
+    asked: True once it has waited for a service that judges it
     """
 
     __slots__ = (
+        "asked",
         "began_us",
         "mutating",
         "outside",
@@ -53,7 +55,7 @@ class Flight:
         self.respond: Callable[[Reply], None] | None = respond
         self.outside = outside
         self.mutating = request.verb not in READS
-        self.seated = False
+        self.seated = self.asked = False
         self.steps: Stepwise | None = None
         self.until_us = self.began_us = 0
         self.record: Record | None = None

@@ -8,6 +8,7 @@ from sim.api.admission.configuration import Configuration
 from sim.api.admission.plugins.default_tolerations import Defaults
 from sim.api.audit.settings import AuditSettings
 from sim.api.auth.abac import Policy
+from sim.api.auth.webhook_authorizer import WebhookSettings
 from sim.api.schema.resource import Resource
 from sim.units import SECOND
 
@@ -43,6 +44,7 @@ class ApiServerOptions:
     goaway_chance: probability that a reply ends its connection (`goaway`)
     audit: which requests are recorded, and how; None: none
     authorization_modes, policies: the authorizers in order, and the policies of the mode ABAC
+    authorization_webhook: settings of the mode Webhook; None without it
     cache_lag_us: how far the watch caches are behind the storage
     http2_streams_max: requests at a time on one connection of HTTP/2; 0: upstream's default
     livez_grace_us: time after a start in which /livez counts hooks as passed
@@ -74,10 +76,16 @@ class ApiServerOptions:
     audit: AuditSettings | None = None
     authorization_modes: tuple[str, ...] = ("AlwaysAllow",)
     policies: tuple[Policy, ...] = ()
+    authorization_webhook: WebhookSettings | None = None
     # From the storage to the replica: the middle of sim.kernel.network's default link.
     cache_lag_us: int = 500
     livez_grace_us: int = 0
     http2_streams_max: int = 0
+
+    @property
+    def asks(self) -> bool:
+        """True if a service outside may have to judge a request."""
+        return self.authorization_webhook is not None or bool(self.admission.image_policy.kubeconfig)
 
     def has_cache(self, resource: Resource) -> bool:
         """True if a resource has a watch cache; the storage answers its lists and watches if not."""

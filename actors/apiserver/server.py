@@ -59,9 +59,11 @@ from actors.apiserver.rules import Machinery
 from actors.apiserver.webhooks import Webhooks
 from sim.api import status
 from sim.api.audit.events import unstored
+from sim.api.auth.attributes import AccessAttributes, Decision, Opinion
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Answer, Consult, Get, Op, Pause, Range, Unavailable
 from sim.api.types import Obj, Reply, Request, UserInfo
+from sim.api.unanswered import Unanswered
 from sim.api.verbs.call import Call, Identities, Refusal, Steps, nested_too_deep
 from sim.kernel import Context, Kernel, State
 from sim.units import MS, SECOND
@@ -178,7 +180,7 @@ class ApiServer:
     @property
     def _slow(self) -> bool:
         """True if each request takes time, or if its reply is not the reply of its verb alone."""
-        waits = self._extra_us > 0 or self._queuing or self.webhooks.present
+        waits = self._extra_us > 0 or self._queuing or self.webhooks.present or self.options.asks
         return waits or self._away is not None or self.goaway is not None
 
     def rebound(self) -> None:
@@ -472,8 +474,14 @@ class ApiServer:
         except Refusal as refusal:
             self._answer(number, refusal.reply(), 0)
             return
+        except Unanswered as missing:
+            self._ask(number, missing)
+            return
         if self.prompt and (request.verb in READS or not self.webhooks.present):
-            self._answer(number, *self._run(call, steps))
+            try:
+                self._answer(number, *self._run(call, steps))
+            except Unanswered as missing:
+                self._ask(number, missing)
         else:
             flight.steps = Stepwise(handlers, caches, request, call, steps)
             self.kernel.call_at(flight.until_us, self._time_out, number)
@@ -579,6 +587,9 @@ class ApiServer:
             return
         try:
             op, ctx = flight.steps.advance(answer), self.ctx
+        except Unanswered as missing:
+            self._ask(number, missing)
+            return
         except Exception as error:
             self._recover(number, error)
             return
@@ -592,6 +603,42 @@ class ApiServer:
             )
         else:
             self._submit(number, op)
+
+    def _ask(self, number: int, missing: Unanswered) -> None:
+        """Get the answer that a decision needs, and serve the request again from its start."""
+        ctx, flight = self.ctx, self._flights.get(number)
+        if ctx is None or flight is None:
+            return
+        flight.steps = None
+        if not flight.asked:
+            flight.asked = True
+            self.kernel.call_at(flight.until_us, self._time_out, number)
+
+        def take(answered: tuple[Any, str]) -> None:
+            missing.take(*answered, ctx.wall_us())
+            self._begin(number)
+
+        self.webhooks.ask(missing.question, lambda *answered: ctx.run(take, answered))
+
+    def judge(self, user: UserInfo, attributes: AccessAttributes, done: Callable[[Opinion], None]) -> None:
+        """Judge a request of a client outside, with an answer of a service if that is needed."""
+        ctx = self.ctx
+        try:
+            opinion = self.authorizer.authorize(user, attributes)
+        except Unanswered as missing:
+            asked = missing
+        else:
+            done(opinion)
+            return
+        if ctx is None:
+            done(Opinion(Decision.NO_OPINION, "", "the server has stopped"))
+            return
+
+        def take(answered: tuple[Any, str]) -> None:
+            asked.take(*answered, ctx.wall_us())
+            self.judge(user, attributes, done)
+
+        self.webhooks.ask(asked.question, lambda *answered: ctx.run(take, answered))
 
     def _submit(self, number: int, op: Op) -> None:
         flight = self._flights.get(number)

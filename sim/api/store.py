@@ -232,6 +232,7 @@ class Question(msgspec.Struct, frozen=True):
     url, service: the address, one of both: a URL, or (namespace, name, path, port) of a Service
     body: what is sent, a JSON object
     timeout_us: how long an answer is waited for
+    receiver: of a service that an option names, the option; then there is no address here
     """
 
     name: str
@@ -240,6 +241,7 @@ class Question(msgspec.Struct, frozen=True):
     body: dict[str, Any]
     timeout_us: int
     authorities: str = ""
+    receiver: str = ""
 
 
 class Consult(msgspec.Struct, frozen=True):

@@ -41,6 +41,7 @@ from actors.storage import Storage
 from actors.users import Admin, ApplyAll
 from sim.api.audit.settings import LogSettings
 from sim.api.auth.users import user_named
+from sim.api.auth.webhook_authorizer import WebhookAuthorizer
 from sim.api.crd.served import Latest
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Change, Item
@@ -51,7 +52,7 @@ from sim.app.cloud import SimulatedCloud
 from sim.app.established import Established
 from sim.app.large_pages import OF_THIS_PROCESS
 from sim.app.metrics import MetricsServer, StatedMetrics
-from sim.app.options import check_options, node_agent_options
+from sim.app.options import check_options, node_agent_options, read_receivers
 from sim.app.parts import metrics_apis
 from sim.app.parts.adoption import Adoption
 from sim.app.parts.api_services import ApiPrograms, ServeApi
@@ -157,12 +158,20 @@ class Cluster:
         self.storage = Storage(self.kernel)
         self._follow_definitions()
         Chronicle(self.kernel, self.scheme, self.storage.store.subscribe)
+        self.receivers = read_receivers(self.options)
+        server = self.options.api_server
+        webhook = None
+        if server.authorization_webhook is not None:
+            webhook = WebhookAuthorizer(
+                self.names, server.authorization_webhook, lambda: self.kernel.epoch_us + self.kernel.now_us
+            )
         self.authorization = make_authorization(
             self.scheme,
             self.storage.store,
-            self.options.api_server.authorization_modes,
-            self.options.api_server.policies,
+            server.authorization_modes,
+            server.policies,
             self.kernel.standing.moved,
+            webhook,
         )
         self.api_servers: dict[str, ApiServer] = {}
         self.nodes: dict[str, Node] = {}
@@ -230,8 +239,11 @@ class Cluster:
                 nursery.cancel_scope.cancel()
 
     def _paths(self, fast: bool | FastPaths) -> FastPaths:
-        """The fast paths to use: none with an audit, which requests on fast paths bypass."""
-        return FastPaths.of(fast) if self.audit_settings is None else PLAIN
+        """The fast paths to use: none with an audit, which requests on fast paths bypass, and none
+        if a service outside may judge a request.
+        """
+        plain = self.audit_settings is not None or self.options.api_server.asks
+        return PLAIN if plain else FastPaths.of(fast)
 
     def _close_audit(self) -> None:
         """Write the events that wait, and close the log."""
@@ -415,11 +427,12 @@ class Cluster:
         return actor
 
     def add_webhook(self, address: str, decide: Decide, *, latency: str | int = "2ms") -> None:
-        """Answer admission webhooks at an address with a function.
+        """Answer admission webhooks, or a service that an option names, with a function.
 
         `decide` gets an AdmissionReview and returns the fields of its response, such as `{"allowed":
-        False, "status": {"message": "no"}}`; a patch may be a list of JSON patch operations. A run
-        repeats if the answer depends on the review alone.
+        False, "status": {"message": "no"}}`; a patch may be a list of JSON patch operations. For a
+        service of the mode Webhook or of ImagePolicyWebhook it gets their review, and returns the
+        fields of its status. A run repeats if the answer depends on the review alone.
 
         address: a URL as a configuration names it, or a Service as "namespace/name", which then has
             to exist with a ready endpoint
@@ -429,7 +442,7 @@ class Cluster:
 
     @cached_property
     def _webhooks(self) -> WebhookPrograms:
-        return WebhookPrograms(self.kernel, self.names, self._services, self.faults)
+        return WebhookPrograms(self.kernel, self.names, self._services, self.faults, self.receivers)
 
     def add_api_service(self, service: str, serve: ServeApi, *, latency: str | int = "2ms") -> None:
         """Answer the aggregated APIs behind a Service with a function.

@@ -13,14 +13,18 @@ from actors.node.heartbeat.node_status import reserved_nano
 from sim.api.admission.chain import check_plugins
 from sim.api.admission.configuration import Configuration, read_configuration
 from sim.api.admission.plugins.default_tolerations import Defaults
+from sim.api.admission.plugins.image_policy import RECEIVER as IMAGE_POLICY
 from sim.api.admission.plugins.node_restriction import agent_may_set
 from sim.api.auth.abac import Policy, PolicyError, read_policies
 from sim.api.auth.account_tokens import TokenRules
+from sim.api.auth.webhook_authorizer import RECEIVER as AUTHORIZATION
+from sim.api.auth.webhook_authorizer import WebhookSettings
 from sim.api.kinds.common.metadata import labels
 from sim.api.kinds.common.taints import taint_errors
 from sim.api.schema.runtime_config import turned_off
 from sim.api.schema.scheme import Scheme
 from sim.app.audit.settings import read_settings
+from sim.app.receivers import Receiver, read_receiver
 from sim.errors import InputError, Problems, suggestion
 from sim.files import read_bounded
 from sim.ident import NAMES, Names
@@ -244,6 +248,26 @@ def _policies(flags: ApiServerFlags, names: Names) -> tuple[Policy, ...]:
         raise InputError(str(error), f"{path}:{error.line}") from None
 
 
+def _authorization_webhook(flags: ApiServerFlags) -> WebhookSettings | None:
+    if not flags.authorization_webhook_file:
+        return None
+    return WebhookSettings(
+        flags.authorization_webhook_file,
+        flags.authorization_webhook_version,
+        flags.authorization_webhook_authorized_us,
+        flags.authorization_webhook_unauthorized_us,
+    )
+
+
+def read_receivers(options: ClusterOptions) -> dict[str, Receiver]:
+    """The services outside that options name, by the option.  Raises InputError."""
+    server = options.api_server
+    paths = {IMAGE_POLICY: server.admission.image_policy.kubeconfig}
+    if server.authorization_webhook is not None:
+        paths[AUTHORIZATION] = server.authorization_webhook.kubeconfig
+    return {name: read_receiver(Path(path)) for name, path in paths.items() if path}
+
+
 def api_server_options(
     flags: ApiServerFlags,
     place: str,
@@ -300,5 +324,6 @@ def api_server_options(
         sends_retry_after=flags.shutdown_send_retry_after,
         authorization_modes=flags.authorization_modes,
         policies=_policies(flags, names),
+        authorization_webhook=_authorization_webhook(flags),
         tolerations=Defaults(flags.not_ready_toleration_s, flags.unreachable_toleration_s),
     )

@@ -52,6 +52,7 @@ class OutsideRequest(msgspec.Struct, frozen=True):
     verified: False accepts any certificate
     client_pair: PEM certificate and key of the client, b"" for none
     timeout_us: how long an answer is waited for
+    receiver: the name of a service by which the sender knows the certificates and further headers
     """
 
     method: str
@@ -64,6 +65,7 @@ class OutsideRequest(msgspec.Struct, frozen=True):
     client_pair: bytes = b""
     timeout_us: int = 30 * SECOND
     answer_max: int = ANSWER_MAX
+    receiver: str = ""
 
 
 class OutsideAnswer(NamedTuple):

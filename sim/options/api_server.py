@@ -8,7 +8,7 @@ refused.
 Mirrors  kubernetes v1.25 cmd/kube-apiserver/app/options, apiserver pkg/server/options: defaults of
          v1.25.
 Differs  authorization-mode is Node,RBAC by default, as kubeadm sets it; upstream's default is
-         AlwaysAllow. The mode Webhook is refused.
+         AlwaysAllow.
          With priority and fairness the two limits count as their sum, in seats, and only while
          requests take time (a slow storage, an overload): otherwise a request is over at the
          instant it comes.
@@ -35,6 +35,7 @@ from sim.options.base import (
     more_than,
     not_faster,
     number,
+    one_of,
     option,
     parse,
     string,
@@ -56,12 +57,11 @@ _WITHOUT_EFFECT = """
     storage-backend storage-media-type strict-transport-security-directives tls-cert-file
     tls-cipher-suites tls-min-version tls-private-key-file tls-sni-cert-key v version vmodule
     {short}let-client-certificate {short}let-client-key {short}let-preferred-address-types
-    authorization-webhook-cache-authorized-ttl authorization-webhook-cache-unauthorized-ttl
-    authorization-webhook-config-file authorization-webhook-version
 """
 WITHOUT_EFFECT = tuple(_WITHOUT_EFFECT.split())
-MODES = ("AlwaysAllow", "AlwaysDeny", "ABAC", "RBAC", "Node")
 WEBHOOK = "Webhook"
+MODES = ("AlwaysAllow", "AlwaysDeny", "ABAC", WEBHOOK, "RBAC", "Node")
+WEBHOOK_FILE = "authorization-webhook-config-file"
 AUTHORIZATION_MODE, POLICY_FILE = "authorization-mode", "authorization-policy-file"
 LIMITS = ("max-requests-inflight", "max-mutating-requests-inflight")
 FAIRNESS = "enable-priority-and-fairness"
@@ -119,8 +119,6 @@ def _known_modes(modes: tuple[str, ...]) -> str | None:
     if not modes:
         return "at least one authorization-mode must be passed"
     for mode in modes:
-        if mode == WEBHOOK:
-            return f"{WEBHOOK} is not available here: a simulation calls no service outside of it"
         if mode not in MODES:
             return f"{mode!r} is not a valid mode; there are {', '.join(MODES)}"
     if len(set(modes)) != len(modes):
@@ -138,6 +136,30 @@ class ApiServerFlags(AuthenticationFlags, AuditFlags):
         "Node,RBAC",
         "authorizers in order; the first that allows or denies a request decides",
         check=_known_modes,
+    )
+    authorization_webhook_file: str = option(
+        WEBHOOK_FILE, file_name, "", "a kubeconfig of the service that judges requests in the mode Webhook"
+    )
+    authorization_webhook_version: str = option(
+        "authorization-webhook-version",
+        string,
+        "v1beta1",
+        "version of the SubjectAccessReviews that are sent: v1 or v1beta1",
+        check=one_of("v1", "v1beta1"),
+    )
+    authorization_webhook_authorized_us: int = option(
+        "authorization-webhook-cache-authorized-ttl",
+        duration,
+        "5m0s",
+        "how long the service's permission is remembered",
+        unit="us",
+    )
+    authorization_webhook_unauthorized_us: int = option(
+        "authorization-webhook-cache-unauthorized-ttl",
+        duration,
+        "30s",
+        "how long the service's refusal is remembered",
+        unit="us",
     )
     authorization_policy_file: str = option(
         POLICY_FILE, file_name, "", "file with the policies of the mode ABAC, one for each line"
@@ -333,3 +355,10 @@ def _check_policy_file(flags: ApiServerFlags, places: Mapping[str, str], place: 
     if flags.authorization_policy_file and not wanted:
         text = f"cannot specify {POLICY_FILE} without mode ABAC"
         raise InputError(text, places.get(POLICY_FILE, place), f"{AUTHORIZATION_MODE}: ABAC,Node,RBAC")
+    asked = WEBHOOK in flags.authorization_modes
+    if asked and not flags.authorization_webhook_file:
+        text = f"{AUTHORIZATION_MODE} Webhook's authorization config file not passed"
+        raise InputError(text, places.get(AUTHORIZATION_MODE, place), f"set {WEBHOOK_FILE}")
+    if flags.authorization_webhook_file and not asked:
+        text = f"cannot specify {WEBHOOK_FILE} without mode Webhook"
+        raise InputError(text, places.get(WEBHOOK_FILE, place), f"{AUTHORIZATION_MODE}: Node,RBAC,Webhook")

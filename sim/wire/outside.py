@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import httpx
@@ -40,13 +41,32 @@ class _Shared(NamedTuple):
     authorities: bytes
     verified: bool
     client_pair: bytes
+    receiver: str = ""
+
+
+class Service(Protocol):
+    """A service that a client configuration names.  context: None for http"""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Headers of each request."""
+        ...
+
+    @property
+    def context(self) -> ssl.SSLContext | None:
+        """How its connections are secured."""
+        ...
 
 
 class OutsideSender:
-    """The sender of one kernel.  `run` is its task."""
+    """The sender of one kernel.  `run` is its task.
 
-    def __init__(self, gate: Gate) -> None:
+    receivers: services by the names that requests give
+    """
+
+    def __init__(self, gate: Gate, receivers: Mapping[str, Service] = MappingProxyType({})) -> None:
         self._gate = gate
+        self._receivers = receivers
         self._nursery: trio.Nursery | None = None
         self._scopes: dict[int, trio.CancelScope] = {}
         self._clients: dict[_Shared, httpx.AsyncClient] = {}
@@ -100,13 +120,15 @@ class OutsideSender:
         try:
             url = httpx.URL(request.url)
             host = url.host
-            shared = _Shared(host, request.authorities, request.verified, request.client_pair)
+            receiver = request.receiver
+            shared = _Shared(host, request.authorities, request.verified, request.client_pair, receiver)
             if request.connect_to is not None:
                 url = url.copy_with(host=request.connect_to[0], port=request.connect_to[1])
             async with AsyncExitStack() as stack:
                 client = self._client(shared)
                 stack.callback(self._free, shared)
-                return await _answer_of(client, request, url, host)
+                more = self._receivers[receiver].headers if receiver else {}
+                return await _answer_of(client, request, url, host, more)
         except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, ValueError) as error:
             return failed(failure_of(error, request))
 
@@ -114,7 +136,9 @@ class OutsideSender:
         """The client with the connections of a server; the least used one makes room for it."""
         client = self._clients.pop(shared, None)
         if client is None:
-            client = httpx.AsyncClient(verify=_context(shared), timeout=None, trust_env=False)
+            named = self._receivers.get(shared.receiver)
+            context = _context(shared) if named is None else named.context or False
+            client = httpx.AsyncClient(verify=context, timeout=None, trust_env=False)
             idle = next((each for each in self._clients if not self._busy.get(each)), None)
             if len(self._clients) >= CLIENTS_MAX and idle is not None and self._nursery is not None:
                 self._nursery.start_soon(self._clients.pop(idle).aclose)
@@ -129,9 +153,10 @@ class OutsideSender:
 
 
 async def _answer_of(
-    client: httpx.AsyncClient, request: OutsideRequest, url: httpx.URL, host: str
+    client: httpx.AsyncClient, request: OutsideRequest, url: httpx.URL, host: str, more: Mapping[str, str]
 ) -> OutsideAnswer:
-    headers = [("Host", urlsplit(request.url).netloc.rpartition("@")[2]), *request.headers]
+    netloc = urlsplit(request.url).netloc.rpartition("@")[2]
+    headers = [("Host", netloc), *request.headers, *more.items()]
     extensions = {"sni_hostname": host}
     body = b""
     sent = client.build_request(

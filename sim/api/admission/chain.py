@@ -31,6 +31,8 @@ from sim.api.admission.plugins.claims import (
 from sim.api.admission.plugins.classes import DefaultIngressClass, RuntimeClass
 from sim.api.admission.plugins.default_tolerations import Defaults, DefaultTolerationSeconds
 from sim.api.admission.plugins.event_rate_limit import EventRateLimit
+from sim.api.admission.plugins.image_policy import NAME as IMAGE_POLICY
+from sim.api.admission.plugins.image_policy import ImagePolicyWebhook
 from sim.api.admission.plugins.limit_ranger import LimitRanger
 from sim.api.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from sim.api.admission.plugins.namespaces import NamespaceExists
@@ -100,6 +102,7 @@ PLUGINS: tuple[Registration, ...] = (
     _optional("NodeRestriction", lambda setup: NodeRestriction(setup.names)),
     Registration("TaintNodesByCondition", lambda setup: TaintNodesByCondition(setup.names)),
     _optional("AlwaysPullImages", lambda setup: AlwaysPullImages()),
+    _optional(IMAGE_POLICY, lambda setup: ImagePolicyWebhook(setup.names, setup.configuration.image_policy)),
     Registration("PodSecurity", lambda setup: PodSecurity(setup.names, setup.configuration.pod_security)),
     _optional(
         "PodNodeSelector", lambda setup: PodNodeSelector(setup.names, setup.configuration.node_selectors)
@@ -131,7 +134,6 @@ PLUGINS: tuple[Registration, ...] = (
 )
 # Upstream's other plugins, each with what it would need.  They come with these kinds.
 WITHOUT_EFFECT: Mapping[str, str] = {
-    "ImagePolicyWebhook": "it calls a program outside of the cluster",
     "PersistentVolumeLabel": "no cloud provider knows the zones of volumes",
 }
 
@@ -165,6 +167,9 @@ def check_plugins(
     if EVENT_RATE_LIMIT in on and not configuration.event_limits:
         text = f"admission plugin {EVENT_RATE_LIMIT} has no limits"
         raise InputError(text, place(first), "give them in admission-control-config-file")
+    if IMAGE_POLICY in on and not configuration.image_policy.kubeconfig:
+        text = f"admission plugin {IMAGE_POLICY} has no service"
+        raise InputError(text, place(first), "give its kubeConfigFile in admission-control-config-file")
 
 
 Mutate = Callable[[Attributes, Obj, View], Obj | Denial]

@@ -17,6 +17,8 @@ from typing import Any
 import msgspec
 
 from sim.api.admission.plugins.event_rate_limit import EventLimit
+from sim.api.admission.plugins.image_policy import NAME as IMAGE_POLICY
+from sim.api.admission.plugins.image_policy import ImagePolicy
 from sim.api.admission.plugins.pod_node_selector import SelectorMistake, labels_of_selector
 from sim.api.admission.plugins.pod_security import (
     Exemptions,
@@ -31,8 +33,10 @@ from sim.api.kinds.common import text
 from sim.api.types import Obj
 from sim.errors import suggestion_or_all
 from sim.ident import Names
+from sim.units import MS, SECOND
 
 EVENT_RATE_LIMIT = "EventRateLimit"
+BACKOFF_MAX_US, TTL_MAX_US = 300 * SECOND, 1800 * SECOND  # imagepolicy/config.go
 
 
 class Configuration(msgspec.Struct, frozen=True):
@@ -47,6 +51,7 @@ class Configuration(msgspec.Struct, frozen=True):
     tolerations: TolerationLimits = TolerationLimits()
     event_limits: tuple[EventLimit, ...] = ()
     limited: tuple[LimitedResource, ...] = ()
+    image_policy: ImagePolicy = ImagePolicy()
 
 
 class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,6 +109,18 @@ class _Quota(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=
     api_version: str
     kind: str
     limited_resources: tuple[LimitedResource, ...] = ()
+
+
+class _ImagePolicy(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    kube_config_file: str
+    allow_ttl: int = msgspec.field(name="allowTTL", default=0)
+    deny_ttl: int = msgspec.field(name="denyTTL", default=0)
+    retry_backoff: int = 0
+    default_allow: bool = False
+
+
+class _ImagePolicyConfig(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    image_policy: _ImagePolicy
 
 
 def read_configuration(document: Any, names: Names) -> Configuration:
@@ -230,6 +247,28 @@ def _quota(value: Obj, names: Names, place: str) -> dict[str, Any]:
     return {"limited": found.limited_resources}
 
 
+def _image_policy(value: Obj, names: Names, place: str) -> dict[str, Any]:
+    found = _converted(value, _ImagePolicyConfig, place).image_policy
+    where = f"{place}.imagePolicy"
+    if not found.kube_config_file:
+        raise ValueError(f"{where}.kubeConfigFile: must not be empty")
+    _normalized(found.retry_backoff, MS, BACKOFF_MAX_US, 500 * MS, f"{where}.retryBackoff")
+    allow = _normalized(found.allow_ttl, SECOND, TTL_MAX_US, 300 * SECOND, f"{where}.allowTTL")
+    deny = _normalized(found.deny_ttl, SECOND, TTL_MAX_US, 30 * SECOND, f"{where}.denyTTL")
+    return {"image_policy": ImagePolicy(found.kube_config_file, allow, deny, found.default_allow)}
+
+
+def _normalized(value: int, scale_us: int, max_us: int, default_us: int, place: str) -> int:
+    """A time of ImagePolicyWebhook: -1 is none, 0 the default (config.go: normalizeConfigDuration)."""
+    if value == -1:
+        return 0
+    if value == 0:
+        return default_us
+    if not 0 < value * scale_us <= max_us:
+        raise ValueError(f"{place}: is {value}, must be from 1 to {max_us // scale_us}, 0 or -1")
+    return value * scale_us
+
+
 # The plugins that take a configuration.
 READERS: Mapping[str, Callable[[Obj, Names, str], dict[str, Any]]] = {
     "PodSecurity": _pod_security,
@@ -237,4 +276,5 @@ READERS: Mapping[str, Callable[[Obj, Names, str], dict[str, Any]]] = {
     "PodTolerationRestriction": _tolerations,
     EVENT_RATE_LIMIT: _event_limits,
     "ResourceQuota": _quota,
+    IMAGE_POLICY: _image_policy,
 }

@@ -31,12 +31,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec.structs import replace
 
 from actors.apiserver.webhooks import Arrived, refused_connection, url_of
 from sim.api.rest_answers import read_answer
 from sim.api.store import Question
 from sim.api.types import Json, Obj
 from sim.app.parts.services import Services
+from sim.app.receivers import Receiver
 from sim.errors import InputError
 from sim.faults.shared.ledger import Ledger
 from sim.faults.webhook import DENY, DOWN, SLOW, TARGET_PREFIX
@@ -75,8 +77,16 @@ ALLOWING = Program(allow, LATENCY_US)
 class WebhookPrograms:
     """All programs behind webhooks of one cluster."""
 
-    def __init__(self, kernel: Kernel, names: Names, services: Services, faults: Ledger) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        names: Names,
+        services: Services,
+        faults: Ledger,
+        receivers: Mapping[str, Receiver],
+    ) -> None:
         self._kernel, self._services, self._faults = kernel, services, faults
+        self._receivers = receivers
         self._agent = f"{names.component('apiserver')}-admission"
         self._programs: dict[str, Program] = {}  # by "namespace/name" of a Service, or by URL
 
@@ -94,6 +104,8 @@ class WebhookPrograms:
 
     def ask(self, question: Question, arrived: Arrived) -> None:
         """Call the program at the address of a question; the answer arrives in virtual time."""
+        if question.receiver:
+            question = replace(question, url=self._receivers[question.receiver].url)
         target = TARGET_PREFIX + question.name
         program = self._found(question)
         if self._faults.values(target, DOWN):
@@ -143,6 +155,7 @@ class WebhookPrograms:
             program.address,
             authorities,
             timeout_us=question.timeout_us - used_us,
+            receiver=question.receiver,
         )
 
         def take(answer: OutsideAnswer) -> None:
@@ -192,10 +205,13 @@ def _post(question: Question) -> str:
 
 
 def _review(question: Question, response: Obj) -> Json:
-    """The answer of a program as a whole AdmissionReview; a patch may be given as operations."""
+    """The answer of a program as a whole review; a patch may be given as operations."""
+    if question.receiver:
+        return {**question.body, "status": response}
     patch = response.get("patch")
     if isinstance(patch, list):
         response["patch"] = b64encode(msgspec.json.encode(patch)).decode()
         response.setdefault("patchType", "JSONPatch")
     response.setdefault("uid", question.body["request"]["uid"])
-    return {**{key: question.body[key] for key in ("apiVersion", "kind")}, "response": response}
+    head = {key: question.body[key] for key in ("apiVersion", "kind")}
+    return {**head, "response": response}

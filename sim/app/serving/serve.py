@@ -231,7 +231,7 @@ async def served(
         async with trio.open_nursery() as nursery:
             if webhook is not None:
                 nursery.start_soon(webhook.run)
-            sender = OutsideSender(cluster.kernel.gate)
+            sender = OutsideSender(cluster.kernel.gate, cluster.receivers)
             await nursery.start(sender.run)
             settings = {ADDRESSES: {name: list(each) for name, each in service_addresses.items()}}
             cluster.kernel.outside.begin(sender, settings)

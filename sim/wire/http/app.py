@@ -41,6 +41,7 @@ from sim.wire.http.exchange import Exchange, Headers, Response, serve_exchange
 from sim.wire.http.gateway import REQUEST_TIMEOUT_S, Gateway, OutsideWatch, failure_line
 from sim.wire.http.identification import Identification
 from sim.wire.http.impersonation import Impersonation, impersonated
+from sim.wire.http.judging import judged
 from sim.wire.http.metrics import Counts
 from sim.wire.http.negotiation import Form, NotAcceptable, accepts_gzip, has_table
 from sim.wire.http.options import BadOption, check_options, manager_of
@@ -184,7 +185,8 @@ class Front:
         if isinstance(user, Answer):
             return self._response(user)
         found.flow = self._flow_headers(user, asked)
-        opinion = self._authorizer.authorize(user, asked)
+        judge = self._gateway.judge
+        opinion = await judged(self._authorizer, judge, lambda giver: giver.authorize(user, asked))
         found.audited.decide(opinion)
         refused = refusal(user, asked, opinion)
         if refused is not None:
@@ -250,7 +252,11 @@ class Front:
             return Answer(500, rendering.TEXT, text.encode())
         if not wanted.name:
             return user
-        acting = impersonated(self._names, self._authorizer, user, wanted)
+        acting = await judged(
+            self._authorizer,
+            self._gateway.judge,
+            lambda giver: impersonated(self._names, giver, user, wanted),
+        )
         if isinstance(acting, UserInfo):
             found.audited.impersonate(acting)
             return acting

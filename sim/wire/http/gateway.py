@@ -24,10 +24,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import trio
+from msgspec.structs import astuple
 
 from sim.api import status
 from sim.api.aggregation.delegation import UNAVAILABLE, Delegated, Forwarded
-from sim.api.auth.attributes import AccessAttributes
+from sim.api.auth.attributes import AccessAttributes, Decision, Opinion
 from sim.api.fairness.state import FairnessState
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Reply, Request, UserInfo, Watch, WatchEvent
@@ -119,6 +120,10 @@ class OutsideEndpoint(Protocol):
         """The group versions that other servers answer."""
         ...
 
+    def judge(self, user: UserInfo, attributes: AccessAttributes, done: Callable[[Opinion], None]) -> None:
+        """Judge a request, with an answer of a service if that is needed."""
+        ...
+
     def handle(
         self,
         request: Request,
@@ -149,6 +154,11 @@ def unpack(payload: list[Any]) -> Request:
     fields, options, body, user = payload
     values = dict(zip(_FIELDS, fields, strict=True))
     return Request(**values, options=options, body=body, user=_user(user))
+
+
+def _packed(user: UserInfo) -> list[Any]:
+    extra = {key: list(values) for key, values in user.extra.items()}
+    return [user.name, list(user.groups), user.uid, extra]
 
 
 def _user(values: list[Any]) -> UserInfo:
@@ -250,6 +260,7 @@ class Gateway:
         kernel.gate.handle("request-gone", self._request_gone)
         kernel.gate.handle("watch-stop", self._watch_stop)
         kernel.gate.handle("forward", self._forward, self._forward_unkept)
+        kernel.gate.handle("judge", self._judge)
 
     def wall_us(self) -> int:
         """Unix time of the cluster for outside clients."""
@@ -282,13 +293,19 @@ class Gateway:
         server = self.serving()
         return server is not None and server.aggregator.find(path) is not None
 
+    async def judge(self, user: UserInfo, attributes: AccessAttributes) -> Opinion:
+        """Judge a request for which a service outside has to be asked."""
+        with trio.move_on_after(REQUEST_TIMEOUT_S):
+            payload = [_packed(user), list(astuple(attributes))]
+            opinion: Opinion = await self.kernel.gate.submit("judge", payload)
+            return opinion
+        return Opinion(Decision.NO_OPINION, "", "the request was not judged in time")
+
     async def forward(self, request: Forwarded) -> OutsideAnswer:
         """Pass a request to the server of its group version."""
-        user = request.user
-        extra = {key: list(values) for key, values in user.extra.items()}
         pairs = [list(pair) for pair in request.headers]
         sent = [request.method, request.path, request.query, pairs, request.body]
-        payload = [sent, [user.name, list(user.groups), user.uid, extra]]
+        payload = [sent, _packed(request.user)]
         with trio.move_on_after(REQUEST_TIMEOUT_S):
             answer: OutsideAnswer = await self.kernel.gate.submit("forward", payload)
             return answer
@@ -363,6 +380,14 @@ class Gateway:
             self._request(payload, done)
         else:
             done((Reply(500, body=status.internal_error(NOT_KEPT)), None))
+
+    def _judge(self, payload: list[Any], done: Callable[[Any], None]) -> None:
+        server = self.serving()
+        user, values = payload
+        if server is None:
+            done(Opinion(Decision.NO_OPINION, "", UNAVAILABLE))
+        else:
+            server.judge(_user(user), AccessAttributes(*values), done)
 
     def _forward(self, payload: list[Any], done: Callable[[Any], None]) -> None:
         server = self.serving()

@@ -209,7 +209,7 @@ def test_malformed_policy_file_is_an_error_with_its_line(tmp_path: Path) -> None
         ({"authorization-mode": ""}, "at least one authorization-mode must be passed"),
         ({"authorization-mode": "RBAC,Roles"}, "'Roles' is not a valid mode"),
         ({"authorization-mode": "RBAC,Node,RBAC"}, "has mode specified more than once"),
-        ({"authorization-mode": "Webhook"}, "Webhook is not available here"),
+        ({"authorization-mode": "Webhook"}, "Webhook's authorization config file not passed"),
         ({"authorization-mode": "ABAC"}, "authorization policy file not passed"),
         ({"authorization-policy-file": "f"}, "cannot specify authorization-policy-file without mode ABAC"),
         ({"authorization-mode": "ABAC", "authorization-policy-file": "/no/such"}, "no such file"),

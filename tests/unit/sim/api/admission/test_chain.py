@@ -233,12 +233,9 @@ def test_optional_plugins_run_only_if_they_are_enabled(enabled: tuple[str, ...])
             "there is no admission plugin 'PodNodeSelect' here (did you mean 'PodNodeSelector'?)",
         ),
         ([], ["Nothing"], "there is no admission plugin 'Nothing' here (known are: AlwaysAdmit"),
-        (["ImagePolicyWebhook"], [], "ImagePolicyWebhook has no effect here: it calls a program outside"),
-        (
-            [],
-            ["ImagePolicyWebhook"],
-            "ImagePolicyWebhook has no effect here: it calls a program outside of the cluster",
-        ),
+        (["PersistentVolumeLabel"], [], "PersistentVolumeLabel has no effect here: no cloud provider knows"),
+        ([], ["PersistentVolumeLabel"], "PersistentVolumeLabel has no effect here: no cloud provider knows"),
+        (["ImagePolicyWebhook"], [], "ImagePolicyWebhook has no service (give its kubeConfigFile"),
         (
             ["AlwaysDeny", "Priority"],
             ["Priority", "AlwaysDeny"],
