@@ -70,7 +70,7 @@ def main(arguments: list[str]) -> int:
     if what == "show":
         return run("orrery", "run", *rest, where=None) if rest else run("orrery", "run", SHOWN)
     if what == "test":
-        # The whole suite takes a quarter of an hour of one core; a file is the unit that cores share.
+        # Cores share the suite file by file: it takes a quarter of an hour of one core.
         return run("python", "-m", "pytest", *(rest or ["-n", "auto", "--dist", "loadfile"]))
     if what == "orrery":
         return run("orrery", *rest, where=None)

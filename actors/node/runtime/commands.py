@@ -122,7 +122,7 @@ def _script(text: str, unknown: Changes | None) -> Changes | None:
 
 
 def fetches(words: Sequence[str]) -> bool:
-    """True if a command line runs a client whose end depends on a server."""
+    """True if a command line runs a client, which ends as its server lets it."""
     line = script_of(words)
     if line is None:
         return program_of(words) in FETCHERS
