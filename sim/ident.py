@@ -211,6 +211,8 @@ class Names:
         self.annotation_beta_storage_provisioner = f"volume.beta.{d}/storage-provisioner"
         self.annotation_storage_resizer = f"volume.{d}/storage-resizer"
         self.annotation_pre_resize_capacity = f"volume.alpha.{d}/pre-resize-capacity"
+        self.annotation_driver_node_id = f"csi.alpha.{d}/node-id"
+        self.parameter_fs_type = f"csi.storage.{self.group_domain}/fstype"  # of a StorageClass
         self.annotation_beta_mount_options = f"volume.beta.{d}/mount-options"
 
     def _set_taints_and_finalizers(self, d: str) -> None:

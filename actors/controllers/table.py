@@ -24,6 +24,7 @@ from actors.controllers import (
     ttl,
     ttlafterfinished,
 )
+from actors.controllers.attachdetach import loop as attachdetach
 from actors.controllers.bootstrap import bootstrapsigner, tokencleaner
 from actors.controllers.certificates import loop as certificates
 from actors.controllers.cronjob import loop as cronjob
@@ -49,6 +50,7 @@ Start = Callable[[Env], Awaitable[None]]
 
 LOOPS: Mapping[str, Start] = MappingProxyType(
     {
+        "attachdetach": attachdetach.start,
         "bootstrapsigner": bootstrapsigner.start,
         cloud_node_lifecycle.NAME: cloud_node_lifecycle.start,
         clusterrole_aggregation.NAME: clusterrole_aggregation.start,

@@ -63,6 +63,7 @@ from sim.app.parts.metrics_apis import DelegatedMetrics, MetricsApis
 from sim.app.parts.overview import counted, named, overview, unreachable
 from sim.app.parts.services import Services
 from sim.app.parts.signing import SigningAuthorities
+from sim.app.parts.storage import add_drivers
 from sim.app.parts.webhooks import Decide, WebhookPrograms
 from sim.app.plain_plan import checked_seed, checked_us, plain_plan
 from sim.app.pod_logs import agent_listens, pod_log
@@ -291,6 +292,8 @@ class Cluster:
         supervisor.add("admin", self.admin.main)
         self._add_replicas("controller-manager", plan.controller_manager, self.manager_main)
         self._add_replicas("scheduler", plan.scheduler, self._scheduler_main)
+        for process in add_drivers(self):
+            self._boot(process.name, process.start)
         for node in plan.nodes:
             self.add_node(node)
         if self._adoption is not None:

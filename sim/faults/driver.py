@@ -12,7 +12,7 @@ from sim.faults.shared.context import Context
 from sim.faults.shared.kinds import Ends, Fault, Imposed, Stage
 from sim.faults.shared.ledger import Aspect, Ledger
 from sim.faults.shared.parameters import Nodes, Strict
-from sim.options.storage_drivers import FAILED, DriverFault, Operation
+from sim.options.storage_drivers import FAILED, DriverFault, Operation, driver_process
 
 TARGET_PREFIX = "driver/"
 DRIVER = "driver"  # the aspect; its values are of class DriverFault
@@ -62,6 +62,8 @@ class DriverFails(Imposed):
             self.how, self.operations, self.nodes, self.by_us, self.factor, self.text or FAILED
         )
         stage.faults.impose(step, TARGET_PREFIX + self.name, DRIVER, fault)
+        if self.how == "away" and not self.nodes:
+            stage.faults.impose(step, driver_process(self.name), "down", "the driver is away")
 
     def detail(self) -> dict[str, Any]:
         """The fields that have an effect."""

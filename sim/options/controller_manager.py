@@ -380,8 +380,7 @@ _WITHOUT_EFFECT = """
     service-account-private-key-file {short}config master flex-volume-plugin-dir
     volume-host-allow-local-loopback volume-host-cidr-denylist profiling contention-profiling
     allow-metric-labels disabled-metrics show-hidden-metrics-for-version cloud-container-registry-config
-    help version v vmodule logging-format log-flush-frequency attach-detach-reconcile-sync-period
-    disable-attach-detach-reconcile-sync
+    help version v vmodule logging-format log-flush-frequency
     pv-recycler-pod-template-filepath-hostpath pv-recycler-pod-template-filepath-nfs
     authentication-kubeconfig authentication-skip-lookup
     authentication-tolerate-lookup-failure authentication-token-webhook-cache-ttl

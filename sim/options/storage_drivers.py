@@ -209,3 +209,13 @@ class StoragePlan:
     binding_mode: str = "Immediate"
     reclaim_policy: str = "Delete"
     default: bool = False
+
+
+def driver_process(driver: str) -> str:
+    """The name of the process of a driver."""
+    return f"csi-{driver}"
+
+
+def driver_account(driver: str) -> str:
+    """The name of the service account of a driver's process."""
+    return f"csi-{driver}"

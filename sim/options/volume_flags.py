@@ -11,6 +11,11 @@ from typing import Any
 
 from sim.options.base import boolean, duration, integer, more_than, option
 from sim.options.node_networks import NodeNetworkFlags
+from sim.units import SECOND
+
+
+def _a_second_or_more(value_us: int) -> str | None:
+    return None if value_us >= SECOND else "must be at least 1s"
 
 
 def _recycler(name: str, default: int, what: str) -> Any:
@@ -49,4 +54,15 @@ class VolumeFlags(NodeNetworkFlags):
     )
     recycler_increment_nfs: int = _recycler(
         "increment-timeout-nfs", 30, "deadline of a pod that recycles an NFS volume, for each Gi"
+    )
+    attach_detach_reconcile_sync_period_us: int = option(
+        "attach-detach-reconcile-sync-period",
+        duration,
+        "1m0s",
+        "time between comparisons of attached volumes with what the drivers say",
+        unit="us",
+        check=_a_second_or_more,
+    )
+    disable_attach_detach_reconcile_sync: bool = option(
+        "disable-attach-detach-reconcile-sync", boolean, False, "true: no such comparisons"
     )

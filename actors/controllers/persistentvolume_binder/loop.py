@@ -24,10 +24,10 @@ from actors.controllers.persistentvolume_binder import decide
 from actors.controllers.persistentvolume_binder.reclaim import Reclaimer
 from actors.controllers.persistentvolume_binder.store import CLAIMS, VOLUMES, Known, Store
 from actors.controllers.shared.operations import Operations
-from actors.controllers.shared.pods_by_claim import CLAIM_INDEX, index_by_claim
+from actors.controllers.shared.pods_by_claim import CLAIM_INDEX, index_by_claim, is_terminated
 from actors.controllers.shared.shell import Env, run_workers
 from sim.api.generated_names import new_uid
-from sim.api.objects import annotations_of, is_terminal, key_of, name_of, phase_of, split_key, uid_of
+from sim.api.objects import annotations_of, key_of, name_of, phase_of, split_key, uid_of
 from sim.api.types import Obj
 from sim.api.volumes import class_of, delays_binding, is_bound_to, reserved_for, volume_mode
 from sim.units import SECOND
@@ -205,7 +205,7 @@ class Binder:
         pods = [
             name_of(pod)
             for pod in self._pods.by_index(CLAIM_INDEX, key_of(claim))
-            if not is_terminal(pod) and not pod["spec"].get("nodeName")
+            if not is_terminated(pod) and not pod["spec"].get("nodeName")
         ]
         reason, text = "WaitForPodScheduled", f"waiting for pods {','.join(pods)} to be scheduled"
         if not pods:

@@ -17,7 +17,7 @@ import re
 
 from actors.controllers.persistentvolume_binder import decide
 from actors.controllers.persistentvolume_binder.store import VOLUMES, Store
-from actors.controllers.shared.pods_by_claim import CLAIM_INDEX
+from actors.controllers.shared.pods_by_claim import CLAIM_INDEX, is_terminated
 from actors.controllers.shared.shell import Env
 from sim.api.objects import annotations_of, is_deleting, is_terminal, key_of, name_of, phase_of
 from sim.api.types import Obj
@@ -56,7 +56,7 @@ class Reclaimer:
         if new is None:
             return None
         key = decide.claim_key_of(volume)
-        users = sorted(key_of(pod) for pod in self._pods.by_index(CLAIM_INDEX, key) if not is_terminal(pod))
+        users = sorted(key_of(pod) for pod in self._pods.by_index(CLAIM_INDEX, key) if not is_terminated(pod))
         if users and self._store.claims.get(key) is None:
             text = f"Volume is used by pods: {','.join(users)}"
             self._recorder.event(volume, "Normal", "VolumeFailedRecycle", text)

@@ -22,8 +22,12 @@ Operation = Callable[[], Awaitable[str | None]]
 
 @dataclass(slots=True)
 class _State:
-    """running: True while the operation runs; pause_us: after the failure at failed_us"""
+    """kind: of the last operation
+    running: True while the operation runs
+    pause_us: after the failure at failed_us
+    """
 
+    kind: str = ""
     running: bool = False
     pause_us: int = 0
     failed_us: int = 0
@@ -43,27 +47,26 @@ class Operations:
         state = self._states.get(key)
         return state is not None and state.running
 
-    def wait_us(self, key: str) -> int:
-        """The rest of the pause after a failure; 0 if an operation may begin."""
+    def wait_us(self, key: str, kind: str = "") -> int:
+        """The rest of the pause after a failure of this kind; 0 if an operation may begin."""
         state = self._states.get(key)
-        if state is None or not state.pause_us:
+        if state is None or not state.pause_us or state.kind != kind:
             return 0
         return max(0, state.failed_us + state.pause_us - self._ctx.now_us())
 
-    def run(self, key: str, operation: Operation) -> bool:
-        """Begin an operation, which returns an error text or None; False if it may not begin now."""
-        state = self._states.setdefault(key, _State())
-        if state.running or self.wait_us(key):
+    def run(self, key: str, operation: Operation, kind: str = "") -> bool:
+        """Begin an operation, which returns an error text or None; False if it may not begin now.
+
+        kind: operations of different kinds have no common pauses
+        """
+        state = self._states.setdefault(key, _State(kind))
+        if state.running or self.wait_us(key, kind):
             return False
+        if state.kind != kind:
+            state.kind, state.pause_us = kind, 0
         state.running = True
         self._ctx.spawn(self._carry_out, key, state, operation, name=f"{self._name} {key}")
         return True
-
-    def forget(self, key: str) -> None:
-        """Drop the pause of a name; an operation that runs is not stopped."""
-        state = self._states.get(key)
-        if state is not None and not state.running:
-            del self._states[key]
 
     async def _carry_out(self, key: str, state: _State, operation: Operation) -> None:
         error = await operation()

@@ -1,10 +1,12 @@
-"""The index of pods by the claims that they use.
+"""The index of pods by the claims that they use, and if they may still use them.
 
-Mirrors  kubernetes v1.25 pkg/controller/volume/common/common.go (PodPVCIndexFunc).
+Mirrors  kubernetes v1.25 pkg/controller/volume/common/common.go (PodPVCIndexFunc),
+         pkg/volume/util/util.go (IsPodTerminated).
 """
 
 from __future__ import annotations
 
+from sim.api.objects import is_deleting, is_terminal, status_of
 from sim.api.types import Obj
 from sim.api.volumes import claim_name
 from sim.client import Informer
@@ -22,3 +24,19 @@ def claim_keys(pod: Obj) -> tuple[str, ...]:
     namespace = pod["metadata"]["namespace"]
     names = (claim_name(pod, volume) for volume in pod["spec"].get("volumes") or ())
     return tuple(f"{namespace}/{name}" for name in names if name)
+
+
+def is_terminated(pod: Obj) -> bool:
+    """True for a pod that has ended, or is being deleted and has no running container."""
+    if is_terminal(pod):
+        return True
+    return is_deleting(pod) and not any(
+        _runs(container)
+        for field in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+        for container in status_of(pod).get(field) or ()
+    )
+
+
+def _runs(container: Obj) -> bool:
+    state = container.get("state") or {}
+    return state.get("terminated") is None and state.get("waiting") is None

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from sim.api.objects import controller_of, is_deleting, is_terminal, phase_of, with_metadata
+from actors.controllers.shared.pods_by_claim import is_terminated
+from sim.api.objects import controller_of, is_deleting, phase_of, with_metadata
 from sim.api.types import Obj
 from sim.api.volumes import claim_name
 
@@ -79,14 +80,7 @@ def _is_shut_down(pod: Obj) -> bool:
 
 def may_release(pod: Obj) -> bool:
     """True for a pod that does not run on a node, so that a claim of it may be free."""
-    if not pod["spec"].get("nodeName") or is_terminal(pod):
-        return True
-    return is_deleting(pod) and not any(map(_runs, (pod.get("status") or {}).get("containerStatuses") or ()))
-
-
-def _runs(container: Obj) -> bool:
-    state = container.get("state") or {}
-    return state.get("terminated") is None and state.get("waiting") is None
+    return not pod["spec"].get("nodeName") or is_terminated(pod)
 
 
 def claims_of(pod: Obj) -> Iterator[str]:

@@ -26,7 +26,7 @@ from sim.errors import InputError, Problems, each_error
 from sim.ident import NAMES
 from sim.options.base import mapping, raw_option
 from sim.options.gates import of_api_server
-from sim.options.storage_drivers import StoragePlan
+from sim.options.storage_drivers import StoragePlan, driver_process
 from sim.scenario.check import references, soundness
 from sim.scenario.check.expectation_windows import Windows
 from sim.scenario.plan.context import Existing, Known
@@ -284,7 +284,7 @@ class _Compiler:
                 ("scheduler", cluster.scheduler),
             )
             for number in range(part.replicas)
-        }
+        } | {driver_process(one.driver) for one in cluster.storage}
         for index, group in enumerate(cluster.nodes):
             path = ("spec", "cluster", "nodes", index)
             with self.part(path):

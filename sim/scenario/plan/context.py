@@ -19,6 +19,7 @@ from sim.faults.shared.parameters import Amount, Nodes, OneOrMore
 from sim.faults.shared.wording import first_names
 from sim.ident import NAMES
 from sim.options.base import raw_option
+from sim.options.storage_drivers import driver_process
 from sim.scenario.plan.own_kinds import Planned, resource_named
 from sim.scenario.plan.plan import ClusterPlan, NodePlan
 from sim.scenario.plan.storage import storage_objects
@@ -121,9 +122,12 @@ class Known:
             for index in range(part.replicas)
         ]
         roles = [role for role in ROLES if f"{role.removesuffix('-leader')}-0" in control]
+        drivers = [driver_process(one.driver.name) for one in cluster.storage]
         planned = Planned()
         scheme = Scheme(NAMES[cluster.naming], frozenset()).beside(planned)
-        known = Known(cluster.nodes, ("storage", *control, *roles), [], scheme, planned, cluster.metrics)
+        known = Known(
+            cluster.nodes, ("storage", *control, *drivers, *roles), [], scheme, planned, cluster.metrics
+        )
         known.drivers = tuple(one.driver.name for one in cluster.storage)
         known.cloud = bool(raw_option(cluster.controller_manager.flags, "cloud-provider"))
         known.add(storage_objects(cluster.storage, scheme.names))

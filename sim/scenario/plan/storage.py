@@ -15,7 +15,7 @@ from sim.api.kinds.common.metadata import labels
 from sim.api.types import Obj
 from sim.errors import InputError, Problems
 from sim.ident import Names
-from sim.options.storage_drivers import StorageDriver, StoragePlan
+from sim.options.storage_drivers import StorageDriver, StoragePlan, driver_account
 from sim.scenario.read.schema import StorageEntry
 from sim.scenario.read.source import Document, Path_
 from sim.units import parse_duration_us, quantity_value
@@ -184,8 +184,12 @@ class _Entry:
 
 
 def storage_objects(plans: Sequence[StoragePlan], names: Names) -> list[Obj]:
-    """The CSIDriver and the StorageClass of each driver."""
-    return [obj for plan in plans for obj in (_csi_driver(plan.driver, names), _storage_class(plan, names))]
+    """The CSIDriver, the StorageClass and the rights of each driver."""
+    return [obj for plan in plans for obj in _objects(plan, names)]
+
+
+def _objects(plan: StoragePlan, names: Names) -> list[Obj]:
+    return [_csi_driver(plan.driver, names), _storage_class(plan, names), *_rights(plan.driver, names)]
 
 
 def _csi_driver(driver: StorageDriver, names: Names) -> Obj:
@@ -196,7 +200,7 @@ def _csi_driver(driver: StorageDriver, names: Names) -> Obj:
         "spec": {
             "attachRequired": driver.attach_required,
             "fsGroupPolicy": driver.fs_group_policy,
-            "storageCapacity": driver.capacity is not None,
+            "storageCapacity": False,
         },
     }
 
@@ -219,3 +223,39 @@ def _storage_class(plan: StoragePlan, names: Names) -> Obj:
         terms = [{"key": driver.topology_key, "values": [*driver.zones]}]
         found["allowedTopologies"] = [{"matchLabelExpressions": terms}]
     return found
+
+
+def _rights(driver: StorageDriver, names: Names) -> list[Obj]:
+    """The service account of a driver's process, and what it may do."""
+    name, namespace = driver_account(driver.name), names.system_namespace
+    group, storage = names.group("rbac"), names.group("storage")
+    read = ["get", "list", "watch"]
+    rules = [
+        ("", ["persistentvolumes"], [*read, "create", "update", "patch", "delete"]),
+        ("", ["persistentvolumeclaims"], [*read, "update", "patch"]),
+        ("", ["persistentvolumeclaims/status"], ["update", "patch"]),
+        ("", ["events"], ["create", "update", "patch"]),
+        ("", ["nodes"], read),
+        (storage, ["storageclasses", "csinodes", "csidrivers"], read),
+        (storage, ["volumeattachments"], [*read, "update", "patch"]),
+        (storage, ["volumeattachments/status"], ["patch"]),
+    ]
+    role = {"apiGroup": group, "kind": "ClusterRole", "name": name}
+    version = names.api_version("rbac", "v1")
+    metadata = {"name": name}
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {**metadata, "namespace": namespace}},
+        {
+            "apiVersion": version,
+            "kind": "ClusterRole",
+            "metadata": metadata,
+            "rules": [{"apiGroups": [of], "resources": what, "verbs": verbs} for of, what, verbs in rules],
+        },
+        {
+            "apiVersion": version,
+            "kind": "ClusterRoleBinding",
+            "metadata": metadata,
+            "roleRef": role,
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
+        },
+    ]

@@ -67,6 +67,9 @@ async def test_claims_bind_and_volumes_are_reclaimed_by_their_policy() -> None:
                 volume("scrubbed", "2Gi", "Recycle"),
                 volume("dropped", "9Gi", "Delete"),
             ),
+        )
+        await c.run_for("15s")
+        c.apply(
             *(claim("a", "1Gi"), claim("b", "5Gi"), claim("d", "8Gi"), claim("huge", "1Ti")),
             claim("early", "1Gi", volumeName="later"),
         )

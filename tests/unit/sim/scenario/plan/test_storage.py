@@ -65,11 +65,11 @@ def test_objects_of_a_driver_say_what_it_can_do() -> None:
     plans = storage_of(
         [{"driver": "disk", "zones": ["a"], "expandable": False, "default": True, "capacity": "9Gi"}], NAMING
     )
-    driver, storage_class = storage_objects(plans, NAMING)
+    driver, storage_class, *_ = storage_objects(plans, NAMING)
     assert driver["spec"] == {
         "attachRequired": True,
         "fsGroupPolicy": "ReadWriteOnceWithFSType",
-        "storageCapacity": True,
+        "storageCapacity": False,
     }
     assert storage_class["metadata"]["annotations"] == {"storageclass.kubernetes.io/is-default-class": "true"}
     assert storage_class["allowVolumeExpansion"] is False

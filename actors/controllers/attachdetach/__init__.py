@@ -1,0 +1,1 @@
+"""The controller that attaches the volumes of scheduled pods to their nodes."""

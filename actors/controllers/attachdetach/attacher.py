@@ -1,0 +1,124 @@
+"""How a volume of a driver is attached and detached: by an object that the driver acts on.
+
+Turns an attachment that is wanted into a VolumeAttachment, and waits for what the driver writes
+into it.
+
+Mirrors  kubernetes v1.25 pkg/volume/csi/csi_attacher.go (Attach, Detach,
+         waitForVolumeAttachDetachStatusWithLister), csi_plugin.go (csiTimeout).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from actors.controllers.shared.shell import Env
+from sim.api.objects import is_deleting
+from sim.api.types import Obj
+from sim.api.volume_names import attachment_name
+from sim.client import Client
+from sim.units import MS, SECOND
+
+ATTACHMENTS = "volumeattachments"
+TIMEOUT_US = 120 * SECOND
+# The status is read at growing intervals.
+_INITIAL_US, _MAX_US, _FACTOR, _JITTER = 500 * MS, 7 * SECOND, 1.05, 0.1
+_DONE = ""
+
+
+class Attacher:
+    """Attaches and detaches volumes of drivers."""
+
+    def __init__(self, env: Env, client: Client) -> None:
+        self._env = env
+        self._ctx = env.ctx
+        self._client = client
+        self._attachments = env.informers[ATTACHMENTS]
+        self._random = env.ctx.stream("attach-poll")
+        self._prefix = f"{env.names.volume_plugin_prefix}csi: "
+
+    async def attach(self, volume: Obj, node: str) -> str:
+        """Attach a volume; returns "" or the error text."""
+        source = volume["spec"]["csi"]
+        driver, handle = source["driver"], source["volumeHandle"]
+        name = attachment_name(driver, handle, node)
+        if self._attachments.get(name) is None:
+            made: Obj = {
+                "apiVersion": self._env.names.api_version("storage", "v1"),
+                "kind": "VolumeAttachment",
+                "metadata": {"name": name},
+                "spec": {
+                    "attacher": driver,
+                    "nodeName": node,
+                    "source": {"persistentVolumeName": volume["metadata"]["name"]},
+                },
+            }
+            reply = await self._client.create(ATTACHMENTS, "", made)
+            if not reply.ok and reply.reason != "AlreadyExists":
+                return f"{self._prefix}attacher.Attach failed: {reply.message}"
+
+        def outcome() -> str | None:
+            seen = self._attachments.get(name)
+            return None if seen is None else _attached(seen)
+
+        late = f"timed out waiting for external-attacher of {driver} CSI driver to attach volume {handle}"
+        return await self._poll(outcome, late)
+
+    async def detach(self, driver: str, handle: str, node: str) -> str:
+        """Detach a volume; returns "" or the error text."""
+        name = attachment_name(driver, handle, node)
+        reply = await self._client.delete(ATTACHMENTS, "", name)
+        if not reply.ok:
+            if reply.reason == "NotFound":
+                return _DONE
+            return (
+                f"{self._prefix}detacher.Detach failed to delete VolumeAttachment [{name}]: {reply.message}"
+            )
+
+        def outcome() -> str | None:
+            seen = self._attachments.get(name)
+            if seen is None:
+                return _DONE
+            return _message(seen, "detachError")
+
+        late = f"timed out waiting for external-attacher of unknown CSI driver to detach volume {handle}"
+        return await self._poll(outcome, late)
+
+    async def is_attached(self, driver: str, handle: str, node: str) -> bool:
+        """True if the driver still says that a volume is attached."""
+        name = attachment_name(driver, handle, node)
+        seen = self._attachments.get(name)
+        if seen is None:
+            reply = await self._client.get(ATTACHMENTS, "", name)
+            if not reply.ok:
+                return False
+            seen = reply.obj
+        return bool((seen.get("status") or {}).get("attached"))
+
+    async def _poll(self, outcome: Callable[[], str | None], late: str) -> str:
+        """Wait for an outcome; `late` if there is none in time."""
+        end_us = self._ctx.now_us() + TIMEOUT_US
+        interval_us: float = _INITIAL_US
+        while True:
+            wait_us = int(interval_us * (1 + _JITTER * self._random.random()))
+            left_us = end_us - self._ctx.now_us()
+            await self._ctx.sleep_us(min(wait_us, left_us))
+            if wait_us >= left_us:
+                return late
+            found = outcome()
+            if found is not None:
+                return found
+            interval_us = min(_MAX_US, interval_us * _FACTOR)
+
+
+def _attached(attachment: Obj) -> str | None:
+    """What an attachment says of its success; None if the driver has not finished."""
+    if is_deleting(attachment):
+        return "volume attachment is being deleted"
+    if (attachment.get("status") or {}).get("attached"):
+        return _DONE
+    return _message(attachment, "attachError")
+
+
+def _message(attachment: Obj, field: str) -> str | None:
+    error = (attachment.get("status") or {}).get(field)
+    return None if error is None else str(error.get("message") or "")

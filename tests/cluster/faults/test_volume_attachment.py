@@ -1,0 +1,141 @@
+"""Volumes of drivers in a whole cluster: attaching, detaching by force, and faults of drivers.
+
+The nodes here are objects without a machine, so that the test says what they report.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sim import Cluster
+from sim.api.types import Obj
+from sim.ident import NAMES
+from sim.options.storage_drivers import UNREACHABLE
+from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
+from sim.scenario.plan.storage import storage_of
+from sim.units import SECOND
+
+from .test_volume_binding import claim, events, phases
+
+NAMING = NAMES["orch"]
+DISK = "disk.csi.example.com"
+MERGE = "application/merge-patch+json"
+
+
+def node(name: str) -> Obj:
+    marks = {NAMING.annotation_attach_detach: "true"}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "annotations": marks}}
+
+
+def pod(name: str, node_name: str, claim_name: str = "data") -> Obj:
+    source = {"persistentVolumeClaim": {"claimName": claim_name}}
+    containers = [{"name": "c", "image": "i"}]
+    spec = {"nodeName": node_name, "containers": containers, "volumes": [{"name": "v", **source}]}
+    meta = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
+def attached_at(c: Cluster, name: str) -> list[str]:
+    found = c.get("nodes", name, "")
+    assert found is not None
+    return [one["name"] for one in found["status"].get("volumesAttached") or ()]
+
+
+def report_in_use(c: Cluster, name: str, volumes: list[str]) -> None:
+    body = {"status": {"volumesInUse": volumes}}
+    reply = c.request("patch", "nodes", "", name, body=body, content_type=MERGE, subresource="status")
+    assert reply.ok, reply.message
+
+
+async def started(c: Cluster) -> str:
+    """Start a pod on n1, and let n1 use its volume; returns the name of the volume."""
+    c.apply(node("n1"), node("n2"), claim("data", "1Gi", storageClassName="disk"))
+    await c.run_for("20s")
+    c.apply(pod("first", "n1"))
+    await c.run_for("10s")
+    assert c.refused == ()
+    (volume,) = attached_at(c, "n1")
+    assert volume.startswith(f"orch.io/csi/{DISK}^pvc-")
+    report_in_use(c, "n1", [volume])
+    await c.run_for("1s")
+    return volume
+
+
+def remove(c: Cluster, name: str) -> None:
+    body: dict[str, Any] = {"gracePeriodSeconds": 0}
+    assert c.request("delete", "pods", "default", name, body=body).ok
+
+
+async def test_volume_of_a_dead_node_is_detached_after_six_minutes() -> None:
+    async with Cluster(storage=[{"driver": DISK, "attachTime": "3s", "detachTime": "1s"}]) as c:
+        volume = await started(c)
+        name = volume.partition("^")[2]
+        assert ("SuccessfulAttachVolume", f'AttachVolume.Attach succeeded for volume "{name}" ') in events(
+            c, "first"
+        )
+        c.apply(pod("second", "n2"))
+        await c.run_for("1s")
+        text = f'Multi-Attach error for volume "{name}" Volume is already used by pod(s) first'
+        assert events(c, "second") == {("FailedAttachVolume", text)}
+        remove(c, "first")
+        removed_us = c.kernel.now_us
+        await c.run_until(removed_us + 359 * SECOND)
+        assert attached_at(c, "n1") == [volume] and attached_at(c, "n2") == []
+        await c.run_until(removed_us + 361 * SECOND)
+        assert attached_at(c, "n1") == []
+        await c.run_for("10s")
+        assert attached_at(c, "n2") == [volume]
+        # a node that does not use the volume gives it back at once
+        report_in_use(c, "n2", [])
+        remove(c, "second")
+        await c.run_for("5s")
+        assert attached_at(c, "n2") == [] and c.list("volumeattachments") == []
+
+
+async def test_volume_of_a_node_out_of_service_is_detached_at_once() -> None:
+    flags = {"feature-gates": "NodeOutOfServiceVolumeDetach=true"}
+    plan = ClusterPlan(
+        controller_manager=ComponentPlan(flags=flags), storage=storage_of([{"driver": DISK}], NAMING)
+    )
+    async with Cluster(plan) as c:
+        volume = await started(c)
+        c.apply(pod("second", "n2"))
+        taint = {"key": NAMING.taint_out_of_service, "effect": "NoExecute"}
+        c.request("patch", "nodes", "", "n1", body={"spec": {"taints": [taint]}}, content_type=MERGE)
+        remove(c, "first")
+        await c.run_for("15s")
+        assert attached_at(c, "n1") == [] and attached_at(c, "n2") == [volume]
+
+
+async def test_faults_of_a_driver_delay_what_it_is_asked_for() -> None:
+    async with Cluster(storage=[{"driver": DISK, "expandable": True}]) as c:
+        await c.run_for("10s")
+        gone = c.do.driver(name=DISK, how="away")
+        await c.run_for("1s")
+        assert not c.supervisor[f"csi-{DISK}"].running
+        assert c.storage_drivers.call(DISK, "mount", "n1").error == UNREACHABLE
+        c.apply(node("n1"), claim("data", "1Gi", storageClassName="disk"))
+        await c.run_for("30s")
+        assert phases(c, "persistentvolumeclaims") == {"data": "Pending"}
+        c.do.heal(step=gone)
+        broken = c.do.driver(name=DISK, how="failing", operation="attach", message="quota exceeded")
+        await c.run_for("15s")
+        assert phases(c, "persistentvolumeclaims") == {"data": "Bound"}
+        c.apply(pod("first", "n1"))
+        await c.run_for("20s")
+        (found,) = c.list("persistentvolumes")
+        name = found["metadata"]["name"]
+        text = f'AttachVolume.Attach failed for volume "{name}" : quota exceeded'
+        assert ("FailedAttachVolume", text) in events(c, "first") and attached_at(c, "n1") == []
+        c.do.heal(step=broken)
+        await c.run_for("60s")
+        assert len(attached_at(c, "n1")) == 1
+        c.do.driver(name=DISK, how="hanging", operation="expand", for_="30s")
+        await c.run_for("1s")
+        more = {"spec": {"resources": {"requests": {"storage": "3Gi"}}}}
+        c.request("patch", "persistentvolumeclaims", "default", "data", body=more, content_type=MERGE)
+        await c.run_for("15s")
+        assert any(reason == "VolumeResizeFailed" for reason, _ in events(c, "data"))
+        await c.run_for("60s")
+        grown = c.get("persistentvolumeclaims", "data")
+        assert grown is not None and grown["status"]["capacity"] == {"storage": "3Gi"}
