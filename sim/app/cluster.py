@@ -60,6 +60,7 @@ from sim.app.parts.credentials import accept_credentials
 from sim.app.parts.given import check_object, node_spec
 from sim.app.parts.machine_watch import MachineWatch
 from sim.app.parts.metrics_apis import DelegatedMetrics, MetricsApis
+from sim.app.parts.observers import subscribed
 from sim.app.parts.overview import counted, named, overview, unreachable
 from sim.app.parts.services import Services
 from sim.app.parts.signing import SigningAuthorities
@@ -576,23 +577,7 @@ class Cluster:
 
         resources: plurals, with "/NAMESPACE" for one namespace only; default all
         """
-        store = self.storage.store
-        if resources is None:
-            return store.subscribe("", see)
-        prefixes = dict[str, None]()
-        for plural, _, namespace in (text.partition("/") for text in resources):
-            resource_named(self.scheme, plural)  # raises InputError if there is none
-            inside = f"{namespace}/" if namespace else ""
-            prefixes.update(
-                (f"{r.prefix}{inside}", None) for r in self.scheme.resources if r.plural == plural
-            )
-        parts = [store.subscribe(prefix, see) for prefix in prefixes]
-
-        def cancel() -> None:
-            for part in parts:
-                part()
-
-        return cancel
+        return subscribed(self.storage.store, self.scheme, see, resources)
 
     def watch_machines(self, see: Callable[[str, bool, int], None]) -> None:
         """Call `see` with node, whether it serves, and the time, when its machine begins or ceases."""
