@@ -60,6 +60,7 @@ from actors.node.sources.manifests import Manifests
 from actors.node.sources.mirrors import Mirrors
 from actors.node.sources.references import References
 from actors.node.sync_loop import SyncLoop
+from actors.node.volumes.manager import VolumeManager
 from sim.api.objects import TERMINAL
 from sim.api.store import Item
 from sim.api.types import Obj
@@ -67,22 +68,28 @@ from sim.ident import Names
 from sim.kernel.actor import Context
 from sim.kernel.dice import Dice
 from sim.options.node_agent import NodeAgentOptions
+from sim.options.storage_drivers import StorageDrivers
 from sim.units import SECOND
 
 TICK_US = 1 * SECOND  # kubelet.go: syncLoop's syncTicker
 RESYNC_JITTER_PERCENT = 50  # pod_workers.go: workerResyncIntervalJitterFactor
 SYNCED_POLL_US = 1 * SECOND  # config/apiserver.go: WaitForAPIServerSyncPeriod
 DEFAULT_CIDR = "10.200.0.0/24"
+NO_DRIVERS = StorageDrivers()
 NO_REFERENCE: tuple[tuple[str, str, str], Obj] = ("", "", ""), {}
 
 
 def node_agent_main(
-    machine: Machine, clients: Clients, options: NodeAgentOptions, names: Names
+    machine: Machine,
+    clients: Clients,
+    options: NodeAgentOptions,
+    names: Names,
+    drivers: StorageDrivers = NO_DRIVERS,
 ) -> Callable[[Context], None]:
     """The agent's `main`, which the supervisor runs under the node's name."""
 
     def main(ctx: Context) -> None:
-        NodeAgent(ctx, machine, clients, options, names).start()
+        NodeAgent(ctx, machine, clients, options, names, drivers).start()
 
     return main
 
@@ -99,11 +106,17 @@ class NodeAgent:
         "api", "container_gc", "ctx", "dice", "evictor", "heartbeats", "host_ip", "housekeeping", "image_gc", "images",
         "kills", "leases", "log_rotation", "loop", "machine", "manifests", "mirrors", "names", "node_loop", "options",
         "preemption", "references", "restarts", "runtime", "shutdown", "sources_ready", "spec", "statuses", "used",
-        "workers",
+        "volumes", "workers",
     )  # fmt: skip
 
     def __init__(
-        self, ctx: Context, machine: Machine, clients: Clients, options: NodeAgentOptions, names: Names
+        self,
+        ctx: Context,
+        machine: Machine,
+        clients: Clients,
+        options: NodeAgentOptions,
+        names: Names,
+        drivers: StorageDrivers = NO_DRIVERS,
     ) -> None:
         self.ctx = ctx
         self.machine = machine
@@ -128,6 +141,7 @@ class NodeAgent:
         self.restarts = Backoff()
         self.images = Images(self)
         self.references = References(self)
+        self.volumes = VolumeManager(self, drivers)
         self.container_gc = ContainerGC(self)
         self.image_gc, self.log_rotation = ImageGC(self), LogRotation(self)
         self.evictor = Evictor(self)
@@ -222,6 +236,11 @@ class NodeAgent:
     def node_registered(self) -> None:
         """The Node object is stored now."""
         self.mirrors_due()
+        self.volumes.register()
+
+    def volumes_changed(self) -> None:
+        """The volumes in use have changed: the next status pass reports them."""
+        self.node_loop.list_volumes(self.volumes.in_use())
 
     def node_changed(self) -> None:
         """The health that the node's status shows has changed."""
@@ -358,6 +377,11 @@ class NodeAgent:
         if first:
             self.mirrors_due()
             self.housekeep_later()
+            self.volumes.reconstruct(self._runs)
+
+    def _runs(self, uid: str) -> bool:
+        """True if the pod has a worker that has not finished."""
+        return uid in self.workers and self.workers[uid].state != FINISHED
 
     def _pod_event(self, type_: str, item: Item) -> None:
         if self.loop.asleep:
@@ -517,6 +541,7 @@ class NodeAgent:
         self.restarts.forget(uid)
         self.images.forget(uid)
         self.references.forget(uid)
+        self.volumes.forget(uid)
         if uid in self.machine.pods:  # the pod had ended before it was deleted
             self.container_gc.consider()
 

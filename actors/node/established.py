@@ -18,12 +18,11 @@ from actors.node.pods.status_manager import outgoing
 from actors.node.runtime.machine import Machine
 from actors.node.sources.mount_paths import expands_paths
 from actors.node.sources.references import variables_of, volumes_of
+from actors.node.volumes.specs import managed_volumes
 from sim.api.types import Obj
 from sim.ident import Names
 from sim.options.node_agent import NodeAgentOptions
 from sim.units import format_time
-
-CLAIMS = ("persistentVolumeClaim", "ephemeral")
 
 
 def registered(machine: Machine, options: NodeAgentOptions, names: Names, wall_us: int) -> Obj:
@@ -40,11 +39,9 @@ def is_settled(pod: Obj) -> bool:
     take longer.
     """
     spec = pod["spec"]
-    if spec.get("initContainers") or volumes_of(spec):
+    if spec.get("initContainers") or volumes_of(spec) or managed_volumes(spec):
         return False
     if any(kind != "Liveness" for kind, _, _ in probe_specs(spec["containers"])):
-        return False
-    if any(claim in volume for volume in spec.get("volumes") or () for claim in CLAIMS):
         return False
     return not any(variables_of(c) or "lifecycle" in c or expands_paths(c) for c in spec["containers"])
 

@@ -184,6 +184,7 @@ class Api:
         "coordination",
         "exchanges",
         "lease_namespace",
+        "storage",
     )
 
     def __init__(self, ctx: Context, client: Caller, user: UserInfo, names: Names) -> None:
@@ -194,7 +195,7 @@ class Api:
         self._agent = names.node_agent
         self.lease_namespace = names.lease_namespace
         self._patch_type = names.media_strategic_patch
-        self.coordination = names.group("coordination")
+        self.coordination, self.storage = names.group("coordination"), names.group("storage")
 
     def _send(self, on_reply: OnReply, verb: str, resource: str, **fields: Any) -> None:
         self.call(self._request(verb, resource, **fields), on_reply)
@@ -267,6 +268,17 @@ class Api:
             "patch", "nodes", subresource="status", name=name, body=patch, content_type=self._patch_type,
             purpose=Purpose.NODE_REPORT,
         )  # fmt: skip
+
+    # --- storage ----------------------------------------------------------------------------------
+
+    def read_csi_node(self, name: str, on_reply: OnReply) -> None:
+        """Read the node's CSINode."""
+        self._send(on_reply, "get", "csinodes", group=self.storage, name=name)
+
+    def write_csi_node(self, verb: str, obj: Obj, on_reply: OnReply) -> None:
+        """Create or update the node's CSINode."""
+        name = "" if verb == "create" else obj["metadata"]["name"]
+        self._send(on_reply, verb, "csinodes", group=self.storage, name=name, body=obj)
 
     # --- leases -----------------------------------------------------------------------------------
 

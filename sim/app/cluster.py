@@ -392,7 +392,7 @@ class Cluster:
         options = self.options.nodes.get(plan.name)
         if options is None:  # added later than the plan
             options = self.options.nodes[plan.name] = node_agent_options(plan, self.names)
-        main = node_agent_main(machine, self.node_clients, options, self.names)
+        main = node_agent_main(machine, self.node_clients, options, self.names, self.storage_drivers)
         actor = self.supervisor.add(plan.name, main, start=False)
         node = self.nodes[plan.name] = Node(self.kernel, machine, actor)
         self.machine_watch.add(plan.name, node)

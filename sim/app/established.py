@@ -35,6 +35,7 @@ from actors.node import established as node_side
 from actors.node import requests as node_api
 from actors.node.node import Node
 from actors.node.pods.status_manager import status_patch
+from actors.node.volumes.registration import csi_node
 from actors.scheduler.actor import user_of
 from actors.scheduler.attempt import Attempts, Placed
 from actors.scheduler.cluster import Cluster as View
@@ -53,6 +54,7 @@ from sim.api.types import Obj, Reply, Request, UserInfo
 from sim.app.options import ClusterOptions
 from sim.ident import Names
 from sim.kernel import Kernel
+from sim.options.storage_drivers import StorageDrivers
 from sim.scenario.plan.plan import ClusterPlan
 
 # Objects in one kernel event; between two events the program serves its display and interrupts.
@@ -85,6 +87,7 @@ class NewCluster(Protocol):
     admin_user: UserInfo
     plan: ClusterPlan
     scheduler_plugins: tuple[SchedulerPlugin, ...]
+    storage_drivers: StorageDrivers
 
     def compact(self, keep_us: int = 0) -> None:
         """Remove all history but that of the latest time."""
@@ -202,6 +205,8 @@ class Established:
         if stored.ok:
             self._nodes.append(stored.obj)
             self._view.set_node(stored.obj)
+            drivers = csi_node(stored.obj, cluster.storage_drivers, names)
+            self._agent(name, "create", "csinodes", body=drivers)
         else:
             self._note(f"nodes/{name}", stored)
 
@@ -300,6 +305,8 @@ class Established:
         if not node_side.is_settled(pod):
             return None
         info = self._view.templates.info(pod)
+        if info.volumes:
+            return None
         node = info.node_name
         if not node and waits(pod, cluster.options.scheduler.scheduler_name):
             node = self._chosen(info)

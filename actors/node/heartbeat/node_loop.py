@@ -282,6 +282,11 @@ class NodeLoop:
         self._fixed = {**self._fixed, **image_list(self._agent.machine, self._agent.options)}
         self.changed()
 
+    def list_volumes(self, in_use: list[str]) -> None:
+        """Show these volumes as in use."""
+        self._fixed = {**self._fixed, "volumesInUse": in_use}
+        self.changed()
+
     def changed(self) -> None:
         """A part of the status may have changed: run the next pass."""
         self._compared = None

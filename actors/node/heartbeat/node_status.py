@@ -233,8 +233,9 @@ def status_of(
     if before and before != fixed["nodeInfo"]["bootID"]:
         events.insert(0, "Rebooted")
     status = {**old, **fixed, **_with_foreign_resources(old, fixed), "conditions": conditions}
-    if not status["images"]:
-        del status["images"]
+    for key in ("images", "volumesInUse"):
+        if not status.get(key, True):
+            del status[key]
     return status, events
 
 

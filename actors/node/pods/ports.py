@@ -21,6 +21,7 @@ from actors.node.runtime.ports import Host
 from actors.node.runtime.profile import NodeSpec
 from actors.node.sources.mirrors import Mirrors
 from actors.node.sources.references import References
+from actors.node.volumes.manager import VolumeManager
 from sim.api.types import Obj
 from sim.kernel.dice import Dice
 
@@ -113,6 +114,7 @@ class Agent(Host, Events, Protocol):
     statuses: StatusManager
     mirrors: Mirrors
     references: References
+    volumes: VolumeManager
     images: Images
     image_gc: ImageGC
     container_gc: ContainerGC

@@ -11,8 +11,8 @@ one.  A steady pod has no timer.
 Mirrors  pkg/kubelet/pod_workers.go, kubelet.go: syncPod, syncTerminatingPod, syncTerminatedPod;
          kuberuntime_manager.go: SyncPod (v1.25).
 Differs  of the resyncs of a healthy pod every 60 to 90 s only those are run that probe a container
-         that is not ready: nothing else can have changed without a callback.  Volumes take no time
-         to mount; unmounting takes up to one poll of 0.3 s.
+         that is not ready: nothing else can have changed without a callback.  Volumes without a
+         driver take no time to mount, and up to one poll of 0.3 s to unmount.
 """
 
 from __future__ import annotations
@@ -353,8 +353,13 @@ class Worker:
             return message
         if agent.is_static(self.uid):
             agent.mirrors.sync(self)
+        manages = agent.volumes.begin(self)
         if needs := volumes_of(pod["spec"]):
             error = yield from agent.references.mount(self, needs)
+            if error:
+                return error
+        if manages:
+            error = yield from agent.volumes.mount(self)
             if error:
                 return error
         self._add_probes()
@@ -437,6 +442,8 @@ class Worker:
         self.refresh()
         keeps = keeps_volumes(self.pod, agent.options)
         yield agent.housekeeping_after_us() if keeps else unmounted_after_us(agent.dice)
+        if not keeps and (error := (yield from agent.volumes.unmount(self))):
+            return error
         self.state = FINISHED
         entry = agent.statuses.entry(self.uid)
         if entry is not None:

@@ -21,6 +21,7 @@ from typing import Any
 
 from actors.node.runtime.containers import Container, PodRuntime
 from actors.node.runtime.log_files import LogFiles
+from actors.node.runtime.mounts import Device
 from actors.node.runtime.profile import ContainerBehaviour, NodeSpec, Override, manifest_file
 from actors.node.runtime.ramps import Most, Ramp
 
@@ -56,6 +57,9 @@ class Machine:
     usage_fault: the record of the fault that changed what programs here use
     relief_record: the record by which a use from outside of the pods last ended
     outside: resource -> its use from outside of the pods
+    mounts: unique name of a volume -> for which pods it is mounted
+    made_paths: path -> what a hostPath volume has made there
+    grouped_volumes: volumes with files that have had their group changed
     agent: the running NodeAgent, for the log endpoint and for faults
     """
 
@@ -79,6 +83,9 @@ class Machine:
         self.usage_fault = 0
         self.relief_record = 0
         self.outside: dict[str, Ramp | Most] = {}
+        self.mounts: dict[str, Device] = {}
+        self.made_paths: dict[str, str] = {}
+        self.grouped_volumes: dict[str, None] = {}
         self.agent: Any = None
         self.changed: Callable[[PodRuntime | None], None] = _no_listener
         # pod uid -> container name -> how often all of its instances were removed
@@ -280,6 +287,7 @@ class Machine:
     def power_loss(self, now_us: int) -> None:
         """Everything that runs is gone; the disk (dead containers, images) stays."""
         self.powered = False
+        self.mounts = {}
         if self.on_power is not None:
             self.on_power(False)
         for pod in self.pods.values():
@@ -289,6 +297,7 @@ class Machine:
 
     def erase(self) -> None:
         """Lose the disk: what is powered on next is another machine of the same name."""
+        self.made_paths = {}
         self.pods = {}
         self.images = dict(self.spec.profile.images)
         self.missing = ()

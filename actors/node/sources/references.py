@@ -8,9 +8,9 @@ Holds: a pod that refers to no such object reads nothing.
 Mirrors  pkg/kubelet/volumemanager/volume_manager.go: WaitForAttachAndMount;
          pkg/volume/{configmap,secret}; pkg/util/goroutinemap/exponentialbackoff;
          pkg/kubelet/kubelet_pods.go: makeEnvironmentVariables (v1.25).
-Differs  objects are read when needed (upstream watches them while pods refer to them); projected
-         volumes count as complete; the volumes of a pod are retried together, while its sync waits
-         for them, and a mount takes no time.
+Differs  objects are read when needed (upstream watches them while pods refer to them); the volume
+         by which every pod gets its access to the API counts as complete; the volumes of a pod are
+         retried together, while its sync waits for them, and a mount takes no time.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ Problem = tuple[str, str]  # volume ("" for a variable), and what is wrong with 
 MOUNT_WAIT_US = 123 * SECOND  # volume_manager.go: podAttachAndMountTimeout
 RETRY_US = 500 * MS  # exponential_backoff.go: initialDurationBeforeRetry, doubling
 RETRY_MAX_US = 122 * SECOND  # exponential_backoff.go: maxDurationBeforeRetry
+API_ACCESS = "-api-access-"  # in the names of volumes that admission adds to pods
 KINDS = {"configmaps": "ConfigMap", "secrets": "Secret"}
 # as kubelet_pods.go names them in its warning
 SOURCES = {"configmaps": "configMap", "secrets": "secret"}
@@ -62,19 +63,31 @@ def volumes_of(spec: Obj) -> list[Need]:
     """The objects of the volumes that containers mount."""
     found = []
     for volume in spec.get("volumes") or ():
-        for source, resource, name in (
-            ("configMap", "configmaps", "name"),
-            ("secret", "secrets", "secretName"),
-        ):
-            reference = volume.get(source)
-            if reference is not None and not reference.get("optional"):
-                keys = tuple(item["key"] for item in reference.get("items") or ())
-                found.append(Need(resource, reference.get(name, ""), keys, volume["name"]))
+        projected = volume.get("projected")
+        if projected is None:
+            found += _needs(volume, "secretName", volume["name"])
+        elif API_ACCESS not in volume["name"]:
+            for source in projected.get("sources") or ():
+                found += _needs(source, "name", volume["name"])
     if not found:
         return found
     containers = [*(spec.get("initContainers") or ()), *spec["containers"]]
     mounted = {mount["name"] for c in containers for mount in c.get("volumeMounts") or ()}
     return [need for need in found if need.volume in mounted]
+
+
+def _needs(sources: Obj, secret_name: str, volume: str) -> list[Need]:
+    """The object of a volume, or of one source of a projected volume."""
+    found = []
+    for source, resource, name in (
+        ("configMap", "configmaps", "name"),
+        ("secret", "secrets", secret_name),
+    ):
+        reference = sources.get(source)
+        if reference is not None and not reference.get("optional"):
+            keys = tuple(item["key"] for item in reference.get("items") or ())
+            found.append(Need(resource, reference.get(name, ""), keys, volume))
+    return found
 
 
 def variables_of(container: Obj) -> list[Need]:
@@ -124,6 +137,17 @@ def invalid_names(need: Need, obj: Obj) -> list[str]:
     """The invalid names among the variables of a whole object."""
     names = [need.prefix + key for key in obj.get("data") or ()]
     return sorted(name for name in names if not _VARIABLE.fullmatch(name) or name.startswith(".."))
+
+
+def _by_volume(problems: Sequence[Problem]) -> list[Problem]:
+    """The problems of each volume as one text; several are a list in brackets."""
+    found: dict[str, dict[str, None]] = {}
+    for volume, text in problems:
+        found.setdefault(volume, {})[text] = None
+    return [
+        (volume, next(iter(texts)) if len(texts) == 1 else f"[{', '.join(texts)}]")
+        for volume, texts in found.items()
+    ]
 
 
 class Owner(Protocol):
@@ -232,7 +256,7 @@ class References:
                 self._mounted[uid] = None
                 self._retries.pop(uid, None)
                 return ""
-            for volume, text in problems:
+            for volume, text in _by_volume(problems):
                 text = f'MountVolume.SetUp failed for volume "{volume}" : {text}'
                 agent.event(pod, "Warning", "FailedMount", text)
             due_us, delay_us = agent.now_us + delay_us, min(2 * delay_us, RETRY_MAX_US)

@@ -8,7 +8,7 @@ from typing import Any
 
 import trio
 
-from actors.node.agent import node_agent_main
+from actors.node.agent import NO_DRIVERS, node_agent_main
 from actors.node.node import Node
 from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import NodeSpec
@@ -21,6 +21,7 @@ from sim.kernel.actor import Context, Supervisor
 from sim.kernel.dice import Dice
 from sim.kernel.kernel import NEVER_US, Kernel
 from sim.options.node_agent import NodeAgentOptions, parse_node_agent
+from sim.options.storage_drivers import StorageDrivers
 from sim.units import SECOND, format_time
 
 DELAY_US = 1_000
@@ -300,7 +301,10 @@ class FakeClients:
 
 @asynccontextmanager
 async def one_node(
-    spec: NodeSpec | None = None, options: NodeAgentOptions | None = None, seed: int = 1
+    spec: NodeSpec | None = None,
+    options: NodeAgentOptions | None = None,
+    seed: int = 1,
+    drivers: StorageDrivers = NO_DRIVERS,
 ) -> AsyncIterator[tuple[Kernel, FakeApi, Node]]:
     """A kernel, an API and one registered node `n1` at 20 s."""
     kernel = Kernel(seed)
@@ -309,7 +313,8 @@ async def one_node(
         nursery.start_soon(kernel.run)
         api = FakeApi(kernel)
         machine = Machine(spec or NodeSpec("n1"))
-        main = node_agent_main(machine, FakeClients(api), options or parse_node_agent({}), NAMES_USED)
+        used = options or parse_node_agent({})
+        main = node_agent_main(machine, FakeClients(api), used, NAMES_USED, drivers)
         node = Node(kernel, machine, supervisor.add("n1", main))
         await kernel.run_until(20 * SECOND)
         yield kernel, api, node

@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from actors.node.sources.references import Need, invalid_names, problem_of, variables_of, volumes_of
+from actors.node.sources.references import (
+    Need,
+    _by_volume,
+    invalid_names,
+    problem_of,
+    variables_of,
+    volumes_of,
+)
 from sim.api.store import Item
 from sim.api.types import Reply
 
@@ -23,6 +30,28 @@ def test_only_mounted_volumes_count() -> None:
         ],
     }
     assert volumes_of(spec) == [Need("configmaps", "one", ("a",), "m"), Need("secrets", "two", (), "s")]
+
+
+def test_each_source_of_a_projected_volume_must_exist() -> None:
+    sources = [
+        {"secret": {"name": "two", "items": [{"key": "k", "path": "k"}]}},
+        {"configMap": {"name": "one"}},
+        {"downwardAPI": {"items": []}},
+        {"configMap": {"name": "none", "optional": True}},
+    ]
+    mounts = [{"name": "all", "mountPath": "/all"}, {"name": "orch-api-access-x", "mountPath": "/token"}]
+    spec = {
+        "containers": [{"name": "c", "volumeMounts": mounts}],
+        "volumes": [
+            {"name": "all", "projected": {"sources": sources}},
+            {"name": "orch-api-access-x", "projected": {"sources": [{"configMap": {"name": "root"}}]}},
+        ],
+    }
+    needs = [Need("secrets", "two", ("k",), "all"), Need("configmaps", "one", (), "all")]
+    assert volumes_of(spec) == needs
+    problems = [("all", problem_of(need, "d", Reply(404))) for need in needs] + [("m", "other")]
+    text = '[secret "two" not found, configmap "one" not found]'
+    assert _by_volume(problems) == [("all", text), ("m", "other")]
 
 
 def test_variables_of_whole_objects_come_first() -> None:

@@ -1,0 +1,69 @@
+"""Which paths exist on a machine, and the checks of hostPath volumes.  Pure.
+
+A machine has the directories, devices and sockets of a usual Linux node, and what volumes of type
+DirectoryOrCreate and FileOrCreate have made on it.
+
+Mirrors  pkg/volume/hostpath/host_path.go: checkTypeInternal (v1.25).
+Differs  a machine has no files besides those of `PRESENT`; directories that a path of it names
+         exist too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+
+DIRECTORY, FILE, SOCKET, CHARACTER, BLOCK = "Directory", "File", "Socket", "CharDevice", "BlockDevice"
+PRESENT: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("/", "/bin", "/boot", "/dev/shm", "/etc/cni/net.d", "/etc/ssl/certs", "/home", "/lib/modules", "/media",
+         "/mnt", "/opt/cni/bin", "/proc", "/root", "/run/containerd", "/sbin", "/srv", "/sys/fs/bpf",
+         "/sys/fs/cgroup", "/tmp", "/usr/bin", "/usr/lib", "/usr/local", "/usr/share", "/var/lib/containerd",
+         "/var/lib/docker/containers", "/var/log/containers", "/var/log/pods", "/var/run", "/var/tmp"),
+        DIRECTORY,
+    ),
+    **dict.fromkeys(
+        ("/etc/hostname", "/etc/hosts", "/etc/localtime", "/etc/machine-id", "/etc/os-release", "/etc/passwd",
+         "/etc/resolv.conf", "/run/xtables.lock", "/var/log/messages", "/var/log/syslog"),
+        FILE,
+    ),
+    **dict.fromkeys(("/run/containerd/containerd.sock", "/run/dbus/system_bus_socket"), SOCKET),
+    **dict.fromkeys(("/dev/fuse", "/dev/kmsg", "/dev/kvm", "/dev/net/tun", "/dev/null", "/dev/random",
+                     "/dev/urandom", "/dev/zero"), CHARACTER),
+    **dict.fromkeys(("/dev/sda", "/dev/vda"), BLOCK),
+}  # fmt: skip
+_ALIASES = (("/var/run/", "/run/"),)
+_WORDS = {
+    DIRECTORY: "directory",
+    FILE: "file",
+    SOCKET: "socket file",
+    CHARACTER: "character device",
+    BLOCK: "block device",
+}
+
+
+def kind_of(path: str, made: Mapping[str, str]) -> str:
+    """What is at a path: the type that a volume may require, "" for nothing."""
+    path = path.rstrip("/") or "/"
+    for alias, real in _ALIASES:
+        if path.startswith(alias):
+            path = real + path.removeprefix(alias)
+    found = PRESENT.get(path) or made.get(path)
+    if found:
+        return found
+    inside = f"{path}/"
+    return DIRECTORY if any(name.startswith(inside) for name in (*PRESENT, *made)) else ""
+
+
+def checked(path: str, wanted: str, made: MutableMapping[str, str]) -> str:
+    """Why a path cannot be mounted, "" if it can; what has to be made is made.
+
+    Quirk: a type with `OrCreate` accepts every kind that exists.
+    """
+    kind = kind_of(path, made)
+    if wanted.endswith("OrCreate"):
+        if not kind:
+            made[path.rstrip("/") or "/"] = wanted.removesuffix("OrCreate")
+        return ""
+    if not wanted or kind == wanted:
+        return ""
+    return f"hostPath type check failed: {path} is not a {_WORDS[wanted]}"
