@@ -62,6 +62,8 @@ class Auditor:
         self._log = settings.log
         self._batcher = Batcher(settings.log.batching) if settings.log.batching.mode == BATCH else None
         self._flush_at_us = -1
+        self._waits = bool(settings.webhook.config) and settings.webhook.batching.mode != BATCH
+        self._first: Obj | None = None
         self.ends_in_order = False
 
     # --- requests ---------------------------------------------------------------------------------
@@ -73,6 +75,24 @@ class Auditor:
             return True
         flight.record = record = self.begin(flight.request)
         return record is None or self.received(record)
+
+    def take_first(self) -> Obj | None:
+        """The event that a webhook has to take before the request that arrived last continues."""
+        first, self._first = self._first, None
+        return first
+
+    def post(self, event: Obj, then: Callable[[bool], None]) -> None:
+        """Send an event to the webhook; `then` gets False if the request has to be refused."""
+        ctx = self._ctx
+        assert ctx is not None
+        strict = self._settings.webhook.batching.mode == STRICT
+
+        def posted(stored: bool) -> None:
+            if not stored and strict:
+                self._sink.refuse()
+            then(stored or not strict)
+
+        self._sink.post(event, lambda stored: ctx.run(posted, stored))
 
     def end_flight(self, flight: Flight, reply: Reply) -> Reply:
         """Record a reply, or pass the record to the request's transport with it."""
@@ -145,6 +165,8 @@ class Auditor:
         """Hand an event to the backends; False if the log could not store it."""
         ctx = self._ctx
         assert ctx is not None
+        if self._waits and event["stage"] == RECEIVED:
+            self._first = event
         self._sink.forward(event)
         cut = cut_to(event, self._log.event_max, self._scheme.names)
         if cut is None:

@@ -262,6 +262,10 @@ class AuditSink(Protocol):
         """Take an event at once, for a backend with batches of its own."""
         ...
 
+    def post(self, event: dict[str, Any], done: Callable[[bool], None]) -> None:
+        """Send an event to a webhook that requests wait for; `done` gets False if it fails."""
+        ...
+
     def write(self, events: Sequence[dict[str, Any]], wall_us: int) -> bool:
         """Write events to the log; False if they could not be stored.
 

@@ -394,10 +394,29 @@ class ApiServer:
             return  # its client no longer waits
         flight.until_us = self.kernel.now_us + allowed_us(flight.request, self.options.request_timeout_us)
         self._count(flight, 1)
-        if self.audit is not None and not self.audit.begin_flight(flight):
+        if self.audit is None:
+            self._admit(number)
+            return
+        stored, first = self.audit.begin_flight(flight), self.audit.take_first()
+        if stored and first is not None:
+            self.audit.post(first, lambda stored: self._recorded(number, stored))
+        else:
+            self._recorded(number, stored)
+
+    def _recorded(self, number: int, stored: bool) -> None:
+        """Continue with a request if its first audit event is stored."""
+        flight = self._flights.get(number)
+        if flight is None:
+            return
+        if stored:
+            self._admit(number)
+        else:
             uri = "" if flight.record is None else flight.record.uri
             self._answer(number, Reply(500, body=unstored(uri)), 0)
-        elif self._away is not None:
+
+    def _admit(self, number: int) -> None:
+        flight = self._flights[number]
+        if self._away is not None:
             self._answer(number, self._away, 0)
         elif self._has_no_room(flight):
             self.refuse(number)

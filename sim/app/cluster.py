@@ -48,6 +48,7 @@ from sim.api.store import Change, Item
 from sim.api.types import BAD_REQUEST, Reply, Request, UserInfo
 from sim.api.verbs.call import Identities
 from sim.app.audit.outputs import AuditOutputs
+from sim.app.audit.posting import Posting
 from sim.app.cloud import SimulatedCloud
 from sim.app.established import Established
 from sim.app.large_pages import OF_THIS_PROCESS
@@ -80,6 +81,7 @@ from sim.ident import NAMES
 from sim.kernel import DEFAULT_EPOCH_US, Actor, Context, Kernel, Operation, Supervisor, Trace
 from sim.kernel import Rule as NetworkRule
 from sim.kernel.fast import PLAIN, FastPaths
+from sim.options.audit import WEBHOOK as AUDIT_WEBHOOK
 from sim.options.storage_drivers import StorageDrivers
 from sim.report.changes import Chronicle
 from sim.scenario.plan.own_kinds import resource_named
@@ -207,6 +209,10 @@ class Cluster:
             self.audit = AuditOutputs(
                 self.audit_settings.log if audited else LogSettings(), force=replaces_log
             )
+            receiver = self.receivers.get(AUDIT_WEBHOOK)
+            if receiver is not None:
+                webhook = self.audit_settings.webhook
+                self.audit.posting = Posting(self.kernel, webhook, self.names, receiver.url)
         self._life = self._live()
         await self._life.__aenter__()
         return self

@@ -29,7 +29,8 @@ from sim.errors import InputError, Problems, suggestion
 from sim.files import read_bounded
 from sim.ident import NAMES, Names
 from sim.options.api_server import ApiServerFlags, parse_api_server
-from sim.options.audit import POLICY
+from sim.options.audit import BATCH, POLICY
+from sim.options.audit import WEBHOOK as AUDIT_WEBHOOK
 from sim.options.authentication import AuthenticationFlags
 from sim.options.controller_manager import ControllerManagerOptions, parse_controller_manager
 from sim.options.gates import enabled, of_api_server
@@ -265,6 +266,8 @@ def read_receivers(options: ClusterOptions) -> dict[str, Receiver]:
     paths = {IMAGE_POLICY: server.admission.image_policy.kubeconfig}
     if server.authorization_webhook is not None:
         paths[AUTHORIZATION] = server.authorization_webhook.kubeconfig
+    if server.audit is not None and server.audit.webhook.batching.mode != BATCH:
+        paths[AUDIT_WEBHOOK] = server.audit.webhook.config
     return {name: read_receiver(Path(path)) for name, path in paths.items() if path}
 
 

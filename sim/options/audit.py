@@ -39,10 +39,6 @@ JSON, LEGACY = "json", "legacy"
 FORMATS = (JSON, LEGACY)
 
 
-def _webhook_mode(value: str) -> str | None:
-    return None if value == BATCH else "must be batch: a simulated request does not wait for a real server"
-
-
 # The options that both backends have, by the rest of their names: reader, effect, unit, check.
 _SHARED: Mapping[str, tuple[Reader, str, str, Check | None]] = {
     "version": (string, "group and version of events: v1 is the only one", "", None),
@@ -145,8 +141,9 @@ class AuditFlags:
         "audit-webhook-mode",
         string,
         BATCH,
-        "batch: events are sent later, in batches",
-        check=_webhook_mode,
+        "batch: events are sent later, in batches; blocking: a request waits until its first event is sent; "
+        "blocking-strict: it is refused if that fails",
+        check=one_of(*MODES),
     )
     audit_webhook_batch_buffer_size: int = _shared("webhook", "batch-buffer-size", 10_000)
     audit_webhook_batch_max_size: int = _shared("webhook", "batch-max-size", 400)

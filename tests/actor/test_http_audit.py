@@ -14,17 +14,19 @@ import trio
 import yaml
 from quart_trio import QuartTrio
 
-from sim.api.types import UserInfo
+from sim.api.types import Reply, Request, UserInfo
 from sim.app.cluster import Cluster
 from sim.app.serving.front import make_front
 from sim.app.serving.identities import Files
 from sim.app.serving.serve import make_webhook
+from sim.app.serving.serve import served as serve_cluster
 from sim.ident import NAMES
 from sim.kernel import NEVER_US
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.wire.http.app import Application
 from sim.wire.http.server import serve
 from tests.actor.identities import key
+from tests.cluster.cli.outside_server import any_certificate, bundle, listening
 
 N = NAMES["kubernetes"]
 TOKENS = {"root": UserInfo("admin", (N.group_masters,)), "ann": UserInfo("ann")}
@@ -320,3 +322,64 @@ async def test_webhook_sends_again_what_was_refused(tmp_path: Path) -> None:
             with trio.fail_after(10):
                 assert len((await taken.receive())["items"]) == 2
     assert not codes
+
+
+@pytest.mark.parametrize(("mode", "code"), [("blocking", 200), ("blocking-strict", 500)])
+async def test_request_waits_until_its_first_event_is_sent(tmp_path: Path, mode: str, code: int) -> None:
+    taken: list[list[str]] = []
+    accepts = True
+
+    def page(path: str, headers: dict[str, str], body: Any) -> tuple[int, Any]:
+        taken.append([f"{event['user']['username']} {event['stage']}" for event in body["items"]])
+        return (200, "") if accepts else (400, "")
+
+    async with listening(page, "audit") as server:
+        cluster = {
+            "server": f"https://127.0.0.1:{server.port}/events",
+            "certificate-authority-data": bundle(server.authority),
+        }
+        value = {
+            "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "s"}}],
+            "clusters": [{"name": "s", "cluster": cluster}],
+        }
+        config, file = tmp_path / "webhook.yaml", tmp_path / "policy.yaml"
+        config.write_text(yaml.safe_dump(value))
+        file.write_text(yaml.safe_dump(maps_at("Metadata")))
+        flags = {
+            "audit-policy-file": str(file),
+            "audit-webhook-config-file": str(config),
+            "audit-webhook-mode": mode,
+            "audit-webhook-initial-backoff": "1ms",
+        }
+        plan = ClusterPlan(naming="kubernetes", nodes=(), api_server=ComponentPlan(flags=flags))
+        async with (
+            Cluster(plan, seed=1) as here,
+            serve_cluster(here, None, 10, tokens=TOKENS) as url,
+            httpx.AsyncClient(
+                base_url=url, verify=any_certificate(), headers={"Authorization": "Bearer root"}
+            ) as client,
+        ):
+            here.kernel.set_goal(NEVER_US)
+            await client.get(MAPS)
+            assert taken[0] == ["admin RequestReceived"]
+            # A request of the simulation waits too, through the gate.
+            answered: list[tuple[int, int]] = []
+            inside = Request(
+                verb="list", resource="configmaps", version="v1", namespace="default", user=TOKENS["ann"]
+            )
+            done = trio.Event()
+
+            def respond(reply: Reply) -> None:
+                events = [each for batch in taken for each in batch]
+                answered.append((reply.code, events.count("ann RequestReceived")))
+                done.set()
+
+            here.kernel.gate.handle(
+                "inside", lambda *_: here.api_servers["apiserver-0"].handle(inside, respond)
+            )
+            here.kernel.gate.post("inside", None, lambda _: None)
+            await done.wait()
+            assert answered == [(403, 1)]
+            accepts = False
+            assert (await client.get(MAPS)).status_code == code

@@ -5,9 +5,10 @@ Holds: both get the events in the order in which the servers send them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+from sim.api.audit.events import RECEIVED
 from sim.api.audit.policy import Level
 from sim.api.audit.settings import AuditSettings, LogSettings
 from sim.api.types import Obj
@@ -23,6 +24,9 @@ class AuditOutputs:
     """The `AuditSink` (`actors.apiserver.ports`) of the servers of a cluster.  Raises InputError.
 
     forward_to: takes each event at once, for a webhook that batches by itself
+    first: sends the first event of a request from outside, which waits for it; None if no request
+        waits
+    posting: sends the first event of a request of the simulation in the same way
     sent: number of events; refused: of requests that were refused because of theirs
     levels: number of requests by the level of their rule
     """
@@ -30,6 +34,8 @@ class AuditOutputs:
     def __init__(self, log: LogSettings, *, force: bool = False) -> None:
         self._log = AuditLog(log, force=force) if log.path else None
         self.forward_to: Callable[[Obj], None] | None = None
+        self.first: Callable[[Obj], Awaitable[bool]] | None = None
+        self.posting: Callable[[Obj, Callable[[bool], None]], None] | None = None
         self.sent = self.refused = 0
         self.levels = dict.fromkeys(Level, 0)
 
@@ -44,8 +50,16 @@ class AuditOutputs:
     def forward(self, event: Obj) -> None:
         """Take an event, before batches are made of it."""
         self.sent += 1
-        if self.forward_to is not None:
+        waited_for = self.first is not None and event["stage"] == RECEIVED
+        if self.forward_to is not None and not waited_for:
             self.forward_to(event)
+
+    def post(self, event: Obj, done: Callable[[bool], None]) -> None:
+        """Send an event to a webhook that requests wait for; `done` gets False if it fails."""
+        if self.posting is None:
+            done(True)
+        else:
+            self.posting(event, done)
 
     def write(self, events: Sequence[Obj], wall_us: int) -> bool:
         """Write events to the log; False if they are not stored.  wall_us: Unix time of the cluster"""

@@ -3,12 +3,17 @@
 Turns events from inside the simulation into POST requests of an EventList, sent by a task beside
 the simulation.
 
-Holds: the simulation never waits for the webhook; what waits is bounded, and further events are
-dropped; a batch is sent again until the attempts are used up.
+In the modes blocking and blocking-strict a request waits for its first event: one from outside for
+`send_first`, one of the simulation for `Posting`, whose answer enters by the gate of the kernel.
+All other events are sent at once, one by one, and are not waited for.
+
+Holds: in the mode batch the simulation never waits for the webhook; what waits is bounded, and
+further events are dropped; a batch is sent again until the attempts are used up.
 
 Mirrors  kubernetes v1.25 apiserver plugin/pkg/audit/{webhook,buffered}, pkg/util/webhook/webhook.go
          (WithExponentialBackoff: 5 attempts, factor 1.5, jitter 0.2).
-Differs  batches are sent one after the other; there is no jitter.
+Differs  batches are sent one after the other; there is no jitter.  An event that a request of the
+         simulation waits for is sent once.
 """
 
 from __future__ import annotations
@@ -18,18 +23,17 @@ import ssl
 from pathlib import Path
 
 import httpx
-import msgspec
 import trio
 
 from sim.api.audit.delivery import Batcher, cut_to
 from sim.api.audit.settings import WebhookSettings
 from sim.api.types import Obj
+from sim.app.audit.posting import TIMEOUT_S, event_list
 from sim.app.receivers import read_receiver
 from sim.ident import Names
 from sim.units import SECOND
 
 ATTEMPTS, FACTOR = 5, 1.5  # webhook.go: DefaultRetryBackoffWithInitialDelay
-TIMEOUT_S = 30.0  # webhook.go: defaultRequestTimeout
 END_S = 2.0  # real seconds for what waits when the server ends
 LOG = logging.getLogger(__name__)
 
@@ -43,6 +47,7 @@ class Webhook:
         self._receiver = read_receiver(Path(settings.config))
         self._batcher = Batcher(settings.batching)
         self._more = trio.Event()
+        self._client: httpx.AsyncClient | None = None
         self.dropped = 0
 
     def put(self, event: Obj) -> None:
@@ -58,12 +63,14 @@ class Webhook:
         receiver = self._receiver
         verify: ssl.SSLContext | bool = receiver.context or False
         async with httpx.AsyncClient(verify=verify, headers=receiver.headers, timeout=TIMEOUT_S) as client:
+            self._client = client
             try:
                 while True:
                     await self._wait()
                     if batch := self._batcher.take(_now_us()):
                         await self._send(client, batch)
             finally:
+                self._client = None
                 with trio.move_on_after(END_S, shield=True):
                     for batch in self._batcher.take_rest():
                         await self._post(client, batch)
@@ -76,27 +83,30 @@ class Webhook:
         with trio.move_on_after(float("inf") if due_us is None else max(0.0, (due_us - now_us) / SECOND)):
             await self._more.wait()
 
-    async def _send(self, client: httpx.AsyncClient, batch: list[Obj]) -> None:
+    async def send_first(self, event: Obj) -> bool:
+        """Send the first event of a request that waits for it; False if that fails."""
+        cut = cut_to(event, self._settings.event_max, self._names)
+        if cut is None or self._client is None:
+            return cut is None
+        return await self._send(self._client, [cut])
+
+    async def _send(self, client: httpx.AsyncClient, batch: list[Obj]) -> bool:
         pause_s = self._settings.backoff_us / SECOND
         for attempt in range(ATTEMPTS):
             if attempt:
                 await trio.sleep(pause_s)
                 pause_s *= FACTOR
             if await self._post(client, batch):
-                return
+                return True
         self.dropped += len(batch)
         LOG.error("the audit webhook did not take %d events", len(batch))
+        return False
 
     async def _post(self, client: httpx.AsyncClient, batch: list[Obj]) -> bool:
-        body = {
-            "kind": "EventList",
-            "apiVersion": self._names.api_version("audit", "v1"),
-            "metadata": {},
-            "items": [{k: event[k] for k in event if k not in ("kind", "apiVersion")} for event in batch],
-        }
         headers = {"Content-Type": self._names.media_json}
+        body = event_list(batch, self._names)
         try:
-            answer = await client.post(self._receiver.url, content=msgspec.json.encode(body), headers=headers)
+            answer = await client.post(self._receiver.url, content=body, headers=headers)
         except httpx.HTTPError as error:
             LOG.warning("the audit webhook cannot be reached: %s", error)
             return False

@@ -49,6 +49,7 @@ from sim.app.serving.job_notes import tell_of_endless_jobs
 from sim.app.serving.journal import End, JournalFile, Session
 from sim.errors import InputError
 from sim.kernel import NEVER_US, Operation
+from sim.options.audit import BATCH
 from sim.scenario.plan.plan import Plan
 from sim.wire.descriptors import connections_below, descriptor_limit, raise_descriptor_limit
 from sim.wire.http.app import Application
@@ -270,4 +271,6 @@ def make_webhook(cluster: Cluster) -> Webhook | None:
         return None
     webhook = Webhook(settings.webhook, cluster.names)
     cluster.audit.forward_to = webhook.put
+    if settings.webhook.batching.mode != BATCH:
+        cluster.audit.first = webhook.send_first
     return webhook

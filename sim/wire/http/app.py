@@ -243,7 +243,7 @@ class Front:
             found.audited.refuse_credentials(exchange, options, peer is not None)
             raise Refused(status.unauthorized())
         user = identified.user
-        if not found.audited.receive():
+        if not await found.audited.receive():
             return Answer(500, rendering.TEXT, f"{unstored(exchange.path)}\n".encode())
         wanted = Impersonation.of(headers.pairs)
         userless = wanted.without_user(self._names)

@@ -14,7 +14,7 @@ Differs  - Events are written at once in every mode of the log: batches are made
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from ipaddress import ip_address
 from typing import Any, Protocol
 
@@ -41,7 +41,12 @@ from sim.wire.http.exchange import Exchange
 
 
 class Sink(Protocol):
-    """Where events go (`sim.app.audit.outputs`)."""
+    """Where events go (`sim.app.audit.outputs`).
+
+    first: sends the first event of a request that waits for it; None if no request waits
+    """
+
+    first: Callable[[Obj], Awaitable[bool]] | None
 
     def evaluate(self, level: Level) -> None:
         """Count a request, by the level of its rule."""
@@ -84,12 +89,16 @@ class HttpAudit:
         )
         return AuditedExchange(self, Record(self.names, exchange.ident, scope, arrival))
 
-    def begin(self, record: Record) -> bool:
+    async def begin(self, record: Record) -> bool:
         """Send the first event; False if the request has to be refused, because it is not stored."""
-        if self.stage(record, RECEIVED) or self._settings.log.batching.mode != STRICT:
-            return True
-        self._sink.refuse()
-        return False
+        settings, first = self._settings, self._sink.first
+        refuses = not self.stage(record, RECEIVED) and settings.log.batching.mode == STRICT
+        event = record.event(RECEIVED, self.wall_us()) if first is not None else None
+        if first is not None and event is not None and not await first(event):
+            refuses = refuses or settings.webhook.batching.mode == STRICT
+        if refuses:
+            self._sink.refuse()
+        return not refuses
 
     def stage(self, record: Record, stage: str) -> bool:
         """Send the event of a stage; False if it is not stored."""
@@ -110,11 +119,11 @@ class AuditedExchange:
         self._record = record
         self._streams = False
 
-    def receive(self) -> bool:
+    async def receive(self) -> bool:
         """The request has been authenticated; False if it has to be refused."""
         if self._audit is None or self._record is None:
             return True
-        return self._audit.begin(self._record)
+        return await self._audit.begin(self._record)
 
     def refuse_credentials(self, exchange: Exchange, query: dict[str, str], certificate: bool) -> None:
         """The request could not be authenticated: it has this one event."""
