@@ -25,23 +25,20 @@ from typing import Any, Self, SupportsIndex
 import trio
 
 from actors.apiserver import ApiServer
-from actors.apiserver.authorization import make_authorization
+from actors.apiserver.authorization import Authorization
 from actors.apiserver.outside_time import ask
-from actors.controllers.manager import controller_manager_main
 from actors.controllers.shared.shell import RootCa
 from actors.node.agent import node_agent_main
 from actors.node.clients import NodeClients
 from actors.node.node import Node
 from actors.node.runtime.machine import Machine
 from actors.node.runtime.profile import NodeSpec, Override
-from actors.scheduler.actor import scheduler_main
 from actors.scheduler.plugins import SchedulerPlugin
 from actors.scheduler.plugins.registry import check_added
 from actors.storage import Storage
 from actors.users import Admin, ApplyAll
 from sim.api.audit.settings import LogSettings
 from sim.api.auth.users import user_named
-from sim.api.auth.webhook_authorizer import WebhookAuthorizer
 from sim.api.crd.served import Latest
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Change, Item
@@ -52,23 +49,22 @@ from sim.app.audit.posting import Posting
 from sim.app.cloud import SimulatedCloud
 from sim.app.established import Established
 from sim.app.large_pages import OF_THIS_PROCESS
-from sim.app.metrics import MetricsServer, StatedMetrics
-from sim.app.options import check_options, node_agent_options, read_receivers
-from sim.app.parts import metrics_apis
+from sim.app.metrics import StatedMetrics
+from sim.app.options import check_options, node_agent_options
 from sim.app.parts.adoption import Adoption
 from sim.app.parts.api_services import ApiPrograms, ServeApi
+from sim.app.parts.boots import Boots
+from sim.app.parts.control_plane import ControlPlane
 from sim.app.parts.credentials import accept_credentials
 from sim.app.parts.given import check_object, node_spec
 from sim.app.parts.machine_watch import MachineWatch
-from sim.app.parts.metrics_apis import DelegatedMetrics, MetricsApis
-from sim.app.parts.observers import subscribed
-from sim.app.parts.overview import counted, named, overview, unreachable
-from sim.app.parts.services import Services
+from sim.app.parts.observers import present, subscribed
+from sim.app.parts.overview import counted, named, overview
 from sim.app.parts.signing import SigningAuthorities
 from sim.app.parts.storage import add_drivers
-from sim.app.parts.webhooks import Decide, WebhookPrograms
+from sim.app.parts.webhooks import Decide
 from sim.app.plain_plan import checked_seed, checked_us, plain_plan
-from sim.app.pod_logs import agent_listens, pod_log
+from sim.app.receivers import Receiver
 from sim.app.steps import Steps
 from sim.client import DEFAULT_QPS, Channel, Client
 from sim.client.election.elector import holder_of
@@ -162,21 +158,6 @@ class Cluster:
         self.storage = Storage(self.kernel)
         self._follow_definitions()
         Chronicle(self.kernel, self.scheme, self.storage.store.subscribe)
-        self.receivers = read_receivers(self.options)
-        server = self.options.api_server
-        webhook = None
-        if server.authorization_webhook is not None:
-            webhook = WebhookAuthorizer(
-                self.names, server.authorization_webhook, lambda: self.kernel.epoch_us + self.kernel.now_us
-            )
-        self.authorization = make_authorization(
-            self.scheme,
-            self.storage.store,
-            server.authorization_modes,
-            server.policies,
-            self.kernel.standing.moved,
-            webhook,
-        )
         self.api_servers: dict[str, ApiServer] = {}
         self.nodes: dict[str, Node] = {}
         self.storage_drivers = StorageDrivers(one.driver for one in plan.storage)
@@ -189,10 +170,10 @@ class Cluster:
         self.admin_user = UserInfo("admin", (self.names.group_masters, self.names.group_authenticated))
         self.admin = Admin(self.kernel, self.scheme, self.names, self._admin_client)
         self.node_clients = NodeClients(self.scheme, self.names, self.connect)
-        # What boots when the established objects are there; None if there are none.
-        self._held: list[tuple[str, Callable[[], None]]] | None = [] if plan.established else None
+        self._boots = Boots(self.kernel, plan.boot_us, is_held=bool(plan.established))
         self._made, self._alive = 0, False
         self.machine_watch = MachineWatch(self.kernel, self.nodes, self.faults)
+        self._plane = ControlPlane(self)
         self._adoption = None if plan.adoption is None else Adoption(self, plan.adoption)
 
     def _follow_definitions(self) -> None:
@@ -261,131 +242,36 @@ class Cluster:
         if self.audit is not None:
             self.audit.close()
 
-    def _address_of(self, server: ApiServer, user: UserInfo) -> str:
-        """The address of a client: that of its node, or of the host of the control plane."""
-        node = self.nodes.get(user.name.removeprefix(self.names.user_node_prefix))
-        return server.address if node is None else node.machine.spec.address
-
     def _start(self) -> None:
         supervisor, plan = self.supervisor, self.plan
         shared = ["storage", *(f"apiserver-{index}" for index in range(plan.api_server.replicas))]
         standing = self.kernel.standing
         standing.shared, standing.doors = dict.fromkeys(shared), dict.fromkeys(shared[1:])
         supervisor.add("storage", self.storage.main)
-        addons = self._serve_metrics()
         for index in range(plan.api_server.replicas):
             name = f"apiserver-{index}"
             address = f"172.16.250.{index + 1}"  # no node has this address: see node_spec
-            server = ApiServer(
-                name,
-                self.kernel,
-                self.storage,
-                self.scheme,
-                self.options.api_server,
-                self.authorization,
-                address,
-            )
-            server.log = partial(pod_log, self.nodes, self.options.nodes)
-            server.unreachable = self._unreachable
-            server.agent_listens = partial(agent_listens, self.nodes, self.options.nodes)
-            server.identities = self.identities
-            server.addons = addons
-            server.webhooks.ask = self._webhooks.ask
-            server.aggregator.backends = self.api_programs
-            server.audit_sink = self.audit
-            server.client_address = partial(self._address_of, server)
-            self.api_servers[name] = server
+            server = self.api_servers[name] = self._plane.api_server(name, address)
             supervisor.add(name, server.main)
         supervisor.add("admin", self.admin.main)
-        self._add_replicas("controller-manager", plan.controller_manager, self.manager_main)
-        self._add_replicas("scheduler", plan.scheduler, self._scheduler_main)
+        self._add_replicas("controller-manager", plan.controller_manager, self._plane.manager_main)
+        self._add_replicas("scheduler", plan.scheduler, self._plane.scheduler_main)
         for process in add_drivers(self):
-            self._boot(process.name, process.start)
+            self._boots.add(process, process.start)
         for node in plan.nodes:
             self.add_node(node)
         if self._adoption is not None:
             self.storage.store.subscribe(self.scheme.prefix("nodes"), self._adoption.see)
         self.hand_in(storage_objects(plan.storage, self.names))
         if plan.established:
-            Established(self, self._boot_held).begin()
-
-    @cached_property
-    def metrics_server(self) -> MetricsServer | None:
-        """The source of measurements; None if the cluster has none."""
-        if not self.plan.metrics:
-            return None
-        return MetricsServer(self.kernel, self.nodes, self.stated_metrics, self.scheme)
-
-    def _serve_metrics(self) -> Sequence[tuple[str, dict[str, Any]]]:
-        """Answer the metrics APIs; returns the objects by which they are delegated."""
-        if self.metrics_server is None:
-            return ()
-        apis = MetricsApis(
-            self.metrics_server,
-            self.scheme,
-            self.storage.store,
-            lambda: self.kernel.epoch_us + self.kernel.now_us,
-        )
-        service = f"{self.names.system_namespace}/{metrics_apis.SERVICE}"
-        self.api_programs.add(service, apis.serve, metrics_apis.LATENCY_US)
-        return tuple(metrics_apis.objects(self.names))
-
-    def _api_service(self, name: str) -> dict[str, Any] | None:
-        item = self.storage.store.get(self.scheme.key("apiservices", "", name))
-        return None if item is None else item.obj
-
-    def _unreachable(self) -> list[str]:
-        """The components of the control plane of which no replica runs."""
-        return unreachable(self.names, self.plan, self.supervisor, self.storage.prompt)
-
-    def _boot_held(self) -> None:
-        held, self._held = self._held, None
-        for name, start in held or ():
-            self._boot(name, start)
+            Established(self, self._boots.release).begin()
 
     def _add_replicas(
         self, name: str, component: ComponentPlan, main: Callable[[], Callable[[Context], Any]]
     ) -> None:
         for index in range(component.replicas):
             actor = self.supervisor.add(f"{name}-{index}", main(), restart_us=RESTART_US, start=False)
-            self._boot(actor.name, actor.start)
-
-    def _boot(self, name: str, start: Callable[[], None]) -> None:
-        """Start a machine: at once, or at a random instant within the boot time of the plan."""
-        actor = self.supervisor[name]
-        actor.to_boot = True
-
-        def boot(_: object = None) -> None:
-            actor.to_boot = False
-            start()
-
-        if self._held is not None:
-            self._held.append((name, start))
-        elif not self.plan.boot_us or self.kernel.now_us:
-            boot()
-        else:
-            self.kernel.call_at(self.kernel.stream(f"boot/{name}").randrange(self.plan.boot_us), boot)
-
-    def manager_main(self) -> Callable[[Context], Any]:
-        """The main function of a controller manager."""
-        metrics = None
-        if self.metrics_server is not None:
-            metrics = DelegatedMetrics(self.metrics_server, self.names, self._api_service)
-        return controller_manager_main(
-            self.scheme,
-            self.connect,
-            self.options.controller_manager,
-            root_ca=self.root_ca,
-            metrics=metrics,
-            cloud=self.cloud,
-            sign_token=self.identities.token,
-            signing=self.signing.of,
-        )
-
-    def _scheduler_main(self) -> Callable[[Context], Any]:
-        return scheduler_main(
-            self.options.scheduler, self.scheme, self.names, self.connect, self.scheduler_plugins
-        )
+            self._boots.add(actor, actor.start)
 
     def node_spec(self, plan: NodePlan) -> NodeSpec:
         """The machine that a plan describes."""
@@ -402,7 +288,7 @@ class Cluster:
         actor = self.supervisor.add(plan.name, main, start=False)
         node = self.nodes[plan.name] = Node(self.kernel, machine, actor)
         self.machine_watch.add(plan.name, node)
-        self._boot(plan.name, node.start_agent)
+        self._boots.add(actor, node.start_agent)
         return node
 
     def add_program(
@@ -433,7 +319,7 @@ class Cluster:
             await main(Client(ctx, self.scheme, self.connect(ctx), sender, qps=qps, burst=burst, agent=name))
 
         actor = self.supervisor.add(name, run, restart_us=RESTART_US, start=False)
-        self._boot(name, actor.start)
+        self._boots.add(actor, actor.start)
         return actor
 
     def add_webhook(self, address: str, decide: Decide, *, latency: str | int = "2ms") -> None:
@@ -448,11 +334,7 @@ class Cluster:
             to exist with a ready endpoint
         latency: how long an answer takes, in virtual time
         """
-        self._webhooks.add(address, decide, checked_us(latency))
-
-    @cached_property
-    def _webhooks(self) -> WebhookPrograms:
-        return WebhookPrograms(self.kernel, self.names, self._services, self.faults, self.receivers)
+        self._plane.webhooks.add(address, decide, checked_us(latency))
 
     def add_api_service(self, service: str, serve: ServeApi, *, latency: str | int = "2ms") -> None:
         """Answer the aggregated APIs behind a Service with a function.
@@ -465,16 +347,22 @@ class Cluster:
         service: as "namespace/name"; it needs ready endpoints, unless its type is ExternalName
         latency: how long an answer takes, in virtual time
         """
-        self.api_programs.add(service, serve, checked_us(latency))
+        self._plane.api_programs.add(service, serve, checked_us(latency))
 
-    @cached_property
-    def _services(self) -> Services:
-        return Services(self.kernel, self.scheme, self.storage.store)
-
-    @cached_property
+    @property
     def api_programs(self) -> ApiPrograms:
         """The servers behind APIServices."""
-        return ApiPrograms(self.kernel, self._services)
+        return self._plane.api_programs
+
+    @property
+    def receivers(self) -> Mapping[str, Receiver]:
+        """The services outside that judge requests."""
+        return self._plane.receivers
+
+    @property
+    def authorization(self) -> Authorization:
+        """Who may do what."""
+        return self._plane.authorization
 
     def connect(self, ctx: Context) -> list[Channel]:
         """Channels from an actor to every API server.
@@ -614,10 +502,7 @@ class Cluster:
 
     def present(self, resources: Sequence[str]) -> Iterator[Change]:
         """The stored objects of some resources as changes that made them, for a late observer."""
-        for resource in self.scheme.resources:
-            if resource.plural in resources:
-                for item in list(self.storage.store.bucket(resource.prefix).items.values()):
-                    yield Change(item.rev, item, None, False, self.kernel.now_us)
+        return present(self.storage.store, self.scheme, resources, self.kernel.now_us)
 
     # --- faults -----------------------------------------------------------------------------------
 

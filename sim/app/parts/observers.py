@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from actors.storage.memory import MemoryStore
 from sim.api.schema.scheme import Scheme
@@ -31,3 +31,11 @@ def subscribed(
             part()
 
     return cancel
+
+
+def present(store: MemoryStore, scheme: Scheme, resources: Sequence[str], now_us: int) -> Iterator[Change]:
+    """The stored objects of some resources as changes that made them, for a late observer."""
+    for resource in scheme.resources:
+        if resource.plural in resources:
+            for item in list(store.bucket(resource.prefix).items.values()):
+                yield Change(item.rev, item, None, False, now_us)

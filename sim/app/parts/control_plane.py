@@ -1,0 +1,194 @@
+"""The processes of a control plane, made from the parts of their cluster.
+
+Makes API servers, and the main functions of controller managers and schedulers, and connects them
+to what is outside of the control plane: nodes, webhooks, aggregated APIs, metrics, the cloud.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from typing import Any, Protocol
+
+from actors.apiserver import ApiServer
+from actors.apiserver.authorization import make_authorization
+from actors.controllers.manager import controller_manager_main
+from actors.controllers.shared.shell import RootCa
+from actors.node.node import Node
+from actors.scheduler.actor import scheduler_main
+from actors.scheduler.plugins import SchedulerPlugin
+from actors.storage import Storage
+from sim.api.auth.webhook_authorizer import WebhookAuthorizer
+from sim.api.schema.scheme import Scheme
+from sim.api.types import Obj, UserInfo
+from sim.api.verbs.call import Identities
+from sim.app.audit.outputs import AuditOutputs
+from sim.app.cloud import SimulatedCloud
+from sim.app.metrics import MetricsServer, StatedMetrics
+from sim.app.options import ClusterOptions, read_receivers
+from sim.app.parts import metrics_apis
+from sim.app.parts.api_services import ApiPrograms
+from sim.app.parts.metrics_apis import DelegatedMetrics, MetricsApis
+from sim.app.parts.overview import unreachable
+from sim.app.parts.services import Services
+from sim.app.parts.signing import SigningAuthorities
+from sim.app.parts.webhooks import WebhookPrograms
+from sim.app.pod_logs import agent_listens, pod_log
+from sim.client import Channel
+from sim.faults.shared.ledger import Ledger
+from sim.ident import Names
+from sim.kernel import Context, Kernel, Supervisor
+from sim.scenario.plan.plan import ClusterPlan
+
+Main = Callable[[Context], Any]
+
+
+class ControlledCluster(Protocol):
+    """What the control plane uses of its cluster.  `Cluster` satisfies it."""
+
+    plan: ClusterPlan
+    names: Names
+    kernel: Kernel
+    supervisor: Supervisor
+    scheme: Scheme
+    options: ClusterOptions
+    storage: Storage
+    nodes: dict[str, Node]
+    faults: Ledger
+    cloud: SimulatedCloud
+    stated_metrics: StatedMetrics
+    root_ca: RootCa
+    signing: SigningAuthorities
+    identities: Identities
+    scheduler_plugins: tuple[SchedulerPlugin, ...]
+    audit: AuditOutputs | None
+
+    def connect(self, ctx: Context) -> list[Channel]:
+        """Channels from an actor to every API server."""
+        ...
+
+
+class ControlPlane:
+    """Makes the processes of one control plane."""
+
+    def __init__(self, cluster: ControlledCluster) -> None:
+        self._cluster = cluster
+        self.receivers = read_receivers(cluster.options)
+        settings = cluster.options.api_server
+        webhook = None
+        if settings.authorization_webhook is not None:
+            webhook = WebhookAuthorizer(cluster.names, settings.authorization_webhook, self._wall_us)
+        self.authorization = make_authorization(
+            cluster.scheme,
+            cluster.storage.store,
+            settings.authorization_modes,
+            settings.policies,
+            cluster.kernel.standing.moved,
+            webhook,
+        )
+
+    # --- processes --------------------------------------------------------------------------------
+
+    def api_server(self, name: str, address: str) -> ApiServer:
+        """An API server with its connections."""
+        cluster = self._cluster
+        server = ApiServer(
+            name,
+            cluster.kernel,
+            cluster.storage,
+            cluster.scheme,
+            cluster.options.api_server,
+            self.authorization,
+            address,
+        )
+        server.log = partial(pod_log, cluster.nodes, cluster.options.nodes)
+        server.unreachable = self._unreachable
+        server.agent_listens = partial(agent_listens, cluster.nodes, cluster.options.nodes)
+        server.identities = cluster.identities
+        server.addons = self._addons
+        server.webhooks.ask = self.webhooks.ask
+        server.aggregator.backends = self.api_programs
+        server.audit_sink = cluster.audit
+        server.client_address = partial(self._address_of, server)
+        return server
+
+    def manager_main(self) -> Main:
+        """The main function of a controller manager."""
+        cluster, metrics = self._cluster, None
+        if self._metrics_server is not None:
+            metrics = DelegatedMetrics(self._metrics_server, cluster.names, self._api_service)
+        return controller_manager_main(
+            cluster.scheme,
+            cluster.connect,
+            cluster.options.controller_manager,
+            root_ca=cluster.root_ca,
+            metrics=metrics,
+            cloud=cluster.cloud,
+            sign_token=cluster.identities.token,
+            signing=cluster.signing.of,
+        )
+
+    def scheduler_main(self) -> Main:
+        """The main function of a scheduler."""
+        cluster = self._cluster
+        return scheduler_main(
+            cluster.options.scheduler,
+            cluster.scheme,
+            cluster.names,
+            cluster.connect,
+            cluster.scheduler_plugins,
+        )
+
+    # --- what they reach --------------------------------------------------------------------------
+
+    @cached_property
+    def webhooks(self) -> WebhookPrograms:
+        """The servers behind admission webhooks."""
+        cluster = self._cluster
+        return WebhookPrograms(cluster.kernel, cluster.names, self._services, cluster.faults, self.receivers)
+
+    @cached_property
+    def api_programs(self) -> ApiPrograms:
+        """The servers behind APIServices."""
+        return ApiPrograms(self._cluster.kernel, self._services)
+
+    @cached_property
+    def _services(self) -> Services:
+        cluster = self._cluster
+        return Services(cluster.kernel, cluster.scheme, cluster.storage.store)
+
+    @cached_property
+    def _metrics_server(self) -> MetricsServer | None:
+        """The source of measurements; None if the cluster has none."""
+        cluster = self._cluster
+        if not cluster.plan.metrics:
+            return None
+        return MetricsServer(cluster.kernel, cluster.nodes, cluster.stated_metrics, cluster.scheme)
+
+    @cached_property
+    def _addons(self) -> Sequence[tuple[str, Obj]]:
+        """The objects by which the metrics APIs are delegated, which are answered from now on."""
+        if self._metrics_server is None:
+            return ()
+        cluster = self._cluster
+        store = cluster.storage.store
+        apis = MetricsApis(self._metrics_server, cluster.scheme, store, self._wall_us)
+        service = f"{cluster.names.system_namespace}/{metrics_apis.SERVICE}"
+        self.api_programs.add(service, apis.serve, metrics_apis.LATENCY_US)
+        return tuple(metrics_apis.objects(cluster.names))
+
+    def _api_service(self, name: str) -> Obj | None:
+        item = self._cluster.storage.store.get(self._cluster.scheme.key("apiservices", "", name))
+        return None if item is None else item.obj
+
+    def _wall_us(self) -> int:
+        return self._cluster.kernel.epoch_us + self._cluster.kernel.now_us
+
+    def _unreachable(self) -> list[str]:
+        cluster = self._cluster
+        return unreachable(cluster.names, cluster.plan, cluster.supervisor, cluster.storage.prompt)
+
+    def _address_of(self, server: ApiServer, user: UserInfo) -> str:
+        """The address of a client: that of its node, or of the host of the control plane."""
+        node = self._cluster.nodes.get(user.name.removeprefix(self._cluster.names.user_node_prefix))
+        return server.address if node is None else node.machine.spec.address
