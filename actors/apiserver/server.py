@@ -34,6 +34,7 @@ from actors.apiserver.builtin.bootstrap import bootstrap
 from actors.apiserver.builtin.bootstrap_roles import bootstrap_roles
 from actors.apiserver.builtin.client_authorities import AuthorityKeeper, Trust
 from actors.apiserver.builtin.definition_controller import DefinitionKeeper
+from actors.apiserver.builtin.definition_services import DefinitionServices
 from actors.apiserver.builtin.definitions import Definitions
 from actors.apiserver.builtin.endpoint_keeper import EndpointKeeper
 from actors.apiserver.builtin.flow_status import Dangling
@@ -249,6 +250,7 @@ class ApiServer:
             self.seats = Seats(self, caches, store)
             Dangling(self, store, ctx)
         DefinitionKeeper(self, store, registry, ctx)
+        DefinitionServices(self, store, ctx)
         AuthorityKeeper(self, store, ctx)
         Rechecks(self, store, ctx)
         self.webhooks.begin(ctx, store)

@@ -4,7 +4,7 @@ Turns events from inside the simulation into POST requests of an EventList, sent
 the simulation.
 
 In the modes blocking and blocking-strict a request waits for its first event: one from outside for
-`send_first`, one of the simulation for `Posting`, whose answer enters by the gate of the kernel.
+`send_first`, one of the simulation for `Posting`: that answer enters by the gate of the kernel.
 All other events are sent at once, one by one, and are not waited for.
 
 Holds: in the mode batch the simulation never waits for the webhook; what waits is bounded, and

@@ -168,3 +168,29 @@ async def test_function_at_a_malformed_address_is_refused(address: str) -> None:
     async with Cluster() as cluster:
         with pytest.raises(Exception, match="no Service has the address"):
             cluster.add_api_service(address, lambda request: (200, {}))
+
+
+async def test_definition_has_an_api_service_while_it_exists() -> None:
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"flunders.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {"plural": "flunders", "kind": "Flunder"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+        },
+    }
+    async with Cluster(naming="kubernetes") as cluster:
+        await cluster.run_for("1s")
+        cluster.apply(definition)
+        await cluster.run_for("1s")
+        assert condition(cluster.get("apiservices", f"v1.{GROUP}"))[1] == "Local"
+        cluster.request("delete", "apiservices", "", f"v1.{GROUP}")
+        await cluster.run_for("1s")
+        assert cluster.get("apiservices", f"v1.{GROUP}") is not None
+        cluster.request("delete", "customresourcedefinitions", "", f"flunders.{GROUP}")
+        await cluster.run_for("10s")
+        assert cluster.get("apiservices", f"v1.{GROUP}") is None
