@@ -16,13 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from actors.apiserver.caches.converting_watch import Consulting, ConvertingWatch
 from actors.apiserver.caches.selection import select
 from actors.apiserver.caches.watch_caches import CachedRead, Caches
 from actors.apiserver.ports import Authorizer, LocalStore
 from sim import remembered
 from sim.api import status
-from sim.api.crd import objects as custom_objects
-from sim.api.crd.served import CustomResource
 from sim.api.kinds import conversion as forms
 from sim.api.kinds.kind import CONNECTING
 from sim.api.store import Page
@@ -62,8 +61,16 @@ PLAIN: dict[str, Callable[[Call], Steps]] = {
 class Handlers:
     """The execution of requests by one incarnation of a replica."""
 
-    def __init__(self, authorizer: Authorizer, registry: Registry, store: LocalStore, caches: Caches) -> None:
+    def __init__(
+        self,
+        authorizer: Authorizer,
+        registry: Registry,
+        store: LocalStore,
+        caches: Caches,
+        consult: Consulting,
+    ) -> None:
         self._authorizer = authorizer
+        self._consult = consult
         self._scheme = registry.scheme
         self._registry = registry
         self._store = store
@@ -102,6 +109,11 @@ class Handlers:
             call.dry_run = True
         return call
 
+    def converts(self, call: Call) -> bool:
+        """True if a webhook may have to convert objects of the request."""
+        form = forms.form_of(call.resource, self._scheme.names)
+        return form is not None and form.prepare is not None
+
     def steps(self, call: Call) -> Steps:
         """Return the run of a request that is no watch, on the store and not on a cache."""
         steps = self._plain_steps(call)
@@ -138,7 +150,7 @@ class Handlers:
             return None
         cache = self._caches.of(call.resource)
         form = None if cache.direct else forms.form_of(call.resource, self._scheme.names)
-        if form is not None and not call.resource.custom:
+        if form is not None and (not call.resource.custom or form.prepare is not None):
             return None  # the store answers, converted and up to date
         plain: CachedRead | None = None
         if request.verb == "list":
@@ -232,10 +244,8 @@ class Handlers:
         rev = verbs_list.parse_list_revision(options.get("resourceVersion", ""), False)
         deadline_us = self.deadline_us(call)
         cache = caches.of(call.resource)
-        if isinstance(call.resource, CustomResource) and call.resource.version != call.resource.stored:
-            custom_objects.check_webhook(call.resource, call.resource.api_version)
         form, matches = forms.form_of(call.resource, self._scheme.names), selection.matches
-        if form is not None and matches is not None:
+        if form is not None and form.prepare is None and matches is not None:
             matches = forms.converted_first(matches, form)
         watch = CacheWatch(
             cache,
@@ -250,7 +260,11 @@ class Handlers:
         )
         watch.client = request.user.name
         opened = caches.open(cache, watch, rev)
-        return Reply(200, watch=opened if form is None else forms.FormWatch(opened, form))
+        if form is None:
+            return Reply(200, watch=opened)
+        if form.prepare is not None:
+            return Reply(200, watch=ConvertingWatch(opened, form, self._consult))
+        return Reply(200, watch=forms.FormWatch(opened, form))
 
 
 def _is_virtual(call: Call) -> bool:

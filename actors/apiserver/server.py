@@ -245,7 +245,7 @@ class ApiServer:
         )
         self._trail()
         self.sees.more = Definitions(ctx, store, caches, self.scheme)
-        self.handlers = Handlers(self.authorizer, registry, store, caches)
+        self.handlers = Handlers(self.authorizer, registry, store, caches, self.webhooks.consult)
         if self.options.seats:
             self.seats = Seats(self, caches, store)
             Dangling(self, store, ctx)
@@ -498,7 +498,8 @@ class ApiServer:
         except Unanswered as missing:
             self._ask(number, missing)
             return
-        if self.prompt and (request.verb in READS or not self.webhooks.present):
+        waits = handlers.converts(call) or (self.webhooks.present and request.verb not in READS)
+        if self.prompt and not waits:
             try:
                 self._answer(number, *self._run(call, steps))
             except Unanswered as missing:
@@ -540,6 +541,8 @@ class ApiServer:
                     return None
                 self.flown += 1
                 return cached.read(), storage.latency_us(0, request.lot)
+            if handlers.converts(call):
+                return None
             steps = handlers.steps(call)
         except Refusal as refusal:
             self.flown += 1

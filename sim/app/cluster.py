@@ -62,7 +62,7 @@ from sim.app.parts.observers import present, subscribed
 from sim.app.parts.overview import counted, named, overview
 from sim.app.parts.signing import SigningAuthorities
 from sim.app.parts.storage import add_drivers
-from sim.app.parts.webhooks import Decide
+from sim.app.parts.webhooks import Convert, Decide, converting
 from sim.app.plain_plan import checked_seed, checked_us, plain_plan
 from sim.app.receivers import Receiver
 from sim.app.steps import Steps
@@ -335,6 +335,15 @@ class Cluster:
         latency: how long an answer takes, in virtual time
         """
         self._plane.webhooks.add(address, decide, checked_us(latency))
+
+    def add_conversion(self, address: str, convert: Convert, *, latency: str | int = "2ms") -> None:
+        """Answer conversion webhooks of custom resources at an address with a function.
+
+        `convert` gets an object and the wanted `apiVersion`, and returns the object in that version;
+        its name, namespace and uid must stay the same. It refuses by raising a ValueError, which
+        becomes the message of the failure. `address` and `latency` are as in `add_webhook`.
+        """
+        self._plane.webhooks.add(address, converting(convert), checked_us(latency))
 
     def add_api_service(self, service: str, serve: ServeApi, *, latency: str | int = "2ms") -> None:
         """Answer the aggregated APIs behind a Service with a function.

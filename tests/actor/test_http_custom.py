@@ -151,3 +151,17 @@ async def test_rules_refuse_objects_and_deprecated_version_warns() -> None:
         ]
         listed = await client.get(BASE)
         assert listed.headers["warning"] == f'299 - "{GROUP}/v1 Widget is deprecated"'
+
+
+async def test_dry_run_drops_the_given_status_and_fills_in_its_defaults() -> None:
+    async with served() as (cluster, client):
+        phase = {"type": "string", "default": "new"}
+        status = {"type": "object", "default": {}, "properties": {"phase": phase}}
+        spec = {"type": "object", "properties": {"n": {"type": "number"}}}
+        schema = {"type": "object", "properties": {"spec": spec, "status": status}}
+        await defined(cluster, client, schema={"openAPIV3Schema": schema}, subresources={"status": {}})
+        body = json.dumps({**widget("a", n=5.0), "status": {"phase": "old"}}).encode()
+        for query in ("?dryRun=All", ""):
+            made = await client.post(BASE + query, content=body, headers=JSON)
+            assert made.json()["status"] == {"phase": "new"}
+            assert '"n":5}' in made.text

@@ -9,16 +9,17 @@ sent even if the request is refused.
 Mirrors  apiextensions-apiserver v1.25 pkg/apiserver/customresource_handler.go
          (unstructuredNegotiatedSerializer, unstructuredSchemaCoercer,
          crdConversionRESTOptionsGetter), pkg/registry/customresource/validator.go.
-Differs  versions differ by name only: a conversion webhook is treated as unreachable, and with one
-         only the stored version can be watched.
+         Webhooks convert in `conversion_webhook`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import msgspec
 
+from sim.api.crd.conversion_webhook import answered, question_of, version_of
 from sim.api.crd.embedded import embedded_errors
 from sim.api.crd.served import CustomResource, Scale
 from sim.api.crd.structural import ANYTHING, Structural
@@ -49,9 +50,11 @@ from sim.api.patch.strategic_merge import go_print
 from sim.api.schema import field_validation as fieldvalidation
 from sim.api.schema.field_validation import IGNORE, STRICT, duplicate_fields
 from sim.api.schema.json_text import go_quote, parse_noting_twice, plain, summarize
+from sim.api.store import Answer, Consult, Consulted, Op
 from sim.api.types import Json, Obj
 from sim.api.verbs.call import Call, Refusal, bad_request, internal
 
+Preparing = Generator[Op, Answer, Callable[[Obj], Obj]]
 _HEAD = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 
 
@@ -187,35 +190,80 @@ def shown(resource: CustomResource, obj: Obj) -> Obj:
 
 def stored(resource: CustomResource, obj: Obj) -> Obj:
     """An object of the requested version in stored form."""
-    return _converted(resource, obj, resource.stored)
+    return _converted(resource, _go_numbers(obj), resource.stored)
 
 
 def _converted(resource: CustomResource, obj: Obj, wanted: str) -> Obj:
-    given = str(obj.get("apiVersion") or "").rpartition("/")[2]
+    given = version_of(obj)
     if given != wanted:
-        check_webhook(resource, str(obj.get("apiVersion")))
-        if given not in resource.schemas:
-            raise internal(f"request to convert CR from an invalid group/version: {obj.get('apiVersion')}")
-    structure: Structural | None = resource.schemas.get(given)
-    if structure is not None:
-        obj = without_nulls(structure, pruned(structure, obj)[0])
-        obj = defaulted(structure, obj)
+        _check_version(resource, obj)
+        if resource.webhook:
+            raise internal(f"conversion webhook for {obj.get('apiVersion')}, Kind={resource.kind} not called")
+    obj = _decoded(resource, obj)
     if given != wanted:
-        obj = {**obj, "apiVersion": f"{resource.group}/{wanted}"}
-        after: Structural | None = resource.schemas.get(wanted)
-        obj = obj if after is None else without_nulls(after, pruned(after, obj)[0])
+        obj = _coerced(resource, {**obj, "apiVersion": f"{resource.group}/{wanted}"}, wanted)
     return obj
 
 
-def check_webhook(resource: CustomResource, api_version: str) -> None:
-    """Raises if the conversion needs a webhook."""
-    url = resource.webhook
-    if not url:
-        return
-    why = f'Post "{url}?timeout=30s": '
-    service = url.removeprefix("https://").partition(".")[0]
-    why += f'service "{service}" not found' if ".svc:" in url else "no route to host"
-    raise internal(f"conversion webhook for {api_version}, Kind={resource.kind} failed: {why}")
+def _check_version(resource: CustomResource, obj: Obj) -> None:
+    if version_of(obj) not in resource.schemas:
+        raise internal(f"request to convert CR from an invalid group/version: {obj.get('apiVersion')}")
+
+
+def _decoded(resource: CustomResource, obj: Obj) -> Obj:
+    """An object as its own version has it."""
+    structure: Structural | None = resource.schemas.get(version_of(obj))
+    if structure is not None:
+        obj = without_nulls(structure, pruned(structure, obj)[0])
+        obj = defaulted(structure, obj)
+    return obj
+
+
+def _coerced(resource: CustomResource, obj: Obj, wanted: str) -> Obj:
+    after: Structural | None = resource.schemas.get(wanted)
+    return obj if after is None else without_nulls(after, pruned(after, obj)[0])
+
+
+def prepared(resource: CustomResource, objects: Sequence[Obj], store: bool, is_list: bool) -> Preparing:
+    """Have the webhook convert objects; return the function that gives each in its new version.
+
+    store: True for the stored version, False for the requested one
+    """
+    wanted = resource.stored if store else resource.version
+    made: dict[int, Obj] = {}
+    sent = [_go_numbers(obj) if store else obj for obj in objects if version_of(obj) != wanted]
+    given = [obj for obj in objects if version_of(obj) != wanted]
+    for obj in sent:
+        _check_version(resource, obj)
+    if sent:
+        question = question_of(resource, [_decoded(resource, obj) for obj in sent], wanted)
+        answer = yield Consult((question,))
+        assert isinstance(answer, Consulted)
+        ((_, said, failure),) = answer.answers
+        for obj, one in zip(given, answered(resource, question, said, failure, is_list), strict=True):
+            made[id(obj)] = _coerced(resource, one, wanted)
+    plain = stored if store else shown
+
+    def converted(obj: Obj) -> Obj:
+        return made[id(obj)] if id(obj) in made else plain(resource, obj)
+
+    return converted
+
+
+INTEGER_MAX = 1 << 63
+
+
+def _go_numbers(value: Any) -> Any:
+    """A value after its way through the storage: whole numbers are integers, as Go writes them."""
+    if isinstance(value, dict):
+        made = {key: _go_numbers(given) for key, given in value.items()}
+        return value if all(made[key] is value[key] for key in value) else made
+    if isinstance(value, list):
+        items = [_go_numbers(item) for item in value]
+        return value if all(a is b for a, b in zip(items, value, strict=True)) else items
+    if isinstance(value, float) and value.is_integer() and abs(value) < INTEGER_MAX:
+        return int(value)
+    return value
 
 
 # --- validation -----------------------------------------------------------------------------------

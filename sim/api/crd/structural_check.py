@@ -17,6 +17,8 @@ import math
 from collections.abc import Iterator
 from decimal import Decimal
 
+from msgspec.structs import replace
+
 from sim.api.crd.formats import has_form
 from sim.api.crd.regexes import BadPattern, Budget, TooMuchWork, compile_pattern
 from sim.api.kinds.common.errors import (
@@ -62,7 +64,8 @@ class _Found:
 
 def schema_errors(raw: Obj, value: Json, budget: Budget | None = None) -> Errors:
     """The errors of an object or another value."""
-    return list(_Check(budget or Budget()).value(raw, value, "").errors)
+    found = _Check(budget or Budget()).value(raw, value, "").errors
+    return [error if error.field else replace(error, field="<nil>") for error in found]
 
 
 class _Check:
@@ -175,7 +178,7 @@ class _Check:
             if compile_pattern(pattern).is_found_in(value, self._budget):
                 return ""
         except BadPattern as error:
-            return f"should match '{pattern}', which is not a regular expression: {error}"
+            return f"should match '{pattern}, but pattern is invalid: error parsing regexp: {error}'"
         except TooMuchWork:
             return f"should match '{pattern}', which takes too much work to check"
         return f"should match '{pattern}'"
@@ -203,7 +206,7 @@ class _Check:
             return out
         least, most = _count(raw, "minProperties"), _count(raw, "maxProperties")
         if least is not None and len(value) < least:
-            out.add(_invalid(at, "", f"should have at least {least} properties"))
+            out.add(_invalid(at, len(value), f"should have at least {least} properties"))
             return out
         if most is not None and len(value) > most:
             out.add(too_many(_path(at), len(value), most))
@@ -261,6 +264,7 @@ def _type_errors(raw: Obj, value: Json, at: str) -> Iterator[FieldError]:
 
 _EXACT_MAX = (1 << 53) - 1  # the largest integer that every JSON number shows exactly
 _NEARLY = 1e-9
+INT64 = 1 << 63  # larger numbers are read as floating point
 
 
 def _is_integral(value: float) -> bool:
@@ -278,7 +282,7 @@ def kind_of(value: Json) -> str:
     if isinstance(value, str):
         return "string"
     if isinstance(value, int):
-        return "integer"
+        return "integer" if -INT64 <= value < INT64 else "number"
     if isinstance(value, float):
         return "number"
     if value is None:

@@ -33,7 +33,10 @@ def form_of(resource: Resource, names: Names) -> Form | None:
     is the shown one.
     """
     if isinstance(resource, CustomResource):
-        return Form(partial(custom_objects.stored, resource), partial(custom_objects.shown, resource))
+        prepare = partial(custom_objects.prepared, resource) if resource.webhook else None
+        return Form(
+            partial(custom_objects.stored, resource), partial(custom_objects.shown, resource), prepare
+        )
     if resource.form is not None:
         return resource.form(resource.api_version, names)
     if (
@@ -64,6 +67,15 @@ def _answer(answer: Answer, form: Form) -> Answer:
     return answer
 
 
+def _objects(answer: Answer) -> list[Obj]:
+    """The objects in an answer of the store."""
+    if isinstance(answer, Item):
+        return [answer.obj]
+    if isinstance(answer, Page):
+        return [item.obj for item in answer.items]
+    return [answer.current.obj] if isinstance(answer, Mismatch) and answer.current is not None else []
+
+
 def converted_reply(reply: Reply, form: Form) -> Reply:
     """The reply of a cache, in this form."""
     try:
@@ -82,9 +94,16 @@ def converted(steps: Steps, form: Form) -> Steps:
         op = next(steps)
         while True:
             if isinstance(op, Put):
-                op = Put(op.key, form.stored(op.obj), op.expect, op.managed, op.cause)
+                store = form.stored
+                if form.prepare is not None:
+                    store = yield from form.prepare((op.obj,), True, False)
+                op = Put(op.key, store(op.obj), op.expect, op.managed, op.cause)
             answer = yield op
-            op = steps.send(_answer(answer, form))
+            shown = form
+            if form.prepare is not None:
+                is_list = isinstance(answer, Page)
+                shown = Form(form.stored, (yield from form.prepare(_objects(answer), False, is_list)))
+            op = steps.send(_answer(answer, shown))
     except StopIteration as stop:
         reply: Reply = stop.value
         return reply

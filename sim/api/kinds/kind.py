@@ -10,7 +10,7 @@ Mirrors  kubernetes v1.25 pkg/registry/*/*/{strategy,storage}.go: what upstream 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -70,11 +70,19 @@ class Lifecycle(NamedTuple):
     replacement: str = ""
 
 
+Preparing = Callable[[Sequence[Obj], bool, bool], Generator[Op, Answer, Callable[[Obj], Obj]]]
+
+
 class Form(NamedTuple):
-    """One served form of a kind: functions to the stored form of an object and back."""
+    """One served form of a kind: functions to the stored form of an object and back.
+
+    prepare: called before either with (objects, True for the stored form, True for a list) if another
+        program converts objects; returns the function to use instead
+    """
 
     stored: Callable[[Obj], Obj]
     shown: Callable[[Obj], Obj]
+    prepare: Preparing | None = None
 
 
 FormMaker = Callable[[str, Names], Form]

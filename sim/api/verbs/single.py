@@ -74,7 +74,7 @@ from sim.api.verbs.call import (
     parse_revision,
     written,
 )
-from sim.api.verbs.versions import versions_of
+from sim.api.verbs.versions import as_stored, versions_of
 from sim.units import parse_unsigned
 
 Transform = Callable[[Item], Obj]
@@ -179,7 +179,8 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
     if call.dry_run:
         existing = found((yield Get(key)))
         if existing is None:
-            return Reply(201, item=Item(key, obj, 0, 0, record), warnings=tuple(call.warnings))
+            shown = as_stored(call, obj)
+            return Reply(201, item=Item(key, shown, 0, 0, record), warnings=tuple(call.warnings))
     else:
         check_size(call, obj)
         answer = yield Put(key, obj, 0, record, request.cause)
@@ -392,7 +393,7 @@ def update_object(
             if record == item.managed:
                 return Reply(200, item=item, warnings=tuple(call.warnings))
         if call.dry_run:
-            item = Item(item.key, obj, item.rev, item.created, record)
+            item = Item(item.key, as_stored(call, obj), item.rev, item.created, record)
             return Reply(200, item=item, warnings=tuple(call.warnings))
         if removed:
             answer = yield Delete(key, item.rev, call.request.cause)

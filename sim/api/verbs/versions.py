@@ -25,6 +25,17 @@ def versions_of(call: Call) -> Versions | None:
     return partial(_version, call) if differs else None
 
 
+def as_stored(call: Call, obj: Obj) -> Obj:
+    """An object of a dry run, as it would be read from the store.
+
+    Quirk: defaults of fields that the request may not set, such as the status, are set again.
+    """
+    form = form_of(call.resource, call.registry.names)
+    if form is None or form.prepare is not None or not call.resource.custom:
+        return obj
+    return form.shown(form.stored(obj))
+
+
 def _version(call: Call, api_version: str) -> Version | None:
     group, _, version = api_version.rpartition("/")
     names = call.registry.names

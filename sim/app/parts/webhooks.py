@@ -10,8 +10,9 @@ without a function is called over HTTPS, and a Service for which the user gave a
 An address is a URL or a Service.  A Service is resolved as upstream's default resolver does: it
 must exist and have the port, and without a ready endpoint behind it the connection is refused.
 Behind a ready endpoint answers the program that was added for the Service; without one, the pods
-count as a webhook that allows everything.  A Service with an address outside needs no endpoint: its
-server runs on another network.  In a run that is not served, only a program answers at a URL.
+count as a webhook that allows everything, and that converts by the version alone.  A Service with
+an address outside needs no endpoint: its server runs on another network.  In a run that is not
+served, only a program answers at a URL.
 
 Holds: decisions are called in the order of the kernel, so a run repeats if `decide` depends on its
 argument alone.
@@ -47,6 +48,7 @@ from sim.kernel import Kernel, OutsideAnswer, OutsideRequest
 from sim.units import MS, SECOND
 
 Decide = Callable[[Obj], Mapping[str, Any]]
+Convert = Callable[[Obj, str], Obj]
 LATENCY_US = 2 * MS
 DENIED: Obj = {"allowed": False, "status": {"code": 403, "message": "denied by a fault of the scenario"}}
 
@@ -59,9 +61,38 @@ class Program:
     latency_us: int
 
 
-def allow(_: Obj) -> Obj:
-    """The answer of pods behind a Service for which no program was added."""
-    return {"allowed": True}
+def allow(review: Obj) -> Obj:
+    """The answer of pods behind a Service for which no program was added.
+
+    They allow everything, and convert objects by their version alone.
+    """
+    return dict(RENAMING(review)) if review["kind"] == CONVERSION else {"allowed": True}
+
+
+def converting(convert: Convert) -> Decide:
+    """A program that converts the objects of a review one by one."""
+
+    def decide(review: Obj) -> Obj:
+        request = review["request"]
+        wanted = request["desiredAPIVersion"]
+        try:
+            objects = [convert(obj, wanted) for obj in request["objects"]]
+        except ValueError as error:
+            return {"result": {"status": "Failure", "message": str(error)}}
+        return {"convertedObjects": objects, "result": {"status": "Success"}}
+
+    return decide
+
+
+CONVERSION = "ConversionReview"
+RENAMING = converting(lambda obj, wanted: {**obj, "apiVersion": wanted})
+
+
+def _denial(review: Obj) -> Obj:
+    """The answer that a fault puts in place of a program's."""
+    if review["kind"] == CONVERSION:
+        return {"result": {"status": "Failure", "message": DENIED["status"]["message"]}}
+    return dict(DENIED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +167,7 @@ class WebhookPrograms:
         """Send a question to a server outside, in the time that a fault has left."""
         question, program, arrived, used_us = call
         if self._faults.values(TARGET_PREFIX + question.name, DENY):
-            arrived(_review(question, dict(DENIED)), "")
+            arrived(_review(question, _denial(question.body)), "")
             return
         try:
             authorities = b64decode(question.authorities, validate=True)
@@ -170,7 +201,7 @@ class WebhookPrograms:
     def _answer(self, call: tuple[Question, Program, Arrived]) -> None:
         question, program, arrived = call
         denied = self._faults.values(TARGET_PREFIX + question.name, DENY)
-        response = dict(DENIED if denied else program.decide(question.body))
+        response = _denial(question.body) if denied else dict(program.decide(question.body))
         arrived(_review(question, response), "")
 
     def _found(self, question: Question) -> Program | Outside | str:

@@ -108,7 +108,7 @@ def _held(schema: Structural, value: Json) -> tuple[Structural, Obj]:
 
 
 def _moved(error: FieldError, at: str) -> FieldError:
-    field = error.field.removeprefix(".")
+    field = error.field.removeprefix("<nil>").removeprefix(".")
     return type(error)(f"{at}.{field}" if field else at, error.type, error.detail, error.value)
 
 

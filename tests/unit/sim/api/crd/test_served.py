@@ -152,15 +152,24 @@ def test_a_null_that_may_not_be_in_the_version_asked_for_is_not_shown_there() ->
     assert "a" not in custom_objects.shown(second, obj)
 
 
-def test_a_stored_version_that_is_gone_and_a_webhook_are_refused() -> None:
-    resource = one()
+def test_a_stored_version_that_is_gone_is_refused() -> None:
     with pytest.raises(Refusal, match=r"from an invalid group/version: example\.com/v0"):
-        custom_objects.shown(resource, {"apiVersion": "example.com/v0", "metadata": {}})
-    service = {"service": {"name": "s", "namespace": "n", "path": "/c"}}
-    hook = {"strategy": "Webhook", "webhook": {"clientConfig": service}}
-    _, second = resources_of(definition(version("v1", storage=True), version("v2"), conversion=hook))
-    with pytest.raises(Refusal, match=r'Post "https://s\.n\.svc:443/c\?timeout=30s": service "s" not found'):
-        custom_objects.shown(second, {"apiVersion": "example.com/v1", "metadata": {}})
+        custom_objects.shown(one(), {"apiVersion": "example.com/v0", "metadata": {}})
+
+
+def test_whole_numbers_are_stored_as_integers() -> None:
+    free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    obj = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {}, "a": [1.0, 1.5, {"b": -2.0}]}
+    made = custom_objects.stored(one(schema=free), obj)
+    assert repr(made["a"]) == "[1, 1.5, {'b': -2}]"
+
+
+def test_warning_of_a_deprecated_version_names_the_best_other_one() -> None:
+    old = version("v1beta1", deprecated=True)
+    resources = resources_of(definition(old, version("v1", storage=True), version("v2")))
+    assert resources[0].warning == "example.com/v1beta1 Widget is deprecated; use example.com/v2 Widget"
+    newest = resources_of(definition(version("v3", deprecated=True), version("v2", storage=True)))
+    assert newest[0].warning == "example.com/v3 Widget is deprecated"
 
 
 def test_keys_of_lists_and_numbers_of_scales_are_checked() -> None:

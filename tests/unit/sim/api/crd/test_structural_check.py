@@ -116,7 +116,7 @@ def test_of_alternatives_the_one_that_went_deepest_says_why() -> None:
 
 def test_what_is_required_comes_after_what_is_wrong_and_nothing_twice() -> None:
     raw = {"allOf": [{"required": ["b"]}], "required": ["b"], "properties": {"a": {"type": "string"}}}
-    assert [field for field, _, _ in found(raw, {"a": 1})] == ["p.b", "", "p.a"]
+    assert [field for field, _, _ in found(raw, {"a": 1})] == ["p.b", "<nil>", "p.a"]
 
 
 def test_places_of_items_and_values_are_named() -> None:
