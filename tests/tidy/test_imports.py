@@ -12,25 +12,24 @@ from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.tidy.sources import ROOT, nodes, product_files
+
 MODULES_MAX = 25
 
 Graph = dict[str, set[str]]
 
 
-def modules() -> dict[str, Path]:
+def modules() -> dict[str, str]:
     """The files of all modules, by dotted name; a package is named by its folder."""
-    files = sorted(path for part in ("sim", "actors") for path in (ROOT / part).rglob("*.py"))
     return {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
-        for path in files
+        path.removesuffix(".py").replace("/", ".").removesuffix(".__init__"): path for path in product_files()
     }
 
 
-def imports_of(name: str, path: Path, known: dict[str, Path]) -> set[str]:
+def imports_of(name: str, path: str, known: dict[str, str]) -> set[str]:
     """The modules of the project that a module imports anywhere in its file."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.ImportFrom) and node.module:
             full = (f"{node.module}.{alias.name}" for alias in node.names)
             found |= {each if each in known else node.module for each in full}
@@ -65,10 +64,10 @@ def test_cycle_in_finds_a_cycle_that_runs_through_three_modules() -> None:
 
 
 def test_no_folder_holds_more_modules_than_a_reader_can_survey() -> None:
-    counts = Counter(path.parent for path in modules().values() if path.name != "__init__.py")
-    assert {
-        str(folder.relative_to(ROOT)): count for folder, count in counts.items() if count > MODULES_MAX
-    } == {}
+    counts = Counter(
+        str(Path(path).parent) for path in modules().values() if not path.endswith("__init__.py")
+    )
+    assert {folder: count for folder, count in counts.items() if count > MODULES_MAX} == {}
 
 
 def test_each_folder_of_unit_tests_mirrors_a_folder_of_the_sources() -> None:

@@ -14,20 +14,17 @@ rewrites the numbers, and refuses if one of them would grow; `--list RULE [PATH]
 from __future__ import annotations
 
 import ast
-import io
 import json
 import re
-import subprocess
 import sys
-import tokenize
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.tidy.sources import Function, comments, docstrings, functions, text, tracked, tree
+
 ALLOWANCE = Path(__file__).with_name("language_allowance.json")
 CODE_PROSE_MAX, DOCUMENT_PROSE_MAX, TEST_NAME_MAX = 100, 120, 80
 
@@ -75,69 +72,28 @@ class Text(NamedTuple):
     text: str
 
 
-def _tracked(*patterns: str) -> list[str]:
-    """Files of the work tree that git tracks or would track, in sorted order."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return sorted(path for path in set(listed.stdout.splitlines()) if (ROOT / path).is_file())
-
-
-@cache
-def _source(path: str) -> str:
-    return (ROOT / path).read_text(encoding="utf-8")
-
-
-@cache
-def _tree(path: str) -> ast.Module:
-    return ast.parse(_source(path))
-
-
-@cache
 def _python_files() -> list[str]:
-    return [path for path in _tracked("*.py") if path != "tests/tidy/test_language.py"]
+    return [path for path in tracked("*.py") if path != "tests/tidy/test_language.py"]
 
 
-def _documents() -> list[str]:
-    return _tracked("*.md")
-
-
-def _docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
-            first = node.body[0]
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-                if isinstance(first.value.value, str):
-                    yield first.value
-
-
-@cache
-def _comments(path: str) -> list[tokenize.TokenInfo]:
-    if "#" not in _source(path):
-        return []
-    tokens = tokenize.generate_tokens(io.StringIO(_source(path)).readline)
-    return [token for token in tokens if token.type == tokenize.COMMENT]
+def _documents() -> tuple[str, ...]:
+    return tracked("*.md")
 
 
 def _prose_of_code(path: str) -> Iterator[Text]:
     """Docstrings, comments and names of tests."""
-    tree = _tree(path)
-    for docstring in _docstrings(tree):
+    for docstring in docstrings(path):
         yield Text(docstring.lineno, str(docstring.value))
-    for comment in _comments(path):
+    for comment in comments(path):
         yield Text(comment.start[0], comment.string)
-    for test in _tests(tree):
+    for test in _tests(path):
         yield Text(test.lineno, test.name.replace("_", " "))
 
 
 def _prose_of_document(path: str) -> Iterator[Text]:
     """The lines of a Markdown file outside of code blocks, or the comments of a YAML file."""
     block = False
-    for number, line in enumerate(_source(path).splitlines(), 1):
+    for number, line in enumerate(text(path).splitlines(), 1):
         if path.endswith(".md"):
             if line.lstrip().startswith("```"):
                 block = not block
@@ -147,29 +103,27 @@ def _prose_of_document(path: str) -> Iterator[Text]:
             yield Text(number, line)
 
 
-def _tests(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
-            yield node
+def _tests(path: str) -> Iterator[Function]:
+    return (node for node in functions(path) if node.name.startswith("test_"))
 
 
 def banned_words() -> Iterator[Place]:
     """Each banned word in prose; text in backticks is code and is not prose."""
-    prose = [(path, text) for path in _python_files() for text in _prose_of_code(path)]
-    documents = [*_documents(), *_tracked("scenarios/*.yaml")]
-    prose += [(path, text) for path in documents for text in _prose_of_document(path)]
-    for path, text in prose:
-        cleaned = CODE_IN_PROSE.sub("``", text.text)
+    prose = [(path, piece) for path in _python_files() for piece in _prose_of_code(path)]
+    documents = [*_documents(), *tracked("scenarios/*.yaml")]
+    prose += [(path, piece) for path in documents for piece in _prose_of_document(path)]
+    for path, piece in prose:
+        cleaned = CODE_IN_PROSE.sub("``", piece.text)
         for found in BANNED_WORDS.finditer(cleaned):
-            yield Place(path, text.line + cleaned.count("\n", 0, found.start()), found[0])
+            yield Place(path, piece.line + cleaned.count("\n", 0, found.start()), found[0])
 
 
 def long_prose() -> Iterator[Place]:
     """Lines of docstrings and comments above 100 characters, and of documents above 120."""
     for path in _python_files():
-        lines = _source(path).splitlines()
-        spans = [(item.lineno, item.end_lineno or item.lineno) for item in _docstrings(_tree(path))]
-        spans += [(item.start[0], item.end[0]) for item in _comments(path)]
+        lines = text(path).splitlines()
+        spans = [(item.lineno, item.end_lineno or item.lineno) for item in docstrings(path)]
+        spans += [(item.start[0], item.end[0]) for item in comments(path)]
         numbers = {number for first, last in spans for number in range(first, last + 1)}
         for number in sorted(numbers):
             # The formatter puts closing quotes behind the last word, so they do not count.
@@ -187,12 +141,12 @@ def missing_docstrings() -> Iterator[Place]:
     """Public classes, functions and methods of `sim` and `actors` without a docstring."""
     for path in _python_files():
         if path.startswith(("sim/", "actors/")):
-            yield from _undocumented(path, _tree(path).body, "")
+            yield from _undocumented(path, tree(path).body, "")
 
 
 def _undocumented(path: str, body: list[ast.stmt], prefix: str) -> Iterator[Place]:
     for node in body:
-        if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        if not isinstance(node, ast.ClassDef | Function):
             continue
         if node.name.startswith("_") or _needs_no_docstring(node):
             continue
@@ -202,7 +156,7 @@ def _undocumented(path: str, body: list[ast.stmt], prefix: str) -> Iterator[Plac
             yield from _undocumented(path, node.body, f"{node.name}.")
 
 
-def _needs_no_docstring(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+def _needs_no_docstring(node: ast.ClassDef | Function) -> bool:
     """True for overloads, for setters, and for methods that are marked as overriding a documented
     one.
     """
@@ -213,7 +167,7 @@ def _needs_no_docstring(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunction
 def long_test_names() -> Iterator[Place]:
     """Names of tests above 80 characters."""
     for path in _python_files():
-        for test in _tests(_tree(path)):
+        for test in _tests(path):
             if len(test.name) > TEST_NAME_MAX:
                 yield Place(path, test.lineno, f"{test.name} ({len(test.name)} characters)")
 
@@ -266,8 +220,8 @@ def test_banned_words_are_matched_as_whole_words(sentence: str, words: list[str]
 
 
 def test_public_method_without_docstring_is_listed_and_private_one_is_not() -> None:
-    tree = ast.parse("class A:\n    '''A.'''\n    def b(self): ...\n    def _c(self): ...\n")
-    assert [place.detail for place in _undocumented("a.py", tree.body, "")] == ["A.b"]
+    parsed = ast.parse("class A:\n    '''A.'''\n    def b(self): ...\n    def _c(self): ...\n")
+    assert [place.detail for place in _undocumented("a.py", parsed.body, "")] == ["A.b"]
 
 
 def _main(arguments: list[str]) -> int:

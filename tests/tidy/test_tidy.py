@@ -6,12 +6,21 @@ import ast
 import re
 import subprocess
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-SOURCES = sorted(path for part in ("sim", "actors") for path in (ROOT / part).rglob("*.py"))
+from tests.tidy.sources import (
+    ROOT,
+    Function,
+    docstrings,
+    functions,
+    nodes,
+    product_files,
+    text,
+    tracked,
+    tree,
+)
+
 # Prose wraps at 100 characters; splitting one idea over two files to stay below a number is worse
 # than a long file.
 FILE_MAX, FUNCTION_MAX = 660, 70
@@ -31,43 +40,30 @@ PURE_ZONE = (
 TYPES_ONLY = {("random", "Random")}
 
 
-def shown(path: Path) -> str:
-    return str(path.relative_to(ROOT))
-
-
-def trees() -> list[tuple[Path, ast.Module]]:
-    return [(path, ast.parse(path.read_text(encoding="utf-8"))) for path in SOURCES]
-
-
-TREES = trees()
-
-
 def test_no_file_holds_more_than_one_idea() -> None:
-    long = {
-        shown(path): text.count("\n") for path in SOURCES if (text := path.read_text()).count("\n") > FILE_MAX
-    }
+    lengths = {path: text(path).count("\n") for path in product_files()}
+    long = {path: length for path, length in lengths.items() if length > FILE_MAX}
     assert long == {}
 
 
 def test_no_function_is_longer_than_a_screen() -> None:
     long = {
-        f"{shown(path)}:{node.name}": node.end_lineno - node.lineno + 1
-        for path, tree in TREES
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.end_lineno is not None
-        and node.end_lineno - node.lineno + 1 > FUNCTION_MAX
+        f"{path}:{node.name}": node.end_lineno - node.lineno + 1
+        for path in product_files()
+        for node in functions(path)
+        if node.end_lineno is not None and node.end_lineno - node.lineno + 1 > FUNCTION_MAX
     }
     assert long == {}
 
 
 def test_every_module_says_what_it_turns_into_what() -> None:
-    assert [shown(path) for path, tree in TREES if tree.body and not ast.get_docstring(tree)] == []
+    parsed = {path: tree(path) for path in product_files()}
+    assert [path for path, one in parsed.items() if one.body and not ast.get_docstring(one)] == []
 
 
-def _imports(tree: ast.Module) -> list[tuple[str, str]]:
+def _imports(path: str) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
-    for node in ast.walk(tree):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             found += [(name.name.split(".")[0], "") for name in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -77,10 +73,10 @@ def _imports(tree: ast.Module) -> list[tuple[str, str]]:
 
 def test_the_pure_zone_knows_no_clock_no_chance_and_no_io() -> None:
     bad = [
-        (shown(path), module)
-        for path, tree in TREES
-        if shown(path).startswith(PURE_ZONE)
-        for module, name in _imports(tree)
+        (path, module)
+        for path in product_files()
+        if path.startswith(PURE_ZONE)
+        for module, name in _imports(path)
         if module in IMPURE and (module, name) not in TYPES_ONLY
     ]
     assert bad == []
@@ -88,10 +84,10 @@ def test_the_pure_zone_knows_no_clock_no_chance_and_no_io() -> None:
 
 def test_actors_never_ask_the_wall_clock_or_global_chance() -> None:
     bad = [
-        (shown(path), module)
-        for path, tree in TREES
-        if shown(path).startswith("actors/")
-        for module, name in _imports(tree)
+        (path, module)
+        for path in product_files()
+        if path.startswith("actors/")
+        for module, name in _imports(path)
         if module in IMPURE - {"trio"} and (module, name) not in TYPES_ONLY
     ]
     assert bad == []
@@ -102,20 +98,20 @@ def test_no_test_is_timed() -> None:
     clock = re.compile(
         r"^(?:from time )?import .*\b(?:process_time|perf_counter)\b|\btime\.perf_", re.MULTILINE
     )
-    tests = [path for path in (ROOT / "tests").rglob("test_*.py") if clock.search(path.read_text())]
+    tests = [path for path in tracked("tests/*test_*.py") if clock.search(text(path))]
     assert tests == []
 
 
 def test_what_a_module_defines_is_used_somewhere() -> None:
-    texts = [path.read_text(encoding="utf-8") for path in [*SOURCES, *(ROOT / "tests").rglob("*.py")]]
-    words = Counter(word for text in texts for word in re.findall(r"\w+", text))
+    texts = [text(path) for path in (*product_files(), *tracked("tests/*.py"))]
+    words = Counter(word for each in texts for word in re.findall(r"\w+", each))
     defined = [
-        (shown(path), name)
-        for path, tree in TREES
-        for node in tree.body
+        (path, name)
+        for path in product_files()
+        for node in tree(path).body
         for name in (
             [node.name]
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            if isinstance(node, Function | ast.ClassDef)
             else [t.id for t in node.targets if isinstance(t, ast.Name)]
             if isinstance(node, ast.Assign)
             else []
@@ -138,10 +134,10 @@ def _is_set(node: ast.expr) -> bool:
 
 def test_no_loop_iterates_over_a_set_literal() -> None:
     bad = []
-    for path, tree in TREES:
-        for node in ast.walk(tree):
+    for path in product_files():
+        for node in nodes(path):
             iterables = [node.iter] if isinstance(node, ast.For | ast.comprehension) else []
-            bad += [f"{shown(path)}:{item.lineno}" for item in iterables if _is_set(item)]
+            bad += [f"{path}:{item.lineno}" for item in iterables if _is_set(item)]
     assert bad == []
 
 
@@ -150,20 +146,14 @@ def test_identifiers_of_the_product_are_spelled_in_one_place() -> None:
         r"[\w.]*(?:kubernetes\.io|k8s\.io|orch\.io)|\b(?:kube|orch)-(?:system|public|node-lease|scheduler|controller-manager)\b"
     )
     bad = []
-    for path, tree in TREES:
-        if shown(path) == "sim/ident.py":
+    for path in product_files():
+        if path == "sim/ident.py":
             continue
-        docstrings = {
-            id(node.body[0].value)
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-            and node.body
-            and isinstance(node.body[0], ast.Expr)
-        }
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+        prose = {id(node) for node in docstrings(path)}
+        for node in nodes(path):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
                 if spelled.search(node.value):
-                    bad.append(f"{shown(path)}:{node.lineno} {node.value[:60]!r}")
+                    bad.append(f"{path}:{node.lineno} {node.value[:60]!r}")
     assert bad == []
 
 

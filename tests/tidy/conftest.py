@@ -1,0 +1,14 @@
+"""What the tests of the project's rules share."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.tidy import sources
+
+
+@pytest.fixture(scope="package", autouse=True)
+def sources_in_memory() -> Iterator[None]:
+    """Keep the syntax trees of all files until the last test of this folder."""
+    yield
+    sources.forget()
