@@ -18,6 +18,7 @@ PICTURES = {
     "drain-blocked": "20m",
     "flapping-node": "25m",
     "role-removed": "20m",
+    "webhook-deadlock": "40m",
 }
 
 
