@@ -111,6 +111,9 @@ async def test_forms_that_there_are_not_are_refused() -> None:
         protobuf = "application/vnd.kubernetes.protobuf"
         assert (await client.get(BASE, headers={"Accept": protobuf})).status_code == 406
         assert (await client.get(BASE, headers={"Accept": f"{protobuf},application/json"})).status_code == 200
+        partial = f"{protobuf};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+        listed = await client.get(BASE, headers={"Accept": partial})
+        assert listed.headers["content-type"] == protobuf and listed.content.startswith(b"k8s\x00")
         sent = await client.post(BASE, content=b"k8s\x00", headers={"Content-Type": protobuf})
         assert sent.status_code == 400
         for bad in (b"", b"[]", b"null", b'"x"', b"{", b'{"kind":1}', b'{"kind":"Widget","metadata":[]}'):

@@ -12,16 +12,17 @@ Differs  labels are selected as they are stored, not as the webhook gives them.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 from sim.api.kinds.conversion import shown_item
 from sim.api.kinds.kind import Form
-from sim.api.store import Consult, Consulted
+from sim.api.store import Answer, Consult, Consulted, Op
 from sim.api.types import Obj, ServedWatch, WatchEvent
 from sim.api.verbs.call import Refusal
 
 Consulting = Callable[[Consult, Callable[[Consulted], None]], None]
-BATCH = 500  # events in one review
+BATCH = 100  # events that are converted before they are passed on
+Conversion = Generator[Op, Answer, Callable[[Obj], Obj]]
 
 
 class ConvertingWatch:
@@ -56,25 +57,20 @@ class ConvertingWatch:
         self._busy = True
         prepare = self._form.prepare
         assert prepare is not None
-        steps = prepare([event.item.obj for event in events if event.item is not None], False, False)
+        steps = prepare([event.item.obj for event in events if event.item is not None], False)
+        self._advance(events, steps, None)
+
+    def _advance(self, events: list[WatchEvent], steps: Conversion, answer: Consulted | None) -> None:
+        """Go on with the conversion of a batch."""
         try:
-            op = next(steps)
+            op = steps.send(answer)
         except StopIteration as stop:
             self._pass_on(events, stop.value)
         except Refusal as refusal:
             self._fail(events, refusal)
         else:
             assert isinstance(op, Consult)
-
-            def answered(answer: Consulted) -> None:
-                try:
-                    steps.send(answer)
-                except StopIteration as stop:
-                    self._pass_on(events, stop.value)
-                except Refusal as refusal:
-                    self._fail(events, refusal)
-
-            self._consult(op, answered)
+            self._consult(op, lambda said: self._advance(events, steps, said))
 
     def _pass_on(self, events: list[WatchEvent], shown: Callable[[Obj], Obj]) -> None:
         form = Form(self._form.stored, shown)

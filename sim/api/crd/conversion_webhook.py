@@ -1,18 +1,18 @@
 """Conversion of custom resources by a webhook.
 
-Objects of one version become the `Question` for the webhook of their definition, and its answer
-becomes the objects in the wanted version, or a refusal.
+An object of one version becomes the `Question` for the webhook of its definition, and the answer
+becomes the object in the wanted version, or a refusal.
 
 Holds: of an object's metadata only labels and annotations are taken from an answer; an object that
-has the wanted version already is not sent.
+has the wanted version already is not sent; each object is a review of its own, as in upstream,
+which converts where it decodes.
 
 Mirrors  apiextensions-apiserver v1.25 pkg/apiserver/conversion/webhook_converter.go.
-Differs  the uid of a review depends on the objects alone, upstream's is random.
+Differs  the uid of a review depends on the object alone, upstream's is random.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -40,8 +40,8 @@ def version_of(obj: Obj) -> str:
     return str(obj.get("apiVersion") or "").rpartition("/")[2]
 
 
-def question_of(resource: CustomResource, objects: Sequence[Obj], wanted: str) -> Question:
-    """What the webhook is asked for these objects, none of which has the wanted version."""
+def question_of(resource: CustomResource, obj: Obj, wanted: str) -> Question:
+    """What the webhook is asked for an object, which has not the wanted version."""
     webhook = resource.definition["spec"]["conversion"]["webhook"]
     client = webhook["clientConfig"]
     service = client.get("service")
@@ -57,39 +57,35 @@ def question_of(resource: CustomResource, objects: Sequence[Obj], wanted: str) -
         "apiVersion": names_of(resource.definition).api_version("apiextensions", known[0]),
         "kind": "ConversionReview",
         "request": {
-            "uid": _uid(objects, wanted_version),
+            "uid": _uid(obj, wanted_version),
             "desiredAPIVersion": wanted_version,
-            "objects": list(objects),
+            "objects": [obj],
         },
     }
     name = f"conversion_webhook_for_{resource.definition['metadata']['name']}"
     return Question(name, client.get("url") or "", address, body, TIMEOUT_US, client.get("caBundle") or "")
 
 
-def _uid(objects: Sequence[Obj], wanted: str) -> str:
-    metadata = [one.get("metadata") or {} for one in objects]
-    named = [f"{one.get('uid')} {one.get('resourceVersion')} {one.get('name')}" for one in metadata]
+def _uid(obj: Obj, wanted: str) -> str:
+    metadata = obj.get("metadata") or {}
+    named = [str(metadata.get(field)) for field in ("uid", "resourceVersion", "namespace", "name")]
     digits = sha256("\n".join([wanted, *named]).encode()).hexdigest()
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-8{digits[17:20]}-{digits[20:32]}"
 
 
-def answered(
-    resource: CustomResource, question: Question, answer: Json, failure: str, is_list: bool
-) -> list[Obj]:
-    """The converted objects.  Raises Refusal."""
+def answered(resource: CustomResource, question: Question, answer: Json, failure: str) -> Obj:
+    """The converted object.  Raises Refusal."""
     request = question.body["request"]
-    given: list[Obj] = request["objects"]
+    (given,) = request["objects"]
     wanted = request["desiredAPIVersion"]
-    first = given[0].get("apiVersion")
-    kind = f"{first}, Kind={resource.list_kind if is_list else resource.kind}"
+    kind = f"{given.get('apiVersion')}, Kind={resource.kind}"
     try:
         if failure:
             raise BadAnswer(f"failed: {failure}")
         made = _objects(question, answer)
-        if len(made) != len(given):
-            raise BadAnswer(f"returned {len(made)} objects, expected {len(given)}")
-        pairs = enumerate(zip(given, made, strict=True))
-        return [_checked(one, other, wanted, i, is_list) for i, (one, other) in pairs]
+        if len(made) != 1:
+            raise BadAnswer(f"returned {len(made)} objects, expected 1")
+        return _checked(given, made[0], wanted)
     except BadAnswer as error:
         raise internal(f"conversion webhook for {kind} {error}") from None
 
@@ -118,33 +114,27 @@ def _objects(question: Question, answer: Json) -> list[Json]:
     return objects if isinstance(objects, list) else []
 
 
-def _checked(given: Obj, made: Json, wanted: str, index: int, is_list: bool) -> Obj:
+def _checked(given: Obj, made: Json, wanted: str) -> Obj:
     """A converted object with the metadata of the one that was sent."""
-    place = f" at index {index}" if is_list else ""
+    where = "returned invalid object"
     if not isinstance(made, dict):
-        raise BadAnswer(f"returned invalid converted object{place}: not an object")
-    where = f"returned invalid {'converted ' if is_list else ''}object"
-    # Quirk: a list counts these two from 1, and all other mistakes from 0.
-    number = index + 1 if is_list else 0
+        raise BadAnswer(f"{where}: not an object")
     if made.get("apiVersion") != wanted:
-        got = made.get("apiVersion") or ""
-        raise BadAnswer(
-            f"{where} at index {number}: invalid groupVersion (expected {wanted}, received {got})"
-        )
+        expected = f"(expected {wanted}, received {made.get('apiVersion') or ''})"
+        raise BadAnswer(f"{where} at index 0: invalid groupVersion {expected}")
     if made.get("kind") != given.get("kind"):
-        expected, got = given.get("kind"), made.get("kind") or ""
-        raise BadAnswer(f"{where} at index {number}: invalid kind (expected {expected}, received {got})")
+        expected = f"(expected {given.get('kind')}, received {made.get('kind') or ''})"
+        raise BadAnswer(f"{where} at index 0: invalid kind {expected}")
     before, after = given["metadata"], made.get("metadata")
     before_names, after_names = (one if isinstance(one, dict) else {} for one in (before, after))
     for field, shown in (("name", "name"), ("namespace", "namespace"), ("uid", "UID")):
         expected, got = before_names.get(field) or "", after_names.get(field) or ""
         if expected != got:
-            raise BadAnswer(f"{where}{place}: must have the same {shown}: {expected} != {got}")
+            raise BadAnswer(f"{where}: must have the same {shown}: {expected} != {got}")
     try:
         return {**made, "metadata": _metadata(before, after)}
     except BadAnswer as error:
-        invalid = f"invalid metadata in object{place}" if is_list else "invalid metadata"
-        raise BadAnswer(f"returned {invalid}: {error}") from None
+        raise BadAnswer(f"returned invalid metadata: {error}") from None
 
 
 _GO_TYPES: dict[type, str] = {

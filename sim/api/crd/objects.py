@@ -224,24 +224,23 @@ def _coerced(resource: CustomResource, obj: Obj, wanted: str) -> Obj:
     return obj if after is None else without_nulls(after, pruned(after, obj)[0])
 
 
-def prepared(resource: CustomResource, objects: Sequence[Obj], store: bool, is_list: bool) -> Preparing:
+def prepared(resource: CustomResource, objects: Sequence[Obj], store: bool) -> Preparing:
     """Have the webhook convert objects; return the function that gives each in its new version.
 
     store: True for the stored version, False for the requested one
     """
     wanted = resource.stored if store else resource.version
     made: dict[int, Obj] = {}
-    sent = [_go_numbers(obj) if store else obj for obj in objects if version_of(obj) != wanted]
-    given = [obj for obj in objects if version_of(obj) != wanted]
-    for obj in sent:
+    for obj in objects:
+        if version_of(obj) == wanted:
+            continue
         _check_version(resource, obj)
-    if sent:
-        question = question_of(resource, [_decoded(resource, obj) for obj in sent], wanted)
+        sent = _decoded(resource, _go_numbers(obj) if store else obj)
+        question = question_of(resource, sent, wanted)
         answer = yield Consult((question,))
         assert isinstance(answer, Consulted)
         ((_, said, failure),) = answer.answers
-        for obj, one in zip(given, answered(resource, question, said, failure, is_list), strict=True):
-            made[id(obj)] = _coerced(resource, one, wanted)
+        made[id(obj)] = _coerced(resource, answered(resource, question, said, failure), wanted)
     plain = stored if store else shown
 
     def converted(obj: Obj) -> Obj:

@@ -96,13 +96,12 @@ def converted(steps: Steps, form: Form) -> Steps:
             if isinstance(op, Put):
                 store = form.stored
                 if form.prepare is not None:
-                    store = yield from form.prepare((op.obj,), True, False)
+                    store = yield from form.prepare((op.obj,), True)
                 op = Put(op.key, store(op.obj), op.expect, op.managed, op.cause)
             answer = yield op
             shown = form
             if form.prepare is not None:
-                is_list = isinstance(answer, Page)
-                shown = Form(form.stored, (yield from form.prepare(_objects(answer), False, is_list)))
+                shown = Form(form.stored, (yield from form.prepare(_objects(answer), False)))
             op = steps.send(_answer(answer, shown))
     except StopIteration as stop:
         reply: Reply = stop.value

@@ -70,14 +70,14 @@ class Lifecycle(NamedTuple):
     replacement: str = ""
 
 
-Preparing = Callable[[Sequence[Obj], bool, bool], Generator[Op, Answer, Callable[[Obj], Obj]]]
+Preparing = Callable[[Sequence[Obj], bool], Generator[Op, Answer, Callable[[Obj], Obj]]]
 
 
 class Form(NamedTuple):
     """One served form of a kind: functions to the stored form of an object and back.
 
-    prepare: called before either with (objects, True for the stored form, True for a list) if another
-        program converts objects; returns the function to use instead
+    prepare: called before either with (objects, True for the stored form) if another program
+        converts objects; returns the function to use instead
     """
 
     stored: Callable[[Obj], Obj]

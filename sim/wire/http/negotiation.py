@@ -135,7 +135,9 @@ def choose(
         return Form(names.media_json, pretty=pretty)
     for clause in clauses:
         media = _media(names, clause.media, watching)
-        if media is None or (media == names.media_protobuf and not protobuf):
+        if media is None or (
+            media == names.media_protobuf and not protobuf and "as" not in clause.parameters
+        ):
             continue
         form = _converted(names, clause, media, pretty, convertible)
         if form is not None and (tabular or form.kind != TABLE):

@@ -24,7 +24,7 @@ OBJ: Obj = {
     "metadata": {"name": "a", "namespace": "n", "uid": "1", "resourceVersion": "5", "labels": {"x": "y"}},
 }
 MADE: Obj = {**OBJ, "apiVersion": "example.com/v2"}
-QUESTION = question_of(SECOND, [OBJ], "v2")
+QUESTION = question_of(SECOND, OBJ, "v2")
 
 
 def review(*objects: Any, **response: Any) -> Obj:
@@ -44,7 +44,7 @@ def test_question_names_objects_version_and_address() -> None:
 
 def test_only_labels_and_annotations_of_the_metadata_are_taken() -> None:
     metadata = {"name": "a", "namespace": "n", "uid": "1", "labels": {"z": "1"}, "finalizers": ["f/f"]}
-    (made,) = answered(SECOND, QUESTION, review({**MADE, "metadata": metadata, "spec": {}}), "", False)
+    made = answered(SECOND, QUESTION, review({**MADE, "metadata": metadata, "spec": {}}), "")
     assert made["metadata"] == {**OBJ["metadata"], "labels": {"z": "1"}}
     assert made["spec"] == {}
 
@@ -82,5 +82,5 @@ HEAD = "conversion webhook for example.com/v1, Kind=Widget "
 )  # fmt: skip
 def test_bad_answers_are_refused_in_upstreams_words(answer: Any, failure: str, message: str) -> None:
     with pytest.raises(Refusal) as refused:
-        answered(SECOND, QUESTION, answer, failure, False)
+        answered(SECOND, QUESTION, answer, failure)
     assert refused.value.reply().message.startswith(HEAD + message)
