@@ -31,6 +31,7 @@ class Flight:
 
     outside: called with an internal error; given for a client outside of virtual time
     seated: True if it has a seat or waits for one
+    arrived_us: when it reached the server
     until_us: when it is answered with 504, or for a watch, by when it must have begun
     record: its audit record, None if it is not audited here
     began_us: when its service began after it had waited
@@ -38,6 +39,7 @@ class Flight:
     """
 
     __slots__ = (
+        "arrived_us",
         "asked",
         "began_us",
         "mutating",
@@ -50,8 +52,15 @@ class Flight:
         "until_us",
     )
 
-    def __init__(self, request: Request, respond: Callable[[Reply], None], outside: OnError | None) -> None:
+    def __init__(
+        self,
+        request: Request,
+        respond: Callable[[Reply], None],
+        outside: OnError | None,
+        arrived_us: int,
+    ) -> None:
         self.request = request
+        self.arrived_us = arrived_us
         self.respond: Callable[[Reply], None] | None = respond
         self.outside = outside
         self.mutating = request.verb not in READS

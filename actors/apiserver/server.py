@@ -22,7 +22,7 @@ Differs  - The transport authenticates clients.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -53,6 +53,7 @@ from actors.apiserver.lifecycle.graceful_termination import Ending
 from actors.apiserver.lifecycle.stepwise import Stepwise
 from actors.apiserver.lifecycle.storage_connection import Reach
 from actors.apiserver.lifecycle.storage_without_leader import CacheLife
+from actors.apiserver.metering import count_answer, metered
 from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.ports import AuditSink, Authorizer, StorageProcess, writer_of
 from actors.apiserver.registry import make_registry
@@ -195,6 +196,15 @@ class ApiServer:
         return self._reading + self._writing
 
     @property
+    def flying(self) -> tuple[int, int]:
+        """The numbers of reads and writes in flight, without watches."""
+        return self._reading, self._writing
+
+    def watchers(self) -> Iterator[tuple[str, int]]:
+        """The number of open watches by the prefix of their resource."""
+        return iter(()) if self.caches is None else self.caches.watchers()
+
+    @property
     def watched(self) -> int:
         """The number of open watches."""
         return self._watching + (0 if self.caches is None else self.caches.watched)
@@ -332,7 +342,8 @@ class ApiServer:
         """Return True if a request may have to wait or be refused."""
         own = self.options
         limits = (self._inflight, own.max_requests_inflight, own.max_mutating_requests_inflight)
-        return self._slow or limits != (None, None, None) or self.audit is not None
+        seen = self.audit is not None or self.kernel.meters is not None
+        return self._slow or limits != (None, None, None) or seen
 
     def drop_watches(self, resource: str, client: str) -> None:
         """Fault: end watches of a resource ("": all) by users that match a glob ("": all)."""
@@ -358,7 +369,7 @@ class ApiServer:
         if ctx is None or (away is not None and away.lost):
             respond(Reply(0, lost=LOST_REFUSED))
             return
-        flight = Flight(request, respond, outside)
+        flight = Flight(request, respond, outside, self.kernel.now_us)
         self.flown = number = self.flown + 1
         self._flights[number] = flight
         if ctx.state is State.RUNNING:
@@ -491,7 +502,7 @@ class ApiServer:
             if read is not None:
                 self._answer_from_cache(number, read)
                 return
-            steps = handlers.steps(call)
+            steps = metered(self.kernel, handlers.steps(call), request.resource)
         except Refusal as refusal:
             self._answer(number, refusal.reply(), 0)
             return
@@ -543,7 +554,7 @@ class ApiServer:
                 return cached.read(), storage.latency_us(0, request.lot)
             if handlers.converts(call):
                 return None
-            steps = handlers.steps(call)
+            steps = metered(self.kernel, handlers.steps(call), request.resource)
         except Refusal as refusal:
             self.flown += 1
             return refusal.reply(), 0
@@ -720,6 +731,9 @@ class ApiServer:
             reply = self.goaway.mark(reply)
         if self.audit is not None:
             reply = self.audit.end_flight(flight, reply)
+        meters = self.kernel.meters
+        if meters is not None and flight.outside is None:
+            count_answer(meters, flight.request, reply, self.name, self.kernel.now_us - flight.arrived_us)
         flight.respond(reply)
         self._leave(number, flight)
 

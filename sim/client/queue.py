@@ -18,6 +18,7 @@ from typing import Any
 
 from sim.client.rest.limiter import Limiter, default_limiter
 from sim.kernel import Context, Timer
+from sim.units import SECOND
 
 Key = Any  # hashable: mostly "namespace/name"
 
@@ -41,6 +42,7 @@ class WorkQueue:
         # The cause of each key that waits, or will wait after its processing.
         self._causes: dict[Key, int] = {}
         self._untouched = True  # no worker has taken a key yet
+        ctx.kernel.queues[ctx.name, name] = self
         # True if a worker that took the key now would only put it back with a delay.
         self.returns: Callable[[Key], bool] = never
 
@@ -60,6 +62,9 @@ class WorkQueue:
                 self._causes[key] = cause
             return
         self._causes[key] = cause
+        meters = self._ctx.kernel.meters
+        if meters is not None:
+            meters.count("workqueue_adds_total", (self.name,))
         if key not in self._processing:
             self._push(key)
 
@@ -81,6 +86,9 @@ class WorkQueue:
 
     def _push(self, key: Key) -> None:
         self._queue.append(key)
+        meters = self._ctx.kernel.meters
+        if meters is not None:
+            meters.since[self, key] = self._ctx.kernel.now_us
         if self._waiters:
             self._ctx.kernel.wake(self._waiters.popleft())
 
@@ -108,6 +116,9 @@ class WorkQueue:
 
     def add_rate_limited(self, key: Key) -> None:
         """Queue a failed key after the delay that its limiter sets."""
+        meters = self._ctx.kernel.meters
+        if meters is not None:
+            meters.count("workqueue_retries_total", (self.name,))
         self.add_after_us(key, self._limiter.when_us(key, self._ctx.now_us()))
 
     def forget(self, key: Key) -> None:
@@ -130,10 +141,24 @@ class WorkQueue:
         key = self._queue.popleft()
         self._processing.add(key)
         self._ctx.kernel.cause = self._causes.pop(key)
+        self._measure("workqueue_queue_duration_seconds", key, again=True)
         return key
 
     def done(self, key: Key) -> None:
         """End the processing of a key, successful or not."""
         self._processing.discard(key)
+        self._measure("workqueue_work_duration_seconds", key, again=False)
         if key in self._causes:
             self._push(key)
+
+    def _measure(self, family: str, key: Key, *, again: bool) -> None:
+        """Count the time since the key came into its present state.  again: a new one begins"""
+        meters = self._ctx.kernel.meters
+        if meters is None:
+            return
+        now_us = self._ctx.kernel.now_us
+        begun_us = meters.since.pop((self, key), None)
+        if begun_us is not None:
+            meters.observe(family, (self.name,), (now_us - begun_us) / SECOND)
+        if again:
+            meters.since[self, key] = now_us

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sized
 from heapq import heapify, heappop, heappush
 from random import Random
 from time import perf_counter
@@ -34,6 +34,7 @@ from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
 from sim.kernel.causes import Standing
 from sim.kernel.fast import FAST, FastPaths
 from sim.kernel.gate import Gate, Operation
+from sim.kernel.meters import Meters
 from sim.kernel.network import Network
 from sim.kernel.order import LAST, LATER, ORDER_BITS, Beat, order_as_of
 from sim.kernel.outside import Outside
@@ -82,6 +83,9 @@ class Kernel:
         self.standing = Standing(lambda: self.now_us, lambda: self.cause)
         self.network = Network(seed, self.standing)
         self.gate = Gate(self, replay or [])
+        # What a reader of metrics counts; None while there is no reader.
+        self.meters: Meters | None = None
+        self.queues: dict[tuple[str, str], Sized] = {}  # the work queues, by process and name
         self.tasks: dict[int, KernelTask] = {}
         self.current: KernelTask | None = None
         # Calls that are due before `_near_us`; empty only if nothing at all is planned.

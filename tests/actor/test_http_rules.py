@@ -24,7 +24,7 @@ from sim.kernel import NEVER_US
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan, Plan
 from sim.units import parse_time
 from sim.wire.tls import Authority, server_context
-from tests.actor.test_http import MAPS, config_map, served
+from tests.actor.test_http import MAPS, asked, config_map, served
 from tests.actor.test_http_custom import BASE, GROUP, defined, passed, widget
 
 N = NAMES["kubernetes"]
@@ -365,6 +365,47 @@ async def test_serve_notes_jobs_that_never_end_once_for_equal_containers(
     said = capsys.readouterr().err
     assert said.startswith("orrery: Job b: the program of container p has no known end")
     assert said.count("orrery:") == 1
+
+
+# --- metrics --------------------------------------------------------------------------------------
+
+FAMILIES = """
+    apiserver_request_total apiserver_request_duration_seconds apiserver_request_slo_duration_seconds
+    apiserver_response_sizes apiserver_longrunning_requests apiserver_current_inflight_requests
+    apiserver_storage_objects apiserver_registered_watchers apiserver_watch_events_total
+    apiserver_watch_events_sizes authentication_attempts authentication_duration_seconds
+    authenticated_user_requests etcd_request_duration_seconds rest_client_requests_total
+    workqueue_depth workqueue_adds_total workqueue_queue_duration_seconds
+    workqueue_work_duration_seconds leader_election_master_status kubernetes_build_info
+    apiserver_flowcontrol_request_concurrency_limit process_cpu_seconds_total python_info
+    apiserver_requested_deprecated_apis
+"""
+
+
+async def test_components_are_counted_from_the_first_reader_on() -> None:
+    async with served(nodes=1) as (cluster, client):
+        assert cluster.kernel.meters is None
+        await client.get("/metrics")
+        cluster.kernel.set_rate(inf)
+        await cluster.run_for("8s")
+        async with await asked(client, "GET", f"{MAPS}?watch=1&resourceVersion=0") as watch:
+            while b"ADDED" not in await watch.receive_some():
+                pass
+            await client.get(MAPS)
+            lines = (await client.get("/metrics")).text.splitlines()
+        named = {line.split()[2] for line in lines if line.startswith("# TYPE")}
+        assert [name for name in FAMILIES.split() if name not in named] == []
+
+        def value(begin: str) -> float:
+            return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(begin))
+
+        assert value('apiserver_request_total{code="200",component="apiserver",dry_run="",group="coordi') > 2
+        assert value('rest_client_requests_total{code="200",host="apiserver-0",method="PUT"}') > 2
+        assert value('leader_election_master_status{name="kube-scheduler"}') == 1
+        assert value("apiserver_longrunning_requests{") == 1
+        assert value("apiserver_registered_watchers{") > 10
+        assert value("workqueue_adds_total{") > 0
+        assert value('etcd_request_duration_seconds_count{operation="update",type="leases"}') > 2
 
 
 # --- transport ------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ Mirrors  kubernetes v1.25 apiserver pkg/storage/cacher (waitUntilFreshAndBlock),
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 from functools import partial
 from operator import attrgetter
@@ -171,6 +171,12 @@ class Caches:
     def watched(self) -> int:
         """The number of open watches."""
         return sum([cache.watched for cache in self._caches.values()])
+
+    def watchers(self) -> Iterator[tuple[str, int]]:
+        """The number of open watches of each cache that has any, by the prefix of its resource."""
+        for prefix, cache in self._caches.items():
+            if cache.watched:
+                yield prefix, cache.watched
 
     def drop(self, resource: str, client: str) -> None:
         """End the watches of a resource ("": all) by users that match a glob ("": all)."""

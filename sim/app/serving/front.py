@@ -8,18 +8,13 @@ Mirrors  nothing upstream.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from time import time_ns
 from typing import Any
 
-from prometheus_client import Metric
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
-from sim.api.audit.policy import LEVEL_TEXTS
 from sim.api.fairness.state import debug_page
 from sim.api.types import UserInfo
-from sim.app.audit.outputs import AuditOutputs
 from sim.app.cluster import Cluster
 from sim.app.serving.identities import (
     Files,
@@ -29,14 +24,14 @@ from sim.app.serving.identities import (
     make_certificate_reader,
     published_authorities,
 )
+from sim.app.serving.metrics_page import metrics_text
 from sim.app.version import version
 from sim.wire.http.app import Front
 from sim.wire.http.audited import HttpAudit
 from sim.wire.http.documents import Documents
-from sim.wire.http.flow_metrics import flow_families
 from sim.wire.http.gateway import Gateway
 from sim.wire.http.identification import Identification
-from sim.wire.http.metrics import Counts, text_format
+from sim.wire.http.metrics import Counts
 from sim.wire.http.pages.health import checks_of, failing
 from sim.wire.http.routing import parse_query
 
@@ -56,13 +51,7 @@ def make_front(
     """
     gateway = Gateway(cluster.kernel, cluster.api_servers)
 
-    counts = Counts()
-
-    def metrics() -> str:
-        fairness = gateway.fairness()
-        flows = () if fairness is None else flow_families(fairness.state())
-        audited = () if cluster.audit is None else _audit_metrics(cluster.audit)
-        return text_format((*_metrics(cluster), *flows, *audited, *counts.families()))
+    counts, about = Counts(), version()
 
     def debug(name: str, query: str) -> str | None:
         fairness = gateway.fairness()
@@ -78,8 +67,8 @@ def make_front(
         scheme,
         address,
         partial(_failing_checks, cluster, gateway),
-        metrics,
-        version(),
+        partial(metrics_text, cluster, gateway, counts, about),
+        about,
         checks,
         issuer,
         debug,
@@ -131,43 +120,3 @@ def _failing_checks(cluster: Cluster, gateway: Gateway, what: str) -> tuple[str,
 def outside_us() -> int:
     """Return the real time, since connections are outside of the simulation."""
     return time_ns() // 1000
-
-
-def _metrics(cluster: Cluster) -> Iterator[Metric]:
-    """The metric families of the simulation itself."""
-    kernel, store = cluster.kernel, cluster.storage.store
-    yield CounterMetricFamily(
-        "orrery_virtual_time_seconds", "Virtual time since the start of the run.", kernel.now_us / 1e6
-    )
-    yield CounterMetricFamily(
-        "orrery_work_units", "Units of work that the simulation has done.", kernel.steps
-    )
-    objects = GaugeMetricFamily(
-        "apiserver_storage_objects",
-        "Number of stored objects at the time of the last check.",
-        labels=("resource",),
-    )
-    # A store has one series: objects served by several groups or versions are counted once, under
-    # the
-    # first of them.
-    stored = {r.prefix: r for r in reversed(cluster.scheme.resources) if "get" in r.verbs}
-    for prefix, resource in sorted(stored.items(), key=lambda pair: pair[1].group_resource):
-        objects.add_metric((resource.group_resource,), len(store.bucket(prefix).items))
-    yield objects
-
-
-def _audit_metrics(audit: AuditOutputs) -> Iterator[Metric]:
-    """The metric families of the audit (apiserver pkg/audit/metrics.go)."""
-    text = "[ALPHA] Counter of audit events generated and sent to the audit backend."
-    yield CounterMetricFamily("apiserver_audit_event", text, audit.sent)
-    levels = CounterMetricFamily(
-        "apiserver_audit_level",
-        "[ALPHA] Counter of policy levels for audit events (1 per request).",
-        labels=("level",),
-    )
-    for level, count in audit.levels.items():
-        if count:
-            levels.add_metric((LEVEL_TEXTS[level],), count)
-    yield levels
-    text = "[ALPHA] Counter of apiserver requests rejected due to an error in audit logging backend."
-    yield CounterMetricFamily("apiserver_audit_requests_rejected", text, audit.refused)

@@ -92,12 +92,14 @@ class _Found:
     asked: set once the path is understood
     audited: the audit of the exchange, which does nothing until the user is known
     flow: headers with the uids of FlowSchema and priority level
+    begun_us: when the request came, in the time of the cluster
     """
 
     asked: AccessAttributes | None = None
     resource: Resource | None = None
     audited: AuditedExchange = field(default_factory=AuditedExchange)
     flow: tuple[tuple[str, str], ...] = ()
+    begun_us: int = 0
 
 
 class Front:
@@ -130,7 +132,7 @@ class Front:
 
     async def answer(self, exchange: Exchange) -> Response:
         """Handles one request. A defect of the server affects this request only."""
-        found = _Found()
+        found = _Found(begun_us=self._gateway.wall_us())
         exchange.ident = exchange.headers.get("audit-id") or self._new_ident()
         try:
             response = await self._answered(exchange, found)
@@ -157,16 +159,17 @@ class Front:
             response = self._refusal(form, refused.body)
             found.audited.reply(Reply(response.code, body=refused.body), found.resource)
         if found.asked is not None:
-            self._count(exchange, response, found.asked, found.resource)
+            self._count(exchange, response, found.asked, found)
         return response
 
-    def _count(
-        self, exchange: Exchange, response: Response, asked: AccessAttributes, resource: Resource | None
-    ) -> None:
+    def _count(self, exchange: Exchange, response: Response, asked: AccessAttributes, found: _Found) -> None:
         """Counts the request, and warns if its version is deprecated."""
+        resource = found.resource
         options = routing.parse_query(exchange.query)
         content = exchange.headers.get("content-type")
-        self._counts.answered(asked, response.code, content, options)
+        took_s = (self._gateway.wall_us() - found.begun_us) / SECOND
+        size = len(response.body) if isinstance(response.body, bytes) else 0
+        self._counts.answered(asked, response.code, content, options, took_s, size)
         if resource is not None and resource.lifecycle is not None:
             self._counts.deprecated(asked, resource.lifecycle)
             _warn_first(response, _deprecated(resource))
@@ -207,7 +210,7 @@ class Front:
             listing = target.verb in ("list", "watch", "deletecollection")
             if not target.resource.custom:
                 negotiation.check_route(self._names, header, listing and exchange.method == "GET")
-            return await self._resource(exchange, target, user, options, found.audited)
+            return await self._resource(exchange, target, user, options, found)
         except (NoRoute, NotAcceptable, BadBody, BadOption) as error:
             if error.body is None:
                 return self._response(self._document(NO_PAGE, exchange, options))
@@ -235,6 +238,9 @@ class Front:
         headers, peer = exchange.headers, exchange.extensions.get(PEER)
         identified = await self._identification.identify(headers.pairs, peer)
         user = None if isinstance(identified, Rejected) else identified.user
+        result = "failure" if user is None else "success"
+        took_s = (self._gateway.wall_us() - found.begun_us) / SECOND
+        self._counts.authenticated(result, "" if user is None else user.name, took_s)
         if self._audit is not None:
             found.audited = self._audit.open(exchange, asked, user)
             exchange.extensions.setdefault(OPENED, []).append(found.audited.close)
@@ -313,9 +319,9 @@ class Front:
         target: Target,
         user: UserInfo,
         options: dict[str, str],
-        audited: AuditedExchange,
+        found: _Found,
     ) -> Response:
-        names, headers = self._names, exchange.headers
+        names, headers, audited = self._names, exchange.headers, found.audited
         watching = target.verb == "watch"
         resource = target.resource
         form = negotiation.choose(
@@ -351,7 +357,10 @@ class Front:
         if watch is not None:
             audited.stream()
             exchange.extensions[OPENED].append(watch.stop)
-            return self._stream(EventWriter(view), watch, exchange.extensions.get(STREAMED))
+            if found.asked is not None:
+                self._counts.streams_by(found.asked, 1)
+                exchange.extensions[OPENED].append(partial(self._counts.streams_by, found.asked, -1))
+            return self._stream(EventWriter(view), watch, exchange.extensions.get(STREAMED), resource)
         if warnings and reply.ok:
             reply.warnings += warnings
         # YAML is printed node by node, some 8 us each.
@@ -406,7 +415,9 @@ class Front:
             response.body = await self._aside(len(body), partial(gzip.compress, body, GZIP_LEVEL, mtime=0))
             response.headers += [("Content-Encoding", "gzip"), ("Vary", "Accept-Encoding")]
 
-    def _stream(self, writer: EventWriter, watch: OutsideWatch, streamed: list[str] | None) -> Response:
+    def _stream(
+        self, writer: EventWriter, watch: OutsideWatch, streamed: list[str] | None, resource: Resource
+    ) -> Response:
         """Sends a watch.
 
         streamed: of a request over WebSocket, see `upgraded`
@@ -416,11 +427,14 @@ class Front:
 
         async def lines() -> AsyncGenerator[bytes, None]:
             while events := await watch.take():
+                size = 0
                 # Of a WebSocket, one event a message.
                 for part in writer.parts(
                     events, self._gateway.wall_us(), PART_MAX if streamed is None else 0
                 ):
+                    size += len(part)
                     yield part
+                self._counts.sent(resource, len(events), size)
 
         return Response(200, lines(), [("Content-Type", writer.media), *self._common()])
 

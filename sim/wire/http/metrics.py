@@ -1,16 +1,14 @@
 """Metrics of the requests that came from outside, for Prometheus.
 
-Turns answered requests into the metric families `apiserver_request_total` and
-`apiserver_requested_deprecated_apis`, and metric families into Prometheus' text format.
+Turns requests, watches and authentications into numbers, and metric families into Prometheus' text
+format.
 
 Holds: the series of a family are sorted by their labels; a series exists only for a request that
 was served, so that requests for unknown resources add none.
 
 Mirrors  kubernetes v1.25 apiserver pkg/endpoints/metrics/metrics.go (MonitorRequest,
          RecordDeprecatedRequest, CleanScope).
-Differs  requests of the cluster's own components, which come over no socket, are not counted;
-         values are written as floating point numbers (`3.0`), as the Python client of Prometheus
-         does.
+Differs  durations are virtual; the sizes of answers are those before compression.
 """
 
 from __future__ import annotations
@@ -18,24 +16,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Metric, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from sim.api.auth.attributes import AccessAttributes
 from sim.api.kinds.kind import Lifecycle
+from sim.api.schema.resource import Resource
+from sim.kernel.meters import Meters
+from sim.wire.http.measures.families import BOUNDS, PLACE, families
 
 COMPONENT = "apiserver"
-REQUEST_LABELS = (
-    "code",
-    "component",
-    "dry_run",
-    "group",
-    "resource",
-    "scope",
-    "subresource",
-    "verb",
-    "version",
-)
 DEPRECATED_LABELS = ("group", "removed_release", "resource", "subresource", "version")
 METHODS = {
     "get": "GET",
@@ -48,6 +38,8 @@ METHODS = {
     "deletecollection": "DELETECOLLECTION",
 }
 Values = tuple[str, ...]
+_TERMINATIONS = (429, 504)  # metrics.go: RecordRequestTermination
+_SHOWN_USERS = ("admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default")
 
 
 def scope(request: AccessAttributes) -> str:
@@ -65,28 +57,61 @@ def verb(request: AccessAttributes, content_type: str) -> str:
 
 
 class Counts:
-    """Counters of the requests since the start of the server."""
+    """What the front counts.
+
+    meters: the numbers, which the cluster's components share once there is a reader
+    streams: watches that are open now, by their labels
+    """
 
     def __init__(self) -> None:
-        self._requests: dict[Values, int] = {}
+        self.meters = Meters(BOUNDS)
+        self.streams: dict[Values, int] = {}
         self._deprecated: dict[Values, None] = {}
 
     def answered(
-        self, request: AccessAttributes, code: int, content_type: str, options: Mapping[str, str]
+        self,
+        request: AccessAttributes,
+        code: int,
+        content_type: str,
+        options: Mapping[str, str],
+        took_s: float = 0.0,
+        size: int = 0,
     ) -> None:
-        """Count one answered request for a path or resource that exists."""
-        values = (
-            str(code),
-            COMPONENT,
-            options.get("dryRun", ""),
-            request.group,
-            request.resource,
-            scope(request),
-            request.subresource if request.is_resource else request.path,
-            verb(request, content_type),
-            request.version,
-        )
-        self._requests[values] = self._requests.get(values, 0) + 1
+        """Count one answered request for a path or resource that exists.
+
+        took_s: virtual seconds; size: bytes of its body
+        """
+        meters, dry_run = self.meters, options.get("dryRun", "")
+        place = _place(request, verb(request, content_type))
+        meters.count("apiserver_request_total", (str(code), COMPONENT, dry_run, *place))
+        if code in _TERMINATIONS:
+            meters.count("apiserver_request_terminations_total", (str(code), COMPONENT, *place))
+        if request.verb in ("watch", "connect"):
+            return
+        for family in ("apiserver_request_duration_seconds", "apiserver_request_slo_duration_seconds"):
+            meters.observe(family, (COMPONENT, dry_run, *place), took_s)
+        if request.verb in ("get", "list"):
+            meters.observe("apiserver_response_sizes", (COMPONENT, *place), size)
+
+    def authenticated(self, result: str, user: str, took_s: float) -> None:
+        """Count an attempt to authenticate.  user: "" for none"""
+        if user:
+            shown = user if user in _SHOWN_USERS else "email_id" if "@" in user else "other"
+            self.meters.count("authenticated_user_requests", (shown,))
+        self.meters.count("authentication_attempts", (result,))
+        self.meters.observe("authentication_duration_seconds", (result,), took_s)
+
+    def streams_by(self, request: AccessAttributes, by: int) -> None:
+        """Count watches that begin (1) or end (-1)."""
+        labels = (COMPONENT, *_place(request, METHODS["watch"]))
+        self.streams[labels] = self.streams.get(labels, 0) + by
+
+    def sent(self, resource: Resource, events: int, size: int) -> None:
+        """Count events that a watch has sent.  size: bytes of all of them"""
+        labels = (resource.group, resource.kind, resource.version)
+        self.meters.count("apiserver_watch_events_total", labels, events)
+        for _ in range(events):
+            self.meters.observe("apiserver_watch_events_sizes", labels, size / events)
 
     def deprecated(self, request: AccessAttributes, lifecycle: Lifecycle) -> None:
         """Record a request for a version that a later release removes."""
@@ -100,25 +125,24 @@ class Counts:
         self._deprecated[values] = None
 
     def families(self) -> Iterator[Metric]:
-        """The two families, each with its series sorted by labels."""
-        requests = CounterMetricFamily(
-            "apiserver_request",
-            "[STABLE] Counter of apiserver requests broken out for each verb, dry run value, group, version, "
-            "resource, scope, component, and HTTP response code.",
-            labels=REQUEST_LABELS,
-        )
-        for values, count in sorted(self._requests.items()):
-            requests.add_metric(values, count)
-        yield requests
-        deprecated = GaugeMetricFamily(
-            "apiserver_requested_deprecated_apis",
-            "[STABLE] Gauge of deprecated APIs that have been requested, broken out by API group, version, "
-            "resource, subresource, and removed_release.",
-            labels=DEPRECATED_LABELS,
-        )
+        """The families, each with its series sorted by labels."""
+        yield from families(self.meters)
+        text = "[STABLE] Deprecated APIs that were requested, by the release that removes them."
+        deprecated = GaugeMetricFamily("apiserver_requested_deprecated_apis", text, labels=DEPRECATED_LABELS)
         for values in sorted(self._deprecated):
             deprecated.add_metric(values, 1)
         yield deprecated
+        text = "[STABLE] Requests that take long, such as watches, and are open now."
+        running = GaugeMetricFamily("apiserver_longrunning_requests", text, labels=("component", *PLACE))
+        for values, count in sorted(self.streams.items()):
+            running.add_metric(values, count)
+        yield running
+
+
+def _place(request: AccessAttributes, method: str) -> Values:
+    """The labels of what a request addresses, in the order of `PLACE`."""
+    subresource = request.subresource if request.is_resource else request.path
+    return (request.group, request.resource, scope(request), subresource, method, request.version)
 
 
 def text_format(families: Iterable[Metric]) -> str:

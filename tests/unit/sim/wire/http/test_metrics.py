@@ -7,7 +7,8 @@ from sim.wire.http.routing import attributes
 
 
 def series(counts: Counts) -> list[str]:
-    return [line for line in text_format(counts.families()).splitlines() if not line.startswith("#")]
+    lines = text_format(counts.families()).splitlines()
+    return [line for line in lines if line.startswith("apiserver_request_total{")]
 
 
 def test_equal_requests_are_counted_in_one_series() -> None:
@@ -38,5 +39,34 @@ def test_label_values_from_clients_are_escaped() -> None:
     counts = Counts()
     counts.answered(attributes("GET", "/livez", {}), 200, "", {"dryRun": 'a"\n\\'})
     assert 'dry_run="a\\"\\n\\\\"' in series(counts)[0]
-    (requests, _) = text_string_to_metric_families(text_format(counts.families()))
-    assert requests.samples[0].labels["dry_run"] == 'a"\n\\'
+    found = {each.name: each for each in text_string_to_metric_families(text_format(counts.families()))}
+    assert found["apiserver_request"].samples[0].labels["dry_run"] == 'a"\n\\'
+
+
+def test_durations_and_sizes_fall_into_the_buckets_of_their_family() -> None:
+    counts = Counts()
+    request = attributes("GET", "/api/v1/pods", {})
+    counts.answered(request, 200, "", {}, 0.3, 5000)
+    counts.answered(request, 504, "", {}, 61.0, 10)
+    found = {each.name: each for each in text_string_to_metric_families(text_format(counts.families()))}
+
+    def buckets(name: str) -> dict[str, float]:
+        samples = found[name].samples
+        return {each.labels["le"]: each.value for each in samples if each.name == f"{name}_bucket"}
+
+    took = buckets("apiserver_request_duration_seconds")
+    assert (took["0.2"], took["0.4"], took["60"], took["+Inf"]) == (0, 1, 1, 2)
+    sizes = buckets("apiserver_response_sizes")
+    assert (sizes["1000"], sizes["10000"]) == (1, 2)
+    (ended,) = found["apiserver_request_terminations"].samples
+    assert (ended.labels["code"], ended.value) == ("504", 1)
+
+
+def test_family_without_series_is_absent_and_each_text_states_its_stability() -> None:
+    counts = Counts()
+    counts.authenticated("failure", "", 0.0)
+    text = text_format(counts.families())
+    assert "apiserver_request_total" not in text
+    helps = [line for line in text.splitlines() if line.startswith("# HELP")]
+    assert helps and all("[ALPHA]" in line or "[STABLE]" in line for line in helps)
+    assert 'authentication_attempts{result="failure"} 1.0' in text

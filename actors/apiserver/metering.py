@@ -1,0 +1,93 @@
+"""What a replica counts for a reader of metrics: requests of the cluster's own components, and
+operations on the storage.
+
+Turns answered requests and operations into counters and histograms of `Kernel.meters`.
+
+Holds: a request is counted once, when its reply is sent; requests from outside are counted by the
+HTTP front, which knows their form and size.
+
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/metrics/metrics.go (MonitorRequest), client-go
+         tools/metrics, apiserver pkg/storage/etcd3/metrics/metrics.go.
+Differs  times are virtual.
+"""
+
+from __future__ import annotations
+
+from sim.api.store import Delete, Get, Op, Put, Range
+from sim.api.types import Reply, Request
+from sim.api.verbs.call import Steps
+from sim.kernel import Kernel
+from sim.kernel.meters import Meters
+from sim.units import SECOND
+
+COMPONENT = "apiserver"
+METHODS = {
+    "get": "GET",
+    "list": "LIST",
+    "watch": "WATCH",
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "delete": "DELETE",
+    "deletecollection": "DELETECOLLECTION",
+}
+_HTTP = {**METHODS, "list": "GET", "watch": "GET", "deletecollection": "DELETE"}
+
+
+def scope_of(request: Request) -> str:
+    """The value of the label `scope`."""
+    if request.name or request.verb == "create":
+        return "resource"
+    return "namespace" if request.namespace else "cluster"
+
+
+def count_answer(meters: Meters, request: Request, reply: Reply, server: str, took_us: int) -> None:
+    """Count an answered request of a component."""
+    code = str(reply.code)
+    verb = METHODS.get(request.verb, request.verb.upper())
+    if request.verb == "patch" and "apply-patch" in request.content_type:
+        verb = "APPLY"
+    dry_run, scope = request.options.get("dryRun", ""), scope_of(request)
+    place = request.group, request.resource, scope, request.subresource, verb, request.version
+    meters.count("apiserver_request_total", (code, COMPONENT, dry_run, *place))
+    if request.verb != "watch":
+        labels = (COMPONENT, dry_run, *place)
+        meters.observe("apiserver_request_duration_seconds", labels, took_us / SECOND)
+        meters.observe("apiserver_request_slo_duration_seconds", labels, took_us / SECOND)
+    meters.count("rest_client_requests_total", (code, server, _HTTP.get(request.verb, verb)))
+
+
+def metered(kernel: Kernel, steps: Steps, resource: str) -> Steps:
+    """The same steps; their operations on the storage are counted while there is a reader."""
+    meters = kernel.meters
+    return steps if meters is None else _metered(kernel, meters, steps, resource)
+
+
+def _metered(kernel: Kernel, meters: Meters, steps: Steps, resource: str) -> Steps:
+    try:
+        op = next(steps)
+        while True:
+            begun_us, kind = kernel.now_us, _operation(op)
+            answer = yield op
+            if kind:
+                took = (kernel.now_us - begun_us) / SECOND
+                meters.observe("etcd_request_duration_seconds", (kind, resource), took)
+            op = steps.send(answer)
+    except StopIteration as stop:
+        reply: Reply = stop.value
+        return reply
+
+
+def _operation(op: Op) -> str:
+    """The value of the label `operation`; "" for what is no operation on the storage."""
+    match op:
+        case Get():
+            return "get"
+        case Range():
+            return "list"
+        case Put():
+            return "create" if op.expect == 0 else "update"
+        case Delete():
+            return "delete"
+        case _:
+            return ""

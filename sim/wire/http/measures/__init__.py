@@ -1,0 +1,1 @@
+"""Metrics: the families that exist, and how numbers become series of them."""
