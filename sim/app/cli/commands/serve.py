@@ -39,6 +39,14 @@ def add(commands: Commands) -> None:
         metavar="1|60|max",
         help="virtual seconds in each real second (default: 1)",
     )
+    serve.add_argument(
+        "--api-server",
+        action="append",
+        default=[],
+        type=_flag,
+        metavar="NAME=VALUE",
+        help="an option of the API servers, e.g. runtime-config=api/alpha=true (repeatable)",
+    )
     serve.add_argument("--nodes", type=count, metavar="N", help="add this number of nodes")
     serve.add_argument(
         "--adopt-nodes",
@@ -104,6 +112,14 @@ def _selector(text: str) -> str:
     return text
 
 
+def _flag(text: str) -> str:
+    """The setting of an option that is written as on a command line, with or without dashes."""
+    name, sign, value = text.removeprefix("--").partition("=")
+    if not sign or not name or not name.replace("-", "").isalnum():
+        raise argparse.ArgumentTypeError(f"{text!r} is no NAME=VALUE")
+    return f"cluster.apiServer.flags.{name}={value}"
+
+
 def _host(text: str) -> str:
     if not text or not text.isascii() or not text.isprintable() or " " in text or len(text) > HOST_MAX:
         raise argparse.ArgumentTypeError(f"{text!r} is no host name or address")
@@ -163,4 +179,5 @@ def _serve(arguments: argparse.Namespace) -> int:
     check_outputs(*written, arguments.journal, inputs=inputs, private=True)
     if not arguments.force:
         check_client_configs(configs)
+    arguments.set = [*arguments.set, *arguments.api_server]
     return serve(arguments)

@@ -13,6 +13,7 @@ import pytest
 
 from sim.app.cli.main import main
 from sim.app.plain_plan import plain_nodes
+from sim.app.serving.journal import Session
 from sim.app.serving.serve import reached_at
 from sim.wire.tls import Authority
 
@@ -390,3 +391,16 @@ def test_filter_without_matches_is_reported(tiny: Path, capsys: pytest.CaptureFi
     assert "no record is like that\n" in capsys.readouterr().err
     assert main(["show", trace, "--from", "9s", "--to", "3s"]) == 2
     assert capsys.readouterr().err == "orrery: --from 9s --to 3s: ends before it begins\n"
+
+
+def test_serve_takes_options_of_the_api_server_without_a_scenario(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = ["serve", "--port", "0", "--api-server"]
+    assert main([*arguments, "livez-grace-period=soon"]) == 2
+    assert "cluster.apiServer.flags.livez-grace-period=soon" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([*arguments, "livez-grace-period"])
+    assert "'livez-grace-period' is no NAME=VALUE" in capsys.readouterr().err
+    plan = Session("", ("cluster.apiServer.flags.runtime-config=api/alpha=true",), "kubernetes").plan()
+    assert plan.cluster.api_server.flags == {"runtime-config": "api/alpha=true"}
