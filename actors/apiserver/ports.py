@@ -403,16 +403,12 @@ class EndingServer(Protocol):
 
 
 class FastPathServer(Protocol):
-    """What the fast paths use.
+    """What all fast paths use.
 
     ctx: the running incarnation
     flown: number of requests served so far
     bounded: True if a request may have to wait or be refused
     busy: True if one more write would wait or be refused
-    plans: the write templates
-    `lanes`: the lease fast paths by storage key
-
-    The classes of these two depend on this protocol, so it cannot name them.
     """
 
     storage: StorageProcess
@@ -431,16 +427,6 @@ class FastPathServer(Protocol):
     @property
     def caches(self) -> ServedCaches | None:
         """The watch caches, None while no incarnation runs."""
-        ...
-
-    @property
-    def plans(self) -> Any:
-        """The write templates, None if they are switched off."""
-        ...
-
-    @property
-    def lanes(self) -> dict[str, Any]:
-        """The lease fast paths by storage key."""
         ...
 
     @property

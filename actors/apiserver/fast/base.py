@@ -6,9 +6,21 @@ See `coalesced_calls` and `coalesced_pod_calls`.
 
 from __future__ import annotations
 
-from actors.apiserver.ports import FastPathServer
+from typing import Protocol
+
+from actors.apiserver.fast.lease_updates import LeaseServer
+from actors.apiserver.fast.write_templates import Plans
 from sim.api.store import Item, Planned
 from sim.api.types import Request
+
+
+class CallServer(LeaseServer, Protocol):
+    """What coalesced calls use.  `ApiServer` satisfies it."""
+
+    @property
+    def plans(self) -> Plans | None:
+        """The write templates, None if they are switched off."""
+        ...
 
 
 class Way:
@@ -20,7 +32,7 @@ class Way:
 
     __slots__ = ("_asked", "lot", "server")
 
-    def __init__(self, server: FastPathServer, asked: Request) -> None:
+    def __init__(self, server: CallServer, asked: Request) -> None:
         self.server = server
         self._asked = asked
         self.lot = 0

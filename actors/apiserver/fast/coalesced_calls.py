@@ -16,9 +16,8 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from actors.apiserver.fast import node_heartbeats as beats
-from actors.apiserver.fast.base import Way
+from actors.apiserver.fast.base import CallServer, Way
 from actors.apiserver.fast.coalesced_pod_calls import EventWay, PodWay
-from actors.apiserver.ports import FastPathServer
 from actors.apiserver.rules import Reads
 from sim.api.ownership.managed import UPDATE
 from sim.api.store import Item, Managed
@@ -27,9 +26,7 @@ from sim.kernel import State
 from sim.units import SECOND
 
 
-def offer_short_way(
-    server: FastPathServer, request: Request
-) -> NodeWay | LeaseWay | PodWay | EventWay | None:
+def offer_short_way(server: CallServer, request: Request) -> NodeWay | LeaseWay | PodWay | EventWay | None:
     """The coalesced calls for `request` and the writes that follow it; None if this server cannot
     serve
     them now.
@@ -49,7 +46,7 @@ def offer_short_way(
     return NodeWay(server, request)
 
 
-def _allowed(server: FastPathServer, asked: Request, rule: str) -> bool:
+def _allowed(server: CallServer, asked: Request, rule: str) -> bool:
     """True if the client may send all requests that a fast path for its resource replaces.
 
     A change of rights advances the epoch (`Standing.moves`), so the client is not judged again
@@ -73,7 +70,7 @@ class LeaseWay(Way):
 
     __slots__ = ("_key",)
 
-    def __init__(self, server: FastPathServer, asked: Request) -> None:
+    def __init__(self, server: CallServer, asked: Request) -> None:
         super().__init__(server, asked)
         self._key = server.scheme.key("leases", asked.namespace, asked.name)
 
@@ -108,7 +105,7 @@ class NodeWay(Way):
 
     __slots__ = ("_cache", "_key", "_last", "_owner", "_reads", "_whole")
 
-    def __init__(self, server: FastPathServer, asked: Request) -> None:
+    def __init__(self, server: CallServer, asked: Request) -> None:
         super().__init__(server, asked)
         caches = server.caches
         assert caches is not None

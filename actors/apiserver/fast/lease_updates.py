@@ -13,6 +13,8 @@ Mirrors  nothing upstream: it is equal to the ordinary write of pkg/endpoints/ha
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from actors.apiserver.ports import FastPathServer, writer_of
 from sim.api.ownership import managed as ownership
 from sim.api.schema.resource import Resource
@@ -31,7 +33,16 @@ LANES = {("leases", "", *RENEWAL)}
 CROWD = 512
 
 
-def offer_lane(server: FastPathServer, request: Request, path: tuple[str, ...]) -> Lane | None:
+class LeaseServer(FastPathServer, Protocol):
+    """What the lease fast path uses.  `ApiServer` satisfies it."""
+
+    @property
+    def lanes(self) -> dict[str, Lane]:
+        """The lease fast paths by storage key."""
+        ...
+
+
+def offer_lane(server: LeaseServer, request: Request, path: tuple[str, ...]) -> Lane | None:
     """The fast path for the ordinary write `request`; None if there is none for this field."""
     if (request.resource, request.subresource, *path) not in LANES or request.options:
         return None
@@ -41,7 +52,7 @@ def offer_lane(server: FastPathServer, request: Request, path: tuple[str, ...]) 
     return Lane(server, request, resource, path)
 
 
-def find_open_lane(server: FastPathServer, request: Request, path: tuple[str, ...]) -> Lane | None:
+def find_open_lane(server: LeaseServer, request: Request, path: tuple[str, ...]) -> Lane | None:
     """The fast path by which the request's client can renew now; None if there is no open one."""
     if request.resource != "leases" or path != RENEWAL or server.bounded:
         return None
@@ -64,7 +75,7 @@ class Lane:
     )  # fmt: skip
 
     def __init__(
-        self, server: FastPathServer, request: Request, resource: Resource, path: tuple[str, ...]
+        self, server: LeaseServer, request: Request, resource: Resource, path: tuple[str, ...]
     ) -> None:
         self.server = server
         self._kernel, self._storage = server.kernel, server.storage
