@@ -257,6 +257,7 @@ class Kind:
     pod_spec: path of the pod spec in an object; () if there is none
     gated_fields: fields that are dropped while their gate is off, besides those of the pod spec
     drop_disabled: drops such fields where paths cannot name them
+    misread: the error of an object that upstream cannot convert to its internal form, "" for none
     columns: of the table that kubectl prints: "Name", "*Wide" (priority 1), "Count:integer",
         "Attacher:name" (a text in the format of names); the path after "=" names the field that
         describes the column
@@ -289,6 +290,7 @@ class Kind:
     pod_spec: tuple[str, ...] = ()
     gated_fields: tuple[GatedField, ...] = ()
     drop_disabled: DropDisabled | None = None
+    misread: Callable[[Obj], str] | None = None
     columns: tuple[str, ...] = ("Name=metadata.name", "Created At:date=metadata.creationTimestamp")
     described_by: tuple[str, str] | None = None
     cells: MakeCells | None = None

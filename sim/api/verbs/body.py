@@ -9,9 +9,11 @@ Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/{create,update,patch}
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from typing import Any
 
 from sim.api.crd import objects as custom_objects
 from sim.api.crd.served import CustomResource
@@ -82,6 +84,9 @@ def decode(call: Call, resource: Resource) -> Obj:
         decoded = fieldvalidation.decode(resource, body, call.field_validation)
     except fieldvalidation.DecodeError as error:
         raise bad_request(error.message) from None
+    if error_text := _misread(resource, decoded.obj):
+        cannot = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+        raise bad_request(cannot + error_text)
     call.warnings += decoded.problems
     # An equal body keeps its shared parts, which defaults and validation know by identity.
     return body if decoded.obj == body else decoded.obj
@@ -112,6 +117,10 @@ def conform(call: Call, resource: Resource, obj: Obj, patched: Patched) -> Obj:
         wrong = patched.wrong or _other_kind(resource, obj)
         if not wrong and isinstance(made, fieldvalidation.DecodeError):
             wrong = made.message
+        wrong = wrong or _misread(resource, made)
+        if call.request.content_type.partition(";")[0].strip() in _sorted_media(call.registry.names):
+            # Such a patch gives a text with sorted keys, which is then decoded.
+            problems = sorted(problems, key=_path_of)
     problems = [*patched.problems, *problems]
     if not wrong and problems and directive == fieldvalidation.STRICT:
         wrong = f"strict decoding error: {', '.join(problems)}"
@@ -123,6 +132,22 @@ def conform(call: Call, resource: Resource, obj: Obj, patched: Patched) -> Obj:
         return made  # validation judges its apiVersion and kind
     typed = {"apiVersion": resource.api_version, "kind": resource.kind}
     return {**typed, **made, **typed}
+
+
+def _sorted_media(names: Names) -> tuple[str, str]:
+    """The media types of patches that are applied to JSON texts."""
+    return names.media_json_patch, names.media_merge_patch
+
+
+def _path_of(problem: str) -> list[str]:
+    """The path in a report about a field, as a key to sort by."""
+    return re.split(r"[.\[\]]+", problem.partition('"')[2])
+
+
+def _misread(resource: Resource, obj: Any) -> str:
+    """Why upstream cannot convert an object to its internal form; "" if it can."""
+    rule = resource.behavior.misread
+    return "" if rule is None or not isinstance(obj, dict) else rule(obj)
 
 
 def _other_kind(resource: Resource, obj: Json) -> str:

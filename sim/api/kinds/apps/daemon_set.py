@@ -2,11 +2,12 @@
 
 Mirrors  kubernetes v1.25 pkg/registry/apps/daemonset/strategy.go,
          pkg/apis/apps/validation/validation.go: ValidateDaemonSet and its updates (an update checks
-         the spec twice: its causes appear twice); pkg/apis/apps/v1/defaults.go.
+         the spec twice: its causes appear twice); pkg/apis/apps/v1/{defaults,conversion}.go.
 """
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 from sim.api.kinds.common import text
@@ -38,9 +39,10 @@ from sim.api.kinds.common.workloads import (
 )
 from sim.api.kinds.kind import NOTHING, STATUS, Cells, Kind, Row, Strategy
 from sim.api.objects import get_in, name_of, with_metadata
+from sim.api.schema.json_text import go_quote
 from sim.api.selectors import format_labels, format_selector
 from sim.api.types import Obj
-from sim.ident import Names
+from sim.ident import NAMES, Names
 
 
 def _fill_defaults(obj: Obj) -> Obj:
@@ -77,6 +79,24 @@ def fill_template_generation(obj: Obj, names: Names, old: Obj | None = None) -> 
         if annotations.get(name) == count
         else with_metadata(obj, annotations={**annotations, name: count})
     )
+
+
+GENERATION = NAMES["orch"].annotation_template_generation  # the same in every naming set
+_COUNT = re.compile(r"[+-]?[0-9]+")
+_COUNT_MAX = 2**63
+
+
+def _misread(obj: Obj) -> str:
+    """The error of an annotation that is no number (conversion.go)."""
+    annotations = (obj.get("metadata") or NOTHING).get("annotations") or NOTHING
+    text = annotations.get(GENERATION)
+    if text is None:
+        return ""
+    if not _COUNT.fullmatch(text):
+        return f"strconv.ParseInt: parsing {go_quote(text)}: invalid syntax"
+    if not -_COUNT_MAX <= int(text) < _COUNT_MAX:
+        return f"strconv.ParseInt: parsing {go_quote(text)}: value out of range"
+    return ""
 
 
 def _prepare_update(new: Obj, old: Obj, names: Names) -> Obj:
@@ -188,6 +208,7 @@ KIND = Kind(
         prepare_status=_prepare_update,
     ),
     defaults=_fill_defaults,
+    misread=_misread,
     validate_create=_validate_create,
     validate_update={"": _validate_update, "status": _validate_status},
     pod_spec=("spec", "template", "spec"),
