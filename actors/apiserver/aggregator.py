@@ -305,6 +305,10 @@ class Aggregator:
             return
         resource, names = server.scheme.resource("apiservices"), server.scheme.names
         name = made["metadata"]["name"]
+        meters = ctx.kernel.meters
+        if meters is not None and item is not None and condition.status == "False":
+            if available.is_available(item):
+                meters.count("aggregator_unavailable_apiservice_total", (name, condition.reason))
 
         def answered(reply: Reply) -> None:
             if not reply.ok and reply.reason != "NotFound":

@@ -8,19 +8,22 @@ HTTP front, which knows their form and size.
 
 Mirrors  kubernetes v1.25 apiserver pkg/endpoints/metrics/metrics.go (MonitorRequest), client-go
          tools/metrics, apiserver pkg/storage/etcd3/metrics/metrics.go.
-Differs  times are virtual.
+Differs  times are virtual.  An answer of a webhook that is malformed, but has a response, counts by
+         that response.
 """
 
 from __future__ import annotations
 
-from sim.api.store import Delete, Get, Op, Put, Range
-from sim.api.types import Reply, Request
+from sim.api.store import Delete, Get, Op, Put, Question, Range
+from sim.api.types import BAD_REQUEST, Json, Obj, Reply, Request
 from sim.api.verbs.call import Steps
 from sim.kernel import Kernel
 from sim.kernel.meters import Meters
 from sim.units import SECOND
 
 COMPONENT = "apiserver"
+WEBHOOKS = "apiserver_admission_webhook_"
+FORBIDDEN, CODE_MAX = 403, 600
 METHODS = {
     "get": "GET",
     "list": "LIST",
@@ -39,6 +42,36 @@ def scope_of(request: Request) -> str:
     if request.name or request.verb == "create":
         return "resource"
     return "namespace" if request.namespace else "cluster"
+
+
+def count_webhook(meters: Meters, question: Question, answer: Json, failure: str, took_us: int) -> None:
+    """Count the call of an admission webhook (pkg/admission/metrics/metrics.go)."""
+    if not question.kind:
+        return
+    name, kind, operation = question.name, question.kind, question.body["request"]["operation"]
+    response = answer.get("response") if isinstance(answer, dict) else None
+    allowed = isinstance(response, dict) and bool(response.get("allowed"))
+    failed = bool(failure) or not isinstance(response, dict)
+    if failed:
+        code, rejected = 500, not question.fails_open
+        if question.fails_open:
+            meters.count(f"{WEBHOOKS}fail_open_count", (name, kind))
+    else:
+        assert isinstance(response, dict)
+        code, rejected = (200, False) if allowed else (_denied_code(response), True)
+    shown = "true" if rejected else "false"
+    if rejected:
+        error = "calling_webhook_error" if failed else "no_error"
+        meters.count(f"{WEBHOOKS}rejection_count", (name, kind, operation, error, str(code)))
+    meters.count(f"{WEBHOOKS}request_total", (name, kind, operation, str(code), shown))
+    labels = (name, kind, operation, shown)
+    meters.observe(f"{WEBHOOKS}admission_duration_seconds", labels, took_us / SECOND)
+
+
+def _denied_code(response: Obj) -> int:
+    """The code of a refusal; those above 600 are counted as 600."""
+    code = (response.get("status") or {}).get("code") or 0
+    return min(code, CODE_MAX) if code >= BAD_REQUEST else FORBIDDEN
 
 
 def count_answer(meters: Meters, request: Request, reply: Reply, server: str, took_us: int) -> None:

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Protocol
 from urllib.parse import urlsplit
 
+from actors.apiserver.metering import count_webhook
 from actors.apiserver.ports import LocalStore
 from sim.api.admission.webhooks.hooks import PLURALS
 from sim.api.schema.scheme import Scheme
@@ -107,7 +108,13 @@ class Webhooks:
         assert ctx is not None
         answers: list[tuple[int, Json, str]] = []
 
+        began_us = ctx.kernel.now_us
+
         def arrived(index: int, answer: Json, failure: str) -> None:
+            meters = ctx.kernel.meters
+            if meters is not None:
+                took_us = ctx.kernel.now_us - began_us
+                count_webhook(meters, op.questions[index], answer, failure, took_us)
             answers.append((index, answer, failure))
             if len(answers) == len(op.questions):
                 ctx.run(done, Consulted(tuple(answers)))

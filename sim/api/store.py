@@ -233,6 +233,8 @@ class Question(msgspec.Struct, frozen=True):
     body: what is sent, a JSON object
     timeout_us: how long an answer is waited for
     receiver: of a service that an option names, the option; then there is no address here
+    kind: of an admission webhook, "admit" or "validating"
+    fails_open: True if failures of an admission webhook are ignored
     """
 
     name: str
@@ -242,6 +244,8 @@ class Question(msgspec.Struct, frozen=True):
     timeout_us: int
     authorities: str = ""
     receiver: str = ""
+    kind: str = ""
+    fails_open: bool = False
 
 
 class Consult(msgspec.Struct, frozen=True):

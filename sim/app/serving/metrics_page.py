@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping
 from prometheus_client import GC_COLLECTOR, PLATFORM_COLLECTOR, PROCESS_COLLECTOR, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from sim.api.aggregation.availability import is_available
 from sim.api.audit.policy import LEVEL_TEXTS
 from sim.app.audit.outputs import AuditOutputs
 from sim.app.cluster import Cluster
@@ -70,7 +71,19 @@ def state_families(cluster: Cluster) -> Iterator[Metric]:
         objects.add_metric((resource.group_resource,), len(store.bucket(prefix).items))
     yield objects
     yield from _server_families(cluster)
+    yield unavailable_services(cluster)
     yield from _client_families(cluster)
+
+
+def unavailable_services(cluster: Cluster) -> Metric:
+    """Which APIServices are unavailable."""
+    text = "[ALPHA] 1 for each APIService that is unavailable, 0 for all others."
+    found = GaugeMetricFamily("aggregator_unavailable_apiservice", text, labels=("name",))
+    bucket = cluster.storage.store.bucket(cluster.scheme.prefix("apiservices"))
+    for key in sorted(bucket.items):
+        obj = bucket.items[key].obj
+        found.add_metric((obj["metadata"]["name"],), 0 if is_available(obj) else 1)
+    return found
 
 
 def _server_families(cluster: Cluster) -> Iterator[Metric]:

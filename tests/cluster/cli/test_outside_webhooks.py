@@ -140,12 +140,18 @@ async def test_outside_webhooks_judge_and_change_requests_and_replay_without_a_c
             code, made = await make("c")
             assert (code, made["data"]) == (201, {"k": "v"})
             assert hook.seen[-1][0] == "/change"
+            await client.get("/metrics")  # what is counted begins with the first reader
+            await make("d")
+            counted = (await client.get("/metrics")).text
+            labels = 'code="200",name="a.example.com",operation="CREATE",rejected="false",type="admit"'
+            assert f"apiserver_admission_webhook_request_total{{{labels}}} 1.0" in counted
+            assert 'aggregator_unavailable_apiservice{name="v1."} 0.0' in counted
             end_us = cluster.kernel.outside_now_us()
             cluster.kernel.set_rate(inf)
             await cluster.kernel.run_until(end_us)
         journal: Any = cluster.kernel.gate.journal
         count, sha = len(hook.seen), cluster.kernel.trace.sha256()
-        assert count == 5
+        assert count == 6
     again = Cluster(PLAN, seed=1, replay=list(journal))
     async with again:
         Gateway(again.kernel, again.api_servers)

@@ -133,7 +133,7 @@ def _call_mutating(
     call: Call, attributes: Attributes, invocation: Invocation, obj: Obj | None, machine: Machine
 ) -> Run:
     shown = _shown(attributes, invocation, obj, machine)
-    question = _question(call, attributes, invocation, shown)
+    question = _question(call, attributes, invocation, shown, "admit")
     answer = yield Consult((question,))
     assert isinstance(answer, Consulted)
     ((_, given, failure),) = answer.answers
@@ -183,7 +183,7 @@ def validate(call: Call, attributes: Attributes, obj: Obj | None, machine: Machi
     for index, invocation in enumerate(invocations):
         try:
             shown = _shown(attributes, invocation, obj, machine)
-            questions.append(_question(call, attributes, invocation, shown))
+            questions.append(_question(call, attributes, invocation, shown, "validating"))
             asked.append(index)
         except Refusal as refusal:
             first = first or refusal
@@ -225,7 +225,9 @@ def _shown(attributes: Attributes, invocation: Invocation, obj: Obj | None, mach
     return Shown(*(None if each is None else machine.shown(resource, each) for each in pair))
 
 
-def _question(call: Call, attributes: Attributes, invocation: Invocation, shown: Shown) -> Question:
+def _question(
+    call: Call, attributes: Attributes, invocation: Invocation, shown: Shown, kind: str
+) -> Question:
     """What the webhook is asked; raises `Refusal` if it may not be called."""
     name, effects = invocation.hook.name, invocation.hook.spec.get("sideEffects")
     if attributes.dry_run and effects not in NO_SIDE_EFFECTS:
@@ -236,7 +238,7 @@ def _question(call: Call, attributes: Attributes, invocation: Invocation, shown:
         raise _Failed(f"could not create admission objects: {text}")
     registry = call.registry
     uid = new_uid(registry.bits)
-    return question_of(invocation, attributes, shown, call.options, uid, registry.names)
+    return question_of(invocation, attributes, shown, call.options, uid, registry.names, kind)
 
 
 def _verdict(

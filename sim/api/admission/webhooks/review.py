@@ -58,10 +58,12 @@ def question_of(
     options: Mapping[str, str],
     uid: str,
     names: Names,
+    kind: str,
 ) -> Question:
     """What a webhook is asked.
 
     options: the query of the request
+    kind: "admit" or "validating"
     """
     spec = invocation.hook.spec
     client = spec.get("clientConfig") or {}
@@ -77,7 +79,17 @@ def question_of(
     }
     timeout_us = spec.get("timeoutSeconds", DEFAULT_TIMEOUT_S) * SECOND
     authorities = client.get("caBundle") or ""
-    return Question(invocation.hook.name, client.get("url", ""), address, body, timeout_us, authorities)
+    hook = invocation.hook
+    return Question(
+        hook.name,
+        client.get("url", ""),
+        address,
+        body,
+        timeout_us,
+        authorities,
+        kind=kind,
+        fails_open=hook.ignores_failures,
+    )
 
 
 def _request(

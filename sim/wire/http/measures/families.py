@@ -46,7 +46,27 @@ class Family(NamedTuple):
     stability: str = ALPHA
 
 
+_ADMISSION_S = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
+_HOOK = ("name", "type", "operation")
+
+
 FAMILIES: Mapping[str, Family] = {
+    "aggregator_unavailable_apiservice_total": Family(
+        ("name", "reason"), "Times that an APIService became unavailable."
+    ),
+    "apiserver_admission_webhook_admission_duration_seconds": Family(
+        (*_HOOK, "rejected"), "Time of a call of an admission webhook.", _ADMISSION_S, STABLE
+    ),
+    "apiserver_admission_webhook_fail_open_count": Family(
+        ("name", "type"), "Failures of admission webhooks that were ignored."
+    ),
+    "apiserver_admission_webhook_rejection_count": Family(
+        (*_HOOK, "error_type", "rejection_code"),
+        "Requests that an admission webhook, or its failure, refused.",
+    ),
+    "apiserver_admission_webhook_request_total": Family(
+        (*_HOOK, "code", "rejected"), "Calls of admission webhooks."
+    ),
     "apiserver_request_duration_seconds": Family(
         LATENCY, "Time from a request to its answer, by verb and resource.", _REQUEST_S, STABLE
     ),
