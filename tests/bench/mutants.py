@@ -6,7 +6,8 @@ python -m tests.bench.mutants [NAME ...] [--list] [--sample N [--seed S]] [--par
 A clause is one operand of an `or` in an `if` that returns None or False, or one operand of an `and`
 in such a return.  NAME: only functions with this in their names.  Each mutant runs in a fork of one
 process that has imported the project and run the tests once, so that a mutant takes about a second.
-Prints the mutants that no test notices, and the share of the others.
+Prints each mutant as its tests end, with the counts of its file, so that a run that is stopped counts
+too; at the end the share of the mutants that a test notices.
 """
 
 from __future__ import annotations
@@ -182,7 +183,7 @@ def is_noticed(mutant: Mutant, tests_max: int) -> bool:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the mutants and answer how many are not noticed."""
+    """Run the mutants; returns how many survived."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -204,16 +205,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if chosen.sample:
         found = sorted(Random(chosen.seed).sample(found, min(chosen.sample, len(found))))
-    kept: list[Mutant] = []
+    survived = 0
     for file in dict.fromkeys(each.file for each in found):
-        assert not fails(file, chosen.tests), f"the tests of {file} fail without any mutant"
-    for each in found:
-        if not is_noticed(each, chosen.tests):
-            kept.append(each)
-            print(f"not noticed: {each.file}:{each.line} {each.function}: {each.clause}", flush=True)
-    share = 100 * (len(found) - len(kept)) / max(1, len(found))
-    print(f"{len(found)} mutants, {len(found) - len(kept)} noticed: {share:.0f} %")
-    return len(kept)
+        survived += _run_file(file, [each for each in found if each.file == file], chosen.tests)
+    killed = len(found) - survived
+    print(f"{len(found)} mutants, {killed} killed: {100 * killed / max(1, len(found)):.0f} %")
+    return survived
+
+
+def _run_file(file: str, found: Sequence[Mutant], tests_max: int) -> int:
+    """Run the mutants of one file; returns how many survived."""
+    assert not fails(file, tests_max), f"the tests of {file} fail without any mutant"
+    survived = 0
+    for number, each in enumerate(found, 1):
+        noticed = is_noticed(each, tests_max)
+        survived += not noticed
+        counts = f"{number} of {len(found)}: {number - survived} killed, {survived} survived"
+        verdict = "killed" if noticed else "SURVIVED"
+        print(f"{file} ({counts})  {verdict}: line {each.line} {each.function}: {each.clause}", flush=True)
+    return survived
 
 
 if __name__ == "__main__":

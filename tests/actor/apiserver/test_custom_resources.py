@@ -150,6 +150,23 @@ async def test_while_its_definition_goes_nothing_new_is_made() -> None:
         assert (await ask(p, of("get", "a"))).ok
 
 
+async def test_spec_finalizers_of_a_custom_resource_leave_its_grace_period_zero() -> None:
+    """`spec.finalizers` keep a namespace, and are data of the author in any other kind."""
+    async with plane() as p:
+        await p.run(S)
+        own = {"type": "array", "items": {"type": "string"}}
+        spec = {"type": "object", "properties": {"finalizers": own}}
+        await defined(p, schema={"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}})
+        made = widget("a", spec={"finalizers": ["x"]})
+        made["metadata"]["finalizers"] = ["x.example.com/f"]
+        assert (await ask(p, of("create", body=made))).obj["spec"] == {"finalizers": ["x"]}
+        assert (await ask(p, of("delete", "a"))).ok
+        left = (await ask(p, of("get", "a"))).obj
+        assert left["metadata"]["deletionGracePeriodSeconds"] == 0
+        freed = await ask(p, of("patch", "a", {"metadata": {"finalizers": None}}, content_type=MERGE))
+        assert freed.ok and (await ask(p, of("get", "a"))).reason == "NotFound"
+
+
 async def test_a_list_from_the_cache_shows_todays_defaults() -> None:
     async with plane() as p:
         await p.run(S)

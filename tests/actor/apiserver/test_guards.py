@@ -348,12 +348,18 @@ def after_two(server: Server, even: Obj, odd: Obj) -> None:
 
 
 def readdressed(server: Server) -> None:
-    """List the address of two pods again, and another one of a third: a merge keeps both."""
+    """List the first address of three pods again, of which the third keeps a second one.
+
+    The record of ownership, by which templates are found, distinguishes the third pod from the others until
+    an administrator empties it.
+    """
+    first, second = {"ip": "10.1.0.1"}, {"ip": "fd00::1"}
     later = [{**LATER[0], "message": "m"}]
-    for address in ("10.1.0.1", "10.1.0.1", "10.1.0.2"):
+    for addresses in ([first], [first], [first, second]):
         pod = new(server)
-        server.status(pod, {**RUNNING, "podIPs": [{"ip": "10.1.0.1"}]})
-        server.status(pod, {"conditions": later, "podIPs": [{"ip": address}]})
+        server.status(pod, {**ADDRESS, "podIPs": addresses})
+        server.patch_meta(pod, {"metadata": {"managedFields": [{}]}})
+        server.status(pod, {"conditions": later, "podIPs": [first]})
 
 
 PATCHES: dict[str, Odd] = {
