@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 
 from sim.api.types import Obj
+from sim.options.cloud import ADDRESSES
 
-ADDRESSES = IPv4Network("198.18.0.0/15")  # reserved for benchmarks (RFC 2544): no real address
 NAME_MAX = 32
 
 
@@ -41,7 +41,8 @@ def balancer_name(service: Obj) -> str:
 class Networks:
     """Load balancers by (cluster, name), and routes by name."""
 
-    def __init__(self) -> None:
+    def __init__(self, addresses: str = ADDRESSES) -> None:
+        self._addresses = IPv4Network(addresses)
         self.balancers: dict[tuple[str, str], LoadBalancer] = {}
         self.routes: dict[str, tuple[str, str, str]] = {}  # name -> cluster, node, CIDR
         self._handed_out = 0
@@ -64,8 +65,10 @@ class Networks:
         return str(address)
 
     def _next_address(self) -> str:
+        if self._handed_out + 2 >= self._addresses.num_addresses:
+            raise CloudError(f"no address is left in {self._addresses}")
         self._handed_out += 1
-        return str(ADDRESSES[self._handed_out])
+        return str(self._addresses[self._handed_out])
 
     def update(self, cluster: str, service: Obj, nodes: tuple[str, ...]) -> None:
         """Change the nodes behind a load balancer.  Raises CloudError."""

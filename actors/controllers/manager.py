@@ -34,6 +34,7 @@ from sim.client import DEFAULT_QPS, Client, ElectionOptions, EventRecorder, Info
 from sim.ident import Names
 from sim.kernel import Context
 from sim.options.controller_manager import ControllerManagerOptions
+from sim.options.leader_migration import LEASES, Lock, Migration
 
 VERSION = "v1.25.16"
 Connect = Callable[[Context], Sequence[Transport]]
@@ -123,27 +124,50 @@ class Manager:
 
         if not options.leader_elect:
             await self._lead(loops, root_ca)
-        client = self._root_client("leader-election")
-        lease = (options.leader_elect_resource_namespace, options.leader_elect_resource_name)
+        migration, name = options.migration, self._names.component("controller-manager")
+        own, migrated = split(loops, migration, name)
+        holder = identity(ctx.name, ctx.stream("identity"))
+
+        async def lead() -> None:
+            if migration is not None:
+                # The second lock is tried for once this one is held: one process holds both.
+                ctx.spawn(self._lead_migrated, migrated, migration.lock_name, holder, root_ca)
+            await self._lead(own, root_ca)
+
+        await self._elect(
+            options.leader_elect_resource_name, options.leader_elect_resource_lock, holder, lead
+        )
+        ctx.exit("leaderelection lost")
+
+    async def _lead_migrated(
+        self, loops: Mapping[str, Start], lock_name: str, holder: str, root_ca: RootCa
+    ) -> None:
+        """Run the migrated controllers under their lock, and exit when it is lost."""
+        await self._elect(lock_name, LEASES, holder, lambda: self._lead(loops, root_ca, "start-migrated"))
+        self._ctx.exit("migration leaderelection lost")
+
+    async def _elect(self, name: str, kind: str, holder: str, lead: Callable[[], Awaitable[None]]) -> None:
+        """Wait for a lock, run `lead`, and return when the lock is lost."""
+        options, ctx = self._options, self._ctx
         periods = ElectionOptions(
             options.leader_elect_lease_duration_us,
             options.leader_elect_renew_deadline_us,
             options.leader_elect_retry_period_us,
-            resource_lock=options.leader_elect_resource_lock,
+            resource_lock=kind,
         )
-        elector = candidate(ctx, client, lease, identity(ctx.name, ctx.stream("identity")), periods)
+        lease = (options.leader_elect_resource_namespace, name)
+        elector = candidate(ctx, self._root_client("leader-election"), lease, holder, periods)
 
-        async def lead() -> None:
-            name = self._names.component("controller-manager")
-            elector.announce(EventRecorder(ctx, self._root_client(name), name))
-            await self._lead(loops, root_ca)
+        async def announced() -> None:
+            component = self._names.component("controller-manager")
+            elector.announce(EventRecorder(ctx, self._root_client(component), component))
+            await lead()
 
-        await elector.run(lead)
-        ctx.exit("leaderelection lost")
+        await elector.run(announced)
 
-    async def _lead(self, loops: Mapping[str, Start], root_ca: RootCa) -> None:
+    async def _lead(self, loops: Mapping[str, Start], root_ca: RootCa, stream: str = "start-order") -> None:
         options, ctx = self._options, self._ctx
-        order = ctx.stream("start-order")
+        order = ctx.stream(stream)
         resync_us = options.min_resync_period_us
         informers = Informers(
             ctx,
@@ -180,6 +204,21 @@ class Manager:
             await ctx.sleep_us(0)  # let the last controller reach its wait for the informers
             informers.release()
         await ctx.forever()
+
+
+def split(
+    loops: Mapping[str, Start], migration: Migration | None, component: str
+) -> tuple[Mapping[str, Start], Mapping[str, Start]]:
+    """The controllers under the main lock, and those under the lock of a migration."""
+    if migration is None:
+        return loops, {}
+    # Tokens are made under the main lock always, since other controllers need them.
+    locks = {
+        name: Lock.MAIN if name == "serviceaccount-token" else migration.lock_of(name, component)
+        for name in loops
+    }
+    of = {lock: {name: start for name, start in loops.items() if locks[name] is lock} for lock in Lock}
+    return of[Lock.MAIN], of[Lock.MIGRATION]
 
 
 def start_order(loops: Mapping[str, Any], options: ControllerManagerOptions, order: Random) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from docs.generate.markdown import block, code, page, table
 from sim.app.reference.conditions import CONDITIONS, SYNTAX
-from sim.app.reference.options import option_rows
+from sim.app.reference.options import gate_rows, option_rows
 from sim.app.reference.steps import StepPage, step_pages
 from sim.ident import NAMES
 
@@ -63,7 +63,16 @@ def options_page(daemon: str) -> str:
     """The options of one daemon, and those that are refused."""
     rows = option_rows(daemon, NAMES["kubernetes"])
     effective = [(code(row.name), code(row.default), row.effect) for row in rows if row.effect]
-    refused = ", ".join(code(row.name) for row in rows if not row.effect)
+    refused = [(code(row.name), row.reason) for row in rows if not row.effect]
+    gates = [
+        (
+            code(row.name),
+            row.stage,
+            f"{str(row.default).lower()}{', locked' if row.locked else ''}",
+            row.effect,
+        )
+        for row in gate_rows(daemon)
+    ]
     return page(
         daemon,
         "An option is given under `flags` in a scenario, or as an argument of `Cluster`. "
@@ -71,5 +80,10 @@ def options_page(daemon: str) -> str:
         table(("option", "default", "effect"), effective),
         "## Refused options",
         "These options of the specification would have no effect here, so they are refused:",
-        refused,
+        table(("option", "reason"), refused),
+        "## Feature gates",
+        "Each daemon takes the gates of all. In this one these have an effect:",
+        table(("gate", "stage", "default"), [row[:3] for row in gates if row[3]]),
+        "These have none:",
+        table(("gate", "stage", "default"), [row[:3] for row in gates if not row[3]]),
     )

@@ -33,7 +33,7 @@ from sim.faults.cloud import CALL, OUTAGE, QUOTA
 from sim.faults.cloud import CLOUD as TARGET
 from sim.faults.shared.ledger import Ledger
 from sim.faults.shared.processes import DELETED, STOPPED
-from sim.options.cloud import CLOUD, provider_id
+from sim.options.cloud import CLOUD, CloudSettings, provider_id
 
 T = TypeVar("T")
 SILENT = "the cloud does not answer"
@@ -42,15 +42,17 @@ SILENT = "the cloud does not answer"
 class SimulatedCloud:
     """The cloud of one cluster."""
 
-    def __init__(self, faults: Ledger, nodes: Mapping[str, Node]) -> None:
+    def __init__(self, faults: Ledger, nodes: Mapping[str, Node], settings: CloudSettings) -> None:
         self._faults = faults
         self._nodes = nodes
-        self.networks = Networks()
+        self._settings = settings
+        self.networks = Networks(settings.addresses)
 
     def call_us(self, service: str) -> int:
-        """The additional time of a call."""
+        """The time of a call."""
         values = self._faults.values(TARGET, CALL)
-        return sum(by_us for services, by_us in values if service in services)
+        added_us = sum(int(by_us) for services, by_us in values if service in services)
+        return self._settings.call_us + added_us
 
     def _outage(self, service: str) -> int:
         """The trace record of an outage of a service; 0 if it answers."""
@@ -115,7 +117,8 @@ class SimulatedCloud:
 
     def ensure_balancer(self, cluster: str, service: Obj, nodes: Sequence[str]) -> Balancer | Refused:
         """Create the load balancer of a service, or change it to what the service is now."""
-        quota = min(self._faults.values(TARGET, QUOTA), default=None)
+        own = () if self._settings.quota is None else (self._settings.quota,)
+        quota = min((*own, *self._faults.values(TARGET, QUOTA)), default=None)
 
         def ensure() -> Balancer:
             return Balancer((self.networks.ensure(cluster, service, tuple(nodes), quota),))

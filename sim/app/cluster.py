@@ -27,7 +27,6 @@ import trio
 from actors.apiserver import ApiServer
 from actors.apiserver.authorization import Authorization
 from actors.apiserver.outside_time import ask
-from actors.controllers.shared.shell import RootCa
 from actors.node.agent import node_agent_main
 from actors.node.clients import NodeClients
 from actors.node.node import Node
@@ -55,7 +54,7 @@ from sim.app.parts.adoption import Adoption
 from sim.app.parts.api_services import ApiPrograms, ServeApi
 from sim.app.parts.boots import Boots
 from sim.app.parts.control_plane import ControlPlane
-from sim.app.parts.credentials import accept_credentials
+from sim.app.parts.credentials import accept_credentials, published_authority
 from sim.app.parts.given import check_object, node_spec
 from sim.app.parts.machine_watch import MachineWatch
 from sim.app.parts.observers import present, subscribed
@@ -162,11 +161,8 @@ class Cluster:
         self.nodes: dict[str, Node] = {}
         self.storage_drivers = StorageDrivers(one.driver for one in plan.storage)
         self.faults = Ledger(self, ASPECTS)
-        self.cloud = SimulatedCloud(self.faults, self.nodes)
-        self.stated_metrics, self.root_ca = StatedMetrics(), RootCa()
-        self.signing = SigningAuthorities(self.kernel, self.names)
-        self.identities = Identities(self.options.tokens)
-        accept_credentials(self.kernel, self.root_ca, self.identities, self.api_servers)
+        self.stated_metrics = StatedMetrics()
+        self._take_in_outside()
         self.admin_user = UserInfo("admin", (self.names.group_masters, self.names.group_authenticated))
         self.admin = Admin(self.kernel, self.scheme, self.names, self._admin_client)
         self.node_clients = NodeClients(self.scheme, self.names, self.connect)
@@ -175,6 +171,15 @@ class Cluster:
         self.machine_watch = MachineWatch(self.kernel, self.nodes, self.faults)
         self._plane = ControlPlane(self)
         self._adoption = None if plan.adoption is None else Adoption(self, plan.adoption)
+
+    def _take_in_outside(self) -> None:
+        """Make what is outside of the processes: the cloud, authorities and keys."""
+        manager = self.options.controller_manager
+        self.cloud = SimulatedCloud(self.faults, self.nodes, manager.cloud_settings)
+        self.root_ca = published_authority(manager.root_ca_file)
+        self.signing = SigningAuthorities(self.kernel, self.names)
+        self.identities = Identities(self.options.tokens)
+        accept_credentials(self.kernel, self.root_ca, self.identities, self.api_servers)
 
     def _follow_definitions(self) -> None:
         """Let the scheme know the kinds that are defined during the run."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from actors.apiserver import ApiServerOptions
 from actors.apiserver.options import UNCACHED
@@ -32,11 +33,12 @@ from sim.options.api_server import ApiServerFlags, parse_api_server
 from sim.options.audit import BATCH, POLICY
 from sim.options.audit import WEBHOOK as AUDIT_WEBHOOK
 from sim.options.authentication import AuthenticationFlags
+from sim.options.base import mapping, options_of, raw_option
 from sim.options.controller_manager import ControllerManagerOptions, parse_controller_manager
-from sim.options.gates import enabled, of_api_server
+from sim.options.gates import FEATURE_GATES, built_gates, enabled, idle_gates, of_api_server
 from sim.options.node_agent import NodeAgentOptions, parse_node_agent
 from sim.options.scheduler import SchedulerOptions, parse_scheduler
-from sim.scenario.plan.plan import ClusterPlan, NodePlan
+from sim.scenario.plan.plan import ClusterPlan, ComponentPlan, NodePlan
 from sim.units import NANO, SECOND, format_quantity_nano, quantity_nano, quantity_style
 
 POLICY_FILE_MAX = 4 << 20  # bytes
@@ -154,12 +156,31 @@ def idle_options(plan: ClusterPlan) -> list[str]:
     them.
     """
     manager = plan.controller_manager
-    return [
+    evictions = [
         f"{manager.places.get(name, manager.place)}: option {name.removeprefix('--')} changes nothing: "
         "pods are evicted by taints, after their tolerationSeconds"
         for name in manager.flags
         if name.removeprefix("--") == "pod-eviction-timeout"
     ]
+    daemons: list[tuple[ComponentPlan | NodePlan, type[Any]]] = [
+        (plan.api_server, ApiServerFlags),
+        (manager, ControllerManagerOptions),
+        (plan.scheduler, SchedulerOptions),
+        *((node, NodeAgentOptions) for node in {id(each.flags): each for each in plan.nodes}.values()),
+    ]
+    return [*evictions, *(text for part, options in daemons for text in _idle_gates(part, options))]
+
+
+def _idle_gates(part: ComponentPlan | NodePlan, options: type[Any]) -> list[str]:
+    """The gates of one daemon that are set without an effect."""
+    given = raw_option(part.flags, FEATURE_GATES)
+    (declared,) = (each for each in options_of(options).values() if each.name == FEATURE_GATES)
+    try:
+        found = idle_gates(mapping(given), built_gates(declared.effect)) if given else []
+    except (KeyError, ValueError):  # it is refused, when the options are read
+        return []
+    place = part.places.get(FEATURE_GATES, part.place)
+    return [f"{place}: feature gate {gate} changes nothing: it has no effect here" for gate in found]
 
 
 def _check_controllers(options: ControllerManagerOptions, place: str) -> None:

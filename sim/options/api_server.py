@@ -44,21 +44,34 @@ from sim.options.base import (
     within,
 )
 from sim.options.gates import OF_API_SERVER, enabled, feature_gates
+from sim.options.refusals import FRONT, HELP, LOGS, METRICS, PROFILE, refusals
 from sim.units import MS
 
 # Known upstream, and without effect in this program (the frequent ones: others are called unknown).
-_WITHOUT_EFFECT = """
-    advertise-address allow-privileged apiserver-count audit-webhook-batch-initial-backoff
-    bind-address cert-dir default-watch-cache-size delete-collection-workers
-    enable-aggregator-routing encryption-provider-config etcd-cafile etcd-certfile etcd-keyfile
-    etcd-prefix etcd-servers external-hostname help
-    logging-format max-connection-bytes-per-sec profiling
-    secure-port show-hidden-metrics-for-version
-    storage-backend storage-media-type strict-transport-security-directives tls-cert-file
-    tls-cipher-suites tls-min-version tls-private-key-file tls-sni-cert-key v version vmodule
-    {short}let-client-certificate {short}let-client-key {short}let-preferred-address-types
-"""
-WITHOUT_EFFECT = tuple(_WITHOUT_EFFECT.split())
+WITHOUT_EFFECT = refusals(
+    {
+        HELP: "help version",
+        LOGS: "logging-format v vmodule",
+        PROFILE: "profiling",
+        METRICS: "show-hidden-metrics-for-version",
+        FRONT: """
+            advertise-address bind-address cert-dir external-hostname
+            secure-port tls-cert-file tls-cipher-suites tls-min-version tls-private-key-file
+            tls-sni-cert-key strict-transport-security-directives max-connection-bytes-per-sec
+        """,
+        "the storage is simulated, and keeps objects in memory": """
+            encryption-provider-config etcd-cafile etcd-certfile etcd-keyfile etcd-prefix etcd-servers
+            storage-backend storage-media-type default-watch-cache-size
+        """,
+        "agents are reached inside the simulation": """
+            {short}let-client-certificate {short}let-client-key {short}let-preferred-address-types
+        """,
+        "a simulated API server has no such part": """
+            allow-privileged apiserver-count audit-webhook-batch-initial-backoff delete-collection-workers
+            enable-aggregator-routing
+        """,
+    }
+)
 WEBHOOK = "Webhook"
 MODES = ("AlwaysAllow", "AlwaysDeny", "ABAC", WEBHOOK, "RBAC", "Node")
 WEBHOOK_FILE = "authorization-webhook-config-file"

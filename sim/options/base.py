@@ -19,6 +19,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from sim.errors import InputError, Problems, suggestion
@@ -249,13 +250,12 @@ def parse(
     *,
     names: Names = NAMES["orch"],
     place: str = "",
-    known: Iterable[str] = (),
+    known: Mapping[str, str] = MappingProxyType({}),
     places: Mapping[str, str] | None = None,
 ) -> Options:
     """The options of a daemon from option names (with or without `--`) to texts or YAML values.
 
-    known: names of the specification that have no effect in this program: refused as such, not as
-        typos
+    known: the reason, by name, why an option of the specification has no effect in this program
     place, places: where the options come from, as a whole and per option, for errors
     """
     specs = options_of(daemon)
@@ -269,7 +269,7 @@ def parse(
         if name != raw_name and name in given:
             problems.add(InputError(f"option {name} is given twice", where, "leave one out"))
         elif field is None:
-            refused = [entry.format(short=names.short) for entry in known]
+            refused = {entry.format(short=names.short): reason for entry, reason in known.items()}
             problems.add(_refusal(name, fields, refused, where))
         else:
             try:
@@ -289,7 +289,7 @@ def raw_option(flags: Mapping[str, Any], name: str) -> Any:
     return flags.get(name, flags.get(f"--{name}"))
 
 
-def _refusal(name: str, fields: Iterable[str], known: Iterable[str], place: str) -> InputError:
+def _refusal(name: str, fields: Iterable[str], known: Mapping[str, str], place: str) -> InputError:
     if name in known:
-        return InputError(f"option {name} has no effect here yet", place, "leave it out")
+        return InputError(f"option {name} has no effect here: {known[name]}", place, "leave it out")
     return InputError(f"unknown option {name}", place, suggestion(name, sorted(fields)))

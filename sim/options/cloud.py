@@ -1,32 +1,88 @@
-"""The only cloud provider: values of `--cloud-provider`, and the names of its instances.
+"""The only cloud provider: values of `--cloud-provider`, its configuration, and the names of its
+instances.
 
-Mirrors  kubernetes v1.25 staging/src/k8s.io/cloud-provider/plugins.go (InitCloudProvider), cloud.go
-         (GetInstanceProviderID).
-Differs  there is no provider but the simulated one; with `external` it is not used.
+Mirrors  kubernetes v1.25 staging/src/k8s.io/cloud-provider/plugins.go (InitCloudProvider,
+         IsExternal), cloud.go (GetInstanceProviderID),
+         cmd/kube-controller-manager/app/cloudproviders.go (createCloudProvider).
+Differs  there is no provider but the simulated one; its configuration is a mapping.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Network
 from typing import Any
 
-from sim.options.base import option, string
+from sim.options.base import duration, integer, option, string
 
-CLOUD = "orrery"
+CLOUD, EXTERNAL = "orrery", "external"
+ADDRESSES = "198.18.0.0/15"  # reserved for benchmarks (RFC 2544): no real address
+ADDRESSES_MIN = 4
 
 
-def _known(value: str) -> str | None:
-    if value in ("", CLOUD):
-        return None
-    if value == "external":
+def known_cloud(value: str) -> str | None:
+    """The error of a name that is no cloud."""
+    return None if value in ("", CLOUD) else f"unknown cloud provider: the simulated one is {CLOUD}"
+
+
+def _of_agent(value: str) -> str | None:
+    if value == EXTERNAL:
         return f"there is no cloud controller manager here: the simulated cloud is {CLOUD}"
-    return f"unknown cloud provider: the simulated one is {CLOUD}"
+    return known_cloud(value)
 
 
-def cloud_provider(effect: str) -> Any:
-    """The option; "" for no provider."""
-    return option("cloud-provider", string, "", effect, check=_known)
+def _of_manager(value: str) -> str | None:
+    return None if value == EXTERNAL else known_cloud(value)
+
+
+def cloud_provider(effect: str, external: bool = False) -> Any:
+    """The option; "" for no provider.  external: True if the daemon may leave the cloud to others"""
+    return option("cloud-provider", string, "", effect, check=_of_manager if external else _of_agent)
 
 
 def provider_id(node: str) -> str:
     """The permanent provider id of a node's instance."""
     return f"{CLOUD}://{node}"
+
+
+@dataclass(frozen=True, slots=True)
+class CloudSettings:
+    """The configuration of the simulated cloud.
+
+    call_us: duration of each call
+    quota: how many load balancers there may be; None: any number
+    addresses: the network of load balancers
+    """
+
+    call_us: int = 0
+    quota: int | None = None
+    addresses: str = ADDRESSES
+
+
+def read_settings(given: Mapping[str, Any]) -> CloudSettings:
+    """The configuration from the content of its file.  Raises ValueError."""
+    readers = {"callTime": duration, "loadBalancerQuota": integer, "loadBalancerAddresses": _network}
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in readers:
+            raise ValueError(f"cloud-config: unknown field {name!r}; known are {', '.join(readers)}")
+        try:
+            found[name] = readers[name](value)
+        except ValueError as wanted:
+            raise ValueError(f"cloud-config: {name} is {value!r}, wanted {wanted}") from None
+    quota = found.get("loadBalancerQuota")
+    if quota is not None and quota < 0:
+        raise ValueError("cloud-config: loadBalancerQuota must be at least 0")
+    return CloudSettings(found.get("callTime", 0), quota, found.get("loadBalancerAddresses", ADDRESSES))
+
+
+def _network(value: object) -> str:
+    text = value if isinstance(value, str) else ""
+    try:
+        size = IPv4Network(text).num_addresses
+    except ValueError:
+        size = 0
+    if size < ADDRESSES_MIN:
+        raise ValueError(f"a network of {ADDRESSES_MIN} IPv4 addresses at least, such as {ADDRESSES}")
+    return text

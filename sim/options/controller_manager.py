@@ -23,6 +23,7 @@ from sim.ident import NAMES, Names
 from sim.options.base import (
     at_least,
     boolean,
+    document,
     duration,
     file_name,
     integer,
@@ -35,8 +36,9 @@ from sim.options.base import (
     strings,
     within,
 )
-from sim.options.cloud import CLOUD, cloud_provider
+from sim.options.cloud import CLOUD, EXTERNAL, CloudSettings, cloud_provider, known_cloud, read_settings
 from sim.options.gates import OF_FIELDS, OUT_OF_SERVICE, POD_DISRUPTION, feature_gates
+from sim.options.refusals import CLIENT, HELP, LOGS, METRICS, PROFILE, SERVER, refusals
 from sim.options.volume_flags import VolumeFlags
 from sim.units import MS
 
@@ -155,7 +157,33 @@ class ControllerManagerOptions(VolumeFlags):
         check=more_than(0),
     )
     cloud_provider: str = cloud_provider(
-        "service, route and cloud-node-lifecycle use this cloud; with none, they do not run"
+        "service, route and cloud-node-lifecycle use this cloud; with none, or an external one, they do not run",
+        external=True,
+    )
+    cloud_config: Mapping[str, object] = option(
+        "cloud-config",
+        document,
+        {},
+        "a file beside the scenario, or its content: callTime, loadBalancerQuota, loadBalancerAddresses of the cloud",
+    )
+    external_cloud_volume_plugin: str = option(
+        "external-cloud-volume-plugin",
+        string,
+        "",
+        "with cloud-provider external: the cloud that nodeipam uses nevertheless",
+        check=known_cloud,
+    )
+    root_ca_file: str = option(
+        "root-ca-file",
+        file_name,
+        "",
+        "the authority that root-ca-cert-publisher and tokens name (default: that of the served cluster)",
+    )
+    service_account_private_key_file: str = option(
+        "service-account-private-key-file",
+        file_name,
+        "",
+        "the key of the tokens of serviceaccount-token, read when the cluster is served (default: that of the cluster)",
     )
     cluster_name: str = option(
         "cluster-name",
@@ -325,7 +353,13 @@ class ControllerManagerOptions(VolumeFlags):
 
     def __post_init__(self) -> None:
         self.check_election()
-        self.check_networks(self.cloud_provider)
+        self.check_migration()
+        self.check_networks(self.cloud)
+        if self.external_cloud_volume_plugin and self.cloud_provider != EXTERNAL:
+            raise ValueError("external-cloud-volume-plugin has no effect unless cloud-provider is external")
+        if self.cloud_config and not self.cloud:
+            raise ValueError("cloud-config has no effect without a cloud provider")
+        read_settings(self.cloud_config)
         pairs = {"all signers": self._signing_pair(""), **self.signing_files()}
         for name, (certificate, key) in pairs.items():
             if bool(certificate) != bool(key):
@@ -337,6 +371,16 @@ class ControllerManagerOptions(VolumeFlags):
         cert: str = getattr(self, f"cluster_signing_{field}cert_file")
         key: str = getattr(self, f"cluster_signing_{field}key_file")
         return cert, key
+
+    @property
+    def cloud(self) -> str:
+        """The cloud that this daemon uses; "" for none."""
+        return self.external_cloud_volume_plugin if self.cloud_provider == EXTERNAL else self.cloud_provider
+
+    @property
+    def cloud_settings(self) -> CloudSettings:
+        """The configuration of the cloud."""
+        return read_settings(self.cloud_config)
 
     def signing_files(self) -> dict[str, tuple[str, str]]:
         """The files of certificate and key that name one signer each, by its queue."""
@@ -366,34 +410,39 @@ class ControllerManagerOptions(VolumeFlags):
         if controller == "garbagecollector":
             yield "enable-garbage-collector", "true", self.enable_garbage_collector
         if controller in ("cloud-node-lifecycle", "route", "service"):
-            yield "cloud-provider", CLOUD, self.cloud_provider
+            yield "cloud-provider", CLOUD, self.cloud_provider == CLOUD
         if controller in ("nodeipam", "route"):
             yield "allocate-node-cidrs", "true", self.allocate_node_cidrs
         if controller == "route":
             yield "configure-cloud-routes", "true", self.configure_cloud_routes
 
 
-# Options of the specification without effect in this program, which are refused.
-_WITHOUT_EFFECT = """
-    cloud-config external-cloud-volume-plugin
-    enable-leader-migration leader-migration-config root-ca-file
-    service-account-private-key-file {short}config master flex-volume-plugin-dir
-    volume-host-allow-local-loopback volume-host-cidr-denylist profiling contention-profiling
-    allow-metric-labels disabled-metrics show-hidden-metrics-for-version cloud-container-registry-config
-    help version v vmodule logging-format log-flush-frequency
-    pv-recycler-pod-template-filepath-hostpath pv-recycler-pod-template-filepath-nfs
-    authentication-kubeconfig authentication-skip-lookup
-    authentication-tolerate-lookup-failure authentication-token-webhook-cache-ttl
-    authorization-kubeconfig authorization-always-allow-paths authorization-webhook-cache-authorized-ttl
-    authorization-webhook-cache-unauthorized-ttl client-ca-file requestheader-client-ca-file
-    requestheader-allowed-names requestheader-username-headers requestheader-group-headers
-    requestheader-extra-headers-prefix bind-address secure-port cert-dir tls-cert-file
-    tls-private-key-file tls-cipher-suites tls-min-version tls-sni-cert-key
-    http2-max-streams-per-connection permit-address-sharing permit-port-sharing
-    concurrent-ephemeralvolume-syncs
-    {short}-api-content-type
-"""
-WITHOUT_EFFECT = tuple(_WITHOUT_EFFECT.split())
+WITHOUT_EFFECT = refusals(
+    {
+        HELP: "help version",
+        LOGS: "v vmodule logging-format log-flush-frequency",
+        CLIENT: "{short}config master {short}-api-content-type authentication-kubeconfig authorization-kubeconfig",
+        SERVER: """
+            authentication-skip-lookup authentication-tolerate-lookup-failure
+            authentication-token-webhook-cache-ttl authorization-always-allow-paths
+            authorization-webhook-cache-authorized-ttl authorization-webhook-cache-unauthorized-ttl
+            client-ca-file requestheader-client-ca-file requestheader-allowed-names
+            requestheader-username-headers requestheader-group-headers requestheader-extra-headers-prefix
+            bind-address secure-port cert-dir tls-cert-file tls-private-key-file tls-cipher-suites
+            tls-min-version tls-sni-cert-key http2-max-streams-per-connection permit-address-sharing
+            permit-port-sharing
+        """,
+        METRICS: "allow-metric-labels disabled-metrics show-hidden-metrics-for-version",
+        PROFILE: "profiling contention-profiling",
+        "a simulated machine holds no drivers of FlexVolumes": "flex-volume-plugin-dir",
+        "volume drivers here open no connections": "volume-host-allow-local-loopback volume-host-cidr-denylist",
+        "images are pulled without credentials": "cloud-container-registry-config",
+        "the loops of persistent volumes do not exist here yet": """
+            concurrent-ephemeralvolume-syncs pv-recycler-pod-template-filepath-hostpath
+            pv-recycler-pod-template-filepath-nfs
+        """,
+    }
+)
 
 
 def parse_controller_manager(
@@ -406,5 +455,6 @@ def parse_controller_manager(
     """The options from names (with or without `--`) to texts or YAML values; InputError names the
     place.
     """
-    known = [name.replace("{agent}", names.node_agent) for name in WITHOUT_EFFECT]
-    return parse(ControllerManagerOptions, given, names=names, place=place, known=known, places=places)
+    return parse(
+        ControllerManagerOptions, given, names=names, place=place, known=WITHOUT_EFFECT, places=places
+    )

@@ -1,15 +1,16 @@
 """Feature gates: `Name=true,Other=false`, as each daemon accepts them.
 
-The text or mapping of `--feature-gates` becomes the gates that differ from their default
-(`feature_gates`).
+The text or mapping of `--feature-gates` becomes the gates that are set (`feature_gates`); `enabled`
+gives the value of one.
 
-Holds: a gate may be set if this program acts on it, or to its default; unknown gates, locked gates,
-and values that are not implemented are refused.
+Holds: each daemon accepts every gate of v1.25, since all share one list; the value of a gate is
+       the given one, else that of AllAlpha or AllBeta, else its default. An unknown gate and
+       another value of a locked one are refused.
 
-Mirrors  kubernetes v1.25 pkg/features/kube_features.go, k8s.io/component-base/featuregate:
-         defaults, stages, refusals.
-Differs  gates of finished features that are not locked are unknown, except for those named here;
-         AllAlpha=true and AllBeta would enable what is not implemented and are refused.
+Mirrors  kubernetes v1.25 k8s.io/component-base/featuregate/feature_gate.go: Set, SetFromMap,
+         Enabled.
+Differs  a gate without an effect here is accepted and listed as such (`orrery options`); upstream's
+         warning about gates that are GA or deprecated is left out.
 """
 
 from __future__ import annotations
@@ -18,34 +19,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from sim.options.base import boolean, mapping, option
+from sim.options.gate_table import ALL_ALPHA, ALL_BETA, ALPHA, BETA, GATES
 
-# Stage and default as v1.25 has them: the specification's list is a little older.
-_BETA_ON = """
-    AnyVolumeDataSource APIListChunking APIPriorityAndFairness APIResponseCompression AppArmor CPUManager
-    CPUManagerPolicyBetaOptions CPUManagerPolicyOptions CronJobTimeZone CustomResourceValidationExpressions
-    DelegateFSGroupToCSIDriver DevicePlugins DownwardAPIHugePages EndpointSliceTerminatingCondition ExecProbeTimeout
-    GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority GRPCContainerProbe JobMutableNodeSchedulingDirectives
-    JobReadyPods JobTrackingWithFinalizers LegacyServiceAccountTokenNoAutoGeneration LogarithmicScaleDown MemoryManager
-    MixedProtocolLBService OpenAPIEnums OpenAPIV3 PodDeletionCost ProbeTerminationGracePeriod RemainingItemCount
-    RotateKubeletServerCertificate SeccompDefault ServerSideFieldValidation ServiceInternalTrafficPolicy
-    ServiceIPStaticSubrange SizeMemoryBackedVolumes StorageVersionHash TopologyAwareHints TopologyManager WinOverlay
-    WindowsHostProcessContainers
-"""
-_LOCKED_ON = """
-    CSIInlineVolume CSIMigration DaemonSetUpdateSurge DisableAcceleratorUsageMetrics EphemeralContainers IdentifyPodOS
-    LocalStorageCapacityIsolation NetworkPolicyEndPort PodSecurity StatefulSetMinReadySeconds
-"""
-_OFF = """
-    AllAlpha APIServerIdentity APIServerTracing ContainerCheckpoint ContextualLogging CPUManagerPolicyAlphaOptions
-    CSIVolumeHealth CustomCPUCFSQuotaPeriod DisableCloudProviders ExpandedDNSConfig
-    ExperimentalHostUserNamespaceDefaulting HonorPVReclaimPolicy HPAContainerMetrics HPAScaleToZero JobPodFailurePolicy
-    KubeletTracing LocalStorageCapacityIsolationFSQuotaMonitoring LoggingAlphaOptions MatchLabelKeysInPodTopologySpread
-    MaxUnavailableStatefulSet MemoryQoS MinDomainsInPodTopologySpread MultiCIDRRangeAllocator NetworkPolicyStatus
-    NodeInclusionPolicyInPodTopologySpread NodeOutOfServiceVolumeDetach NodeSwap PodAndContainerStatsFromCRI
-    PodDisruptionConditions PodHasNetworkCondition ProcMountType ProxyTerminatingEndpoints QOSReserved ReadWriteOncePod
-    RecoverVolumeExpansionFailure RetroactiveDefaultStorageClass SELinuxMountReadWriteOncePod StatefulSetAutoDeletePVC
-    StorageVersionAPI UserNamespacesStatelessPodsSupport VolumeCapacityPriority WinDSR
-"""
+FEATURE_GATES = "feature-gates"
+EFFECT = "gates with an effect in this daemon: "
 CLAIM_RETENTION = "StatefulSetAutoDeletePVC"
 FAILURE_POLICY = "JobPodFailurePolicy"
 MAX_UNAVAILABLE = "MaxUnavailableStatefulSet"
@@ -67,34 +44,45 @@ OF_VOLUMES = (READ_WRITE_ONCE_POD, VOLUME_CAPACITY_PRIORITY)  # of the scheduler
 OF_SPREAD = (MATCH_LABEL_KEYS, MIN_DOMAINS, NODE_INCLUSION)  # of fields that the scheduler heeds
 # Off by default, and in a server's registry while they are on.
 OF_API_SERVER = (*OF_FIELDS, *OF_SPREAD, POD_DISRUPTION, CONTAINER_METRICS, SCALE_TO_ZERO)
-LOCKED = tuple(_LOCKED_ON.split())
-DEFAULTS: Mapping[str, bool] = (
-    dict.fromkeys(_BETA_ON.split(), True) | dict.fromkeys(LOCKED, True) | dict.fromkeys(_OFF.split(), False)
-)
-ALL_BETA = "AllBeta"
+# Each sets all gates of a stage that are not set themselves.
+SPECIAL = {ALL_ALPHA: ALPHA, ALL_BETA: BETA}
 
 
 def feature_gates(*built: str) -> Any:
-    """The option of a daemon that implements both values of these gates."""
-
-    def check(given: Mapping[str, str]) -> str | None:
-        return next((text for gate, value in given.items() if (text := _problem(gate, value, built))), None)
-
-    return option("feature-gates", mapping, "", f"either side of: {', '.join(built)}", check=check)
+    """The option of a daemon in which these gates have an effect."""
+    return option(FEATURE_GATES, mapping, "", EFFECT + ", ".join(sorted(built)), check=_check)
 
 
-def _problem(gate: str, text: str, built: tuple[str, ...]) -> str:
+def built_gates(effect: str) -> tuple[str, ...]:
+    """The gates with an effect, from the effect of a daemon's option."""
+    return tuple(effect.removeprefix(EFFECT).split(", "))
+
+
+def _check(given: Mapping[str, str]) -> str | None:
+    return next((text for gate, value in given.items() if (text := _problem(gate, value))), None)
+
+
+def _problem(name: str, text: str) -> str:
     try:
         value = boolean(text)
     except ValueError:
-        return f'invalid value of {gate}={text}, err: strconv.ParseBool: parsing "{text}": invalid syntax'
-    if gate not in DEFAULTS and gate != ALL_BETA:
-        return f"unrecognized feature gate: {gate}"
-    if gate in LOCKED and not value:
-        return f"cannot set feature gate {gate} to false, feature is locked to true"
-    if gate == ALL_BETA or (value is not DEFAULTS[gate] and gate not in built):
-        return f"{gate}={text} has no effect here yet"
+        return f'invalid value of {name}={text}, err: strconv.ParseBool: parsing "{text}": invalid syntax'
+    gate = GATES.get(name)
+    if gate is None:
+        return f"unrecognized feature gate: {name}"
+    if gate.locked and value is not gate.default:
+        locked = str(gate.default).lower()
+        return f"cannot set feature gate {name} to {str(value).lower()}, feature is locked to {locked}"
     return ""
+
+
+def idle_gates(given: Mapping[str, str], built: tuple[str, ...]) -> list[str]:
+    """The gates that are set to another value than their default without an effect."""
+    return [
+        name
+        for name, text in given.items()
+        if name not in built and name not in SPECIAL and boolean(text) is not GATES[name].default
+    ]
 
 
 def of_api_server(given: Mapping[str, str]) -> tuple[str, ...]:
@@ -102,6 +90,12 @@ def of_api_server(given: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(gate for gate in OF_API_SERVER if enabled(given, gate))
 
 
-def enabled(given: Mapping[str, str], gate: str) -> bool:
+def enabled(given: Mapping[str, str], name: str) -> bool:
     """True if a gate is on, by the given (and validated) values or by default."""
-    return boolean(given[gate]) if gate in given else DEFAULTS[gate]
+    if name in given:
+        return boolean(given[name])
+    gate = GATES[name]
+    for special, stage in SPECIAL.items():
+        if special in given and gate.stage == stage:
+            return boolean(given[special])
+    return gate.default

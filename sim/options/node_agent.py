@@ -38,6 +38,7 @@ from sim.options.base import (
 )
 from sim.options.cloud import cloud_provider
 from sim.options.gates import enabled, feature_gates
+from sim.options.node_agent_refusals import WITHOUT_EFFECT
 from sim.units import SECOND, quantity_nano, quantity_value
 
 DEFAULT_EVICTION_HARD = (
@@ -565,32 +566,6 @@ class NodeAgentOptions:
                 (CRITICAL_PRIORITY, critical_us - critical_us % SECOND),
             )
         return groups if any(grace_us for _, grace_us in groups) else ()
-
-
-_WITHOUT_EFFECT = """
-    config {short}config bootstrap-{short}config cert-dir root-dir hostname-override cloud-config
-    container-runtime container-runtime-endpoint image-service-endpoint runtime-cgroups
-    pod-infra-container-image pod-manifest-path manifest-url manifest-url-header http-check-frequency
-    runonce exit-on-lock-contention lock-file hairpin-mode
-    make-iptables-util-chains iptables-drop-bit iptables-masquerade-bit pod-cidr
-    master-service-namespace mounter-path experimental-mounter-path image-credential-provider-bin-dir
-    image-credential-provider-config seccomp-default cgroup-driver
-    cgroup-root cgroups-per-qos {short}let-cgroups system-cgroups cpu-cfs-quota cpu-cfs-quota-period
-    cpu-manager-policy cpu-manager-policy-options cpu-manager-reconcile-period memory-manager-policy
-    topology-manager-policy topology-manager-scope {short}-reserved-cgroup system-reserved-cgroup
-    reserved-memory qos-reserved protect-kernel-defaults fail-swap-on oom-score-adj
-    cloud-container-registry-config rotate-certificates rotate-server-certificates
-    experimental-kernel-memcg-notification contention-profiling help v version vmodule logging-format
-    log-json-info-buffer-size log-json-split-stream log-flush-frequency add-dir-header alsologtostderr
-    log-backtrace-at log-dir log-file log-file-max-size logtostderr one-output skip-headers
-    skip-log-headers stderrthreshold max-open-files {short}-api-content-type
-    streaming-connection-idle-timeout address read-only-port
-    healthz-bind-address healthz-port anonymous-auth authentication-token-webhook
-    authentication-token-webhook-cache-ttl authorization-mode authorization-webhook-cache-authorized-ttl
-    authorization-webhook-cache-unauthorized-ttl client-ca-file tls-cert-file tls-private-key-file
-    tls-cipher-suites tls-min-version
-"""
-WITHOUT_EFFECT = tuple(_WITHOUT_EFFECT.split())
 
 
 def parse_node_agent(

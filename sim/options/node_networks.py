@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from sim.options.base import boolean, duration, integer, more_than, one_of, option, string, within
-from sim.options.election import ElectionFlags
+from sim.options.leader_migration import LeaderMigrationFlags
 
 Network = IPv4Network | IPv6Network
 RANGE_ALLOCATOR, CLOUD_ALLOCATOR = "RangeAllocator", "CloudAllocator"
@@ -59,7 +59,7 @@ def _mask_size(family: str, effect: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeNetworkFlags(ElectionFlags):
+class NodeNetworkFlags(LeaderMigrationFlags):
     """What nodeipam and route are given."""
 
     allocate_node_cidrs: bool = option(

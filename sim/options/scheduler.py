@@ -30,35 +30,25 @@ from sim.options.base import (
 )
 from sim.options.election import ElectionFlags
 from sim.options.gates import OF_SPREAD, OF_VOLUMES, POD_DISRUPTION, feature_gates
+from sim.options.refusals import CLIENT, HELP, LOGS, METRICS, PROFILE, SERVER, refusals
 
 # Known upstream, and without effect in this program.
-WITHOUT_EFFECT = (
-    *(
-        "authentication-{short}config",
-        "authorization-{short}config",
-        "authentication-skip-lookup",
-        "bind-address",
-        "cert-dir",
-    ),
-    *("client-ca-file", "config", "contention-profiling", "help", "{short}config"),
-    *(
-        "{short}-api-content-type",
-        "logging-format",
-        "master",
-        "profiling",
-        "secure-port",
-        "show-hidden-metrics-for-version",
-    ),
-    *(
-        "tls-cert-file",
-        "tls-private-key-file",
-        "tls-cipher-suites",
-        "tls-min-version",
-        "v",
-        "version",
-        "vmodule",
-        "write-config-to",
-    ),
+WITHOUT_EFFECT = refusals(
+    {
+        HELP: "help version",
+        LOGS: "logging-format v vmodule",
+        CLIENT: """
+            {short}config master {short}-api-content-type authentication-{short}config
+            authorization-{short}config
+        """,
+        PROFILE: "profiling contention-profiling",
+        METRICS: "show-hidden-metrics-for-version",
+        SERVER: """
+            authentication-skip-lookup bind-address cert-dir client-ca-file secure-port tls-cert-file
+            tls-private-key-file tls-cipher-suites tls-min-version write-config-to
+        """,
+        "a scenario configures the scheduler by its options": "config",
+    }
 )
 
 

@@ -103,17 +103,23 @@ class Identities:
 
     tokens: how tokens of service accounts are issued
     sign: makes a token of claims; a digest until the cluster is served with a key
+    sign_for_controllers: the same for serviceaccount-token; None: with the same key
     authenticator: judges credentials; None while no client from outside is served
     """
 
     def __init__(self, tokens: TokenRules, sign: Sign = digest_token) -> None:
         self.tokens = tokens
         self.sign = sign
+        self.sign_for_controllers: Sign | None = None
         self.authenticator: Reviewer | None = None
 
     def token(self, claims: Obj) -> str:
         """A token of claims, signed with the present key."""
         return self.sign(claims)
+
+    def token_of_controllers(self, claims: Obj) -> str:
+        """A token of claims, signed with the key of the controller managers."""
+        return (self.sign_for_controllers or self.sign)(claims)
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ class ControlPlane:
             root_ca=cluster.root_ca,
             metrics=metrics,
             cloud=cluster.cloud,
-            sign_token=cluster.identities.token,
+            sign_token=cluster.identities.token_of_controllers,
             signing=cluster.signing.of,
         )
 

@@ -6,11 +6,31 @@ They enter through the gate, so that a journal holds them and a replay has the s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from actors.apiserver import ApiServer
 from actors.controllers.shared.shell import RootCa
 from sim.api.verbs.call import Identities
+from sim.errors import InputError
+from sim.files import read_bounded
 from sim.kernel import Kernel
+
+FILE_MAX = 1 << 20  # bytes
+BEGIN_CERTIFICATE = "-----BEGIN CERTIFICATE-----"
+
+
+def published_authority(path: str) -> RootCa:
+    """The authority of the file of root-ca-file; "": none yet.  Raises InputError.
+
+    Mirrors cmd/kube-controller-manager/app/core.go, controllermanager.go: readCA (v1.25).
+    """
+    found = RootCa()
+    if path:
+        text = read_bounded(Path(path), FILE_MAX).decode(errors="replace")
+        if BEGIN_CERTIFICATE not in text:
+            raise InputError("error parsing root-ca-file: data does not contain any valid certificates", path)
+        found.pem = text
+    return found
 
 
 def accept_credentials(
@@ -39,6 +59,13 @@ def accept_credentials(
         identities.sign = read_signing_key(pem.encode()).token
         done(None)
 
+    def take_key_of_controllers(pem: str, done: Callable[[None], None]) -> None:
+        from sim.api.auth.keys import read_signing_key
+
+        identities.sign_for_controllers = read_signing_key(pem.encode()).token
+        done(None)
+
     kernel.gate.handle("root-ca", take_root_ca)
+    kernel.gate.handle("key-of-controllers", take_key_of_controllers)
     kernel.gate.handle("client-authorities", take_authorities)
     kernel.gate.handle("service-account-key", take_key)

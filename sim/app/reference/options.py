@@ -1,7 +1,7 @@
 """The options of every daemon, from the declarations that their parsers read.
 
-Turns the options classes of `sim.options` into rows: an option with its default and its effect, and
-the names that the specification has and this program refuses.
+Turns the options classes of `sim.options` into rows: an option with its default and its effect, or
+with the reason why it has none and is refused; and the feature gates, each with its stage.
 """
 
 from __future__ import annotations
@@ -10,31 +10,49 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from sim.ident import Names
-from sim.options import api_server, controller_manager, node_agent, scheduler
+from sim.options import api_server, controller_manager, node_agent_refusals, scheduler
 from sim.options.base import Option, options_of
+from sim.options.gate_table import GATES
+from sim.options.gates import FEATURE_GATES, SPECIAL, built_gates
+from sim.options.node_agent import NodeAgentOptions
 from sim.units import format_duration
 
 
 class OptionRow(NamedTuple):
-    """One option.  effect: "" for an option that is refused because it would have no effect."""
+    """One option.
+
+    effect: "" for an option that is refused because it would have no effect
+    reason: why it would have none
+    """
 
     name: str
     default: str
     effect: str
+    reason: str = ""
+
+
+class GateRow(NamedTuple):
+    """One feature gate.  effect: True if a daemon acts on it"""
+
+    name: str
+    stage: str
+    default: bool
+    locked: bool
+    effect: bool
 
 
 class _Daemon(NamedTuple):
     options: type[Any]
-    refused: tuple[str, ...]
+    refused: Mapping[str, str]
 
 
 _DAEMONS: Mapping[str, _Daemon] = {
-    "apiserver": _Daemon(api_server.ApiServerFlags, tuple(api_server.WITHOUT_EFFECT)),
+    "apiserver": _Daemon(api_server.ApiServerFlags, api_server.WITHOUT_EFFECT),
     "controller-manager": _Daemon(
-        controller_manager.ControllerManagerOptions, tuple(controller_manager.WITHOUT_EFFECT)
+        controller_manager.ControllerManagerOptions, controller_manager.WITHOUT_EFFECT
     ),
-    "scheduler": _Daemon(scheduler.SchedulerOptions, tuple(scheduler.WITHOUT_EFFECT)),
-    "node-agent": _Daemon(node_agent.NodeAgentOptions, tuple(node_agent.WITHOUT_EFFECT)),
+    "scheduler": _Daemon(scheduler.SchedulerOptions, scheduler.WITHOUT_EFFECT),
+    "node-agent": _Daemon(NodeAgentOptions, node_agent_refusals.WITHOUT_EFFECT),
 }
 DAEMONS = tuple(_DAEMONS)
 
@@ -44,8 +62,17 @@ def option_rows(daemon: str, names: Names) -> list[OptionRow]:
     found = _DAEMONS[daemon]
     declared = options_of(found.options).values()
     rows = [OptionRow(each.spelled(names), _default(each, names), each.effect) for each in declared]
-    refused = [_spelled(name, names) for name in found.refused]
-    return [*sorted(rows), *(OptionRow(name, "", "") for name in sorted(refused))]
+    refused = [OptionRow(_spelled(name, names), "", "", why) for name, why in found.refused.items()]
+    return [*sorted(rows), *sorted(refused)]
+
+
+def gate_rows(daemon: str) -> list[GateRow]:
+    """All feature gates by name, which each daemon takes; effect: in this one."""
+    (declared,) = (
+        each for each in options_of(_DAEMONS[daemon].options).values() if each.name == FEATURE_GATES
+    )
+    acted_on = {*built_gates(declared.effect), *SPECIAL}
+    return [GateRow(name, *gate, name in acted_on) for name, gate in GATES.items()]
 
 
 def _default(declared: Option, names: Names) -> str:
@@ -56,7 +83,7 @@ def _default(declared: Option, names: Names) -> str:
         return default.replace("{short}", names.short)
     if isinstance(default, int) and declared.unit == "us":
         return format_duration(default)
-    return str(default)
+    return str(default) if default != {} else ""
 
 
 def _spelled(name: str, names: Names) -> str:

@@ -136,6 +136,11 @@ def signing_authorities(options: ControllerManagerOptions, names: Names, of_clus
     return found
 
 
+def key_of_controllers(path: str) -> str:
+    """The key of the file of service-account-private-key-file, PEM.  Raises InputError."""
+    return _read("service-account-private-key-file", path, lambda data: read_signing_key(data).pem).decode()
+
+
 def read_users(path: Path) -> dict[str, UserInfo]:
     """Read the users of a token file.  Raises InputError."""
     data = read_bounded(path, FILE_MAX)

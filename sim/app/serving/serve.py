@@ -42,6 +42,7 @@ from sim.app.serving.client_configs import ClientConfig, write_client_config
 from sim.app.serving.front import make_front, outside_us
 from sim.app.serving.identities import (
     Files,
+    key_of_controllers,
     read_users,
     signing_authorities,
 )
@@ -218,9 +219,14 @@ async def served(
     everyone = {**tokens, **{token: each.user(names) for token, each in with_token.items()}}
     files = Files.read(cluster.options.authentication)
     authority = Authority(names.component("ca"))
-    cluster.kernel.gate.post("root-ca", authority.pem.decode(), lambda _: None)
+    manager = cluster.options.controller_manager
+    if not manager.root_ca_file:
+        cluster.kernel.gate.post("root-ca", authority.pem.decode(), lambda _: None)
+    if manager.service_account_private_key_file:
+        key = key_of_controllers(manager.service_account_private_key_file)
+        cluster.kernel.gate.post("key-of-controllers", key, lambda _: None)
     # The journal holds these keys too, so that a replay signs the same certificates.
-    signing = signing_authorities(cluster.options.controller_manager, names, authority.signing_pem)
+    signing = signing_authorities(manager, names, authority.signing_pem)
     cluster.kernel.gate.post("signing-authorities", signing, lambda _: None)
     hosts = tuple(dict.fromkeys((host, *LOCAL, names.apiserver_service)))
     trusted = authority.pem + files.client_ca + files.front_proxy_ca

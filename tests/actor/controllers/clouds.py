@@ -10,6 +10,7 @@ from typing import Any
 from actors.controllers.shared.cloud import Instance, State
 from sim.api.types import Obj
 from sim.app.cloud import SimulatedCloud
+from sim.options.cloud import CloudSettings
 
 
 class StatedCloud(SimulatedCloud):
@@ -20,7 +21,8 @@ class StatedCloud(SimulatedCloud):
         self.slow: list[tuple[tuple[str, ...], int]] = []
         self.quotas: list[int] = []
         self._ranges = ranges or {}
-        super().__init__(self, {})  # type: ignore[arg-type]  # it reads two methods of a ledger
+        # Two methods of a ledger are read.
+        super().__init__(self, {}, CloudSettings())  # type: ignore[arg-type]
 
     def values(self, _: str, aspect: str) -> list[Any]:
         values: dict[str, list[Any]] = {"outage": self.outages, "call": self.slow, "quota": self.quotas}

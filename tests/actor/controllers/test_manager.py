@@ -184,3 +184,30 @@ async def test_account_is_created_when_the_server_runs_again() -> None:
         supervisor["apiserver-0"].start()
         await found.plane.run(5 * SECOND)
         assert await _accounts(found) == ["job-controller"]
+
+
+async def test_migrated_controllers_run_under_a_second_lock_of_the_same_process() -> None:
+    config = {
+        "apiVersion": "controllermanager.config.orch.io/v1",
+        "kind": "LeaderMigrationConfiguration",
+        "leaderName": "moving",
+        "controllerLeaders": [{"name": "podgc", "component": "*"}],
+    }
+    async with pair(enable_leader_migration=True, leader_migration_config=config) as found:
+        await found.plane.run(20 * SECOND)
+        holders = []
+        for name in (N.lease_controller_manager, "moving"):
+            lease = (await found.plane.ask("get", "leases", N.system_namespace, name)).obj
+            holders.append(lease["spec"]["holderIdentity"])
+        assert holders[0] == holders[1]
+        assert sorted(loop for _, _, loop, _ in found.started) == ["namespace", "podgc"]
+        first = found.leader
+        body = {"spec": {"holderIdentity": "another", "renewTime": "2100-01-01T00:00:00.000000Z"}}
+        kind = N.media_merge_patch
+        reply = await found.plane.ask(
+            "patch", "leases", N.system_namespace, "moving", body=body, content_type=kind
+        )
+        assert reply.ok, reply.message
+        # Without the second lock the process ends, and gives up the first.
+        await found.plane.run(40 * SECOND)
+        assert {process for _, process, loop, _ in found.started[2:]} - {first}

@@ -7,7 +7,7 @@ import json
 import re
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from sim.errors import InputError, suggestion_or_all
 
 if TYPE_CHECKING:
     from sim.app.cli.commands.arguments import Commands
+    from sim.app.reference.options import GateRow
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _WIDTH = 100
@@ -185,7 +186,7 @@ def _conditions(arguments: argparse.Namespace) -> int:
 
 
 def _options(arguments: argparse.Namespace) -> int:
-    from sim.app.reference.options import DAEMONS, option_rows
+    from sim.app.reference.options import DAEMONS, gate_rows, option_rows
     from sim.ident import NAMES
 
     if arguments.daemon is not None and arguments.daemon not in DAEMONS:
@@ -195,16 +196,37 @@ def _options(arguments: argparse.Namespace) -> int:
     daemons = DAEMONS if arguments.daemon is None else (arguments.daemon,)
     found = {daemon: option_rows(daemon, NAMES[arguments.naming]) for daemon in daemons}
     if arguments.json:
-        print(json.dumps({daemon: [row._asdict() for row in rows] for daemon, rows in found.items()}))
+        of_gates = {daemon: [row._asdict() for row in gate_rows(daemon)] for daemon in daemons}
+        options = {daemon: [row._asdict() for row in rows] for daemon, rows in found.items()}
+        print(json.dumps(options | {"feature-gates": of_gates}))
         return EXIT_OK
     for daemon, rows in found.items():
         effective = [row for row in rows if row.effect]
         print(f"{daemon}: {len(effective)} options with an effect")
         _table([(f"  {row.name}={row.default}", row.effect) for row in effective])
-        refused = ", ".join(row.name for row in rows if not row.effect)
-        text = textwrap.fill(refused, _WIDTH - 4, break_on_hyphens=False, break_long_words=False)
-        print(f"  refused, since they would have no effect:\n{textwrap.indent(text, '    ')}\n")
+        reasons = dict.fromkeys(row.reason for row in rows if not row.effect)
+        print("\n  refused, since they would have no effect:")
+        for reason in reasons:
+            print(f"  {reason}:")
+            _indented(row.name for row in rows if row.reason == reason)
+        gates = gate_rows(daemon)
+        print("\n  feature gates, + on by default, = locked; those with an effect in this daemon:")
+        _indented(_gate(row) for row in gates if row.effect)
+        print("  all others are taken and have no effect in this daemon:")
+        idle = [_gate(row) for row in gates if not row.effect]
+        _indented(idle if arguments.daemon else [f"{len(idle)}, which orrery options {daemon} lists"])
+        print()
     return EXIT_OK
+
+
+def _gate(row: GateRow) -> str:
+    return f"{row.name} ({row.stage}{'+' if row.default else ''}{'=' if row.locked else ''})"
+
+
+def _indented(words: Iterable[str]) -> None:
+    """Print words with commas between them, below a heading."""
+    text = textwrap.fill(", ".join(words), _WIDTH - 4, break_on_hyphens=False, break_long_words=False)
+    print(textwrap.indent(text, "    "))
 
 
 def _schema(arguments: argparse.Namespace) -> int:

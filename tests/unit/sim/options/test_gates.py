@@ -8,54 +8,85 @@ import pytest
 from sim.app.options import api_server_options
 from sim.errors import InputError
 from sim.options.api_server import parse_api_server
-from sim.options.controller_manager import parse_controller_manager
-from sim.options.gates import enabled
+from sim.options.base import options_of
+from sim.options.controller_manager import ControllerManagerOptions, parse_controller_manager
+from sim.options.gate_table import ALPHA, BETA, GATES
+from sim.options.gates import FEATURE_GATES, built_gates, enabled, idle_gates, of_api_server
 from sim.options.node_agent import parse_node_agent
 from sim.options.scheduler import parse_scheduler
+
+DAEMONS = [parse_api_server, parse_controller_manager, parse_scheduler, parse_node_agent]
 
 
 @pytest.mark.parametrize(
     ("gates", "says"),
     [
         ("PodDeletionCosts=false", "unrecognized feature gate: PodDeletionCosts"),
-        ("PodSecurity=false", "cannot set feature gate PodSecurity to false, feature is locked to true"),
+        (
+            "PodSecurity=false",
+            "cannot set feature gate PodSecurity to false, feature is locked to true",
+        ),
         (
             "PodDeletionCost=off",
             'invalid value of PodDeletionCost=off, err: strconv.ParseBool: parsing "off"',
         ),
         ("PodDeletionCost", "wanted pairs such as key=value"),
-        ("HPAScaleToZero=true", "HPAScaleToZero=true has no effect here yet"),
-        ("TopologyAwareHints=false", "TopologyAwareHints=false has no effect here yet"),
-        ("AllAlpha=true", "AllAlpha=true has no effect here yet"),
-        ("AllBeta=false", "AllBeta=false has no effect here yet"),
     ],
 )
-def test_a_gate_that_cannot_be_set_is_refused_with_why(gates: str, says: str) -> None:
+@pytest.mark.parametrize("parse", DAEMONS)
+def test_gate_that_cannot_be_set_is_refused_with_its_reason(
+    parse: Callable[..., Any], gates: str, says: str
+) -> None:
     with pytest.raises(InputError) as refused:
-        parse_controller_manager({"feature-gates": gates}, place="s.yaml:3")
+        parse({"feature-gates": gates}, place="s.yaml:3")
     assert says in str(refused.value)
     assert refused.value.place == "s.yaml:3"
 
 
-@pytest.mark.parametrize(
-    "parse", [parse_api_server, parse_controller_manager, parse_scheduler, parse_node_agent]
-)
-def test_every_daemon_takes_what_a_gate_is_anyway(parse: Callable[[dict[str, Any]], Any]) -> None:
-    parse({"feature-gates": "PodSecurity=true,AllAlpha=false,HPAScaleToZero=0,CPUManager=T"})
-    parse({"feature-gates": {"PodDeletionCost": True}})
-    parse({"feature-gates": ""})
+@pytest.mark.parametrize("parse", DAEMONS)
+def test_every_daemon_takes_the_gates_of_all(parse: Callable[[dict[str, Any]], Any]) -> None:
+    """Every gate, at the other value than its default unless it is locked to that."""
+    other = {name: not gate.default for name, gate in GATES.items() if not gate.locked}
+    other |= {"GracefulNodeShutdown": True}  # the options of shutdown need it
+    assert parse({"feature-gates": other})
+    locked = {name: gate.default for name, gate in GATES.items() if gate.locked}
+    assert parse({"feature-gates": locked})
 
 
-def test_a_daemon_that_does_not_act_on_a_gate_refuses_it() -> None:
-    with pytest.raises(InputError, match="PodDeletionCost=false has no effect here yet"):
-        parse_scheduler({"feature-gates": "PodDeletionCost=false"})
+def test_gates_have_the_stages_of_their_release() -> None:
+    stages = {stage: [n for n, gate in GATES.items() if gate.stage == stage] for stage in (ALPHA, BETA)}
+    assert (len(GATES), len(stages[ALPHA]), len(stages[BETA])) == (141, 54, 50)
+    assert not any(GATES[name].default for name in stages[ALPHA])
+    off = [name for name in stages[BETA] if not GATES[name].default]
+    assert off == [
+        "AllBeta",
+        "CSIMigrationPortworx",
+        "ExperimentalHostUserNamespaceDefaulting",
+        "MinDomainsInPodTopologySpread",
+    ]
 
 
-def test_a_gate_is_what_is_given_or_its_default() -> None:
+def test_gate_is_what_is_given_or_its_default() -> None:
     given = parse_controller_manager({"feature-gates": {"PodDeletionCost": False}}).feature_gates
     assert not enabled(given, "PodDeletionCost")
     assert enabled(given, "LogarithmicScaleDown")
     assert not enabled(given, "HPAScaleToZero")
+
+
+def test_all_alpha_and_all_beta_set_the_gates_that_are_not_named() -> None:
+    given = {"AllAlpha": "true", "AllBeta": "false", "HPAScaleToZero": "false", "JobReadyPods": "true"}
+    assert enabled(given, "JobPodFailurePolicy") and not enabled(given, "HPAScaleToZero")
+    assert enabled(given, "JobReadyPods") and not enabled(given, "PodDeletionCost")
+    assert enabled(given, "PodSecurity")  # neither alpha nor beta
+    assert "JobPodFailurePolicy" in of_api_server(given) and "HPAScaleToZero" not in of_api_server(given)
+
+
+def test_gates_without_effect_are_known_as_such() -> None:
+    (option,) = (o for o in options_of(ControllerManagerOptions).values() if o.name == FEATURE_GATES)
+    built = built_gates(option.effect)
+    assert "JobReadyPods" in built and "CPUManager" not in built
+    given = {"JobReadyPods": "false", "CPUManager": "false", "MemoryManager": "true", "AllAlpha": "true"}
+    assert idle_gates(given, built) == ["CPUManager"]
 
 
 def test_seats_take_the_option_and_its_gate() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from sim.app.reference import shipped
 from sim.app.reference.conditions import CONDITIONS, ConditionRow
-from sim.app.reference.options import DAEMONS, option_rows
+from sim.app.reference.options import DAEMONS, gate_rows, option_rows
 from sim.app.reference.schema import scenario_schema
 from sim.app.reference.shipped import scenario_path, scenarios_folder
 from sim.app.reference.steps import step_pages
@@ -21,6 +23,8 @@ from sim.ident import NAMES
 from sim.options.scheduler import parse_scheduler
 from sim.scenario.plan.compile import load
 
+# Names of the options that the specification has, by daemon.
+SPECIFIED = json.loads((Path(__file__).parents[2] / "options" / "specified_names.json").read_text())
 FILES = sorted(shipped.shipped("scenarios").glob("*.yaml"))
 FILE = """
 apiVersion: orrery.dev/v1
@@ -73,13 +77,35 @@ def test_every_option_is_listed_once(daemon: str) -> None:
     assert not any("{" in name for name in names)
 
 
+@pytest.mark.parametrize("daemon", SPECIFIED)
+def test_lists_hold_the_options_of_the_specification(daemon: str) -> None:
+    names = {row.name for row in option_rows(daemon, NAMES["orch"])}
+    assert {*SPECIFIED[daemon]} - names == set()
+    if daemon == "controller-manager":
+        assert names == {*SPECIFIED[daemon]}
+
+
+@pytest.mark.parametrize("daemon", DAEMONS)
+def test_option_has_an_effect_or_a_reason(daemon: str) -> None:
+    rows = option_rows(daemon, NAMES["kubernetes"])
+    assert all(bool(row.effect) is not bool(row.reason) for row in rows)
+
+
+def test_every_gate_is_listed_for_every_daemon() -> None:
+    for daemon in DAEMONS:
+        rows = {row.name: row for row in gate_rows(daemon)}
+        assert len(rows) == 141
+        assert rows["AllAlpha"].effect and not rows["KMSv2"].effect
+    assert {row.name: row for row in gate_rows("node-agent")}["GracefulNodeShutdown"].effect
+
+
 def test_listed_option_with_effect_is_taken_and_others_are_refused() -> None:
     names = NAMES["kubernetes"]
     for row in option_rows("scheduler", names):
         if row.effect:
             parse_scheduler({row.name: row.default}, names=names)
         else:
-            with pytest.raises(InputError, match="has no effect here yet"):
+            with pytest.raises(InputError, match=re.escape(f"has no effect here: {row.reason}")):
                 parse_scheduler({row.name: "x"}, names=names)
 
 
