@@ -63,7 +63,7 @@ def test_every_choice_of_a_parameter_is_on_the_page(value: str) -> None:
 
 
 def test_page_names_exactly_the_feature_gates() -> None:
-    (gates,) = re.search(r"A feature gate (.*?)\n\n", TEXT, re.DOTALL).groups()  # type: ignore[union-attr]
+    (gates,) = re.search(r"A feature gate (.*?)\n\nAn ", TEXT, re.DOTALL).groups()  # type: ignore[union-attr]
     daemons = (ApiServerFlags, ControllerManagerOptions, NodeAgentOptions, SchedulerOptions)
     effects = [
         one.effect for daemon in daemons for one in options_of(daemon).values() if one.name == "feature-gates"
