@@ -16,12 +16,14 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator
+from math import isfinite
+from struct import unpack
 from typing import Any
 
 import msgspec
 
 from sim.api.protobuf.numbers import numbers, short_name
-from sim.api.schema.field_schemas import SchemaNode, schema_of_kind
+from sim.api.schema.field_schemas import JSON_SCHEMA, SchemaNode, schema_of, schema_of_kind
 from sim.units import NANO, SECOND, format_micro_time, format_time
 
 MAGIC = b"k8s\x00"
@@ -31,6 +33,8 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _INT64, _INT32 = 1 << 63, 1 << 31
 # Unix seconds; YEAR_1_S is Go's zero time.
 YEAR_1_S, _YEAR_10000_S = -62_135_596_800, 253_402_300_800
+
+WHOLE_MAX = 1 << 63
 
 
 class ProtobufError(Exception):
@@ -172,6 +176,12 @@ class _Reader:
             return special(dict(self._fields(_bytes(value))))
         if node.type in ("object", "map"):
             return self._message(node, node.name, _bytes(value), depth + 1)
+        if node.type == "any":
+            return _json(dict(self._fields(_bytes(value))))
+        if node.type.startswith("schema-or-"):
+            return self._schema_or_other(node.type, _bytes(value), depth)
+        if node.type == "number":
+            return _double(_bytes(value))
         # As a map's value: a message of its own.
         if node.type == "array" and node.items is not None:
             entries = self._fields(_bytes(value))
@@ -181,6 +191,21 @@ class _Reader:
         if node.type == "integer":
             return _signed(value, _INT32 if node.format == "int32" else _INT64)
         return b64encode(_bytes(value)).decode() if node.format == "byte" else _text(value)
+
+    def _schema_or_other(self, kind: str, data: bytes, depth: int) -> Any:
+        """A JSON schema, or what may be in its place: a boolean, schemas, or names."""
+        node = schema_of(JSON_SCHEMA)
+        fields = list(self._fields(data))
+        one = 2 if kind == "schema-or-bool" else 1
+        for number, value in fields:
+            if number == one:
+                return self._message(node, node.name, _bytes(value), depth + 1)
+        if kind == "schema-or-bool":
+            return bool(dict(fields).get(1, 0))
+        rest = [_bytes(value) for number, value in fields if number == 2]
+        if kind == "schema-or-names":
+            return [_text(value) for value in rest]
+        return [self._message(node, node.name, value, depth + 1) for value in rest]
 
 
 # --- types with forms of their own, from the fields of their messages -----------------------------
@@ -221,6 +246,16 @@ def _int_or_string(parts: _Parts) -> Any:
     if _signed(parts.get(1, 0)):
         return _text(parts.get(3, b""))
     return _signed(parts.get(2, 0), _INT32)
+
+
+def _double(data: bytes) -> int | float:
+    """A number as Go writes it in JSON: without a point if it is whole."""
+    if len(data) != 8:
+        raise ProtobufError("unexpected EOF")
+    (found,) = unpack("<d", data)
+    if not isfinite(found):
+        raise ProtobufError(f"json: unsupported value: {found}")
+    return int(found) if found.is_integer() and abs(found) < WHOLE_MAX else float(found)
 
 
 def _json(parts: _Parts) -> Any:

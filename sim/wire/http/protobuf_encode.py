@@ -15,6 +15,7 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from struct import pack
 from typing import Any, NamedTuple
 
 import msgspec
@@ -22,7 +23,7 @@ import msgspec
 from sim.api.go_json import escaped
 from sim.api.protobuf.numbers import numbers, short_name
 from sim.api.protobuf.wire import part, varint
-from sim.api.schema.field_schemas import OBJECT_META, SchemaNode, schema_of, schema_of_kind
+from sim.api.schema.field_schemas import JSON_SCHEMA, OBJECT_META, SchemaNode, schema_of, schema_of_kind
 from sim.api.types import Obj
 from sim.ident import Names
 from sim.units import SECOND, parse_time
@@ -145,6 +146,10 @@ def _single(number: int, node: SchemaNode, value: Any) -> bytes:
     special = _SPECIAL.get(node.name.rpartition(".")[2])
     if special is not None and node.name.startswith("io.k8s.apimachinery."):
         return part(number, special(value))
+    if node.type in _OF_SCHEMAS:
+        return part(number, _OF_SCHEMAS[node.type](value))
+    if node.type == "number":
+        return varint(number << 3 | 1) + pack("<d", value)
     if node.type == "boolean":
         return varint(number << 3) + (b"\x01" if value else b"\x00")
     if node.type == "integer":
@@ -176,6 +181,28 @@ def _json(value: Any) -> bytes:
     return part(1, escaped(msgspec.json.encode(value)))
 
 
+def _schema(number: int, value: Obj) -> bytes:
+    return part(number, _message(schema_of(JSON_SCHEMA), value))
+
+
+def _schema_or_bool(value: Obj | bool) -> bytes:
+    """A schema of further properties or items, which are then allowed, or whether there may be any."""
+    allowed = varint(1 << 3) + (b"\x01" if value is not False else b"\x00")
+    return allowed + _schema(2, value) if isinstance(value, dict) else allowed
+
+
+def _schema_or_list(value: Obj | list[Any]) -> bytes:
+    if isinstance(value, dict):
+        return _schema(1, value)
+    return b"".join(_schema(2, item) if isinstance(item, dict) else part(2, item.encode()) for item in value)
+
+
+_OF_SCHEMAS: dict[str, Callable[[Any], bytes]] = {
+    "any": _json,
+    "schema-or-bool": _schema_or_bool,
+    "schema-or-list": _schema_or_list,
+    "schema-or-names": _schema_or_list,
+}
 _SPECIAL: dict[str, Callable[[Any], bytes]] = {
     "Time": _time,
     "MicroTime": _time,

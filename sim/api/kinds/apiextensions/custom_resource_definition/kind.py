@@ -36,7 +36,6 @@ KIND = Kind(
             categories=("api-extensions",),
             subs=(STATUS,),
             stored_version="v1beta1",
-            json_only=True,
         ),
     ),
     deletion=Deletion(compares_itself=True, mark=_mark),

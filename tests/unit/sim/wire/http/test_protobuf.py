@@ -293,3 +293,33 @@ def test_revision_data_have_the_text_of_gos_encoder() -> None:
         "revision": 1,
     }
     assert b'{"annotations":{"a":"\\u003c\\u0026\\u003e"}}' in encode(revision, NAMES["kubernetes"])
+
+
+def test_a_definition_survives_protobuf() -> None:
+    text = {"type": "string"}
+    schema = {
+        "type": "object",
+        "properties": {
+            "a": {"type": "array", "items": text, "x-kubernetes-list-type": "set", "maxItems": 0},
+            "b": {"type": "number", "minimum": 1.5, "maximum": 3, "default": 2.5, "enum": [2.5, None, "x"]},
+            "c": {"type": "object", "additionalProperties": text},
+            "d": {"type": "object", "additionalProperties": True, "nullable": True},
+            "e": {"x-kubernetes-preserve-unknown-fields": True, "not": {"required": ["x"]}},
+        },
+        "x-kubernetes-validations": [{"rule": "true", "message": "m"}],
+    }
+    version = {"name": "v1", "served": True, "storage": False, "schema": {"openAPIV3Schema": schema}}
+    version["subresources"] = {"status": {}, "scale": {"specReplicasPath": ".a", "statusReplicasPath": ".b"}}
+    obj = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Cluster",
+            "names": {"plural": "widgets", "kind": "Widget", "shortNames": ["w"]},
+            "versions": [version],
+            "conversion": {"strategy": "None"},
+        },
+    }
+    assert decode(encode(obj, NAMES["kubernetes"]), "apiextensions.k8s.io") == obj
