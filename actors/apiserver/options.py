@@ -46,6 +46,7 @@ class ApiServerOptions:
     authorization_modes, policies: the authorizers in order, and the policies of the mode ABAC
     authorization_webhook: settings of the mode Webhook; None without it
     cache_lag_us: how far the watch caches are behind the storage
+    profiling, logs_handler: True if /debug/pprof and /logs are served
     http2_streams_max: requests at a time on one connection of HTTP/2; 0: upstream's default
     livez_grace_us: time after a start in which /livez counts hooks as passed
     """
@@ -81,6 +82,8 @@ class ApiServerOptions:
     cache_lag_us: int = 500
     livez_grace_us: int = 0
     http2_streams_max: int = 0
+    profiling: bool = True
+    logs_handler: bool = True
 
     @property
     def asks(self) -> bool:

@@ -345,6 +345,8 @@ def api_server_options(
         goaway_chance=flags.goaway_chance,
         livez_grace_us=flags.livez_grace_us,
         http2_streams_max=flags.http2_streams_max,
+        profiling=flags.profiling,
+        logs_handler=flags.logs_handler,
         sends_retry_after=flags.shutdown_send_retry_after,
         authorization_modes=flags.authorization_modes,
         policies=_policies(flags, names),

@@ -44,7 +44,7 @@ from sim.options.base import (
     within,
 )
 from sim.options.gates import OF_API_SERVER, enabled, feature_gates
-from sim.options.refusals import FRONT, HELP, LOGS, METRICS, PROFILE, refusals
+from sim.options.refusals import FRONT, HELP, LOGS, METRICS, refusals
 from sim.units import MS
 
 # Known upstream, and without effect in this program (the frequent ones: others are called unknown).
@@ -52,7 +52,6 @@ WITHOUT_EFFECT = refusals(
     {
         HELP: "help version",
         LOGS: "logging-format v vmodule",
-        PROFILE: "profiling",
         METRICS: "show-hidden-metrics-for-version",
         FRONT: """
             advertise-address bind-address cert-dir external-hostname
@@ -296,6 +295,8 @@ class ApiServerFlags(AuthenticationFlags, AuditFlags):
         "share of replies that end their connection: the client's next request goes to the next server",
         check=within(0, GOAWAY_MAX),
     )
+    profiling: bool = option("profiling", boolean, True, "false: no profiles below /debug/pprof")
+    logs_handler: bool = option("enable-logs-handler", boolean, True, "false: no page /logs")
     http2_streams_max: int = option(
         "http2-max-streams-per-connection",
         long_integer,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from base64 import b64decode
@@ -365,6 +366,30 @@ async def test_serve_notes_jobs_that_never_end_once_for_equal_containers(
     said = capsys.readouterr().err
     assert said.startswith("orrery: Job b: the program of container p has no known end")
     assert said.count("orrery:") == 1
+
+
+async def test_logs_are_an_empty_folder_for_clients_that_accept_any_form() -> None:
+    async with served() as (_, client):
+        assert (await client.get("/logs", headers={"Accept": "application/json"})).status_code == 406
+        moved = await client.get("/logs")
+        assert (moved.status_code, moved.headers["location"]) == (301, "logs/")
+        assert (await client.get("/logs/")).text == "<pre>\n</pre>\n"
+        assert (await client.get("/logs/nope")).status_code == 404
+        assert (await client.post("/logs/")).status_code == 405
+
+
+async def test_profile_names_the_functions_that_ran_and_can_be_switched_off() -> None:
+    async with served() as (_, client):
+        assert "profile" in (await client.get("/debug/pprof/")).text
+        assert (await client.get("/debug/pprof/heap")).status_code == 404
+        found = await client.get("/debug/pprof/profile?seconds=1")
+        assert found.headers["content-disposition"] == 'attachment; filename="profile"'
+        text = gzip.decompress(found.content)
+        assert b"nanoseconds" in text and b"trio/_core/_run.py" in text
+    off = ComponentPlan(flags={"profiling": "false", "enable-logs-handler": "false"})
+    async with served(plan=ClusterPlan(naming="kubernetes", nodes=(), api_server=off)) as (_, client):
+        for path in ("/debug/pprof/", "/debug/pprof/profile", "/logs/"):
+            assert (await client.get(path)).text == "404 page not found\n"
 
 
 # --- metrics --------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from sim.app.serving.identities import (
     published_authorities,
 )
 from sim.app.serving.metrics_page import metrics_text
+from sim.app.serving.profiler import Profiler
 from sim.app.version import version
 from sim.wire.http.app import Front
 from sim.wire.http.audited import HttpAudit
@@ -59,7 +60,7 @@ def make_front(
             return None
         return debug_page(name, parse_query(query), fairness.state(), cluster.kernel.epoch_us)
 
-    names = cluster.names
+    names, options = cluster.names, cluster.options.api_server
     checks = checks_of(names, fairness=bool(cluster.options.api_server.seats))
     scheme = partial(gateway.scheme, cluster.scheme)
     issuer = issuer_documents(cluster, files, address)
@@ -73,6 +74,8 @@ def make_front(
         issuer,
         debug,
         gateway.delegated,
+        logs=options.logs_handler,
+        profiling=options.profiling,
     )
 
     def look(resource: str, namespace: str, name: str) -> Any:
@@ -99,6 +102,7 @@ def make_front(
         documents,
         counts,
         audit,
+        profile=Profiler().profile if options.profiling else None,
     )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import gzip
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
@@ -45,6 +45,7 @@ from sim.wire.http.judging import judged
 from sim.wire.http.metrics import Counts
 from sim.wire.http.negotiation import Form, NotAcceptable, accepts_gzip, has_table
 from sim.wire.http.options import BadOption, check_options, manager_of
+from sim.wire.http.pages import pprof
 from sim.wire.http.pages.document import NO_PAGE, NO_SNIFF, Document, is_current
 from sim.wire.http.rendering import PART_MAX, Answer, EventWriter, View
 from sim.wire.http.routing import NoRoute, Target
@@ -116,8 +117,12 @@ class Front:
         audit: HttpAudit | None = None,
         *,
         compresses: bool = True,
+        profile: Callable[[int], Awaitable[bytes]] | None = None,
     ) -> None:
-        """compresses: False if the gate APIResponseCompression is off"""
+        """compresses: False if the gate APIResponseCompression is off
+
+        profile: measures this program for some seconds; None if it must not be measured
+        """
         self._scheme = scheme
         self._names = scheme.names
         self._gateway = gateway
@@ -127,6 +132,7 @@ class Front:
         self._counts = counts
         self._audit = audit
         self._compresses = compresses
+        self._profile = profile
         self._served = 0
         self._threads = trio.CapacityLimiter(1)
 
@@ -196,6 +202,10 @@ class Front:
             raise Refused(refused)
         if self._gateway.is_delegated(path):
             return await self._forward(exchange, asked, user, found)
+        if self._profile is not None and path == pprof.PROFILE:
+            measured = await self._profile(pprof.seconds_of(exchange.query))
+            headers = {"Content-Disposition": 'attachment; filename="profile"', **NO_SNIFF}
+            return self._response(Answer(200, "application/octet-stream", measured, headers=headers))
         document = self._documents.find(exchange.method, path, exchange.query, header)
         if document is not None:
             found.asked = None if document.code == HTTPStatus.NOT_FOUND else asked

@@ -22,7 +22,9 @@ from sim.api.schema.scheme import Scheme
 from sim.wire.http.negotiation import NotAcceptable, check_produced
 from sim.wire.http.pages.document import NO_PAGE, Document, refused
 from sim.wire.http.pages.health import health_page
+from sim.wire.http.pages.logs import logs_page
 from sim.wire.http.pages.openapi import openapi_page
+from sim.wire.http.pages.pprof import pprof_page
 from sim.wire.http.rendering import TEXT
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -56,6 +58,7 @@ class Documents:
     version: the fields of /version
     checks: as from `pages.health.checks_of`
     issuer: documents of the issuer of service account tokens, by path
+    logs, profiling: True if /logs and /debug/pprof are served
     debug: returns a page below `DEBUG` by its name and query; None if there is none
     delegated: returns the APIServices that other servers answer
     """
@@ -71,6 +74,9 @@ class Documents:
         issuer: Mapping[str, Published] = MappingProxyType({}),
         debug: Callable[[str, str], str | None] = lambda name, query: None,
         delegated: Callable[[], Sequence[Delegated]] = tuple,
+        *,
+        logs: bool = True,
+        profiling: bool = True,
     ) -> None:
         self._now = scheme
         self._address = address
@@ -81,6 +87,7 @@ class Documents:
         self._issuer = issuer
         self._debug = debug
         self._delegated = delegated
+        self._logs, self._profiling = logs, profiling
 
     @property
     def _scheme(self) -> Scheme:
@@ -105,6 +112,10 @@ class Documents:
             return openapi_page(self._scheme, parts, query, accept, available)
         if path == "/metrics":
             return Document(raw=self._metrics().encode(), media=METRICS_TYPE)
+        if self._logs and parts[0] == "logs":
+            return logs_page(method, path, accept)
+        if self._profiling and (profiles := pprof_page(path)) is not None:
+            return profiles
         if path.startswith(DEBUG):
             page = self._debug(path.removeprefix(DEBUG), query)
             return NO_PAGE if page is None else Document(raw=page.encode(), media=TEXT)
