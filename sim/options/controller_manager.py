@@ -37,7 +37,14 @@ from sim.options.base import (
     within,
 )
 from sim.options.cloud import CLOUD, EXTERNAL, CloudSettings, cloud_provider, known_cloud, read_settings
-from sim.options.gates import OF_FIELDS, OUT_OF_SERVICE, POD_DISRUPTION, feature_gates
+from sim.options.gates import (
+    OF_FIELDS,
+    OUT_OF_SERVICE,
+    POD_DISRUPTION,
+    TIME_ZONE,
+    TOPOLOGY_HINTS,
+    feature_gates,
+)
 from sim.options.refusals import CLIENT, HELP, LOGS, METRICS, PROFILE, SERVER, refusals
 from sim.options.volume_flags import VolumeFlags
 from sim.units import MS
@@ -113,7 +120,14 @@ class ControllerManagerOptions(VolumeFlags):
         "min-resync-period", duration, "12h0m0s", "informers resync after 1 to 2 times this", unit="us"
     )
     feature_gates: Mapping[str, str] = feature_gates(
-        "JobReadyPods", "LogarithmicScaleDown", "PodDeletionCost", POD_DISRUPTION, OUT_OF_SERVICE, *OF_FIELDS
+        "JobReadyPods",
+        "LogarithmicScaleDown",
+        "PodDeletionCost",
+        TIME_ZONE,
+        TOPOLOGY_HINTS,
+        POD_DISRUPTION,
+        OUT_OF_SERVICE,
+        *OF_FIELDS,
     )
     use_service_account_credentials: bool = option(
         "use-service-account-credentials",

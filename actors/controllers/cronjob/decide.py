@@ -30,13 +30,15 @@ MISSED_MAX = 100
 TOO_CLOSE = "time difference between two schedules less than 1 second"
 
 
-def schedule_text(cron_job: Obj) -> str:
+def schedule_text(cron_job: Obj, has_zones: bool = True) -> str:
     """The schedule with its time zone; a zone in the schedule's text wins, an invalid one is
     ignored.
+
+    has_zones: False if the field with the zone is ignored (the gate CronJobTimeZone)
     """
     spec = spec_of(cron_job)
     schedule, zone = str(spec.get("schedule", "")), spec.get("timeZone")
-    if "TZ" in schedule or zone is None:
+    if "TZ" in schedule or zone is None or not has_zones:
         return schedule
     try:
         zone_of(zone)

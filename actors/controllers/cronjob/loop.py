@@ -22,6 +22,7 @@ from actors.controllers.shared.shell import Env
 from sim.api.cron import Schedule, ScheduleError, parse_schedule, zone_of
 from sim.api.objects import controller_of, is_deleting, key_of, spec_of, status_of, uid_of
 from sim.api.types import Obj
+from sim.options.gates import TIME_ZONE, enabled
 from sim.units import SECOND, format_time, parse_time
 
 CLIENT = "cronjob-controller"
@@ -74,6 +75,7 @@ class CronJobLoop:
         self.queue = env.queue("cronjob")
         self.cron_jobs = env.informers["cronjobs"]
         self.jobs = env.informers["jobs"]
+        self._has_zones = enabled(env.options.feature_gates, TIME_ZONE)
         self._failed = env.ctx.kernel.kind("sync-error", "queue", "key", "error")
         index_by_namespace(self.jobs)
         self.cron_jobs.on(add=self._added, update=self._updated, delete=self._changed)
@@ -108,7 +110,7 @@ class CronJobLoop:
             self._changed(new)
             return
         try:
-            schedule = parse_schedule(decide.schedule_text(new))
+            schedule = parse_schedule(decide.schedule_text(new, self._has_zones))
         except ScheduleError:
             text = f"unparseable schedule for cronjob: {spec.get('schedule', '')}"
             self.recorder.event(new, "Warning", "UnParseableCronJobSchedule", text)
@@ -236,7 +238,7 @@ class CronJobLoop:
             page = f"https://{self.env.names.domain}/docs/concepts/workloads/controllers/cron-jobs/"
             text = f'CRON_TZ or TZ used in schedule "{given}" is not officially supported, see {page} for more details'
             self.recorder.event(cron_job, "Warning", "UnsupportedSchedule", text)
-        return parse_schedule(decide.schedule_text(cron_job))
+        return parse_schedule(decide.schedule_text(cron_job, self._has_zones))
 
     async def _start_due(self, state: _SyncState, wall_us: int) -> str | None:
         """Start the run that is due, if there is one and the policy allows it."""
@@ -280,7 +282,7 @@ class CronJobLoop:
         given, zone = spec.get("schedule", ""), spec.get("timeZone")
         reason, text = "UnknownTimeZone", ""
         try:
-            if zone is not None:
+            if zone is not None and self._has_zones:
                 text = f'invalid timeZone: "{zone}": '
                 zone_of(zone)
             if spec.get("suspend"):

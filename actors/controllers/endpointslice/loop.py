@@ -30,6 +30,7 @@ from actors.controllers.shared.shell import Env, aggregate, run_workers
 from sim.api.objects import is_deleting, is_ready, key_of, revision_of
 from sim.api.types import Obj
 from sim.client import unmoved
+from sim.options.gates import TOPOLOGY_HINTS, enabled
 from sim.units import SECOND
 
 SYNC_DELAY_US = 1 * SECOND  # endpointSliceChangeMinSyncDelay
@@ -61,6 +62,7 @@ class EndpointSliceLoop:
         self.last_inputs = LastInputs()
         self._node_epoch = 0  # grows when a node is added or deleted or its labels change
         self._shares: Shares | None = None  # None: to be recomputed from the nodes
+        self._gives_hints = enabled(env.options.feature_gates, TOPOLOGY_HINTS)
         self._hinted: dict[str, dict[str, Counts]] = {}  # Service key -> address family -> counts
         self.batch_us = env.options.endpointslice_updates_batch_period_us
         self.watcher = ServicePods(self.services, env.informers["pods"], self.queue, self.batch_us)
@@ -117,7 +119,8 @@ class EndpointSliceLoop:
             return "EndpointSlice informer cache is out of date"
         trigger = self.triggers.compute(service, {v.name: v.trigger_us for v in views if v.trigger_us})
         placed = [view for view in views if view.endpoints]
-        shares = self._shares_now() if hints_enabled(service, self.names) else None
+        hinted = self._gives_hints and hints_enabled(service, self.names)
+        shares = self._shares_now() if hinted else None
         node_epoch, left = (
             self._node_epoch,
             {piece["metadata"]["name"]: revision_of(piece) for piece in pieces},

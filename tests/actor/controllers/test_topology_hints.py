@@ -152,3 +152,9 @@ async def test_services_with_overloaded_zones_are_synced_after_a_node_change(
         assert set(found.values()) == then
         if change is None:
             assert sorted(found.values()) == ["a", "a", "b", "b"]
+
+
+async def test_slices_have_no_hints_while_the_gate_is_off() -> None:
+    async with world(LOOPS, feature_gates={"TopologyAwareHints": "false"}) as w:
+        await served(w)
+        assert set((await hints(w)).values()) == {""}

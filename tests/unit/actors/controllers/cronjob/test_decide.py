@@ -122,3 +122,9 @@ def test_last_run_at_the_end_of_the_calendar_delays_the_next_sync(schedule: str,
     job = cron_job("2026-03-02T00:00:30Z", last)
     missed, left_us = due(job, now_us, parsed), wait_us(job, now_us, parsed)
     assert (missed.at_s is None) is last.startswith("9999") and left_us is not None and left_us > 0
+
+
+def test_time_zone_of_a_cron_job_is_ignored_without_its_gate() -> None:
+    cron_job = {"spec": {"schedule": "0 3 * * *", "timeZone": "Europe/Berlin"}}
+    assert schedule_text(cron_job) == "TZ=Europe/Berlin 0 3 * * *"
+    assert schedule_text(cron_job, has_zones=False) == "0 3 * * *"
