@@ -17,7 +17,6 @@ import yaml
 
 from sim.api.openapi import protobuf_v3
 from sim.app.cluster import Cluster
-from sim.app.notes import NOT_WAITED_FOR
 from sim.app.serving import serve
 from sim.app.serving.job_notes import tell_of_endless_jobs
 from sim.ident import NAMES
@@ -333,23 +332,6 @@ async def test_served_cluster_publishes_its_own_certificate_authority(tmp_path: 
             for namespace in ("default", N.system_namespace):
                 published = cluster.get("configmaps", N.config_map_root_ca, namespace)
                 assert published["data"] == {"ca.crt": b64decode(known).decode()}
-
-
-async def test_serve_notes_the_first_pod_that_mounts_a_claim_and_no_other(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    claim = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
-    spec = {"containers": [{"name": "c", "image": "i"}], "automountServiceAccountToken": False}
-    plan = Plan("s", "", 0, 0, ClusterPlan(naming="kubernetes", nodes=()), (), (), ())
-    async with served() as (cluster, client):
-        serve.tell_of_claims(cluster, plan)
-        accounts = MAPS.replace("configmaps", "serviceaccounts")
-        await client.post(accounts, json={"metadata": {"name": "default"}})
-        pods = MAPS.replace("configmaps", "pods")
-        for name, volumes in (("a", []), ("b", [claim]), ("c", [claim])):
-            pod = {"metadata": {"name": name}, "spec": {**spec, "volumes": volumes}}
-            assert (await client.post(pods, json=pod)).status_code == 201
-    assert capsys.readouterr().err == f"orrery: Pod default/b: {NOT_WAITED_FOR}\n"
 
 
 async def test_serve_notes_jobs_that_never_end_once_for_equal_containers(

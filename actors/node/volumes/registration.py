@@ -1,7 +1,7 @@
 """The drivers of a node in the API: its CSINode, and their labels and annotation on the Node.
 
-Turns the drivers of the cluster into the CSINode that the agent creates when its Node is registered,
-and the patch of the Node.
+Turns the drivers of the cluster into the CSINode that the agent creates when its Node is
+registered, and the patch of the Node.
 
 Mirrors  pkg/volume/csi/nodeinfomanager/nodeinfomanager.go; pkg/volume/csi/csi_plugin.go:
          initializeCSINode, the migrated plugins (v1.25).

@@ -1,4 +1,4 @@
-"""What a volume of a pod is on the node: the disk behind its claim, and what its mount needs.  Pure.
+"""What a volume of a pod is on the node: the disk behind its claim and its mount.  Pure.
 
 Turns a pod, one of its volumes, the claim and the persistent volume into a `Target`, or the reason
 why there is none yet.

@@ -26,16 +26,13 @@ from types import MappingProxyType
 
 import trio
 
-from sim.api.store import Change
 from sim.api.types import UserInfo
 from sim.app.audit.outputs import refuse_existing
 from sim.app.audit.webhook import Webhook
-from sim.app.cli.commands.arguments import tell
 from sim.app.cluster import Cluster
 from sim.app.director import Director
 from sim.app.garbage import young_collections
 from sim.app.interrupts import heard
-from sim.app.notes import note_of_pod, unwaited_claims
 from sim.app.parts.services import ADDRESSES
 from sim.app.possible import zones_of
 from sim.app.serving.client_configs import ClientConfig, write_client_config
@@ -128,7 +125,6 @@ async def _main(
         async with cluster:
             Director(cluster, lambda name, kind, at_us: None, zones_of(plan)).schedule(plan.steps)
             cluster.apply(*plan.objects)
-            tell_of_claims(cluster, plan)
             tell_of_endless_jobs(cluster, plan)
             kernel.set_goal(NEVER_US)
             where, most = (arguments.host, arguments.port), arguments.max_connections
@@ -156,23 +152,6 @@ async def _main(
             kernel.set_rate(inf)
             await kernel.run_until(end_us)
             journal.end(End(kernel.now_us, kernel.steps, kernel.trace.sha256()))
-
-
-def tell_of_claims(cluster: Cluster, plan: Plan) -> None:
-    """Print once that volume claims are not waited for: those of the scenario, or of the first pod
-    that
-    mounts one.
-    """
-    notes = unwaited_claims(plan)
-
-    def look(change: Change) -> None:
-        if not notes and change.prev is None and (note := note_of_pod(change.item.obj)):
-            notes.append(note)
-            tell(note)
-
-    for note in notes:
-        tell(note)
-    cluster.storage.store.subscribe(cluster.scheme.prefix("pods"), look)
 
 
 @asynccontextmanager
