@@ -9,7 +9,7 @@ Differs  volumes are not compared with what the driver says is attached.
 from __future__ import annotations
 
 from actors.csi.shell import DriverEnv, with_status
-from sim.api.objects import annotations_of, is_deleting, key_of, name_of, status_of, with_metadata
+from sim.api.objects import annotations_of, is_deleting, key_of, name_of, status_of, uid_of, with_metadata
 from sim.api.types import Obj
 from sim.units import SECOND, format_time
 
@@ -27,6 +27,8 @@ class Attacher:
         self._attachments, self._volumes = env.informers[ATTACHMENTS], env.informers[VOLUMES]
         self._queue = env.queue("csi-attacher-va")
         self._released = env.queue("csi-attacher-pv")
+        # UIDs of attachments that were carried out, until the informer shows it.
+        self._carried_out: dict[str, None] = {}
         self._finalizer = f"external-attacher/{env.driver.name.replace('.', '-')}"
 
     def listen(self) -> None:
@@ -44,6 +46,7 @@ class Attacher:
             self._queue.add(key_of(attachment))
 
     def _gone(self, attachment: Obj) -> None:
+        self._carried_out.pop(uid_of(attachment), None)
         volume = attachment["spec"]["source"].get("persistentVolumeName")
         if volume and attachment["spec"]["attacher"] == self._env.driver.name:
             self._released.add(volume)
@@ -55,6 +58,8 @@ class Attacher:
     async def _sync(self, key: str) -> str | None:
         attachment = self._attachments.get(key)
         if attachment is None or not _is_open(attachment):
+            return None
+        if uid_of(attachment) in self._carried_out and not is_deleting(attachment):
             return None
         return await (self._detach if is_deleting(attachment) else self._attach)(attachment)
 
@@ -85,6 +90,8 @@ class Attacher:
             return await self._fail(attachment, "attachError", error)
         patch = {"status": {"attached": True, "attachError": None}}
         reply = await self._client.patch(ATTACHMENTS, "", name_of(attachment), patch, "merge", "status")
+        if reply.ok:
+            self._carried_out[uid_of(attachment)] = None
         return None if reply.ok or reply.reason == "NotFound" else reply.message
 
     # --- detach -----------------------------------------------------------------------------------

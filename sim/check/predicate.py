@@ -28,6 +28,7 @@ PHASES: Mapping[str, tuple[str, ...]] = {
     "pods": ("Pending", "Running", "Succeeded", "Failed", "Unknown"),
     "namespaces": ("Active", "Terminating"),
     "persistentvolumeclaims": ("Pending", "Bound", "Lost"),
+    "persistentvolumes": ("Available", "Bound", "Released", "Failed"),
 }
 # Conditions that objects have here. Custom controllers may set others, so others are accepted
 # unless they look misspelt.

@@ -341,6 +341,13 @@ class ControllerManagerOptions(VolumeFlags):
     concurrent_statefulset_syncs: int = option(
         "concurrent-statefulset-syncs", integer, 5, "workers of statefulset", check=within(1, WORKERS_MAX)
     )
+    concurrent_ephemeralvolume_syncs: int = option(
+        "concurrent-ephemeralvolume-syncs",
+        integer,
+        5,
+        "workers of ephemeral-volume",
+        check=within(1, WORKERS_MAX),
+    )
     concurrent_ttl_after_finished_syncs: int = _syncs("ttl-after-finished", 5, "ttl-after-finished")
 
     # --- certificates ---
@@ -451,9 +458,8 @@ WITHOUT_EFFECT = refusals(
         "a simulated machine holds no drivers of FlexVolumes": "flex-volume-plugin-dir",
         "volume drivers here open no connections": "volume-host-allow-local-loopback volume-host-cidr-denylist",
         "images are pulled without credentials": "cloud-container-registry-config",
-        "the loops of persistent volumes do not exist here yet": """
-            concurrent-ephemeralvolume-syncs pv-recycler-pod-template-filepath-hostpath
-            pv-recycler-pod-template-filepath-nfs
+        "the pod that recycles a volume is built in": """
+            pv-recycler-pod-template-filepath-hostpath pv-recycler-pod-template-filepath-nfs
         """,
     }
 )

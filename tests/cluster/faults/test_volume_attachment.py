@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from sim import Cluster
 from sim.api.types import Obj
 from sim.ident import NAMES
@@ -135,7 +137,57 @@ async def test_faults_of_a_driver_delay_what_it_is_asked_for() -> None:
         more = {"spec": {"resources": {"requests": {"storage": "3Gi"}}}}
         c.request("patch", "persistentvolumeclaims", "default", "data", body=more, content_type=MERGE)
         await c.run_for("15s")
-        assert any(reason == "VolumeResizeFailed" for reason, _ in events(c, "data"))
+        reasons = {reason for reason, _ in events(c, "data")}
+        assert {"VolumeResizeFailed", "ExternalExpanding"} <= reasons
         await c.run_for("60s")
         grown = c.get("persistentvolumeclaims", "data")
         assert grown is not None and grown["status"]["capacity"] == {"storage": "3Gi"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "stays"),
+    [
+        ({"attach-detach-reconcile-sync-period": "5s"}, False),
+        ({"attach-detach-reconcile-sync-period": "5m"}, True),
+        ({"attach-detach-reconcile-sync-period": "5s", "disable-attach-detach-reconcile-sync": True}, True),
+    ],
+)
+async def test_attachment_that_is_lost_is_found_by_the_reconcile_sync(
+    flags: dict[str, Any], stays: bool
+) -> None:
+    plan = ClusterPlan(
+        controller_manager=ComponentPlan(flags=flags), storage=storage_of([{"driver": DISK}], NAMING)
+    )
+    async with Cluster(plan) as c:
+        volume = await started(c)
+        c.do.driver(name=DISK, how="away")
+        await c.run_for("1s")
+        (attachment,) = c.list("volumeattachments")
+        body, name = {"status": {"attached": False}}, attachment["metadata"]["name"]
+        c.request("patch", "volumeattachments", "", name, body=body, content_type=MERGE, subresource="status")
+        await c.run_for("10s")
+        assert attached_at(c, "n1") == ([volume] if stays else [])
+
+
+async def test_ephemeral_volume_gets_a_claim_that_ends_with_its_pod() -> None:
+    spec = {"resources": {"requests": {"storage": "1Gi"}}, "accessModes": ["ReadWriteOnce"]}
+    template = {"metadata": {"labels": {"kind": "scratch"}}, "spec": {**spec, "storageClassName": "disk"}}
+    one = pod("first", "n1")
+    one["spec"]["volumes"] = [{"name": "v", "ephemeral": {"volumeClaimTemplate": template}}]
+    async with Cluster(storage=[{"driver": DISK}]) as c:
+        c.apply(node("n1"), claim("other-v", "1Gi", storageClassName="none"))
+        await c.run_for("20s")
+        c.apply(one, {**one, "metadata": {**one["metadata"], "name": "other"}})
+        await c.run_for("20s")
+        made = c.get("persistentvolumeclaims", "first-v")
+        assert made is not None and made["metadata"]["labels"] == {"kind": "scratch"}
+        assert (
+            made["metadata"]["ownerReferences"][0]["name"] == "first" and made["status"]["phase"] == "Bound"
+        )
+        assert len(attached_at(c, "n1")) == 1
+        foreign = "PVC default/other-v was not created for pod default/other (pod is not owner)"
+        assert ("FailedBinding", f"ephemeral volume v: {foreign}") in events(c, "other")
+        remove(c, "first")
+        await c.run_for("60s")
+        assert phases(c, "persistentvolumeclaims") == {"other-v": "Pending"}
+        assert c.list("persistentvolumes") == []

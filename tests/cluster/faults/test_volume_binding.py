@@ -156,3 +156,25 @@ async def test_classes_without_a_driver_say_what_they_wait_for() -> None:
         c.request("delete", "persistentvolumeclaims", "default", "host")
         await c.run_for("30s")
         assert c.list("persistentvolumes") == []
+
+
+async def test_options_keep_volumes_from_being_provisioned() -> None:
+    flags = {"enable-dynamic-provisioning": False, "pvclaimbinder-sync-period": "1h"}
+    plan = ClusterPlan(nodes=plain_nodes(1), controller_manager=ComponentPlan(flags=flags))
+    async with Cluster(plan) as c:
+        c.apply(
+            storage_class("outside", "disk.example.com"), claim("outside", "1Gi", storageClassName="outside")
+        )
+        c.apply(claim("later", "1Gi"))
+        await c.run_for("30s")
+        assert events(c, "outside") == set()
+        c.apply(volume("late", "1Gi"))
+        await c.run_for("30s")
+        assert phases(c, "persistentvolumeclaims") == {"later": "Pending", "outside": "Pending"}
+    flags = {"enable-hostpath-provisioner": False}
+    plan = ClusterPlan(nodes=plain_nodes(1), controller_manager=ComponentPlan(flags=flags))
+    async with Cluster(plan) as c:
+        c.apply(storage_class("host", "orch.io/host-path"), claim("host", "1Gi", storageClassName="host"))
+        await c.run_for("30s")
+        text = 'Failed to create provisioner: provisioning in volume plugin "orch.io/host-path" is disabled'
+        assert events(c, "host") == {("ProvisioningFailed", text)}
