@@ -156,7 +156,8 @@ class VolumeManager:
         agent.api.write_csi_node("create", wanted, created)
         if patch := node_patch(agent.node, drivers, agent.machine.spec.zone, agent.names):
             agent.api.patch_node_status(name, {"metadata": patch}, _ignore)
-        if self._in_use:
+        # A machine that has booted uses none of the volumes that its node's status still names.
+        if self._in_use or (agent.node.get("status") or {}).get("volumesInUse"):
             agent.volumes_changed()
 
     # --- for workers ------------------------------------------------------------------------------
