@@ -186,7 +186,7 @@ def _schema(number: int, value: Obj) -> bytes:
 
 
 def _schema_or_bool(value: Obj | bool) -> bytes:
-    """A schema of further properties or items, which are then allowed, or whether there may be any."""
+    """A schema of further properties or items, or whether there may be any."""
     allowed = varint(1 << 3) + (b"\x01" if value is not False else b"\x00")
     return allowed + _schema(2, value) if isinstance(value, dict) else allowed
 

@@ -66,7 +66,7 @@ class _Walk:
             return
         if schema.embedded:
             meta = None
-        if schema.default is not ABSENT:
+        if schema.default is not ABSENT and schema.default is not None:
             found = _in_meta(schema, meta, at) if meta is not None else self._plain(schema, at)
             self.found += found or self._rules(schema, at)
         if schema.items is not None:

@@ -430,3 +430,19 @@ def test_a_webhook_is_taken_and_a_service_has_a_port(client: Obj) -> None:
 
 def test_a_url_with_control_characters_is_none() -> None:
     assert "net/url: invalid control character in URL" in refusals(webhook({"url": "https://a\x01"}))[0]
+
+
+def test_defaults_need_pruning() -> None:
+    schema: Obj = {"type": "object", "properties": {"a": {"type": "string", "default": "x"}}}
+    said = refusals(definition(version(schema=schema), preserveUnknownFields=True))
+    assert any("must be false in order to use defaults" in one for one in said)
+
+
+def test_second_version_of_one_name_counts_as_not_stored() -> None:
+    said = refusals(definition(version(), version()))
+    assert any("must have the storage version v1" in one for one in said)
+
+
+def test_null_default_is_none() -> None:
+    schema: Obj = {"type": "object", "properties": {"a": {"type": "string", "default": None}}}
+    assert refusals(definition(version(schema=schema))) == []
