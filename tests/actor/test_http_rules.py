@@ -350,6 +350,31 @@ async def test_serve_notes_jobs_that_never_end_once_for_equal_containers(
     assert said.count("orrery:") == 1
 
 
+async def test_field_that_is_unknown_may_nest_as_deep_as_upstream_reads() -> None:
+    async with served() as (_, client):
+        deep = b"[" * 9000 + b"]" * 9000
+        made = await client.post(
+            MAPS,
+            content=b'{"metadata":{"name":"deep"},"frob":%b}' % deep,
+            headers={"Content-Type": "application/json"},
+        )
+        assert made.status_code == 201 and "unknown field" in made.headers["warning"]
+        broken = b'{"metadata":{"name":"x"},"frob":%b}' % deep.replace(b"[]", b"[,]")
+        refused = await client.post(MAPS, content=broken, headers={"Content-Type": "application/json"})
+        assert refused.status_code == 400
+        patch = {"Content-Type": N.media_merge_patch}
+        changed = await client.patch(
+            f"{MAPS}/deep", content=b'{"data":{"k":"v"},"frob":%b}' % deep, headers=patch
+        )
+        assert changed.json()["data"] == {"k": "v"}
+        wrong = await client.post(
+            MAPS,
+            content=b'{"metadata":{"name":"y"},"data":{"k":%b}}' % deep,
+            headers={"Content-Type": "application/json"},
+        )
+        assert wrong.status_code == 400 and "cannot unmarshal array" in wrong.json()["message"]
+
+
 async def test_logs_are_an_empty_folder_for_clients_that_accept_any_form() -> None:
     async with served() as (_, client):
         assert (await client.get("/logs", headers={"Accept": "application/json"})).status_code == 406

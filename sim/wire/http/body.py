@@ -19,6 +19,7 @@ import re
 import msgspec
 
 from sim.api import status
+from sim.api.schema.deep_json import cut
 from sim.api.schema.json_text import DEPTH_MAX, summarize
 from sim.api.types import Obj
 from sim.ident import Names
@@ -49,14 +50,34 @@ def media_type(header: str) -> str:
 _MARKS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?+|[\[\]{},]', re.DOTALL)
 
 
-def _check_shape(target: Target, raw: bytes) -> None:
-    """Raises for a JSON body that nests deeper, or holds more values, than recursive code can
-    handle.
+# Kinds with known fields of any depth; of others, what nests deep is in a field that is dropped.
+_DEEP_KINDS = ("controllerrevisions", "customresourcedefinitions")
+
+
+def _shaped(target: Target, raw: bytes) -> bytes:
+    """A JSON body that nests no deeper than recursive code can handle.
+
+    Raises BadBody if it cannot be cut there, nests deeper than Go reads, or holds too many values.
     """
     opened = raw.count(b"[") + raw.count(b"{")
     if opened <= DEPTH_MAX and opened + raw.count(b",") < NODES_MAX:
-        return
-    depth, nodes = 0, 1
+        return raw
+    if not _nests_deep(raw):
+        return raw
+    resource = target.resource
+    fixed = not resource.custom and resource.plural not in _DEEP_KINDS
+    shallow = cut(raw, DEPTH_MAX) if fixed else None
+    if shallow is None:
+        mark = "{" if raw.lstrip()[:1] == b"{" else "["
+        why = f"json parse error: invalid character '{mark}' exceeded max depth ({summarize(raw)})"
+        what = f"the object provided is unrecognized (must be of type {_kind(target)}): "
+        raise BadBody(status.bad_request(f"{what}couldn't get version/kind; {why}"))
+    return shallow
+
+
+def _nests_deep(raw: bytes) -> bool:
+    """True for a body that nests deeper than `DEPTH_MAX`.  Raises BadBody for too many values."""
+    depth, deepest, nodes = 0, 0, 1
     for found in _MARKS.finditer(raw):
         mark = found[0]
         if mark in (b"[", b"{", b","):
@@ -65,12 +86,10 @@ def _check_shape(target: Target, raw: bytes) -> None:
                 raise BadBody(status.too_large(TOO_MANY))
         if mark in (b"[", b"{"):
             depth += 1
-            if depth > DEPTH_MAX:
-                why = f"json parse error: invalid character '{mark.decode()}' exceeded max depth ({summarize(raw)})"
-                what = f"the object provided is unrecognized (must be of type {_kind(target)}): "
-                raise BadBody(status.bad_request(f"{what}couldn't get version/kind; {why}"))
+            deepest = max(deepest, depth)
         elif mark in (b"]", b"}"):
             depth -= 1
+    return deepest > DEPTH_MAX
 
 
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -109,8 +128,7 @@ def json_text(
         return _from_yaml(
             raw, f"the object provided is unrecognized (must be of type {_kind(target)}): yaml: "
         )
-    _check_shape(target, raw)
-    return _whole_characters(raw)
+    return _whole_characters(_shaped(target, raw))
 
 
 def _patch_text(names: Names, target: Target, header: str, raw: bytes, twice: list[str] | None) -> bytes:
@@ -133,8 +151,7 @@ def _patch_text(names: Names, target: Target, header: str, raw: bytes, twice: li
         raise BadBody(status.unsupported_media_type(known))
     if kind == names.media_apply_patch:
         return _from_yaml(raw, "error decoding YAML: ", twice)
-    _check_shape(target, raw)
-    return _whole_characters(raw)
+    return _whole_characters(_shaped(target, raw))
 
 
 def strict_warnings(twice: list[str], directive: str) -> tuple[str, ...]:
@@ -164,8 +181,7 @@ def _from_protobuf(names: Names, target: Target, raw: bytes) -> bytes:
     except ProtobufError as error:
         why = f"the object provided is unrecognized (must be of type {_kind(target)}): {error}"
         raise BadBody(status.bad_request(why)) from None
-    _check_shape(target, text)  # JSON inside of it may nest
-    return text
+    return _shaped(target, text)  # JSON inside of it may nest
 
 
 def _from_yaml(raw: bytes, what: str, twice: list[str] | None = None) -> bytes:
