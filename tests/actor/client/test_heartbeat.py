@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from tests.actor.client.rig import Rig, rig
 
 NODE = UserInfo("system:node:n", ("system:nodes",))
 PERIOD_US = 10 * SECOND
+RENEWAL = ("spec", "renewTime")
 
 
 class Watched(Heartbeat):
@@ -53,7 +55,7 @@ class Beater:
             ctx,
             self.client,
             self.client.request("update", "leases", "default", "n"),
-            ("spec", "renewTime"),
+            RENEWAL,
             Rhythm(PERIOD_US, 0, 1),
             self._missed,
             self._composed,
@@ -227,8 +229,15 @@ def one_way(name: str, out: bool, **values: Any) -> Rule:
         one_way("lossy", False, loss=0.001),
         one_way("twice", True, duplication=0.001),
         one_way("slow", True, low_us=10 * SECOND, high_us=10 * SECOND),
+        one_way("uneven", True, low_us=SECOND, high_us=10 * SECOND),  # most requests are answered
     ],
-    ids=["loss_of_requests", "loss_of_replies", "duplication", "delay_beyond_the_timeout"],
+    ids=[
+        "loss_of_requests",
+        "loss_of_replies",
+        "duplication",
+        "delay_beyond_the_timeout",
+        "delay_at_times_beyond_the_timeout",
+    ],
 )
 async def test_no_renewal_takes_the_fast_path_over_a_disturbed_link(rule: Rule) -> None:
     async with rig() as r:
@@ -239,6 +248,31 @@ async def test_no_renewal_takes_the_fast_path_over_a_disturbed_link(rule: Rule) 
         before = len(beater.fast)
         await r.run(60)
         assert len(beater.fast) == before
+
+
+async def test_renewal_over_another_transport_is_an_ordinary_request() -> None:
+    """A client of a server outside has no channel whose delays are known."""
+    async with rig() as r:
+        missed: list[int] = []
+
+        def main(ctx: Context) -> None:
+            client, began_us = r.client(ctx, user=NODE), ctx.kernel.now_us
+            sender: Any = SimpleNamespace(transport=object(), timeout_us=0, resume=client.resume)
+            request = client.request("update", "leases", "default", "n")
+            composed: Any = None
+            Heartbeat(
+                ctx,
+                sender,
+                request,
+                RENEWAL,
+                Rhythm(PERIOD_US, 0, 1),
+                lambda: missed.append(ctx.kernel.now_us - began_us),
+                composed,
+            ).schedule()
+
+        r.actor("n", main)
+        await r.run(15)
+        assert missed == [PERIOD_US]
 
 
 async def test_no_renewal_of_a_slow_process_takes_the_fast_path() -> None:
