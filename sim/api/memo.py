@@ -10,6 +10,7 @@ and changes no result.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from sim import remembered
@@ -44,3 +45,24 @@ class IdentityMemo(Generic[T]):
             self._entries.clear()
         self._entries[tuple(map(id, objects))] = (objects, result)
         return result
+
+
+class Remembered:
+    """A function that completes a value, with its results by the identity of the value.
+
+    A result is complete, so that the function returns it unchanged.
+    """
+
+    __slots__ = ("_complete", "_results")
+
+    def __init__(self, complete: Callable[[Any], Any]) -> None:
+        self._complete = complete
+        self._results: IdentityMemo[Any] = IdentityMemo()
+
+    def __call__(self, value: Any) -> Any:
+        """The completed value."""
+        found = self._results.get(value)
+        if found is None:
+            found = self._results.put(self._complete(value), value)
+            self._results.put(found, found)
+        return found

@@ -10,11 +10,11 @@ from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age, or_none
 from sim.api.kinds.common.errors import Errors, Shown, duplicate, forbidden, invalid
 from sim.api.kinds.common.fill import amounts, present, within
-from sim.api.kinds.common.memo import Remembered
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.status import HEARTBEAT_TIMES, fill_conditions
 from sim.api.kinds.common.taints import taint_errors
 from sim.api.kinds.kind import STATUS, Cells, Kind, Row, Strategy, Sub
+from sim.api.memo import Remembered
 from sim.api.objects import condition_status, get_in, labels_of, name_of
 from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj

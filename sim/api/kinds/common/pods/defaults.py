@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from sim.api.kinds.common.fill import all_of, amounts, each_of, fill, fill_zero, present, within
-from sim.api.kinds.common.memo import Remembered
+from sim.api.memo import Remembered
 from sim.api.types import Obj
 
 # --- containers -----------------------------------------------------------------------------------
