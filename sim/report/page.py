@@ -21,7 +21,8 @@ dl{display:flex;flex-wrap:wrap;gap:.2rem 2rem;margin:0}dt{color:var(--soft)}dd{m
 .wide{overflow-x:auto}.chart{width:100%;min-height:6rem;display:block;touch-action:pan-y}.chart svg,svg.marks{display:block;max-width:100%;height:auto}
 code{overflow-wrap:anywhere}
 summary{cursor:pointer;padding:.15rem 0}table.chain{margin:.2rem 0 1rem;font-size:13px}table.chain td{padding:.15rem .7rem;vertical-align:top}table.chain .actor{white-space:nowrap}
-@media (max-width:600px){body{margin:1rem auto;padding:0 .6rem}th,td{padding:.3rem .3rem;font-size:13px}}
+@media (max-width:600px){body{margin:1rem auto;padding:0 .6rem}th,td{padding:.3rem .3rem;font-size:13px}
+table.chain tbody{display:block}table.chain tr{display:grid;grid-template-columns:auto auto 1fr;border-bottom:1px solid var(--line)}table.chain td{border:0}table.chain td:last-child{grid-column:1/-1}}
 @media print{body{max-width:none;margin:0}.wide{overflow:visible}svg{break-inside:avoid}h2{break-after:avoid}details::details-content{content-visibility:visible}}
 """
 

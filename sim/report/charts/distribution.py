@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import count as powers
 
 from sim.report.charts.chart import Chart, Spec
 from sim.report.palette import GOOD, LOST, MEASURED, PLAIN
@@ -85,7 +86,7 @@ def _bars(found: Histogram, wanted: tuple[float, float] | None, unit: str) -> Sp
             rows.append(
                 {"from": start, "to": end, "n": count, "range": _range(start, end, unit), "out": outside}
             )
-    axis = {"title": None, "tickMinStep": 1, "tickCount": 4, "format": "d", "domain": False}
+    axis = {"title": None, "values": _whole_ticks(max(found.counts)), "format": "d", "domain": False}
     color = {"condition": {"test": "datum.out", "value": LOST}, "value": MEASURED}
     return {
         "data": {"values": rows},
@@ -100,6 +101,12 @@ def _bars(found: Histogram, wanted: tuple[float, float] | None, unit: str) -> Sp
             ],
         },
     }  # fmt: skip
+
+
+def _whole_ticks(most: int) -> list[int]:
+    """At most five whole numbers from 0 to `most`, in steps of 1, 2 or 5 times a power of ten."""
+    step = next(size * 10**power for power in powers() for size in (1, 2, 5) if most <= 4 * size * 10**power)
+    return [*range(0, most + 1, step)]
 
 
 def _range(low: float, high: float, unit: str) -> str:

@@ -39,7 +39,7 @@
       const index = places.indexOf(target), width = target.clientWidth;
       if (width && widths.get(index) !== width) {
         widths.set(index, width);
-        draw(index);
+        requestAnimationFrame(() => draw(index)); // not within the observer, which a change of size would call again
       }
     }
   });

@@ -124,10 +124,13 @@ def _hover(data: Spec, fields: Mapping[str, str], name: str) -> Spec:
 
 
 def _spans(instants: Sequence[int], columns: Mapping[str, Sequence[float]]) -> Spec:
-    """The values from each instant at which one changes until the next."""
+    """The values from each instant at which one changes until the next; of the changes within one
+    millisecond the last.  An area is stacked over all rows of its instant.
+    """
     rows = list(zip(*columns.values(), strict=True))
     last = len(rows) - 1
-    kept = [index for index in range(last + 1) if index in (0, last) or rows[index] != rows[index - 1]]
+    changes = [index for index in range(last + 1) if index in (0, last) or rows[index] != rows[index - 1]]
+    kept = [*{instants[index] // 1000: index for index in changes}.values()]
     starts = [instants[index] // 1000 for index in kept]
     values = {name: [values[index] for index in kept] for name, values in columns.items()}
     return _values({"t": starts, "until": [*starts[1:], starts[-1]], **values})
@@ -169,14 +172,15 @@ def _strip(end: int) -> Spec:
     return {
         "title": {"text": TITLE_OF_STRIP, "fontSize": 10.5, "fontWeight": 400},
         "height": 26,
+        "encoding": {"x": _x(end)},
         "layer": [
             {
                 "data": {"values": [{"t": 0, "until": end}]},
                 "params": [{"name": "zoom", "select": {"type": "interval", "encodings": ["x"]}}],
                 "mark": {"type": "bar", "color": PLAIN, "opacity": 0.3, "height": 26},
-                "encoding": {"x": _x(end), "x2": {"field": "until"}},
+                "encoding": {"x2": {"field": "until"}},
             },
-            {"data": {"name": "steps"}, "mark": {"type": "rule", **STEP}, "encoding": {"x": _x(end)}},
+            {"data": {"name": "steps"}, "mark": {"type": "rule", **STEP}},
         ],
     }
 

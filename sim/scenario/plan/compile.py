@@ -159,16 +159,22 @@ class _Compiler:
     def part(self, path: Path_) -> Iterator[None]:
         """A part of the document, of which the errors are collected.
 
-        Where a value in it was wrong by the schema, errors of the part as a whole may follow from
-        that and are left out.
+        Where a value in it was wrong by the schema, errors of that value and of what it is in may
+        follow from that and are left out.
         """
         try:
             yield
         except InputError as error:
-            touched, whole = self.decoded.touches(path), self.document.place(path)
+            doubtful = self._doubtful(path)
             for one in each_error(error):
-                if not (touched and one.place == whole):
+                if one.place not in doubtful:
                     self.problems.add(one)
+
+    def _doubtful(self, path: Path_) -> set[str]:
+        """The places of values of a part that were replaced, and of what they are in."""
+        replaced = [one for one in self.decoded.mended if one[: len(path)] == path]
+        found = {self.document.place(one[:end]) for one in replaced for end in range(len(path), len(one) + 1)}
+        return {*found, self.document.place(path)} if self.decoded.touches(path) else found
 
     def _is_sound(self, path: Path_, errors_before: int) -> bool:
         """True if a part has no error by the schema, and none that was found since."""
@@ -561,35 +567,32 @@ class _Compiler:
         duration_us: int,
         whole: bool,
     ) -> tuple[PlannedExpectation, ...]:
-        """The expectations that have no errors.  whole: True if every step is planned"""
+        """The expectations that can be checked further.  whole: True if every step is planned"""
         windows = Windows(self.document, steps, duration_us, whole)
         planned = []
         seen: set[str] = set()
         for index, expectation in enumerate(expectations):
             path = ("spec", "expect", index)
             with self.part(path):
-                found = self._expectation(expectation, path, seen, windows)
+                if expectation.name in seen:
+                    what = f"two expectations are named {expectation.name!r}"
+                    raise self.document.error((*path, "name"), what)
+            seen.add(expectation.name)
+            with self.part(path):
+                windows.check(expectation, path)
+            with self.part(path):
+                found = self._with_samples(expectation, path)
                 if not self.decoded.touches(path):
                     planned.append(PlannedExpectation(found, self.document.place(path)))
         return tuple(planned)
 
-    def _expectation(
-        self, expectation: schema.Expectation, path: Path_, seen: set[str], windows: Windows
-    ) -> schema.Expectation:
-        problems = Problems()
-        if expectation.name in seen:
-            what = f"two expectations are named {expectation.name!r}"
-            problems.add(self.document.error((*path, "name"), what))
-        seen.add(expectation.name)
-        with problems.part():
-            windows.check(expectation, path)
-        over, here = expectation.over, (*path, "over", "like")
-        if isinstance(over, dict) and "like" in over:
-            with problems.part():
-                like = read_samples(self.document, self.folder, over["like"], here)
-                expectation = msgspec.structs.replace(expectation, over={**over, "like": like})
-        problems.report()
-        return expectation
+    def _with_samples(self, expectation: schema.Expectation, path: Path_) -> schema.Expectation:
+        """An expectation with the recorded values that it is compared with, if any."""
+        over = expectation.over
+        if not (isinstance(over, dict) and "like" in over):
+            return expectation
+        like = read_samples(self.document, self.folder, over["like"], (*path, "over", "like"))
+        return msgspec.structs.replace(expectation, over={**over, "like": like})
 
 
 def in_order(errors: Sequence[InputError], file: str) -> list[InputError]:

@@ -86,3 +86,11 @@ def test_lines_that_may_coincide_have_dashes_and_many_values_no_points() -> None
     (line,) = [one for one in spec["layer"] if one["mark"] == "line"]
     first, second = line["encoding"]["strokeDash"]["scale"]["range"]
     assert first == [1, 0] and second != first
+
+
+@pytest.mark.parametrize(("equal", "ticks"), [(1, [0, 1]), (2, [0, 1, 2]), (7, [0, 2, 4, 6]), (90, [0, 50])])
+def test_numbers_of_values_have_whole_ticks(equal: int, ticks: list[int]) -> None:
+    values = [3.0] * equal + [5.0]
+    chart = histogram_chart("a", values, summarize([values], 0), None, "s")
+    layers = [one["encoding"] for one in chart.spec["layer"] if "y2" in one.get("encoding", {})]
+    assert [one["y"]["axis"]["values"] for one in layers] == [ticks]

@@ -119,3 +119,16 @@ def test_leaders_have_a_line_each_until_the_next_one_leads() -> None:
 
 def test_empty_run_has_a_picture() -> None:
     assert list(rows(Timeline(NAMES["orch"]), 0)) == ["API requests a second"]
+
+
+def test_changes_within_one_millisecond_are_one_row_with_the_last_values() -> None:
+    timeline = Timeline(NAMES["orch"])
+    back_us = 60_000_100
+    timeline.nodes["a"] = {
+        "ready": Series([(0, 0), (back_us, 1), (back_us + 3, 2)]),
+        "unknown": Series([(0, 2), (back_us, 1), (back_us + 3, 0)]),
+    }
+    (area,) = layers(rows(timeline)["nodes, zone a"], "area")
+    assert table(area)[1:] == [
+        ["0", "60000", "0", "2"], ["60000", "120000", "2", "0"], ["120000", "120000", "2", "0"],
+    ]  # fmt: skip
