@@ -2,8 +2,7 @@
 
 Turns a text into one of limited depth: what nests deeper is an empty list or object.
 
-Holds: the work takes no stack, for any depth; the text is checked to be JSON as far as it is left
-out.
+Holds: the work takes no stack, for any depth; the part that is left out is checked to be JSON.
 
 Why this is exact for the fixed kinds: their known fields are far less deep than the limit, so that
 what is left out lies within a field that no schema has; such a field is reported and dropped as a

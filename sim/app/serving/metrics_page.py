@@ -11,7 +11,7 @@ Mirrors  kubernetes v1.25: the families of an API server, see `sim.wire.http.mea
          tools/leaderelection (leader_election_master_status), prometheus/client_golang's process
          collector.
 Differs  all processes of the cluster are on this one page, as they are one process; the families of
-         the scheduler and the controllers, which upstream serves on ports of theirs, are absent, and
+         the scheduler and the controllers, which have ports of their own upstream, are absent, and
          so are those of sizes that this storage does not have (watch_cache_capacity,
          etcd_db_total_size_in_bytes). The Go runtime is Python's (python_info, python_gc_*).
 """

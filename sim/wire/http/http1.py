@@ -8,8 +8,8 @@ answers it.
 
 Mirrors  golang net/http server.go (conn.readRequest, conn.serve: 400, 431 and 505 in plain text),
          status.go, at go1.19; golang.org/x/net/websocket hybi.go (a malformed handshake is 400).
-Differs  an HTTP/2 preface, which only a client without TLS sends here, is 505, and an upgrade to h2c is ignored, as RFC 9110
-         section 7.8 allows.
+Differs  an HTTP/2 preface, which only a client without TLS sends here, is 505, and an upgrade to
+         h2c is ignored, as RFC 9110 section 7.8 allows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""HTTP/2 of this server: hypercorn's protocol with bounds, and with the ends that upstream gives it.
+"""HTTP/2 of this server: hypercorn's protocol with bounds, and with the ends of upstream's.
 
 The bytes of one connection, for which HTTP/2 was chosen during the TLS handshake, become requests
 for the application, several at a time.
@@ -8,8 +8,8 @@ sizes of heads and frames) loses its connection; an answer waits for the windows
 answer that closes its connection is followed by a GOAWAY, and the streams that are open end as
 usual.
 
-Mirrors  golang.org/x/net/http2 server.go (processHeaders, startGracefulShutdown, checkValidHTTP2...),
-         at the version of go1.19; RFC 9113.
+Mirrors  golang.org/x/net/http2 server.go (processHeaders, startGracefulShutdown), at the
+         version of go1.19; RFC 9113.
 Differs  a WebSocket over HTTP/2 is not offered; upstream's server offers none either. Priorities of
          streams are ignored, as RFC 9113 section 5.3 allows.
 """
@@ -69,7 +69,7 @@ class Http2(H2Protocol):
             return  # the end, which the connection notices itself
         await super().handle(event)
 
-    # --- from the client ---------------------------------------------------------------------------
+    # --- from the client --------------------------------------------------------------------------
 
     async def _handle_events(self, events: list[h2.events.Event]) -> None:
         for event in events:
@@ -131,7 +131,7 @@ class Http2(H2Protocol):
             await self._flush()
             await self.send(Closed())
 
-    # --- to the client -----------------------------------------------------------------------------
+    # --- to the client ----------------------------------------------------------------------------
 
     async def stream_send(self, event: Any) -> None:
         """Sends an event of the application."""

@@ -116,7 +116,7 @@ def families(meters: Meters) -> Iterator[Metric]:
             if measured:
                 yield _histogram(name, family, text, measured)
         elif counted := meters.counters.get(name):
-            # A counter of the library ends with "_total"; those of upstream that do not are untyped.
+            # A counter of the library ends with "_total"; others of upstream are untyped.
             total = name.endswith("_total")
             found = Metric(name.removesuffix("_total"), text, "counter" if total else "unknown")
             for labels, count in sorted(counted.items()):
