@@ -172,16 +172,11 @@ def _strip(end: int) -> Spec:
     return {
         "title": {"text": TITLE_OF_STRIP, "fontSize": 10.5, "fontWeight": 400},
         "height": 26,
+        "view": {"fill": PLAIN, "fillOpacity": 0.3},
+        "data": {"name": "steps"},
+        "params": [{"name": "zoom", "select": {"type": "interval", "encodings": ["x"]}}],
+        "mark": {"type": "rule", **STEP},
         "encoding": {"x": _x(end)},
-        "layer": [
-            {
-                "data": {"values": [{"t": 0, "until": end}]},
-                "params": [{"name": "zoom", "select": {"type": "interval", "encodings": ["x"]}}],
-                "mark": {"type": "bar", "color": PLAIN, "opacity": 0.3, "height": 26},
-                "encoding": {"x2": {"field": "until"}},
-            },
-            {"data": {"name": "steps"}, "mark": {"type": "rule", **STEP}},
-        ],
     }
 
 

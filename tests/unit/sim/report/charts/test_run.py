@@ -96,7 +96,7 @@ def test_lines_of_zones_differ_by_their_dashes_and_have_a_legend() -> None:
 def test_every_row_shows_the_time_that_the_strip_chooses() -> None:
     chart = run_chart(outage(), 2 * MINUTE_US)
     *shown, strip = chart.spec["vconcat"]
-    assert strip["layer"][0]["params"][0]["name"] == "zoom"
+    assert strip["params"][0]["name"] == "zoom"
     assert {str(row["encoding"]["x"]["scale"]["domain"]) for row in shown} == {
         str({"param": "zoom", "encoding": "x"})
     }
