@@ -475,6 +475,13 @@ async def test_request_ends_at_its_own_time_out() -> None:
         assert (answer.status_code, answer.json()["reason"]) == (504, "Timeout")
 
 
+async def test_watch_takes_no_notice_of_a_time_out_of_requests() -> None:
+    async with served() as (_, client):
+        watch = await asked(client, "GET", f"{MAPS}?watch=1&timeout=abc")
+        async with watch:
+            assert (await watch.receive_some()).startswith(b"HTTP/1.1 200 OK")
+
+
 async def test_kinds_that_are_only_created_have_no_table() -> None:
     table = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
     async with served() as (_, client):

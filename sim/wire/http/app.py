@@ -362,7 +362,7 @@ class Front:
         check_options(names, target, content, exchange.query, body)
         asked = _request(target, user, options, agent)
         asked.body, asked.content_type = body, content or names.media_json
-        reply, watch = await self._gateway.call(asked, _seconds(options))
+        reply, watch = await self._gateway.call(asked, REQUEST_TIMEOUT_S if watching else _seconds(options))
         audited.reply(reply, resource)
         if watch is not None:
             audited.stream()

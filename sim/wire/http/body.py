@@ -62,22 +62,25 @@ def _shaped(target: Target, raw: bytes) -> bytes:
     opened = raw.count(b"[") + raw.count(b"{")
     if opened <= DEPTH_MAX and opened + raw.count(b",") < NODES_MAX:
         return raw
-    if not _nests_deep(raw):
+    deepest = _deepest_mark(raw)
+    if not deepest:
         return raw
     resource = target.resource
     fixed = not resource.custom and resource.plural not in _DEEP_KINDS
     shallow = cut(raw, DEPTH_MAX) if fixed else None
     if shallow is None:
-        mark = "{" if raw.lstrip()[:1] == b"{" else "["
-        why = f"json parse error: invalid character '{mark}' exceeded max depth ({summarize(raw)})"
+        why = f"json parse error: invalid character '{deepest}' exceeded max depth ({summarize(raw)})"
         what = f"the object provided is unrecognized (must be of type {_kind(target)}): "
         raise BadBody(status.bad_request(f"{what}couldn't get version/kind; {why}"))
     return shallow
 
 
-def _nests_deep(raw: bytes) -> bool:
-    """True for a body that nests deeper than `DEPTH_MAX`.  Raises BadBody for too many values."""
-    depth, deepest, nodes = 0, 0, 1
+def _deepest_mark(raw: bytes) -> str:
+    """What opens the deepest level of a body, "" if none is deeper than `DEPTH_MAX`.
+
+    Raises BadBody for too many values.
+    """
+    depth, deepest, nodes, found_mark = 0, DEPTH_MAX, 1, ""
     for found in _MARKS.finditer(raw):
         mark = found[0]
         if mark in (b"[", b"{", b","):
@@ -86,10 +89,11 @@ def _nests_deep(raw: bytes) -> bool:
                 raise BadBody(status.too_large(TOO_MANY))
         if mark in (b"[", b"{"):
             depth += 1
-            deepest = max(deepest, depth)
+            if depth > deepest:
+                deepest, found_mark = depth, mark.decode()
         elif mark in (b"]", b"}"):
             depth -= 1
-    return deepest > DEPTH_MAX
+    return found_mark
 
 
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
