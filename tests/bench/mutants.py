@@ -29,6 +29,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 GUARDS = "tests/actor/apiserver/test_guards.py"
 LANES = "tests/actor/apiserver/test_guards_lanes.py"
+CALLS = "tests/actor/client/test_coalesced_guards.py"
 NODES = "tests/actor/apiserver/test_guards_nodes.py"
 # By file: the functions with the guards to drop, and the tests nearest to them.
 TARGETS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -52,11 +53,11 @@ TARGETS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "sim/client/fast/lease_renewal.py": (("_is_open",), ("tests/actor/client/test_heartbeat.py",)),
     "sim/client/fast/coalesced_calls.py": (
         ("_is_open", "send"),
-        ("tests/property/test_folded.py", "tests/property/test_pod_ways.py"),
+        (CALLS, "tests/property/test_folded.py", "tests/property/test_pod_ways.py"),
     ),
     "sim/client/fast/read_modify_write.py": (
         ("exchange",),
-        ("tests/property/test_folded.py", "tests/property/test_pod_ways.py"),
+        (CALLS, "tests/property/test_folded.py", "tests/property/test_pod_ways.py"),
     ),
 }
 LIMIT_S = 600  # of real time, for the tests of one mutant
