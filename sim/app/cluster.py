@@ -375,7 +375,7 @@ class Cluster:
 
     @property
     def authorization(self) -> Authorization:
-        """Who may do what."""
+        """Judges what users may do."""
         return self._plane.authorization
 
     def connect(self, ctx: Context) -> list[Channel]:

@@ -6,8 +6,8 @@ python -m tests.bench.mutants [NAME ...] [--list] [--sample N [--seed S]] [--par
 A clause is one operand of an `or` in an `if` that returns None or False, or one operand of an `and`
 in such a return.  NAME: only functions with this in their names.  Each mutant runs in a fork of one
 process that has imported the project and run the tests once, so that a mutant takes about a second.
-Prints each mutant as its tests end, with the counts of its file, so that a run that is stopped counts
-too; at the end the share of the mutants that a test notices.
+Prints each mutant as its tests end, with the counts of its file, so that a run that is stopped
+counts too; at the end the share of the mutants that a test notices.
 """
 
 from __future__ import annotations

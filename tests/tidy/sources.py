@@ -1,5 +1,5 @@
-"""The files of the project as the tests of its rules read them: each is parsed and split into tokens
-once.
+"""The files of the project as the tests of its rules read them: each is parsed, and split into
+tokens, once.
 
 Paths are relative to the root of the project.
 """

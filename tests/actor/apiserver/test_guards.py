@@ -350,8 +350,8 @@ def after_two(server: Server, even: Obj, odd: Obj) -> None:
 def readdressed(server: Server) -> None:
     """List the first address of three pods again, of which the third keeps a second one.
 
-    The record of ownership, by which templates are found, distinguishes the third pod from the others until
-    an administrator empties it.
+    The record of ownership, by which templates are found, distinguishes the third pod from the
+    others until an administrator empties it.
     """
     first, second = {"ip": "10.1.0.1"}, {"ip": "fd00::1"}
     later = [{**LATER[0], "message": "m"}]

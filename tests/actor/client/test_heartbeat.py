@@ -251,7 +251,7 @@ async def test_no_renewal_takes_the_fast_path_over_a_disturbed_link(rule: Rule) 
 
 
 async def test_renewal_over_another_transport_is_an_ordinary_request() -> None:
-    """A client of a server outside has no channel whose delays are known."""
+    """A client of a server outside has no channel with known delays."""
     async with rig() as r:
         missed: list[int] = []
 
