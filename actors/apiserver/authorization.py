@@ -21,8 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
+from actors.apiserver.ports import Authorizer
 from sim.api.audit.events import decision_annotations
 from sim.api.auth.abac import AbacAuthorizer, Policy
 from sim.api.auth.attributes import AccessAttributes, Decision, Opinion
@@ -39,7 +40,9 @@ from sim.api.auth.webhook_authorizer import WebhookAuthorizer
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Change, Compacted, FutureRevision, Page, Range
 from sim.api.types import Obj, Request, UserInfo
+from sim.api.unanswered import Question, Unanswered
 from sim.ident import Names
+from sim.kernel import Context
 
 # No object is in this namespace, so that only a rule for all namespaces covers it.
 NOWHERE = "/"
@@ -245,3 +248,29 @@ def _references_moved(change: Change) -> bool:
     return any(old.peek("spec", field) != new.peek("spec", field) for field in fields) or (
         old.peek("metadata", "uid") != new.peek("metadata", "uid")
     )
+
+
+def judge(
+    ctx: Context | None,
+    authorizer: Authorizer,
+    ask: Callable[[Question, Callable[..., None]], object],
+    subject: tuple[UserInfo, AccessAttributes],
+    done: Callable[[Opinion], None],
+) -> None:
+    """Judge a request of a client outside, with an answer of a service if that is needed."""
+    try:
+        opinion = authorizer.authorize(*subject)
+    except Unanswered as missing:
+        asked = missing
+    else:
+        done(opinion)
+        return
+    if ctx is None:
+        done(Opinion(Decision.NO_OPINION, "", "the server has stopped"))
+        return
+
+    def take(answered: tuple[Any, str]) -> None:
+        asked.take(*answered, ctx.wall_us())
+        judge(ctx, authorizer, ask, subject, done)
+
+    ask(asked.question, lambda *answered: ctx.run(take, answered))

@@ -1,4 +1,4 @@
-"""A request in flight: the state that a server keeps of it until it is answered."""
+"""Requests in flight: the state that a server keeps of each until it is answered, and their number."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from actors.apiserver.handlers import READS
 from actors.apiserver.lifecycle.stepwise import Stepwise
+from actors.apiserver.options import ApiServerOptions
 from sim.api.audit.events import Record
 from sim.api.types import Reply, Request
 from sim.units import parse_duration_us
@@ -68,3 +69,64 @@ class Flight:
         self.steps: Stepwise | None = None
         self.until_us = self.began_us = 0
         self.record: Record | None = None
+
+
+class Traffic:
+    """The number of requests in flight, and its limits.
+
+    limit: of reads and of writes, set by an overload fault; None without one
+    reading, writing, watching: requests in flight of each kind; a watch counts until it is open
+
+    Mirrors  kubernetes v1.25 apiserver pkg/server/filters/maxinflight.go.
+    """
+
+    def __init__(self, options: ApiServerOptions, masters: str) -> None:
+        self._options = options
+        self._masters = masters
+        self.limit: int | None = None
+        self.reading = self.writing = self.watching = 0
+
+    @property
+    def in_flight(self) -> int:
+        """The number of requests without watches."""
+        return self.reading + self.writing
+
+    @property
+    def limited(self) -> bool:
+        """True if there is any limit."""
+        own = self._options
+        limits = (self.limit, own.max_requests_inflight, own.max_mutating_requests_inflight)
+        return limits != (None, None, None)
+
+    @property
+    def full_of_writes(self) -> bool:
+        """True if one more write would be refused."""
+        bounds = (self.limit, self._options.max_mutating_requests_inflight)
+        return any(bound is not None and self.writing >= bound for bound in bounds)
+
+    def has_no_room(self, flight: Flight) -> bool:
+        """Return True if too many requests are in flight.  The limits of the options exempt watches
+        and members of system:masters; the limit of an overload fault exempts no request.
+        """
+        if self.limit is not None:
+            kin = self.writing if flight.mutating else self.reading + self.watching
+            if kin > self.limit:
+                return True
+        options, request = self._options, flight.request
+        bound = options.max_mutating_requests_inflight if flight.mutating else options.max_requests_inflight
+        if bound is None or request.verb == "watch" or self._masters in request.user.groups:
+            return False
+        return (self.writing if flight.mutating else self.reading) > bound
+
+    def count(self, flight: Flight, more: int) -> None:
+        """Count a request that begins (1) or ends (-1)."""
+        if flight.mutating:
+            self.writing += more
+        elif flight.request.verb == "watch":
+            self.watching += more
+        else:
+            self.reading += more
+
+    def clear(self) -> None:
+        """Forget all requests, because the process has ended."""
+        self.reading = self.writing = self.watching = 0

@@ -29,7 +29,7 @@ from msgspec.structs import replace
 
 from actors.apiserver.aggregator import Aggregator
 from actors.apiserver.audit import Auditor
-from actors.apiserver.authorization import allow_all
+from actors.apiserver.authorization import allow_all, judge
 from actors.apiserver.builtin.bootstrap import bootstrap
 from actors.apiserver.builtin.bootstrap_roles import bootstrap_roles
 from actors.apiserver.builtin.client_authorities import AuthorityKeeper, Trust
@@ -45,7 +45,7 @@ from actors.apiserver.fast.base import Way
 from actors.apiserver.fast.coalesced_calls import offer_short_way
 from actors.apiserver.fast.lease_updates import RENEWAL, Lane, find_open_lane, offer_lane
 from actors.apiserver.fast.write_templates import Plans
-from actors.apiserver.flights import Flight, OnError, allowed_us
+from actors.apiserver.flights import Flight, OnError, Traffic, allowed_us
 from actors.apiserver.handlers import READS, Handlers
 from actors.apiserver.lifecycle.compactor import Compactor
 from actors.apiserver.lifecycle.goaway import Goaway
@@ -61,7 +61,7 @@ from actors.apiserver.rules import Machinery
 from actors.apiserver.webhooks import Webhooks
 from sim.api import status
 from sim.api.audit.events import unstored
-from sim.api.auth.attributes import AccessAttributes, Decision, Opinion
+from sim.api.auth.attributes import AccessAttributes, Opinion
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Answer, Consult, Get, Op, Pause, Range, Unavailable
 from sim.api.types import Obj, Reply, Request, UserInfo
@@ -87,6 +87,7 @@ class ApiServer:
     addons: objects, each with its plural, that exist from the start beside those of every cluster
     sees: the scheme with the definitions that this replica has observed
     goaway: None if the chance is 0 or no incarnation runs
+    traffic: how many requests are in flight, and how many may be
     seats: None if priority and fairness is off or no incarnation runs
     `lanes`: the lease fast paths by storage key
     flown: number of requests served so far, with those of fast paths
@@ -132,12 +133,11 @@ class ApiServer:
         self.lanes: dict[str, Lane] = {}
         self._flights: dict[int, Flight] = {}
         self.flown = 0
-        self._reading = self._writing = self._watching = 0
+        self.traffic = Traffic(self.options, scheme.names.group_masters)
         self.stopped_us = -1
         self.started_us = 0
         self._life: CacheLife | None = None
         self._extra_us = self._lag_us = 0  # faults: added to each request, to the cache lag
-        self._inflight: int | None = None  # fault: limit of requests in flight
         self._frozen = False  # fault: the caches are frozen
         self.webhooks = Webhooks(self)
         self.aggregator = Aggregator(self)
@@ -171,9 +171,7 @@ class ApiServer:
         """True when one more write would be refused, wait or take time."""
         if not self.bounded:
             return False
-        bounds = (self._inflight, self.options.max_mutating_requests_inflight)
-        full = any(bound is not None and self._writing >= bound for bound in bounds)
-        return self._slow or full
+        return self._slow or self.traffic.full_of_writes
 
     @property
     def _queuing(self) -> bool:
@@ -190,16 +188,6 @@ class ApiServer:
         self.bounded = self._is_bounded()
         self.kernel.standing.moved()
 
-    @property
-    def in_flight(self) -> int:
-        """The number of requests in flight, without watches."""
-        return self._reading + self._writing
-
-    @property
-    def flying(self) -> tuple[int, int]:
-        """The numbers of reads and writes in flight, without watches."""
-        return self._reading, self._writing
-
     def watchers(self) -> Iterator[tuple[str, int]]:
         """The number of open watches by the prefix of their resource."""
         return iter(()) if self.caches is None else self.caches.watchers()
@@ -207,29 +195,7 @@ class ApiServer:
     @property
     def watched(self) -> int:
         """The number of open watches."""
-        return self._watching + (0 if self.caches is None else self.caches.watched)
-
-    def _has_no_room(self, flight: Flight) -> bool:
-        """Return True if too many requests are in flight.  The limits of the options exempt watches
-        and members of system:masters; the limit of an overload fault exempts no request.
-        """
-        if self._inflight is not None:
-            kin = self._writing if flight.mutating else self._reading + self._watching
-            if kin > self._inflight:
-                return True
-        options, request = self.options, flight.request
-        bound = options.max_mutating_requests_inflight if flight.mutating else options.max_requests_inflight
-        if bound is None or request.verb == "watch" or self.scheme.names.group_masters in request.user.groups:
-            return False
-        return (self._writing if flight.mutating else self._reading) > bound
-
-    def _count(self, flight: Flight, more: int) -> None:
-        if flight.mutating:
-            self._writing += more
-        elif flight.request.verb == "watch":
-            self._watching += more
-        else:
-            self._reading += more
+        return self.traffic.watching + (0 if self.caches is None else self.caches.watched)
 
     def main(self, ctx: Context) -> None:
         """Start an incarnation, with empty caches that begin at the store's current revision."""
@@ -295,7 +261,7 @@ class ApiServer:
         self.lanes = {}
         self.ready, self._away = False, None
         flights, self._flights = self._flights, {}
-        self._reading = self._writing = self._watching = 0
+        self.traffic.clear()
         audit, self.audit = self.audit, None
         self.bounded = self._is_bounded()
         if caches is not None:
@@ -335,15 +301,13 @@ class ApiServer:
         """Fault: delay each request by `by_us` and allow `inflight` reads and `inflight` writes at
         once.
         """
-        self._extra_us, self._inflight = by_us, inflight
+        self._extra_us, self.traffic.limit = by_us, inflight
         self.bounded = self._is_bounded()
 
     def _is_bounded(self) -> bool:
         """Return True if a request may have to wait or be refused."""
-        own = self.options
-        limits = (self._inflight, own.max_requests_inflight, own.max_mutating_requests_inflight)
         seen = self.audit is not None or self.kernel.meters is not None
-        return self._slow or limits != (None, None, None) or seen
+        return self._slow or self.traffic.limited or seen
 
     def drop_watches(self, resource: str, client: str) -> None:
         """Fault: end watches of a resource ("": all) by users that match a glob ("": all)."""
@@ -385,7 +349,7 @@ class ApiServer:
                 if self.audit is not None:
                     self.audit.leave_flight(flight)
                 if flight.until_us:  # its service has begun
-                    self._count(flight, -1)
+                    self.traffic.count(flight, -1)
                     self._leave(number, flight)
                 return
 
@@ -406,7 +370,7 @@ class ApiServer:
         if flight is None:
             return  # its client no longer waits
         flight.until_us = self.kernel.now_us + allowed_us(flight.request, self.options.request_timeout_us)
-        self._count(flight, 1)
+        self.traffic.count(flight, 1)
         if self.audit is None:
             self._admit(number)
             return
@@ -431,7 +395,7 @@ class ApiServer:
         flight = self._flights[number]
         if self._away is not None:
             self._answer(number, self._away, 0)
-        elif self._has_no_room(flight):
+        elif self.traffic.has_no_room(flight):
             self.refuse(number)
         elif self.seats is not None and (self._extra_us or not self.prompt or self.seats.waiting):
             flight.seated = True
@@ -595,9 +559,8 @@ class ApiServer:
         if (item := reply.item) is None:
             return
         if request.verb == "update" and request.resource == "leases" and item.key not in self.lanes:
-            self.lane(
-                replace(request, body=None), RENEWAL
-            )  # the first update of an elector starts its fast path
+            # The first update of an elector starts its fast path.
+            self.lane(replace(request, body=None), RENEWAL)
         if item.key in self.lanes and self.storage.store.get(item.key) is item:
             self.lanes[item.key].wrote(request, item)
 
@@ -657,23 +620,7 @@ class ApiServer:
 
     def judge(self, user: UserInfo, attributes: AccessAttributes, done: Callable[[Opinion], None]) -> None:
         """Judge a request of a client outside, with an answer of a service if that is needed."""
-        ctx = self.ctx
-        try:
-            opinion = self.authorizer.authorize(user, attributes)
-        except Unanswered as missing:
-            asked = missing
-        else:
-            done(opinion)
-            return
-        if ctx is None:
-            done(Opinion(Decision.NO_OPINION, "", "the server has stopped"))
-            return
-
-        def take(answered: tuple[Any, str]) -> None:
-            asked.take(*answered, ctx.wall_us())
-            self.judge(user, attributes, done)
-
-        self.webhooks.ask(asked.question, lambda *answered: ctx.run(take, answered))
+        judge(self.ctx, self.authorizer, self.webhooks.ask, (user, attributes), done)
 
     def _submit(self, number: int, op: Op) -> None:
         flight = self._flights.get(number)
@@ -726,7 +673,7 @@ class ApiServer:
         flight = self._flights.pop(number, None)
         if flight is None or flight.respond is None:
             return
-        self._count(flight, -1)
+        self.traffic.count(flight, -1)
         if self.goaway is not None and flight.outside is None:
             reply = self.goaway.mark(reply)
         if self.audit is not None:

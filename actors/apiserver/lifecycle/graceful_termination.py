@@ -71,13 +71,13 @@ class Ending:
         else:
             server.turn_away(REFUSED)
             self._until_us = ctx.now_us() + server.options.request_timeout_us
-        ctx.decided("close", server.name, {"requests": server.in_flight, "watches": server.watched})
+        ctx.decided("close", server.name, {"requests": server.traffic.in_flight, "watches": server.watched})
         ctx.call_later_us(REQUESTS_US, self._check_end)
 
     def _check_end(self, _: object) -> None:
         """Exit if no request and no watch is left, or the time for watches is over."""
         server, now_us = self._server, self._ctx.now_us()
-        if server.in_flight:
+        if server.traffic.in_flight:
             self._ctx.call_later_us(REQUESTS_US, self._check_end)
             return
         self._until_us = self._until_us or now_us + WATCHES_US
