@@ -38,9 +38,9 @@ from sim.api.auth.rbac.source import RESOURCES, RoleBook
 from sim.api.auth.request_attributes import attributes_of
 from sim.api.auth.webhook_authorizer import WebhookAuthorizer
 from sim.api.schema.scheme import Scheme
-from sim.api.store import Change, Compacted, FutureRevision, Page, Range
+from sim.api.store import Change, Compacted, FutureRevision, Page, Question, Range
 from sim.api.types import Obj, Request, UserInfo
-from sim.api.unanswered import Question, Unanswered
+from sim.api.unanswered import Unanswered
 from sim.ident import Names
 from sim.kernel import Context
 

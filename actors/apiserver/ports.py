@@ -372,10 +372,19 @@ class ConnectedServer(RequestServer, Protocol):
         ...
 
 
+class InFlight(Protocol):
+    """Requests in flight."""
+
+    @property
+    def in_flight(self) -> int:
+        """Their number, without watches."""
+        ...
+
+
 class EndingServer(Protocol):
     """What graceful termination uses.
 
-    in_flight, watched: numbers of unfinished requests and of open watches
+    traffic, watched: numbers of unfinished requests and of open watches
     """
 
     name: str
@@ -384,8 +393,8 @@ class EndingServer(Protocol):
     ready: bool
 
     @property
-    def in_flight(self) -> int:
-        """The number of requests in flight, without watches."""
+    def traffic(self) -> InFlight:
+        """Requests in flight."""
         ...
 
     @property

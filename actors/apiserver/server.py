@@ -22,7 +22,7 @@ Differs  - The transport authenticates clients.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -39,6 +39,7 @@ from actors.apiserver.builtin.definitions import Definitions
 from actors.apiserver.builtin.endpoint_keeper import EndpointKeeper
 from actors.apiserver.builtin.flow_status import Dangling
 from actors.apiserver.builtin.rechecks import Rechecks
+from actors.apiserver.caches.trail import CacheTrail
 from actors.apiserver.caches.watch_caches import CachedRead, Caches
 from actors.apiserver.fairness import Seats
 from actors.apiserver.fast.base import Way
@@ -75,6 +76,7 @@ PROGRESS_US = 600 * SECOND  # etcd's watch progress notification
 # etcd's client repeats failed reads until the request ends (clientv3/retry.go,
 # defaultBackoffWaitBetween).
 AGAIN_US = 25 * MS
+TOO_MANY = Reply(429, body="Too many requests, please try again later.", headers={"Retry-After": "1"})
 LOST_REFUSED, LOST_RESET = "ConnectionRefused", "ConnectionReset"
 
 
@@ -87,6 +89,7 @@ class ApiServer:
     addons: objects, each with its plural, that exist from the start beside those of every cluster
     sees: the scheme with the definitions that this replica has observed
     goaway: None if the chance is 0 or no incarnation runs
+    trail: how far the caches are behind the storage
     traffic: how many requests are in flight, and how many may be
     seats: None if priority and fairness is off or no incarnation runs
     `lanes`: the lease fast paths by storage key
@@ -137,8 +140,8 @@ class ApiServer:
         self.stopped_us = -1
         self.started_us = 0
         self._life: CacheLife | None = None
-        self._extra_us = self._lag_us = 0  # faults: added to each request, to the cache lag
-        self._frozen = False  # fault: the caches are frozen
+        self._extra_us = 0  # fault: added to each request
+        self.trail = CacheTrail(self.options.cache_lag_us)
         self.webhooks = Webhooks(self)
         self.aggregator = Aggregator(self)
         self.ready = False
@@ -174,23 +177,16 @@ class ApiServer:
         return self._slow or self.traffic.full_of_writes
 
     @property
-    def _queuing(self) -> bool:
-        return self.seats is not None and self.seats.waiting
-
-    @property
     def _slow(self) -> bool:
         """True if each request takes time, or if its reply is not the reply of its verb alone."""
-        waits = self._extra_us > 0 or self._queuing or self.webhooks.present or self.options.asks
+        queues = self.seats is not None and self.seats.waiting
+        waits = self._extra_us > 0 or queues or self.webhooks.present or self.options.asks
         return waits or self._away is not None or self.goaway is not None
 
     def rebound(self) -> None:
         """Follow a change of what a request may have to wait for."""
         self.bounded = self._is_bounded()
         self.kernel.standing.moved()
-
-    def watchers(self) -> Iterator[tuple[str, int]]:
-        """The number of open watches by the prefix of their resource."""
-        return iter(()) if self.caches is None else self.caches.watchers()
 
     @property
     def watched(self) -> int:
@@ -202,7 +198,7 @@ class ApiServer:
         store = self.storage.store
         self.ctx = ctx
         self.started_us = self.kernel.now_us
-        self.reach = Reach(ctx, self.name, self.storage, self._on_reach)
+        self.reach = Reach(ctx, self.name, self.storage, self.trail.follow)
         machinery = Machinery(self.scheme, store, self.options)
         self.sees = self.scheme.beside(self.scheme.more)
         registry = make_registry(self, ctx, machinery.rules())
@@ -219,7 +215,7 @@ class ApiServer:
         self.caches = caches = Caches(
             ctx, store, self.options, [each for each in self.scheme.resources if "watch" in each.verbs]
         )
-        self._trail()
+        self.trail.begin(caches, self.reach)
         self.sees.more = Definitions(ctx, store, caches, self.scheme)
         self.handlers = Handlers(self.authorizer, registry, store, caches, self.webhooks.consult)
         if self.options.seats:
@@ -262,6 +258,7 @@ class ApiServer:
         self.ready, self._away = False, None
         flights, self._flights = self._flights, {}
         self.traffic.clear()
+        self.trail.end()
         audit, self.audit = self.audit, None
         self.bounded = self._is_bounded()
         if caches is not None:
@@ -273,29 +270,6 @@ class ApiServer:
         self.kernel.network.stir(self.name)
 
     # --- faults -----------------------------------------------------------------------------------
-
-    def lag(self, by_us: int) -> None:
-        """Fault: delay the watch caches behind the storage by this additional time."""
-        self._lag_us = by_us
-        self._trail()
-
-    def freeze(self, frozen: bool) -> None:
-        """Fault: freeze the watch caches, so that they no longer follow the storage."""
-        self._frozen = frozen
-        self._trail()
-
-    def _trail(self) -> None:
-        """Set the lag of the watch caches from options, faults and the connection to the storage."""
-        if self.caches is not None and self.reach is not None:
-            horizon = self.caches.horizon
-            horizon.set_lag(self.options.cache_lag_us + self._lag_us + self.reach.lag_us)
-            horizon.freeze(self._frozen or self.reach.cut)
-
-    def _on_reach(self) -> None:
-        """Follow a change of the connection to the storage: it was cut, slowed down or restored."""
-        if self.caches is not None and self.reach is not None and not self.reach.cut:
-            self.caches.go_on()
-        self._trail()
 
     def overload(self, by_us: int, inflight: int | None) -> None:
         """Fault: delay each request by `by_us` and allow `inflight` reads and `inflight` writes at
@@ -412,8 +386,7 @@ class ApiServer:
 
     def refuse(self, number: int) -> None:
         """Answer a request with 429."""
-        text = "Too many requests, please try again later."
-        self._answer(number, Reply(429, body=text, headers={"Retry-After": "1"}), 0)
+        self._answer(number, TOO_MANY, 0)
 
     def start(self, number: int) -> None:
         """Begin to serve a request that has been admitted, after the delay of an overload."""
@@ -496,11 +469,8 @@ class ApiServer:
         handlers = self.handlers
         if request.verb == "watch" or handlers is None:
             return None
-        kernel, plans = self.kernel, self.plans
-        if request.cause:
-            kernel.cause = request.cause
-        elif kernel.cause:
-            request.cause = kernel.cause
+        plans = self.plans
+        self._take_cause(request)
         if plans is not None:
             reply = plans.follow(request)
             if reply is not None:

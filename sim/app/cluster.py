@@ -330,10 +330,11 @@ class Cluster:
     def add_webhook(self, address: str, decide: Decide, *, latency: str | int = "2ms") -> None:
         """Answer admission webhooks, or a service that an option names, with a function.
 
-        `decide` gets an AdmissionReview and returns the fields of its response, such as `{"allowed":
-        False, "status": {"message": "no"}}`; a patch may be a list of JSON patch operations. For a
-        service of the mode Webhook or of ImagePolicyWebhook it gets their review, and returns the
-        fields of its status. A run repeats if the answer depends on the review alone.
+        `decide` gets an AdmissionReview and returns the fields of its response, such as
+        `{"allowed": False, "status": {"message": "no"}}`; a patch may be a list of JSON patch
+        operations. For a service of the mode Webhook or of ImagePolicyWebhook it gets their review,
+        and returns the fields of its status. A run repeats if the answer depends on the review
+        alone.
 
         address: a URL as a configuration names it, or a Service as "namespace/name", which then has
             to exist with a ready endpoint
@@ -344,9 +345,9 @@ class Cluster:
     def add_conversion(self, address: str, convert: Convert, *, latency: str | int = "2ms") -> None:
         """Answer conversion webhooks of custom resources at an address with a function.
 
-        `convert` gets an object and the wanted `apiVersion`, and returns the object in that version;
-        its name, namespace and uid must stay the same. It refuses by raising a ValueError, which
-        becomes the message of the failure. `address` and `latency` are as in `add_webhook`.
+        `convert` gets an object and the wanted `apiVersion`, and returns the object in that
+        version; its name, namespace and uid must stay the same. It refuses by raising a ValueError,
+        which becomes the message of the failure. `address` and `latency` are as in `add_webhook`.
         """
         self._plane.webhooks.add(address, converting(convert), checked_us(latency))
 

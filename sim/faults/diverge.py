@@ -37,7 +37,7 @@ def _check(context: Context, given: Diverge) -> FreezeCache:
 def _settle(ledger: Ledger, name: str) -> None:
     frozen = bool(ledger.values(name, "frozen"))
     with ledger.noted(name, "frozen", frozen):
-        ledger.cluster.api_servers[name].freeze(frozen)
+        ledger.cluster.api_servers[name].trail.freeze(frozen)
 
 
 FAULT = Fault(

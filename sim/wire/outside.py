@@ -7,8 +7,8 @@ Holds: each call posts one result; one that is cancelled posts the deadline.  An
 to its limit.  Connections are kept open and shared by calls with the same certificates.
 
 Mirrors  golang net/http transport.go, net/dial.go, crypto/x509 verify.go at go1.19 (texts).
-Differs  no proxy of the environment is used, and no redirect is followed; of a certificate for other
-         names the names are not listed.
+Differs  no proxy of the environment is used, and no redirect is followed; of a certificate for
+         other names the names are not listed.
 """
 
 from __future__ import annotations

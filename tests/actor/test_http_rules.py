@@ -467,7 +467,7 @@ async def test_request_ends_at_its_own_time_out() -> None:
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(ask)
-            while not cluster.api_servers["apiserver-0"].in_flight:
+            while not cluster.api_servers["apiserver-0"].traffic.in_flight:
                 await trio.testing.wait_all_tasks_blocked(0.005)
             cluster.kernel.set_rate(inf)
             await cluster.run_for("4s")

@@ -51,8 +51,8 @@ class Trouble:
         kinds: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
             "crash": (actor.crash, actor.start),
             "stall": (actor.pause, actor.resume),
-            "lag": (lambda: server.lag(draw.randrange(60) * SECOND), lambda: server.lag(0)),
-            "freeze": (lambda: server.freeze(True), lambda: server.freeze(False)),
+            "lag": (lambda: server.trail.lag(draw.randrange(60) * SECOND), lambda: server.trail.lag(0)),
+            "freeze": (lambda: server.trail.freeze(True), lambda: server.trail.freeze(False)),
             "slow": (lambda: server.overload(draw.randrange(1, 7) * SECOND, None), lambda: server.overload(0, None)),
             "full": (lambda: server.overload(0, 0), lambda: server.overload(0, None)),
             "storage stall": (r.supervisor["storage"].pause, r.supervisor["storage"].resume),

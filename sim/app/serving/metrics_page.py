@@ -91,8 +91,8 @@ def _server_families(cluster: Cluster) -> Iterator[Metric]:
     reads = writes = 0
     watchers: dict[str, int] = {}
     for server in cluster.api_servers.values():
-        reads, writes = reads + server.flying[0], writes + server.flying[1]
-        for prefix, count in server.watchers():
+        reads, writes = reads + server.traffic.reading, writes + server.traffic.writing
+        for prefix, count in () if server.caches is None else server.caches.watchers():
             watchers[prefix] = watchers.get(prefix, 0) + count
     text = "[STABLE] Requests in flight, without watches."
     inflight = GaugeMetricFamily("apiserver_current_inflight_requests", text, labels=("request_kind",))

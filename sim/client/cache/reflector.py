@@ -285,7 +285,7 @@ class Reflector:
         if isinstance(event.status, dict) and event.status.get("code") == TOO_MANY_REQUESTS:
             self._open_later()
         else:
-            # A server whose history begins later was chosen because of a fault, if one is active.
+            # A server with a later history was chosen because of a fault, if one is active.
             moved = 0 if event.cause else self._ctx.silence(self._ctx.name, self._asked_us)
             self._again(str((event.status or {}).get("reason", "")), moved)
 

@@ -106,12 +106,21 @@ class ApiServerTarget(Protocol):
         """Make requests take longer, and refuse those above a number at a time (None: no limit)."""
         ...
 
+    @property
+    def trail(self) -> CacheTarget:
+        """The watch caches of the server."""
+        ...
+
+
+class CacheTarget(Protocol):
+    """The watch caches of an API server."""
+
     def lag(self, by_us: int) -> None:
-        """Make the watch caches follow the storage later."""
+        """Make them follow the storage later."""
         ...
 
     def freeze(self, frozen: bool) -> None:
-        """Stop or restart the watch caches."""
+        """Stop or restart them."""
         ...
 
 

@@ -86,7 +86,7 @@ def settle_cache_lag(ledger: Ledger, name: str) -> None:
     """Watch caches trail by all lags together; those of a slow API server also by its slowness."""
     server = ledger.cluster.api_servers.get(name)
     if server is not None:
-        server.lag(sum(ledger.values(name, "lag")) + sum(ledger.values(name, "slow")))
+        server.trail.lag(sum(ledger.values(name, "lag")) + sum(ledger.values(name, "slow")))
 
 
 def process_started(ledger: Ledger, name: str) -> None:

@@ -39,7 +39,8 @@ METHODS = {
 }
 Values = tuple[str, ...]
 _TERMINATIONS = (429, 504)  # metrics.go: RecordRequestTermination
-_SHOWN_USERS = ("admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default")
+# Upstream's list, without the default service account of the system namespace.
+_SHOWN_USERS = ("admin", "client", "kube_proxy", "kubelet")
 
 
 def scope(request: AccessAttributes) -> str:

@@ -39,7 +39,7 @@ async def test_a_nodes_list_is_the_part_of_the_whole_that_is_on_it(seed: int) ->
     draw = Random(seed)
     async with plane(replicas=2) as p:
         await p.ask("create", "serviceaccounts", body={"metadata": {"name": "default"}})
-        p.servers[1].lag(2 * S)
+        p.servers[1].trail.lag(2 * S)
         there: list[str] = []
         for number in range(60):
             step = draw.randrange(10)
@@ -70,11 +70,11 @@ async def test_list_after_compaction_is_not_reused_once_the_cache_has_caught_up(
         for name in ("gone", "left"):
             await bound(p, name, "n1")
         await p.run(S)
-        p.server.freeze(True)
+        p.server.trail.freeze(True)
         assert (await p.ask("delete", "pods", name="gone", body={"gracePeriodSeconds": 0})).ok
         p.storage.store.compact(p.storage.store.revision)
         assert len(await listed(p, 0, fieldSelector="spec.nodeName=n1")) == 2
-        p.server.freeze(False)
+        p.server.trail.freeze(False)
         assert await listed(p, 0, fieldSelector="spec.nodeName=n1") == [("left", "n1")]
 
 

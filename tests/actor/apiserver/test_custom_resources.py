@@ -85,12 +85,12 @@ async def test_objects_are_pruned_defaulted_and_counted_through_their_life() -> 
 async def test_a_replica_serves_what_it_has_seen() -> None:
     async with plane(2) as p:
         await p.run(S)
-        p.servers[1].freeze(True)
+        p.servers[1].trail.freeze(True)
         assert (await p.ask("create", DEFINITIONS, body=definition())).code == 201
         await p.run(20 * S)
         assert (await ask(p, of("list"), at=0)).code == 200
         assert (await ask(p, of("list"), at=1)).code == 404
-        p.servers[1].freeze(False)
+        p.servers[1].trail.freeze(False)
         await p.run(S)
         assert (await ask(p, of("list"), at=1)).code == 200
 

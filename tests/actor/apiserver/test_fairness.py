@@ -167,13 +167,13 @@ async def test_a_schema_and_a_level_of_ones_own_count_from_when_the_caches_show_
 async def test_a_schema_counts_once_the_caches_have_caught_up_though_its_history_is_gone() -> None:
     async with plane(options=ApiServerOptions(seats=246)) as p:
         await p.run(1 * S)
-        p.server.freeze(True)
+        p.server.trail.freeze(True)
         await p.ask("create", "prioritylevelconfigurations", "", body=level("slow", 1))
         await p.ask("create", "flowschemas", "", body=schema("alice", "slow", "alice"))
         p.storage.store.compact(p.storage.store.revision)
         p.server.overload(1 * S, None)
         for frozen, codes in ((True, {404: 3}), (False, {404: 2, 429: 1})):
-            p.server.freeze(frozen)
+            p.server.trail.freeze(frozen)
             timed = Timed(p)
             timed.send(get(), get(), get())
             await p.run(2 * S + 10 * MS)

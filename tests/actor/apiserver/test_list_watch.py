@@ -280,7 +280,7 @@ async def test_a_watch_of_less_than_no_time_ends_at_once() -> None:
 async def test_a_lagging_replica_shows_the_past_until_its_lag_has_passed() -> None:
     async with plane(replicas=2) as p:
         behind = p.servers[1]
-        behind.lag(2 * S)
+        behind.trail.lag(2 * S)
         watches = [
             Seen(p.kernel, (await p.ask("watch", "leases", options={"resourceVersion": "0"}, at=n)).watch)
             for n in (0, 1)
@@ -298,7 +298,7 @@ async def test_a_lagging_replica_shows_the_past_until_its_lag_has_passed() -> No
 
 async def test_lagging_cache_shows_compacted_writes_one_after_the_other() -> None:
     async with plane() as p:
-        p.server.lag(2 * S)
+        p.server.trail.lag(2 * S)
         shown = []
         for name in "abc":
             await make(p, name)
@@ -314,12 +314,12 @@ async def test_frozen_cache_shows_the_same_content_while_others_write() -> None:
     async with plane() as p:
         await make(p, "a")
         await p.run(S)
-        p.server.freeze(True)
+        p.server.trail.freeze(True)
         for number in range(110):
             await make(p, f"b{number}")
             await p.run(S)
         assert names(await listed(p, resourceVersion="0")) == ["a"]
-        p.server.freeze(False)
+        p.server.trail.freeze(False)
         assert len(names(await listed(p, resourceVersion="0"))) == 111
 
 
@@ -330,7 +330,7 @@ async def test_a_replica_that_lagged_when_history_went_shows_all_that_came_since
     """
     async with plane() as p:
         await make(p, "old")
-        p.server.lag(lag_s * S)
+        p.server.trail.lag(lag_s * S)
         await p.run(lag_s * S)
         await make(p, "kept")
         p.storage.store.compact(p.storage.store.revision)
@@ -350,7 +350,7 @@ async def test_cache_that_relisted_the_storage_shows_none_of_its_old_copy() -> N
     async with plane() as p:
         await make(p, "a")
         await p.run(S)
-        p.server.freeze(True)
+        p.server.trail.freeze(True)
         await make(p, "b")
         p.storage.store.compact(p.storage.store.revision)
         assert names(await listed(p, resourceVersion="0")) == ["a"]
@@ -507,12 +507,12 @@ async def test_what_has_no_watch_cache_is_the_storages(options: ApiServerOptions
         marked = Seen(p.kernel, (await p.ask("watch", "leases", options=wanted)).watch)
         await p.run(S)
         assert late.short == [("ADDED", "b") if direct else ("ERROR", "")]
-        p.server.freeze(True)
+        p.server.trail.freeze(True)
         await make(p, "c")
         assert names(await listed(p, resourceVersion="0")) == (["a", "b", "c"] if direct else ["a", "b"])
         got = await p.ask("get", "leases", name="c", options={"resourceVersion": "0"})
         assert got.code == (200 if direct else 404)
-        p.server.freeze(False)
+        p.server.trail.freeze(False)
         await p.run(70 * S)
         assert [kind for kind, _ in marked.short] == ["ADDED"] * 3 + ["BOOKMARK"] * (not direct)
 
@@ -520,7 +520,7 @@ async def test_what_has_no_watch_cache_is_the_storages(options: ApiServerOptions
 async def test_events_have_a_watch_cache_if_they_are_given_one() -> None:
     async with plane(1, ApiServerOptions(cached=frozenset({"events"}))) as p:
         await p.run(S)
-        p.server.freeze(True)
+        p.server.trail.freeze(True)
         event = {"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}}
         assert (await p.ask("create", "events", body=event)).code == 201
         assert names(await p.ask("list", "events", options={"resourceVersion": "0"})) == []

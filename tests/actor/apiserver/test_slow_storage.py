@@ -139,7 +139,7 @@ async def test_a_cache_that_lags_changes_no_answer() -> None:
     async with plane(1, OPTIONS) as p:
         await p.ask("create", "configmaps", body=config(a="1"))
         await p.run(SECOND)
-        p.server.lag(60 * SECOND)
+        p.server.trail.lag(60 * SECOND)
         newest = await p.ask("patch", "configmaps", name="c", body={"data": {"b": "1"}}, content_type=MERGE)
         p.storage.extra_us = SLOW_US
         sent = Sent(p)

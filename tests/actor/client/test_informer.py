@@ -321,14 +321,14 @@ async def test_a_bookmark_is_never_of_less_than_its_watch_has_shown(fault: str) 
         reader = Reader(r)
         await r.run(2)
         if fault == "another server":  # which has not seen what the first has shown
-            server.freeze(True)
+            server.trail.freeze(True)
         await make(r, "b")
         await r.run(2)
         match fault:
             case "freeze":
-                server.freeze(True)
+                server.trail.freeze(True)
             case "lag":
-                server.lag(500 * SECOND)
+                server.trail.lag(500 * SECOND)
             case _:
                 r.crash()
         await r.run(150)
@@ -537,7 +537,7 @@ async def test_a_replica_too_far_behind_is_asked_again_and_then_for_its_newest()
         await make(r, "a")
         reader = Reader(r)
         await r.run(5)
-        r.plane.servers[1].lag(10_000 * SECOND)
+        r.plane.servers[1].trail.lag(10_000 * SECOND)
         await make(r, "b")
         await r.run(1)
         assert reader.names() == ["a", "b"]

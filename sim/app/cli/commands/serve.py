@@ -71,6 +71,11 @@ def add(commands: Commands) -> None:
     serve.add_argument(
         "--token-auth-file", type=Path, metavar="FILE", help='further users: token,user,uid,"group1,group2"'
     )
+    _add_limits(serve)
+    serve.set_defaults(call=_serve)
+
+
+def _add_limits(serve: argparse.ArgumentParser) -> None:
     serve.add_argument(
         "--journal",
         type=Path,
@@ -88,7 +93,6 @@ def add(commands: Commands) -> None:
         metavar="N",
         help="connections at a time; idle ones make room for new ones (default: what ulimit -n allows, at most 10000)",
     )
-    serve.set_defaults(call=_serve)
 
 
 def _add_outside(serve: argparse.ArgumentParser) -> None:
