@@ -259,7 +259,7 @@ class Cluster:
             server = self.api_servers[name] = self._plane.api_server(name, address)
             supervisor.add(name, server.main)
         supervisor.add("admin", self.admin.main)
-        self._add_replicas("controller-manager", plan.controller_manager, self._plane.manager_main)
+        self._add_replicas("controller-manager", plan.controller_manager, self.manager_main)
         self._add_replicas("scheduler", plan.scheduler, self._plane.scheduler_main)
         for process in add_drivers(self):
             self._boots.add(process, process.start)
@@ -270,6 +270,10 @@ class Cluster:
         self.hand_in(storage_objects(plan.storage, self.names))
         if plan.established:
             Established(self, self._boots.release).begin()
+
+    def manager_main(self) -> Callable[[Context], Any]:
+        """The main function of a controller manager.  Subclasses may add controllers."""
+        return self._plane.manager_main()
 
     def _add_replicas(
         self, name: str, component: ComponentPlan, main: Callable[[], Callable[[Context], Any]]
