@@ -218,6 +218,8 @@ class NodeLoop:
     def _set_node(self, node: Obj) -> None:
         held = self.node
         self.node = node
+        if not held and self.registered:
+            self._agent.node_registered()
         if (
             held
             and held["metadata"].get("labels") is not node["metadata"].get("labels")

@@ -130,18 +130,25 @@ class PodVolumes:
 class VolumeManager:
     """The volumes of one agent incarnation."""
 
-    __slots__ = ("_agent", "_drivers", "_in_use", "_pods")
+    __slots__ = ("_agent", "_drivers", "_in_use", "_pods", "_registered")
 
     def __init__(self, agent: Owner, drivers: StorageDrivers) -> None:
         self._agent, self._drivers = agent, drivers
         self._pods: dict[str, PodVolumes] = {}
+        self._registered = False
         self._in_use: list[str] = sorted(name for name, d in agent.machine.mounts.items() if d.attachable)
 
     # --- registration -----------------------------------------------------------------------------
 
     def register(self) -> None:
-        """Create the CSINode, or bring it up to date, and describe the drivers on the Node."""
+        """Create the CSINode, or bring it up to date, and describe the drivers on the Node.
+
+        Once only, and not before the Node exists, which an agent that does not register waits for.
+        """
         agent, drivers = self._agent, list(self._drivers)
+        if self._registered or not agent.node:
+            return
+        self._registered = True
         wanted = csi_node(agent.node, drivers, agent.names)
         name = agent.machine.spec.name
 

@@ -13,12 +13,13 @@ from sim.api.types import Obj
 from sim.app.cluster import Cluster
 from sim.app.serving.serve import served
 from sim.kernel import NEVER_US
-from sim.scenario.plan.plan import ClusterPlan
+from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.wire.http.gateway import Gateway
 from sim.wire.tls import Authority
 from tests.cluster.cli.outside_server import ROOT, any_certificate, bundle, listening
 
-PLAN = ClusterPlan(naming="kubernetes", nodes=())
+# Only requests of the test reach the webhook: a controller manager would create ConfigMaps.
+PLAN = ClusterPlan(naming="kubernetes", nodes=(), controller_manager=ComponentPlan(0))
 HOOKS = "/apis/admissionregistration.k8s.io/v1"
 MAPS = "/api/v1/namespaces/default/configmaps"
 NAME = "policy.default.svc"

@@ -71,6 +71,8 @@ def test_unknown_controller_in_a_flag_is_rejected() -> None:
         )
 
     check_options(plan("*,-nodeipam,podgc"))
-    with pytest.raises(InputError, match="there is no controller nodeipam here") as refused:
+    with pytest.raises(InputError, match="nodeipam does nothing without allocate-node-cidrs"):
         check_options(plan("*,nodeipam"))
+    with pytest.raises(InputError, match="node-ipam") as refused:
+        check_options(plan("*,node-ipam"))
     assert refused.value.place == "s.yaml:9:5"
