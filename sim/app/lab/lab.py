@@ -178,6 +178,16 @@ class Program:
         return f"<program {self.name}>"
 
 
+async def _settled(action: Callable[[_Session], Any], session: _Session) -> Any:
+    """Carry out an action and all that is due at its instant, so that the next one finds it done.
+
+    Without that, the real time between two actions would decide what is run between them.
+    """
+    result = action(session)
+    await session.run_until(session.now_us)
+    return result
+
+
 class Lab:
     """A cluster in a notebook or at the prompt.
 
@@ -313,8 +323,9 @@ class Lab:
 
     def _done(self, action: Callable[[_Session], Any]) -> Any:
         """Carry out an action and note it; one that raises has no effect and is not noted."""
-        result = self._portal.call(action)
-        self._journal.append(action)
+        settled = partial(_settled, action)
+        result = self._portal.call(settled)
+        self._journal.append(settled)
         return result
 
     def fork(self) -> Lab:

@@ -121,6 +121,7 @@ WRONG: dict[str, tuple[str, list[str]]] = {
             "8: there is no zone 'c'",
             "9: 'pods Running' has no 'have'",
             "10: 'when' goes with 'within",
+            "11: 'within' has no effect on 'eventually'",
             "11: two expectations are named 'c'",
             "11: no step is named 'otage'",
         ],
