@@ -94,10 +94,10 @@ def follow(
         then = state_of(size, sum(at <= ends for at in found), 0.55)
         stops = then == "PartialDisruption"
         if state != "PartialDisruption":
-            while done < sum(at < begins for at in found) and max(token, begins) < (
-                ends if stops else following
-            ):
+            while done < sum(at < begins for at in found):
                 earliest = max(token, begins)
+                if earliest > ends if stops else earliest >= following:
+                    break
                 if stops and (done == len(tainted) or tainted[done] > ends + BUSY_S):
                     break
                 since = tainted[done - 1] if done else 0.0
