@@ -19,6 +19,7 @@ PICTURES = {
     "flapping-node": "25m",
     "role-removed": "20m",
     "webhook-deadlock": "40m",
+    "disk-of-dead-node": "25m",
 }
 
 
