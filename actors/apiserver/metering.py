@@ -14,6 +14,7 @@ Differs  times are virtual.  An answer of a webhook that is malformed, but has a
 
 from __future__ import annotations
 
+from sim.api.request_labels import COMPONENT, METHODS, scope
 from sim.api.store import Delete, Get, Op, Put, Question, Range
 from sim.api.types import BAD_REQUEST, Json, Obj, Reply, Request
 from sim.api.verbs.call import Steps
@@ -21,27 +22,9 @@ from sim.kernel import Kernel
 from sim.kernel.meters import Meters
 from sim.units import SECOND
 
-COMPONENT = "apiserver"
 WEBHOOKS = "apiserver_admission_webhook_"
 FORBIDDEN, CODE_MAX = 403, 600
-METHODS = {
-    "get": "GET",
-    "list": "LIST",
-    "watch": "WATCH",
-    "create": "POST",
-    "update": "PUT",
-    "patch": "PATCH",
-    "delete": "DELETE",
-    "deletecollection": "DELETECOLLECTION",
-}
 _HTTP = {**METHODS, "list": "GET", "watch": "GET", "deletecollection": "DELETE"}
-
-
-def scope_of(request: Request) -> str:
-    """The value of the label `scope`."""
-    if request.name or request.verb == "create":
-        return "resource"
-    return "namespace" if request.namespace else "cluster"
 
 
 def count_webhook(meters: Meters, question: Question, answer: Json, failure: str, took_us: int) -> None:
@@ -80,8 +63,11 @@ def count_answer(meters: Meters, request: Request, reply: Reply, server: str, to
     verb = METHODS.get(request.verb, request.verb.upper())
     if request.verb == "patch" and "apply-patch" in request.content_type:
         verb = "APPLY"
-    dry_run, scope = request.options.get("dryRun", ""), scope_of(request)
-    place = request.group, request.resource, scope, request.subresource, verb, request.version
+    dry_run, addressed = (
+        request.options.get("dryRun", ""),
+        scope(request.verb, request.name, request.namespace),
+    )
+    place = request.group, request.resource, addressed, request.subresource, verb, request.version
     meters.count("apiserver_request_total", (code, COMPONENT, dry_run, *place))
     if request.verb != "watch":
         labels = (COMPONENT, dry_run, *place)

@@ -12,12 +12,13 @@ Differs  the sidecars of a driver are one process, each with a client and a rate
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Obj
 from sim.client import Client, EventRecorder, Informers, ItemExponential, WorkQueue
+from sim.client.queue import Sync, spawn_workers
 from sim.ident import Names
 from sim.kernel import Context
 from sim.options.storage_drivers import Operation, StorageDriver, StorageDrivers
@@ -26,7 +27,6 @@ from sim.units import MINUTE, SECOND
 QPS, BURST = 5, 10
 RETRY_INITIAL_US, RETRY_MAX_US = 1 * SECOND, 5 * MINUTE
 DEADLINE = "rpc error: code = DeadlineExceeded desc = context deadline exceeded"
-Sync = Callable[[str], Awaitable[str | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +54,7 @@ class DriverEnv:
 
     def work(self, queue: WorkQueue, sync: Sync, workers: int) -> None:
         """Start workers, which sync keys and retry those that failed."""
-        failed = self.ctx.kernel.kind("sync-error", "queue", "key", "error")
-
-        async def work() -> None:
-            while True:
-                key = await queue.get()
-                error = await sync(key)
-                if error is None:
-                    queue.forget(key)
-                else:
-                    self.ctx.kernel.cause = self.ctx.record(failed, (queue.name, str(key), error))
-                    queue.add_rate_limited(key)
-                queue.done(key)
-
-        for index in range(workers):
-            self.ctx.spawn(work, name=f"{queue.name}-{index}")
+        spawn_workers(self.ctx, queue, sync, workers)
 
 
 class Calls:

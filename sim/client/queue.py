@@ -13,7 +13,7 @@ Differs  never shuts down on its own: it ends with its actor. Bound: as many ent
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from sim.client.rest.limiter import Limiter, default_limiter
@@ -21,6 +21,7 @@ from sim.kernel import Context, Timer
 from sim.units import SECOND
 
 Key = Any  # hashable: mostly "namespace/name"
+Sync = Callable[[Any], Awaitable[str | None]]
 
 
 def never(_: Key) -> bool:
@@ -162,3 +163,32 @@ class WorkQueue:
             meters.observe(family, (self.name,), (now_us - begun_us) / SECOND)
         if again:
             meters.since[self, key] = now_us
+
+
+def spawn_workers(
+    ctx: Context, queue: WorkQueue, sync: Sync, workers: int, max_retries: int | None = None
+) -> None:
+    """Start `workers` tasks that take keys from the queue and sync them.
+
+    sync: returns None when the key needs no more work, or an error text
+    max_retries: number of retries in a row for a failing key, with growing delay; None: unlimited
+    """
+    failed = ctx.kernel.kind("sync-error", "queue", "key", "error")
+
+    async def work() -> None:
+        while True:
+            key = await queue.get()
+            error = await sync(key)
+            if error is None:
+                queue.forget(key)
+            else:
+                # This failure is the cause of the next try, so that causes show the delay.
+                ctx.kernel.cause = ctx.record(failed, (queue.name, str(key), error))
+                if max_retries is None or queue.retries(key) < max_retries:
+                    queue.add_rate_limited(key)
+                else:
+                    queue.forget(key)
+            queue.done(key)
+
+    for index in range(workers):
+        ctx.spawn(work, name=f"{queue.name}-{index}")

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from sim.api.auth.web_tokens import Sign, digest_token
 from sim.api.objects import controller_of
 from sim.api.types import Obj, Reply
+from sim.client.queue import Sync, spawn_workers
 from sim.units import MINUTE, MS
 
 if TYPE_CHECKING:
@@ -44,7 +45,6 @@ SLOW_START_INITIAL = 1  # SlowStartInitialBatchSize
 RETRY_US = (10 * MS, 10 * MS, 10 * MS, 10 * MS)
 BACKOFF_US = (10 * MS, 50 * MS, 250 * MS)
 
-Sync = Callable[[Any], Awaitable[str | None]]
 Send = Callable[[int, Callable[[Reply], None]], None]
 
 
@@ -150,25 +150,7 @@ def run_workers(env: Env, queue: WorkQueue, sync: Sync, workers: int, max_retrie
     sync: returns None when the key needs no more work, or an error text
     max_retries: number of retries in a row for a failing key, with growing delay; None: unlimited
     """
-    failed = env.ctx.kernel.kind("sync-error", "queue", "key", "error")
-
-    async def work() -> None:
-        while True:
-            key = await queue.get()
-            error = await sync(key)
-            if error is None:
-                queue.forget(key)
-            else:
-                # This failure is the cause of the next try, so that causes show the delay.
-                env.ctx.kernel.cause = env.ctx.record(failed, (queue.name, str(key), error))
-                if max_retries is None or queue.retries(key) < max_retries:
-                    queue.add_rate_limited(key)
-                else:
-                    queue.forget(key)
-            queue.done(key)
-
-    for index in range(workers):
-        env.ctx.spawn(work, name=f"{queue.name}-{index}")
+    spawn_workers(env.ctx, queue, sync, workers, max_retries)
 
 
 # --- expectations ---------------------------------------------------------------------------------

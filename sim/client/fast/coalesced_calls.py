@@ -28,8 +28,8 @@ Served = tuple[Item, int]  # the resulting object and the storage's latency
 Serve = Callable[[Any], Served | None]
 
 
-def nobody(*_: Any) -> Any:
-    """Stands for the callbacks of a call while none is under way."""
+def no_call(*_: Any) -> Any:
+    """Replaces the callbacks of a call while none is under way."""
     raise AssertionError("no call is under way")
 
 
@@ -219,7 +219,7 @@ class FoldedCalls:
 
     def _end(self) -> None:
         """Drop the references of a finished call, because thousands of clients rarely send one."""
-        self._serve = self._request = self._on_reply = nobody
+        self._serve = self._request = self._on_reply = no_call
 
     def _served(self, channel: Channel) -> Call:
         """The ordinary call after the server has served it."""

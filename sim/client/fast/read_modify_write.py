@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from sim.api.store import Item
 from sim.api.types import Request
-from sim.client.fast.coalesced_calls import Caller, FoldedCalls, OnReply, Serve, nobody
+from sim.client.fast.coalesced_calls import Caller, FoldedCalls, OnReply, Serve, no_call
 from sim.kernel import NEVER_US, Context
 
 # One call: the server's fast path, the ordinary request that it must equal, and the callback for
@@ -179,7 +179,7 @@ class Exchange(FoldedCalls):
         self._begin(planned.write, planned.at_us, planned.write_lot, True, planned)
         self._arrive(None)
         if self._due is not None:
-            self._serve = nobody
+            self._serve = no_call
             self._kernel.cause = self._cause
             planned.told(self._due, self._due_us)
 

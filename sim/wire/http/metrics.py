@@ -19,24 +19,15 @@ from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from sim.api import request_labels
 from sim.api.auth.attributes import AccessAttributes
 from sim.api.kinds.kind import Lifecycle
+from sim.api.request_labels import COMPONENT, METHODS
 from sim.api.schema.resource import Resource
 from sim.kernel.meters import Meters
 from sim.wire.http.measures.families import BOUNDS, PLACE, families
 
-COMPONENT = "apiserver"
 DEPRECATED_LABELS = ("group", "removed_release", "resource", "subresource", "version")
-METHODS = {
-    "get": "GET",
-    "list": "LIST",
-    "watch": "WATCH",
-    "create": "POST",
-    "update": "PUT",
-    "patch": "PATCH",
-    "delete": "DELETE",
-    "deletecollection": "DELETECOLLECTION",
-}
 Values = tuple[str, ...]
 _TERMINATIONS = (429, 504)  # metrics.go: RecordRequestTermination
 # Upstream's list, without the default service account of the system namespace.
@@ -45,9 +36,8 @@ _SHOWN_USERS = ("admin", "client", "kube_proxy", "kubelet")
 
 def scope(request: AccessAttributes) -> str:
     """The value of the label `scope`: what a request addresses."""
-    if request.name or request.verb == "create":
-        return "resource"
-    return "namespace" if request.namespace else "cluster" if request.is_resource else ""
+    found = request_labels.scope(request.verb, request.name, request.namespace)
+    return found if request.is_resource or found != "cluster" else ""
 
 
 def verb(request: AccessAttributes, content_type: str) -> str:
