@@ -29,7 +29,7 @@ from sim.app.audit.outputs import AuditOutputs
 from sim.app.cluster import Cluster
 from sim.wire.http.flow_metrics import flow_families
 from sim.wire.http.gateway import Gateway
-from sim.wire.http.metrics import Counts, text_format
+from sim.wire.http.measures.counts import Counts, text_format
 
 _RUNTIME = (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR)
 

@@ -42,7 +42,7 @@ from sim.wire.http.gateway import REQUEST_TIMEOUT_S, Gateway, OutsideWatch, fail
 from sim.wire.http.identification import Identification
 from sim.wire.http.impersonation import Impersonation, impersonated
 from sim.wire.http.judging import judged
-from sim.wire.http.metrics import Counts
+from sim.wire.http.measures.counts import Counts
 from sim.wire.http.negotiation import Form, NotAcceptable, accepts_gzip, has_table
 from sim.wire.http.options import BadOption, check_options, manager_of
 from sim.wire.http.pages import pprof

@@ -2,7 +2,7 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from sim.wire.http.metrics import Counts, text_format
+from sim.wire.http.measures.counts import Counts, text_format
 from sim.wire.http.routing import attributes
 
 
