@@ -150,7 +150,7 @@ class AuthenticationFlags:
         "proxy-client-cert-file",
         file_name,
         "",
-        "the certificate by which aggregated API servers know this one (default: one of the run)",
+        "the certificate by which aggregated API servers know this one (default: none is shown)",
     )
     proxy_client_key_file: str = option(
         "proxy-client-key-file", file_name, "", "the key of proxy-client-cert-file"

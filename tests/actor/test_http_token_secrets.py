@@ -57,10 +57,8 @@ async def test_authorities_of_clients_and_proxies_are_published(tmp_path: Path) 
         }
 
 
-async def test_published_authorities_without_proxies_name_the_one_of_the_aggregator(tmp_path: Path) -> None:
+async def test_published_authorities_without_options_name_no_front_proxy(tmp_path: Path) -> None:
     async with world(tmp_path) as here:
         await _pass_time(here, "1s")
         data = (await here.root.get(AUTHORITIES)).json()["data"]
-        assert data["client-ca-file"] == here.authority.pem.decode()
-        assert data["requestheader-allowed-names"] == '["front-proxy-client"]'
-        assert data["requestheader-client-ca-file"] not in ("", data["client-ca-file"])
+        assert data == {"client-ca-file": here.authority.pem.decode()}

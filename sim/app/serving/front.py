@@ -43,12 +43,15 @@ def make_front(
     address: str,
     files: Files,
     authorities: Sequence[bytes] = (),
+    *,
+    front_proxy: bool = False,
 ) -> Front:
     """The HTTP front of a running cluster.
 
     tokens: users in addition to those of the options
     files: the contents of the files that the options of authentication name
     authorities: PEM certificates that are trusted in addition to those of the options
+    front_proxy: make the certificate by which aggregated servers know this one
     """
     gateway = Gateway(cluster.kernel, cluster.api_servers)
 
@@ -84,7 +87,7 @@ def make_front(
 
     # The journal holds the key, so that a replay makes the same tokens.
     cluster.kernel.gate.post("service-account-key", files.signing.pem.decode(), lambda _: None)
-    pair, aggregator_ca = aggregator_pair(cluster.options.authentication)
+    pair, aggregator_ca = aggregator_pair(cluster.options.authentication, made=front_proxy)
     cluster.api_programs.client_pair = pair
     published = published_authorities(files, cluster.options.authentication, authorities, aggregator_ca)
     cluster.kernel.gate.post("client-authorities", published, lambda _: None)

@@ -239,8 +239,7 @@ def published_authorities(
     """How the server authenticates clients, as the data of the ConfigMap that publishes it.
 
     authorities: the server's own, as PEM
-    aggregator_ca: the authority of the certificate by which aggregated servers know this one, for
-        a server with no option for front proxies
+    aggregator_ca: the authority of a certificate that was made for this server, b"" for none
     """
     data = {CLIENT_CA: b"".join((*authorities, files.client_ca)).decode()}
     if files.front_proxy_ca:
@@ -261,14 +260,22 @@ def _proxy_data(authority: bytes, values: Sequence[Sequence[str]]) -> dict[str, 
     return {PROXY_CA: authority.decode(), **dict(zip(LISTS, texts, strict=True))}
 
 
-def aggregator_pair(flags: AuthenticationFlags) -> tuple[bytes, bytes]:
+def aggregator_pair(flags: AuthenticationFlags, *, made: bool) -> tuple[bytes, bytes]:
     """The certificate and key, PEM, by which aggregated servers know this one, and their authority.
 
-    The authority is b"" if options name the files.  Raises InputError.
+    The pair is b"" if no option names it and none is to be made: aggregated servers then see no
+    certificate.  The authority is b"" unless it is made.  Raises InputError.
+
+    made: make an authority and a certificate, as kubeadm does for a cluster
     """
     paths = flags.proxy_client_cert_file, flags.proxy_client_key_file
+    if made and (flags.proxy_client_cert_file or flags.requestheader_client_ca_file):
+        given = "proxy-client-cert-file or requestheader-client-ca-file"
+        raise InputError("a front proxy is made, and an option names one", given, "give one of both")
     if all(paths):
         return b"\n".join(read_bounded(Path(path), FILE_MAX) for path in paths), b""
+    if not made:
+        return b"", b""
     authority = Authority(PROXY_CA_NAME)
     pair = authority.client(PROXY_USER, ())
     return pair.certificate + pair.key, authority.pem

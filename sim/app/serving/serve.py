@@ -138,6 +138,7 @@ async def _main(
                     tokens,
                     most,
                     dict(arguments.service_address),
+                    front_proxy=arguments.front_proxy,
                 ) as url,
             ):
                 begun.set()
@@ -178,6 +179,7 @@ async def served(
     tokens: Mapping[str, UserInfo] = MappingProxyType({}),
     connections_max: int | None = None,
     service_addresses: Mapping[str, tuple[str, int]] = MappingProxyType({}),
+    front_proxy: bool = False,
 ) -> AsyncIterator[str]:
     """Serve a running cluster to programs of any kind, and yield the URL.  Raises InputError.
 
@@ -189,6 +191,7 @@ async def served(
     connections_max: limit of open connections (None: what the limit of file descriptors allows)
     service_addresses: host and port of servers outside, by the Service that they stand for, as
         "namespace/name"
+    front_proxy: make the certificate by which aggregated servers know this one
     """
     host, port = where
     cluster.kernel.set_rate(pace)
@@ -211,7 +214,7 @@ async def served(
     trusted = authority.pem + files.client_ca + files.front_proxy_ca
     context = server_context(authority.server(hosts), trusted)
     address = f"{reached_at(host)}:{port}"
-    front = make_front(cluster, everyone, address, files, (authority.pem,))
+    front = make_front(cluster, everyone, address, files, (authority.pem,), front_proxy=front_proxy)
     webhook = make_webhook(cluster)
     try:
         async with trio.open_nursery() as nursery:

@@ -125,7 +125,7 @@ async def test_outside_server_gets_requests_with_their_user_and_joins_discovery(
         cluster = Cluster(PLAN)
         async with (
             cluster,
-            served(cluster, None, 2, tokens=ROOT, service_addresses=addresses) as url,
+            served(cluster, None, 2, tokens=ROOT, service_addresses=addresses, front_proxy=True) as url,
             httpx.AsyncClient(
                 base_url=url, verify=any_certificate(), headers={"Authorization": "Bearer root"}
             ) as client,

@@ -104,6 +104,12 @@ def _add_outside(serve: argparse.ArgumentParser) -> None:
         metavar="NS/SERVICE=HOST:PORT",
         help="the server outside that webhooks and aggregated APIs behind this Service are; may be repeated",
     )
+    serve.add_argument(
+        "--front-proxy",
+        action="store_true",
+        help="make the certificate by which aggregated APIs know the server, and publish its authority "
+        "in extension-apiserver-authentication, as kubeadm does",
+    )
 
 
 def _selector(text: str) -> str:
