@@ -15,7 +15,9 @@ from pathlib import Path
 
 from sim.app.options import check_options
 from sim.app.run import expectations_of
-from sim.errors import Problems
+from sim.check import matter_mistakes
+from sim.errors import InputError, Problems
+from sim.ident import NAMES
 from sim.scenario.plan.compile import compile_file, in_order
 from sim.scenario.plan.plan import Plan
 
@@ -31,4 +33,7 @@ def checked_plan(path: Path, settings: Sequence[str] = ()) -> Plan:
         check_options(plan.cluster)
     with problems.part():
         expectations_of(plan, whole=compiled.whole)
+    for doubtful in compiled.doubtful:
+        for mistake in matter_mistakes(doubtful.expectation, NAMES[plan.cluster.naming]):
+            problems.add(InputError(mistake, doubtful.place))
     return replace(compiled, errors=tuple(in_order(problems.errors, plan.file))).sound()

@@ -16,7 +16,7 @@ from sim.app.cluster import Cluster
 from sim.app.director import Director
 from sim.app.garbage import no_collection
 from sim.app.possible import Possible, zones_of
-from sim.check import Checker, Condition, Expectation, Matter, Verdict, World, build, parse_matter
+from sim.check import Checker, Condition, Expectation, Matter, Mistakes, Verdict, World, build, parse_matter
 from sim.check.availability import AvailablePods
 from sim.errors import InputError, Problems
 from sim.ident import NAMES
@@ -152,8 +152,9 @@ def expectations_of(plan: Plan, alone: bool = True, whole: bool = True) -> list[
         try:
             built.append(build(planned.expectation, names))
             check(built[-1].matters(), planned.place)
-        except ValueError as error:
-            problems.add(InputError(str(error), planned.place))
+        except Mistakes as error:
+            for mistake in error.found:
+                problems.add(InputError(mistake, planned.place))
     problems.report()
     return built
 

@@ -1,6 +1,6 @@
 """Conditions in words and expectations over the commits of a run."""
 
-from sim.check.build import build
+from sim.check.build import Mistakes, build, matter_mistakes
 from sim.check.condition import Condition, misplaced, parse_condition, texts_of
 from sim.check.expect import Expectation
 from sim.check.observer import Checker, Observer
@@ -17,12 +17,14 @@ __all__ = [
     "Expectation",
     "Judgement",
     "Matter",
+    "Mistakes",
     "Observer",
     "Trigger",
     "Verdict",
     "World",
     "build",
     "judge",
+    "matter_mistakes",
     "misplaced",
     "parse_condition",
     "parse_matter",

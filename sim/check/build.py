@@ -5,13 +5,18 @@ Turns one entry, which has exactly one of the keys of `KINDS`, into an `Expectat
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
+from sim.check.condition import parse_condition
 from sim.check.expect import Always, Eventually, Expectation, Never, Spec, Within
 from sim.check.over import parse_over
 from sim.check.several import Count, Order
+from sim.check.tally import parse_matter
 from sim.check.unavailability import Unavailability
 from sim.ident import Names
 
@@ -37,19 +42,72 @@ _KINDS: dict[str, Callable[[Spec, Names], Expectation]] = {
 }
 
 
+# How the matters of a kind are read; `unavailability` has none.
+_READERS: dict[str, Callable[[Any, Names], object]] = {
+    **dict.fromkeys(("when", "eventually", "count", "order"), parse_matter),
+    "never": partial(parse_matter, unsaid="any"),
+    "always": parse_condition,
+}
+# A matter that is valid for each kind, in place of a wrong one: it shows what else is wrong.
+_SOUND = "pods are ready"
+
+
+class Mistakes(ValueError):
+    """All that is wrong with an expectation; `found` has an entry for each mistake."""
+
+    def __init__(self, found: list[str]) -> None:
+        super().__init__("; ".join(found))
+        self.found = found
+
+
 def build(spec: Spec, names: Names) -> Expectation:
-    """The expectation that a scenario entry describes.  Raises ValueError with the error."""
+    """The expectation that a scenario entry describes.  Raises Mistakes."""
     given = [key for key in _KINDS if getattr(spec, key) is not UNSET]
     if len(given) != 1:
-        raise ValueError(f"give exactly one of {', '.join(_KINDS)}")
+        raise Mistakes([f"give exactly one of {', '.join(_KINDS)}"])
     kind = given[0]
+    found = [*_misplaced(spec, kind)]
+    wrong = matter_mistakes(spec, names)
+    found += wrong
+    expectation = None
+    try:
+        expectation = _KINDS[kind](_with_sound_matters(spec, kind) if wrong else spec, names)
+        expectation.kind = kind
+    except ValueError as error:
+        found.append(str(error))
+    try:
+        over = None if spec.over is UNSET else parse_over(spec.over, kind != "count", kind in MEASURED)
+    except ValueError as error:
+        found.append(str(error))
+    if found or expectation is None:
+        raise Mistakes([*dict.fromkeys(found)])
+    expectation.over = over
+    return expectation
+
+
+def matter_mistakes(spec: Spec, names: Names) -> list[str]:
+    """The errors of the conditions and matters of an entry, which may have other errors too."""
+    found: list[str] = []
+    for kind, read in _READERS.items():
+        given = getattr(spec, kind)
+        for matter in () if given is UNSET else given if kind == "order" else (given,):
+            try:
+                read(matter, names)
+            except ValueError as error:
+                found.append(str(error))
+    return found
+
+
+def _with_sound_matters(spec: Any, kind: str) -> Any:
+    """The entry with valid matters, and as many."""
+    given = getattr(spec, kind)
+    return replace(spec, **{kind: [_SOUND for _ in given] if kind == "order" else _SOUND})
+
+
+def _misplaced(spec: Spec, kind: str) -> Iterator[str]:
+    """An error for each attribute that does not go with the kind of the expectation."""
     for key, (shown, wanted) in _GOES_WITH.items():
         value = getattr(spec, key)
         if value is not UNSET and value != "" and value is not False and kind not in wanted:
             goes_with = " and ".join(map(repr, wanted))
-            raise ValueError(f"{shown!r} has no effect on {kind!r}, it goes with {goes_with}")
-    expectation = _KINDS[kind](spec, names)
-    expectation.kind = kind
-    if spec.over is not UNSET:
-        expectation.over = parse_over(spec.over, kind != "count", kind in MEASURED)
-    return expectation
+            yield f"{shown!r} has no effect on {kind!r}, it goes with {goes_with}"

@@ -6,7 +6,7 @@ at the key that is impossible.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec import UnsetType
 
@@ -24,14 +24,20 @@ _END = "end of "
 class Windows:
     """The windows that are possible in a run of `duration_us` with these steps.
 
-    whole: False if other steps have errors, so that a window may name one of them
+    possible: names and kinds of steps that a window may name where other steps have errors and are
+        not in `steps`; None if that may be any name. By default each step is in `steps`.
     """
 
     def __init__(
-        self, document: Document, steps: Sequence[PlannedStep], duration_us: int, whole: bool = True
+        self,
+        document: Document,
+        steps: Sequence[PlannedStep],
+        duration_us: int,
+        whole: bool = True,
+        possible: Collection[str] | None = (),
     ) -> None:
         self._document = document
-        self._whole = whole
+        self._whole, self._possible = whole, possible
         self._steps = steps
         self._duration_us = duration_us
         self._named = {step.name: step for step in steps}
@@ -76,7 +82,8 @@ class Windows:
         at_us = _duration_us(base)
         if at_us is None:
             remedy = suggestion_or_all(base, sorted(self._names)) if self._names else "give a time, as 5m"
-            kind = InputError if self._whole else FollowUp
+            sure = self._whole or (self._possible is not None and base not in self._possible)
+            kind = InputError if sure else FollowUp
             raise kind(f"no step is named {base!r}", self._document.place(path), remedy)
         if at_us > self._duration_us or (opens and at_us == self._duration_us):
             raise self._document.error(path, f"{base} is after the end of the run")

@@ -42,7 +42,7 @@ from sim.scenario.plan.plan import (
     PlannedStep,
 )
 from sim.scenario.plan.storage import storage_plans
-from sim.scenario.plan.timeline import plan_timeline
+from sim.scenario.plan.timeline import TIMES, plan_timeline, possible_names
 from sim.scenario.read import schema
 from sim.scenario.read.decode import decoded
 from sim.scenario.read.foreign import foreign_file
@@ -131,11 +131,14 @@ class Compiled:
 
     errors: in the order of the file
     whole: True if the cluster, the objects and the steps have none
+    doubtful: expectations with a wrong value that was replaced, and which the plan leaves out;
+        their conditions are as the document has them
     """
 
     plan: Plan
     errors: tuple[InputError, ...]
     whole: bool
+    doubtful: tuple[PlannedExpectation, ...] = ()
 
     def sound(self) -> Plan:
         """The plan.  Raises InputError with every error."""
@@ -202,6 +205,7 @@ class _Compiler:
             references.check(self.document, steps, objects, known, whole)
         established = spec.cluster.established
         planned = tuple(steps.values())
+        expectations, doubtful = self._expectations(spec.expect, planned, duration_us, whole)
         plan = Plan(
             name=scenario.metadata.name,
             description=scenario.metadata.description,
@@ -210,10 +214,10 @@ class _Compiler:
             cluster=replace(cluster, established=tuple(objects)) if established else cluster,
             objects=() if established else tuple(objects),
             steps=planned,
-            expectations=self._expectations(spec.expect, planned, duration_us, whole),
+            expectations=expectations,
             file=self.document.file,
         )
-        return Compiled(plan, tuple(in_order(self.problems.errors, self.document.file)), whole)
+        return Compiled(plan, tuple(in_order(self.problems.errors, self.document.file)), whole, doubtful)
 
     def _run_time(self, text: str) -> int:
         """The duration of the run; the longest one if it has an error, so that nothing is too late."""
@@ -566,10 +570,14 @@ class _Compiler:
         steps: Sequence[PlannedStep],
         duration_us: int,
         whole: bool,
-    ) -> tuple[PlannedExpectation, ...]:
-        """The expectations that can be checked further.  whole: True if every step is planned"""
-        windows = Windows(self.document, steps, duration_us, whole)
-        planned = []
+    ) -> tuple[tuple[PlannedExpectation, ...], tuple[PlannedExpectation, ...]]:
+        """The expectations that can be checked further, and those of which only conditions can be.
+
+        whole: True if every step is planned
+        """
+        windows = Windows(self.document, steps, duration_us, whole, self._possible_steps())
+        planned: list[PlannedExpectation] = []
+        doubtful: list[PlannedExpectation] = []
         seen: set[str] = set()
         for index, expectation in enumerate(expectations):
             path = ("spec", "expect", index)
@@ -582,9 +590,24 @@ class _Compiler:
                 windows.check(expectation, path)
             with self.part(path):
                 found = self._with_samples(expectation, path)
-                if not self.decoded.touches(path):
-                    planned.append(PlannedExpectation(found, self.document.place(path)))
-        return tuple(planned)
+                touched = self.decoded.touches(path)
+                (doubtful if touched else planned).append(
+                    PlannedExpectation(found, self.document.place(path))
+                )
+        return tuple(planned), tuple(doubtful)
+
+    def _possible_steps(self) -> frozenset[str] | None:
+        """Names and kinds of all steps of the document, with those that have errors; None if a
+        wrong field may have been meant as any of these.
+        """
+        timeline: Path_ = ("spec", "timeline")
+        for path in self.decoded.mended:
+            above = path == timeline[: len(path)]
+            if above or (
+                path[:2] == timeline and (len(path) == 3 or (len(path) == 4 and path[3] not in TIMES))
+            ):
+                return None
+        return frozenset(possible_names(self.decoded.scenario.spec.timeline))
 
     def _with_samples(self, expectation: schema.Expectation, path: Path_) -> schema.Expectation:
         """An expectation with the recorded values that it is compared with, if any."""

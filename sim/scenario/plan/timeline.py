@@ -33,6 +33,8 @@ from sim.units import format_duration, parse_duration_us
 
 Path_ = tuple[str | int, ...]
 TIMES_MAX = 100_000  # of one step in a run
+# Fields of a step that say when it occurs.
+TIMES = frozenset(("at", "when", "after", "delay", "every", "rate", "times", "until", "for"))
 _NAME = re.compile(r"^(?!end of )[^/]+$")
 
 
@@ -134,6 +136,19 @@ def step_name(step: steps.Step, index: int) -> str:
     """The name of a step: its own, or one made of its action and number."""
     given = steps.given_actions(step)
     return step.name or f"{_shown(given[0]) if given else 'step'}-{index + 1}"
+
+
+def possible_names(timeline: Iterable[steps.Step]) -> set[str]:
+    """Names of all steps and kinds of their actions, whether or not they have errors."""
+    found: set[str] = set()
+    for index, step in enumerate(timeline):
+        drawn = () if step.random is UNSET else step.random
+        found |= {step_name(step, index), *map(_shown, (*steps.given_actions(step), *_actions_of(drawn)))}
+    return found
+
+
+def _actions_of(drawn: Iterable[steps.Drawn]) -> list[str]:
+    return [action for one in drawn for action in steps.given_actions(one)]
 
 
 def kinds_of(planned: Iterable[PlannedStep]) -> set[str]:

@@ -96,6 +96,24 @@ WRONG = {
         "  expect:\n    - {name: a, when: all nods are ready, within: [0s, 1m]}\n",
         ["6:43: 'x' is not a duration", "8:12: 'x' is not a duration", "10:7: there is no resource 'nods'"],
     ),
+    "a missing step beside wrong ones": (
+        STEPS + "{at: 1m, name: s, fail: {nodes: {zone: q}, how: hang}}\n  expect:\n"
+        "    - {name: a, eventually: all nodes are ready, after: none}\n"
+        "    - {name: b, eventually: all nodes are ready, after: end of s}\n"
+        "    - {name: c, eventually: all nodes are ready, after: fail, until: zz}\n",
+        ["8:46: there is no zone 'q'", "10:57: no step is named 'none'", "12:70: no step is named 'zz'"],
+    ),
+    "a condition beside a wrong field": (
+        EXPECT + "{name: a, when: all nods are ready, within: 30s}\n    - {name: b, count: pds are ready, equals: x}\n",
+        ["8:7: there is no resource 'nods'", "8:51: expected a list", "9:7: there is no resource 'pds'",
+         "9:47: expected a whole number"],
+    ),
+    "two mistakes of an expectation": (
+        EXPECT + "{name: a, when: all nods are ready, within: [5m, 1m], by: 3m, over: {p3x: 1}}\n"
+        "    - {name: b, order: [any nods are ready, any nodes are fine]}\n",
+        ["8:7: 'by' has no effect", "8:7: there is no resource 'nods'", "8:7: the interval 5m to 1m ends",
+         "8:7: ", "9:7: there is no resource 'nods'", "9:7: "],
+    ),
     "a key twice": ("  duration: 1h\n", ["6:3: the key 'duration' is there twice"]),
     "a tab": ("\ttimeline: []\n", ["6:1: is not valid YAML"]),
 }  # fmt: skip
