@@ -82,6 +82,8 @@ def check_options(plan: ClusterPlan) -> ClusterOptions:
     with problems.part():
         _check_controllers(controllers, manager.places.get("controllers", manager.place))
     with problems.part():
+        _check_server(controllers.server, server.replicas, manager)
+    with problems.part():
         audit = read_settings(flags, names, server.places.get(POLICY, server.place))
     with problems.part():
         api_server = api_server_options(flags, server.place, server.replicas, server.places, names)
@@ -194,6 +196,14 @@ def _check_controllers(options: ControllerManagerOptions, place: str) -> None:
         if lacks is not None:
             name, value = lacks
             raise InputError(f"{entry} does nothing without {name}", place, f"set {name}: {value}")
+
+
+def _check_server(name: str, replicas: int, manager: ComponentPlan) -> None:
+    """The only server that the controller manager uses must exist."""
+    servers = [f"apiserver-{index}" for index in range(replicas)]
+    if name and name not in servers:
+        place = manager.places.get("master", manager.place)
+        raise InputError(f"there is no API server {name}", place, f"there are: {', '.join(servers)}")
 
 
 def node_agent_options(node: NodePlan, names: Names) -> NodeAgentOptions:

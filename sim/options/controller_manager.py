@@ -36,6 +36,7 @@ from sim.options.base import (
     strings,
     within,
 )
+from sim.options.client_flags import ClientFlags
 from sim.options.cloud import CLOUD, EXTERNAL, CloudSettings, cloud_provider, known_cloud, read_settings
 from sim.options.gates import (
     OF_FIELDS,
@@ -46,7 +47,6 @@ from sim.options.gates import (
     feature_gates,
 )
 from sim.options.refusals import CLIENT, HELP, LOGS, METRICS, PROFILE, SERVER, refusals
-from sim.options.volume_flags import VolumeFlags
 from sim.units import MS
 
 # Every name that upstream's --controllers takes (NewControllerInitializers of v1.25).
@@ -102,7 +102,7 @@ def _signing_file(what: str, signer: str, owner: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ControllerManagerOptions(VolumeFlags):
+class ControllerManagerOptions(ClientFlags):
     """The options of one controller manager process."""
 
     # --- process ---
@@ -373,6 +373,7 @@ class ControllerManagerOptions(VolumeFlags):
     cluster_signing_legacy_unknown_key_file: str = _signing_file("key", "legacy-unknown-", "of one signer")
 
     def __post_init__(self) -> None:
+        self.check_client()
         self.check_election()
         self.check_migration()
         self.check_networks(self.cloud)
@@ -442,7 +443,7 @@ WITHOUT_EFFECT = refusals(
     {
         HELP: "help version",
         LOGS: "v vmodule logging-format log-flush-frequency",
-        CLIENT: "{short}config master {short}-api-content-type authentication-kubeconfig authorization-kubeconfig",
+        CLIENT: "{short}-api-content-type authentication-kubeconfig authorization-kubeconfig",
         SERVER: """
             authentication-skip-lookup authentication-tolerate-lookup-failure
             authentication-token-webhook-cache-ttl authorization-always-allow-paths
@@ -458,9 +459,6 @@ WITHOUT_EFFECT = refusals(
         "a simulated machine holds no drivers of FlexVolumes": "flex-volume-plugin-dir",
         "volume drivers here open no connections": "volume-host-allow-local-loopback volume-host-cidr-denylist",
         "images are pulled without credentials": "cloud-container-registry-config",
-        "the pod that recycles a volume is built in": """
-            pv-recycler-pod-template-filepath-hostpath pv-recycler-pod-template-filepath-nfs
-        """,
     }
 )
 

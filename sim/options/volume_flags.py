@@ -1,15 +1,17 @@
 """Options of the controller manager about volumes.
 
 Mirrors  kubernetes v1.25 cmd/kube-controller-manager/app/options/{persistentvolumebindercontroller,
-         attachdetachcontroller,ephemeralvolumecontroller}.go.
+         attachdetachcontroller,ephemeralvolumecontroller}.go, app/plugins.go (AttemptToLoadRecycler)
+         and pkg/volume/plugins.go (ValidateRecyclerPodTemplate).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sim.options.base import boolean, duration, integer, more_than, option
+from sim.options.base import boolean, document, duration, integer, more_than, option
 from sim.options.node_networks import NodeNetworkFlags
 from sim.units import SECOND
 
@@ -20,6 +22,31 @@ def _a_second_or_more(value_us: int) -> str | None:
 
 def _recycler(name: str, default: int, what: str) -> Any:
     return option(f"pv-recycler-{name}", integer, default, f"seconds: {what}")
+
+
+def _recycler_template(given: Mapping[str, Any]) -> str | None:
+    """Why the content of a file is no template of a pod that recycles; None if it is one, or {}."""
+    if not given:
+        return None
+    if (given.get("apiVersion"), given.get("kind")) != ("v1", "Pod"):
+        return "must be a Pod of v1"
+    spec = given.get("spec")
+    volumes = spec.get("volumes") if isinstance(spec, Mapping) else None
+    if not isinstance(volumes, list) or not volumes:
+        return "does not contain any volume(s)"
+    if not all(isinstance(each, Mapping) and isinstance(each.get("name"), str) for each in volumes):
+        return "must have volumes with names"
+    return None
+
+
+def _template(kind: str) -> Any:
+    return option(
+        f"pv-recycler-pod-template-filepath-{kind}",
+        document,
+        {},
+        f"a file beside the scenario, or its content: the pod that recycles {kind} volumes",
+        check=_recycler_template,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +82,8 @@ class VolumeFlags(NodeNetworkFlags):
     recycler_increment_nfs: int = _recycler(
         "increment-timeout-nfs", 30, "deadline of a pod that recycles an NFS volume, for each Gi"
     )
+    recycler_template_hostpath: Mapping[str, Any] = _template("hostpath")
+    recycler_template_nfs: Mapping[str, Any] = _template("nfs")
     attach_detach_reconcile_sync_period_us: int = option(
         "attach-detach-reconcile-sync-period",
         duration,

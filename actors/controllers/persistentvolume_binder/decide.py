@@ -158,13 +158,15 @@ def recycler_deadline_s(volume: Obj, minimum_s: int, increment_s: int) -> int:
 
 
 def recycler_pod(volume: Obj, template: Obj, deadline_s: int) -> Obj:
-    """The pod that empties a volume."""
+    """The pod that empties a volume.  template: its first volume becomes the one to be emptied"""
     source = next(key for key in ("hostPath", "nfs") if key in volume["spec"])
     where = {key: value for key, value in volume["spec"][source].items() if key in ("path", "server")}
     spec = {**template["spec"], "activeDeadlineSeconds": deadline_s}
     first, *others = spec["volumes"]
     spec["volumes"] = [{"name": first["name"], source: where}, *others]
-    metadata = {key: value for key, value in template["metadata"].items() if key != "generateName"}
+    metadata = {
+        key: value for key, value in (template.get("metadata") or {}).items() if key != "generateName"
+    }
     name = f"recycler-for-{volume['metadata']['name']}"
     return {**template, "metadata": {**metadata, "name": name}, "spec": spec}
 

@@ -19,7 +19,7 @@ from actors.controllers.persistentvolume_binder import decide
 from actors.controllers.persistentvolume_binder.store import VOLUMES, Store
 from actors.controllers.shared.pods_by_claim import CLAIM_INDEX, is_terminated
 from actors.controllers.shared.shell import Env
-from sim.api.objects import annotations_of, is_deleting, is_terminal, key_of, name_of, phase_of
+from sim.api.objects import annotations_of, is_deleting, is_terminal, key_of, metadata_of, name_of, phase_of
 from sim.api.types import Obj
 from sim.client import Client, EventRecorder, Informer
 from sim.units import SECOND
@@ -75,13 +75,20 @@ class Reclaimer:
     async def _empty(self, volume: Obj) -> str | None:
         """Run the pod that empties a volume; returns the error text."""
         options = self._env.options
+        is_host_path = "hostPath" in volume["spec"]
         times = (
             (options.recycler_minimum_hostpath, options.recycler_increment_hostpath)
-            if "hostPath" in volume["spec"]
+            if is_host_path
             else (options.recycler_minimum_nfs, options.recycler_increment_nfs)
         )
-        pod = decide.recycler_pod(volume, decide.RECYCLER, decide.recycler_deadline_s(volume, *times))
-        namespace, name = pod["metadata"]["namespace"], name_of(pod)
+        given = options.recycler_template_hostpath if is_host_path else options.recycler_template_nfs
+        deadline_s = decide.recycler_deadline_s(volume, *times)
+        pod = decide.recycler_pod(volume, {**given} or decide.RECYCLER, deadline_s)
+        namespace, name = metadata_of(pod).get("namespace", ""), name_of(pod)
+        if not namespace:  # the client refuses it
+            return (
+                "unexpected error creating recycler pod:  an empty namespace may not be set during creation"
+            )
         made = await self._client.create("pods", namespace, pod)
         if made.reason == "AlreadyExists":
             gone = await self._client.delete("pods", namespace, name)

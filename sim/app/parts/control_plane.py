@@ -68,6 +68,11 @@ class ControlledCluster(Protocol):
         ...
 
 
+def _channels_to(connect: Callable[[Context], list[Channel]], server: str, ctx: Context) -> list[Channel]:
+    """An actor's channels to one server only."""
+    return [channel for channel in connect(ctx) if channel.target == server]
+
+
 class ControlPlane:
     """Makes the processes of one control plane."""
 
@@ -115,11 +120,14 @@ class ControlPlane:
     def manager_main(self) -> Main:
         """The main function of a controller manager."""
         cluster, metrics = self._cluster, None
+        connect, only = cluster.connect, cluster.options.controller_manager.server
+        if only:
+            connect = partial(_channels_to, cluster.connect, only)
         if self._metrics_server is not None:
             metrics = DelegatedMetrics(self._metrics_server, cluster.names, self._api_service)
         return controller_manager_main(
             cluster.scheme,
-            cluster.connect,
+            connect,
             cluster.options.controller_manager,
             root_ca=cluster.root_ca,
             metrics=metrics,
