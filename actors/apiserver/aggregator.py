@@ -9,8 +9,7 @@ one writes nothing or meets a conflict.  A group version with an unavailable ser
 
 Mirrors  kube-aggregator v1.25 pkg/controllers/status/available_controller.go,
          pkg/apiserver/handler_proxy.go.
-Differs  It reads the storage after the cache lag has passed since a change.  A watch of a delegated
-         group version is refused with 503, since an answer is passed on as a whole.
+Differs  It reads the storage after the cache lag has passed since a change.
 """
 
 from __future__ import annotations
@@ -25,14 +24,13 @@ from sim.api.aggregation import delegation
 from sim.api.aggregation.delegation import Delegated, Forwarded
 from sim.api.store import Change, Page, Range
 from sim.api.types import Obj, Reply, Request, UserInfo
-from sim.kernel import Context, OutsideAnswer
+from sim.kernel import Context, OutsideAnswer, OutsideRequest
 from sim.kernel.outside import failed
 from sim.units import SECOND, format_time
 
 RESYNC_US = 30 * SECOND
 RETRY_US, RETRY_MAX_US = 5_000, 30 * SECOND  # NewItemExponentialFailureRateLimiter
 DEFAULT_PORT = 443
-WATCHES = ("watch=true", "watch=1")
 Respond = Callable[[OutsideAnswer], None]
 
 
@@ -64,6 +62,12 @@ class Backends(Protocol):
         """Send a request; its answer, or the text of the failure, arrives later or at once."""
         ...
 
+    def direct(self, call: ServiceCall) -> OutsideRequest | None:
+        """The request to a server outside that a client's connection is passed through to; None if
+        `send` gives the answer.
+        """
+        ...
+
     def is_outside(self, namespace: str, name: str) -> bool:
         """True if the user gave a Service an address outside."""
         ...
@@ -79,6 +83,10 @@ class NoBackends:
     def send(self, call: ServiceCall, arrived: Respond) -> None:
         """Fail at once."""
         arrived(failed("no server is reached"))
+
+    def direct(self, call: ServiceCall) -> OutsideRequest | None:
+        """Always None."""
+        return None
 
     def is_outside(self, namespace: str, name: str) -> bool:
         """Always False."""
@@ -132,40 +140,53 @@ class Aggregator:
         return None if group_version is None else self.delegated.get(group_version)
 
     def forward(self, request: Forwarded, respond: Respond) -> None:
-        """Pass a request to the server of its group version."""
-        found = self.find(request.path)
-        watches = any(part in WATCHES for part in request.query.split("&"))
-        if found is None or not available.is_available(found.obj) or watches:
+        """Pass a request to the server of its group version; its whole answer arrives."""
+        call = self._call_for(request)
+        if call is None:
             respond(_text(delegation.UNAVAILABLE))
             return
+
+        def arrived(answer: OutsideAnswer) -> None:
+            if answer.failure:
+                respond(_text(f"{delegation.NOT_REACHED}: {answer.failure}"))
+            else:
+                respond(answer)
+
+        self.backends.send(call, arrived)
+
+    def direct(self, request: Forwarded) -> OutsideRequest | None:
+        """The request to a server outside, to which the connection of a client is passed
+        through; None for any other, which `forward` answers.
+        """
+        call = self._call_for(request)
+        return None if call is None else self.backends.direct(call)
+
+    def _call_for(self, request: Forwarded) -> ServiceCall | None:
+        """The request to the server of a group version; None while it is unavailable."""
+        found = self.find(request.path)
+        if found is None or not available.is_available(found.obj):
+            return None
         spec = found.obj["spec"]
         service = spec["service"]
-        service_obj = self._look("services", service["namespace"], service["name"])
+        namespace, name, port = service["namespace"], service["name"], service.get("port", DEFAULT_PORT)
+        service_obj = self._look("services", namespace, name)
         if available.from_objects(service, service_obj, None, outside=True) is not None:
-            respond(_text(delegation.UNAVAILABLE))  # it cannot be resolved
-            return
+            return None  # it cannot be resolved
         seconds = delegation.DISCOVERY_S if delegation.is_discovery(request.path) else delegation.REQUEST_S
-        call = ServiceCall(
-            service["namespace"],
-            service["name"],
-            service.get("port", DEFAULT_PORT),
+        host = self.backends.url(namespace, name, port).partition("//")[2]
+        return ServiceCall(
+            namespace,
+            name,
+            port,
             request.method,
-            f"{request.path}?{request.query}" if request.query else request.path,
-            delegation.forwarded_headers(request, ""),
+            delegation.passed_target(request),
+            delegation.forwarded_headers(request, host),
             request.body,
             request.user,
             seconds * SECOND,
             spec.get("caBundle") or "",
             not spec.get("insecureSkipTLSVerify", False),
         )
-
-        def arrived(answer: OutsideAnswer) -> None:
-            if answer.failure:
-                respond(_text(f"error trying to reach service: {answer.failure}"))
-            else:
-                respond(answer)
-
-        self.backends.send(call, arrived)
 
     # --- checks -----------------------------------------------------------------------------------
 

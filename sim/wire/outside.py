@@ -137,7 +137,11 @@ class OutsideSender:
         client = self._clients.pop(shared, None)
         if client is None:
             named = self._receivers.get(shared.receiver)
-            context = _context(shared) if named is None else named.context or False
+            context: ssl.SSLContext | bool = (
+                named.context or False
+                if named is not None
+                else context_of(shared.authorities, shared.client_pair, verified=shared.verified)
+            )
             client = httpx.AsyncClient(verify=context, timeout=None, trust_env=False)
             idle = next((each for each in self._clients if not self._busy.get(each)), None)
             if len(self._clients) >= CLIENTS_MAX and idle is not None and self._nursery is not None:
@@ -176,17 +180,17 @@ async def _answer_of(
     return OutsideAnswer(answer.status_code, pairs, body)
 
 
-def _context(shared: _Shared) -> ssl.SSLContext:
+def context_of(authorities: bytes, client_pair: bytes, *, verified: bool) -> ssl.SSLContext:
     """TLS to a server.  Raises ssl.SSLError or ValueError for certificates that cannot be read."""
-    context = ssl.create_default_context(cadata=shared.authorities.decode() or None)
-    if not shared.verified:
+    context = ssl.create_default_context(cadata=authorities.decode() or None)
+    if not verified:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    if shared.client_pair:
+    if client_pair:
         with TemporaryDirectory() as folder:
             file = Path(folder, "pair.pem")
             file.touch(0o600)
-            file.write_bytes(shared.client_pair)
+            file.write_bytes(client_pair)
             context.load_cert_chain(file)
     return context
 

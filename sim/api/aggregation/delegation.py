@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from sim.api.types import Obj, UserInfo
 
@@ -30,13 +31,15 @@ _OF_CONNECTION = (
     "transfer-encoding",
     "upgrade",
     "content-length",
-    "content-encoding",
-    "accept-encoding",
     "host",
     "authorization",
 )
+# These are those of the connection to the other server, or were read here.
+_NEVER_PASSED = ("host", "authorization", "content-length", "transfer-encoding")
+_SET_ANEW = ("x-forwarded-uri", "x-forwarded-host", "x-forwarded-proto")
+TOKEN_PROTOCOL = "base64url.bearer.authorization."
 _TOKEN = "!#$%&'*+-.^_`|~"
-UNAVAILABLE = "service unavailable"
+UNAVAILABLE, NOT_REACHED = "service unavailable", "error trying to reach service"
 
 
 class Delegated(NamedTuple):
@@ -53,7 +56,11 @@ class Delegated(NamedTuple):
 
 
 class Forwarded(NamedTuple):
-    """A request that is passed to another server.  path, query: as the client sent them"""
+    """A request that is passed to another server.
+
+    path, query: as the client sent them
+    address: of the client
+    """
 
     method: str
     path: str
@@ -61,6 +68,17 @@ class Forwarded(NamedTuple):
     headers: tuple[tuple[str, str], ...]
     body: bytes
     user: UserInfo
+    address: str = ""
+
+    @property
+    def upgrades(self) -> bool:
+        """True for a request to change the protocol (apimachinery httpstream, IsUpgradeRequest)."""
+        return is_upgrade(self.headers)
+
+
+def is_upgrade(headers: Iterable[tuple[str, str]]) -> bool:
+    """True for the headers of a request to change the protocol."""
+    return any(name.lower() == "connection" and "upgrade" in value.lower() for name, value in headers)
 
 
 def delegated_of(obj: Obj) -> Delegated | None:
@@ -127,16 +145,52 @@ def _version_order(each: Delegated) -> tuple[int, str]:
     return -int(each.obj["spec"].get("versionPriority") or 0), each.version
 
 
-def forwarded_headers(request: Forwarded, address: str) -> tuple[tuple[str, str], ...]:
-    """The headers of the request to the other server.  address: of the client"""
-    kept = [
-        (name, value)
-        for name, value in request.headers
-        if name.lower() not in _OF_CONNECTION and not name.lower().startswith("x-remote-")
-    ]
-    if address:
-        kept.append(("X-Forwarded-For", address))
+def passed_target(request: Forwarded) -> str:
+    """The path and query of the request to the other server: Go encodes both again, and sorts
+    the parameters by their names.
+    """
+    path = quote(unquote(request.path), safe="/$&+,:;=@")
+    pairs = sorted(parse_qsl(request.query, keep_blank_values=True), key=lambda pair: pair[0])
+    return f"{path}?{urlencode(pairs)}" if pairs else path
+
+
+def forwarded_headers(request: Forwarded, host: str) -> tuple[tuple[str, str], ...]:
+    """The headers of the request to the other server.
+
+    host: of that server, with its port
+
+    Mirrors  net/http/httputil reverseproxy.go, apimachinery pkg/util/proxy/{transport,
+             upgradeaware}.go: a request to change the protocol keeps the headers for that, and has
+             none of the headers of a proxy but X-Forwarded-For.
+    """
+    upgrades = request.upgrades
+    dropped = _NEVER_PASSED if upgrades else (*_OF_CONNECTION, *_SET_ANEW)
+    passed_by: list[str] = []
+    kept: list[tuple[str, str]] = []
+    for name, value in request.headers:
+        lower = name.lower()
+        if lower == "x-forwarded-for":
+            passed_by.append(value)
+        elif lower == "sec-websocket-protocol":
+            kept += [(name, rest) for rest in _without_token(value)]
+        elif lower not in dropped and not lower.startswith("x-remote-"):
+            kept.append((name, value))
+    if request.address:
+        passed_by.append(request.address)
+    if passed_by:
+        kept.append(("X-Forwarded-For", ", ".join(passed_by)))
+    if not upgrades:
+        path = passed_target(request).partition("?")[0]
+        kept += (("X-Forwarded-Uri", path), ("X-Forwarded-Host", host), ("X-Forwarded-Proto", "https"))
     return (*kept, *user_headers(request.user))
+
+
+def _without_token(value: str) -> list[str]:
+    """The subprotocols of a WebSocket without the one that carries the client's token
+    (apiserver pkg/authentication/request/websocket/protocol.go).
+    """
+    names = [name for each in value.split(",") if not (name := each.strip()).startswith(TOKEN_PROTOCOL)]
+    return [",".join(names)] if names else []
 
 
 def user_headers(user: UserInfo) -> tuple[tuple[str, str], ...]:
@@ -157,9 +211,15 @@ def escaped_key(key: str) -> str:
     )
 
 
-def answered_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The headers of the other server's answer that are passed to the client."""
-    return [(name, value) for name, value in headers if name.lower() not in _OF_CONNECTION]
+def answered_headers(headers: Iterable[tuple[str, str]], *, whole: bool = True) -> list[tuple[str, str]]:
+    """The headers of the other server's answer that are passed to the client.
+
+    whole: False for a body that is passed on as it comes, which keeps the length of its answer
+    """
+    kept = ("content-length",) if not whole else ()
+    return [
+        (name, value) for name, value in headers if name.lower() in kept or name.lower() not in _OF_CONNECTION
+    ]
 
 
 def discovery_failure(names: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ from binascii import Error as BadBase64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
@@ -41,6 +41,7 @@ PAGE = b"404 page not found\n"
 class ApiRequest(NamedTuple):
     """A request that an aggregated API answers.
 
+    path: without escapes
     query: the first value of each parameter
     body: a JSON value; None for none
     user: of the client, authenticated and authorized by the API server
@@ -129,13 +130,28 @@ class ApiPrograms:
         else:
             arrived(failed(refused(location.host, location.port)))
 
+    def direct(self, call: ServiceCall) -> OutsideRequest | None:
+        """The request to a server outside; None if `send` gives the answer."""
+        location = self._services.locate(call.namespace, call.name, call.port)
+        is_program = f"{call.namespace}/{call.name}" in self._programs
+        if location.failure or is_program or not location.is_outside or not self._kernel.outside.is_open:
+            return None
+        return self._outside_request(call, location.host, location.port)
+
     def _send_outside(self, call: ServiceCall, host: str, port: int, arrived: Respond) -> None:
+        request = self._outside_request(call, host, port)
+        if request is None:
+            arrived(failed("unable to load root certificates: unable to parse bytes as PEM block"))
+        else:
+            self._kernel.outside.call(request, arrived)
+
+    def _outside_request(self, call: ServiceCall, host: str, port: int) -> OutsideRequest | None:
+        """The request; None for authorities that cannot be read."""
         try:
             authorities = b64decode(call.authorities, validate=True)
         except (BadBase64, ValueError):
-            arrived(failed("unable to load root certificates: unable to parse bytes as PEM block"))
-            return
-        request = OutsideRequest(
+            return None
+        return OutsideRequest(
             call.method,
             f"https://{call.name}.{call.namespace}.svc:{call.port}{call.target}",
             call.headers,
@@ -146,7 +162,6 @@ class ApiPrograms:
             self.client_pair,
             call.timeout_us,
         )
-        self._kernel.outside.call(request, arrived)
 
 
 def _answer(given: tuple[ApiProgram, ServiceCall, Respond]) -> None:
@@ -159,5 +174,5 @@ def _answer(given: tuple[ApiProgram, ServiceCall, Respond]) -> None:
         body = msgspec.json.decode(call.body) if call.body else None
     except msgspec.DecodeError:
         body = None
-    code, obj = program.serve(ApiRequest(call.method, path, options, body, call.user))
+    code, obj = program.serve(ApiRequest(call.method, unquote(path), options, body, call.user))
     arrived(OutsideAnswer(code, (("Content-Type", "application/json"),), msgspec.json.encode(obj)))

@@ -16,13 +16,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
+from math import inf
 from typing import Any
 
 import trio
 from quart_trio import QuartTrio
 
 from sim.api import status
-from sim.api.aggregation.delegation import Forwarded, answered_headers
+from sim.api.aggregation.delegation import Forwarded, answered_headers, is_upgrade
 from sim.api.audit.events import unstored
 from sim.api.auth.attributes import AccessAttributes, OpinionGiver
 from sim.api.auth.authenticator import Rejected
@@ -32,12 +33,13 @@ from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Obj, Reply, Request, UserInfo
 from sim.api.verbs import connect
+from sim.kernel import OutsideRequest
 from sim.units import SECOND, parse_duration_us
 from sim.wire.http import negotiation, rendering, routing
 from sim.wire.http.audited import AuditedExchange, HttpAudit
 from sim.wire.http.body import BODY_MAX, BadBody, json_text, strict_warnings
 from sim.wire.http.documents import Documents
-from sim.wire.http.exchange import Exchange, Headers, Response, serve_exchange
+from sim.wire.http.exchange import Exchange, Response, serve_exchange
 from sim.wire.http.gateway import REQUEST_TIMEOUT_S, Gateway, OutsideWatch, failure_line
 from sim.wire.http.identification import Identification
 from sim.wire.http.impersonation import Impersonation, impersonated
@@ -50,6 +52,7 @@ from sim.wire.http.pages.document import NO_PAGE, NO_SNIFF, Document, is_current
 from sim.wire.http.rendering import PART_MAX, Answer, EventWriter, View
 from sim.wire.http.routing import NoRoute, Target
 from sim.wire.http.upgraded import STREAMED
+from sim.wire.passages import is_long_running, passed_through
 
 # Extensions of the ASGI scope: the certificate of the connection, DER, or None; resources to be
 # closed at the end of the request, also if the client leaves before the answer begins.
@@ -233,12 +236,19 @@ class Front:
         found.asked = asked
         headers = (*exchange.headers.pairs, ("audit-id", exchange.ident))
         raw = await _read(exchange)
-        sent = Forwarded(exchange.method, exchange.path, exchange.query, headers, raw, user)
+        address = exchange.client
+        sent = Forwarded(exchange.method, exchange.path, exchange.query, headers, raw, user, address)
         answer = await self._gateway.forward(sent)
-        passed = answered_headers(answer.headers)
-        known = {name.lower() for name, _ in passed}
-        own = [each for each in self._common() if each[0].lower() not in known]
-        return Response(answer.code, answer.body, [*passed, *own])
+        if isinstance(answer, OutsideRequest):
+            limit_s = inf if is_long_running(asked) or sent.upgrades else answer.timeout_us / SECOND
+            opened = exchange.extensions[OPENED].append
+            response = await passed_through(answer, limit_s, opened, upgrades=sent.upgrades)
+        else:
+            response = Response(answer.code, answer.body, answered_headers(answer.headers))
+        if response.carry is None:
+            known = {name.lower() for name, _ in response.headers}
+            response.headers += [each for each in self._common() if each[0].lower() not in known]
+        return response
 
     # --- access -----------------------------------------------------------------------------------
 
@@ -391,7 +401,7 @@ class Front:
         names, headers, resource = self._names, exchange.headers, target.resource
         given = {**options, connect.PATH: target.path}
         given.pop(connect.UPGRADE, None)
-        if STREAMED in exchange.extensions or _upgrades(headers):
+        if STREAMED in exchange.extensions or is_upgrade(headers.pairs):
             given[connect.UPGRADE] = "true"
         reply, _ = await self._gateway.call(_request(target, user, given, headers.get("user-agent")))
         audited.reply(reply, resource)
@@ -497,11 +507,6 @@ def _seconds(options: dict[str, str]) -> float:
 
 def _warn_first(response: Response, warning: str) -> None:
     response.headers[:0] = [("Warning", value) for value in rendering.warning_headers([warning])]
-
-
-def _upgrades(headers: Headers) -> bool:
-    """True for a request to change the protocol (apimachinery, httpstream.IsUpgradeRequest)."""
-    return any(name == "connection" and "upgrade" in value.lower() for name, value in headers.pairs)
 
 
 def _deprecated(resource: Resource) -> str:

@@ -31,7 +31,8 @@ from hypercorn.utils import parse_socket_addr
 from sim.wire.accepting import first_of, log_failure
 from sim.wire.http import http2
 from sim.wire.http.app import OPENED, PEER
-from sim.wire.http.http1 import Http1, Refused, refusal
+from sim.wire.http.exchange import SWITCH, Response
+from sim.wire.http.http1 import Http1, Refused, head_of, refusal
 from sim.wire.http.http2 import Http2
 from sim.wire.http.upgraded import Upgraded
 
@@ -70,6 +71,8 @@ class Connection:
         self._send_until = float("inf")
         self._nursery: trio.Nursery | None = None
         self._protocol: Http1 | Http2 | None = None
+        self._pieces: trio.MemorySendChannel[bytes] | None = None  # for the reader of the protocol
+        self._ahead: trio.MemoryReceiveChannel[bytes] | None = None
         self._peer: bytes | None = None
         self._idle = True
         self._ended = False  # the client sends no more
@@ -96,7 +99,7 @@ class Connection:
         for part in (self._stream, self._protocol):
             if part is not None and part is not self._socket:
                 vars(part).clear()
-        self._protocol = self._nursery = None
+        self._protocol = self._nursery = self._pieces = self._ahead = None
 
     async def _serve_guarded(self) -> int:
         """Serve; returns the code of a last answer, 0 where there is none to give."""
@@ -162,6 +165,7 @@ class Connection:
             pieces, ahead = trio.open_memory_channel[bytes](AHEAD_MAX)
             if isinstance(self._protocol, Http2):
                 await self._protocol.initiate()
+            self._pieces, self._ahead = pieces, ahead
             nursery.start_soon(self._read, pieces)
             try:
                 await self._feed(ahead, self._protocol)
@@ -180,7 +184,8 @@ class Connection:
         async with pieces:
             try:
                 while data := await self._stream.receive_some(RECEIVE_BYTES):
-                    await pieces.send(bytes(data))
+                    assert self._pieces is not None
+                    await self._pieces.send(bytes(data))
             except GONE:
                 self._gone = True
         self._ended = True
@@ -268,6 +273,32 @@ class Connection:
         assert self._nursery is not None
         self._nursery.start_soon(task, *arguments)
 
+    async def _switch(self, response: Response) -> None:
+        """Give the connection to an answer that changes the protocol, until it ends.
+
+        From here on the HTTP protocol of this connection reads and writes nothing.
+        """
+        assert response.carry is not None
+        assert isinstance(self._protocol, Http1)
+        assert self._ahead is not None
+        put, take = trio.open_memory_channel[bytes](AHEAD_MAX)
+        early = bytes(self._protocol.connection.trailing_data[0])
+        while self._ahead.statistics().current_buffer_used:
+            early += self._ahead.receive_nowait()
+        self._pieces = put
+
+        async def from_client() -> bytes:
+            nonlocal early
+            if early:
+                data, early = early, b""
+                return data
+            return await take.receive()
+
+        self._protocol.answering = True
+        await self._write(head_of(response.code, response.headers))
+        await response.carry(from_client, self._write)
+        self._scope.cancel()
+
     # --- the application --------------------------------------------------------------------------
 
     async def _run_app(self, scope: Any, receive: Any, send: Any) -> None:
@@ -291,6 +322,7 @@ class Connection:
 
         opened: list[Callable[[], None]] = []
         scope["extensions"] = {**(scope.get("extensions") or {}), PEER: self._peer, OPENED: opened}
+        scope["extensions"][SWITCH] = self._switch
         try:
             await self._app(scope, receive, last_shielded)
         finally:

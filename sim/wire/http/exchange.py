@@ -27,6 +27,9 @@ DISCARDED_MAX = 8 * BODY_MAX
 SEND_S = 60.0  # real seconds for a complete answer to be taken by its client
 _Receive = Callable[[], Awaitable[Any]]
 _Send = Callable[[Any], Awaitable[None]]
+Carry = Callable[[Callable[[], Awaitable[bytes]], Callable[[bytes], Awaitable[None]]], Awaitable[None]]
+# Extension of the ASGI scope: takes over the connection, with an answer that has a `carry`.
+SWITCH = "orrery.switch"
 
 
 class Headers:
@@ -111,17 +114,20 @@ class Response:
 
     body: complete, or parts as they come
     compressed_from: bytes of a body above which it may be compressed; 0: never
+    carry: carries bytes in both directions after a change of the protocol, with functions that
+        read from and write to the client; None for an ordinary answer
     """
 
     code: int
     body: bytes | AsyncGenerator[bytes, None]
     headers: list[tuple[str, str]] = field(default_factory=list)
     compressed_from: int = 0
+    carry: Carry | None = None
 
     def raw_headers(self) -> list[tuple[bytes, bytes]]:
         """The headers as pairs of bytes."""
         pairs = [(name.lower().encode(), value.encode("utf-8", "replace")) for name, value in self.headers]
-        if isinstance(self.body, bytes) and self.code not in (204, 304):
+        if isinstance(self.body, bytes) and self.code not in (101, 204, 304):
             pairs.append((b"content-length", b"%d" % len(self.body)))
         return pairs
 
@@ -161,5 +167,10 @@ async def serve_exchange(
     exchange = Exchange(scope)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_listen, exchange, receive, nursery.cancel_scope)
-        await _respond(exchange, await answer(exchange), send)
+        response = await answer(exchange)
+        if response.carry is None:
+            await _respond(exchange, response, send)
+        else:
+            exchange.answered = True
+            await exchange.extensions[SWITCH](response)
         nursery.cancel_scope.cancel()

@@ -32,7 +32,7 @@ from sim.api.auth.attributes import AccessAttributes, Decision, Opinion
 from sim.api.fairness.state import FairnessState
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Reply, Request, UserInfo, Watch, WatchEvent
-from sim.kernel import Kernel, OutsideAnswer, unheard
+from sim.kernel import Kernel, OutsideAnswer, OutsideRequest, unheard
 
 # Real seconds: --request-timeout. Virtual time may be paused, but sockets do not wait for ever.
 REQUEST_TIMEOUT_S = 60
@@ -80,6 +80,10 @@ class Aggregation(Protocol):
 
     def forward(self, request: Forwarded, respond: Callable[[OutsideAnswer], None]) -> None:
         """Pass a request to the server of its group version."""
+        ...
+
+    def direct(self, request: Forwarded) -> OutsideRequest | None:
+        """The request to a server outside that a client's connection is passed through to."""
         ...
 
 
@@ -301,13 +305,17 @@ class Gateway:
             return opinion
         return Opinion(Decision.NO_OPINION, "", "the request was not judged in time")
 
-    async def forward(self, request: Forwarded) -> OutsideAnswer:
-        """Pass a request to the server of its group version."""
+    async def forward(self, request: Forwarded) -> OutsideAnswer | OutsideRequest:
+        """Pass a request to the server of its group version.
+
+        The result for a server outside is the request to it, since its answer does not affect the
+        simulation.
+        """
         pairs = [list(pair) for pair in request.headers]
-        sent = [request.method, request.path, request.query, pairs, request.body]
+        sent = [request.method, request.path, request.query, pairs, request.body, request.address]
         payload = [sent, _packed(request.user)]
         with trio.move_on_after(REQUEST_TIMEOUT_S):
-            answer: OutsideAnswer = await self.kernel.gate.submit("forward", payload)
+            answer: OutsideAnswer | OutsideRequest = await self.kernel.gate.submit("forward", payload)
             return answer
         return _no_server(504, "the server did not answer in time")
 
@@ -394,9 +402,14 @@ class Gateway:
         if server is None:
             done(_no_server(503, UNAVAILABLE))
             return
-        (method, path, query, pairs, body), user = payload
+        (method, path, query, pairs, body, address), user = payload
         headers = tuple((name, value) for name, value in pairs)
-        server.aggregator.forward(Forwarded(method, path, query, headers, body, _user(user)), done)
+        request = Forwarded(method, path, query, headers, body, _user(user), address)
+        direct = server.aggregator.direct(request)
+        if direct is None:
+            server.aggregator.forward(request, done)
+        else:
+            done(direct)
 
     def _forward_unkept(self, payload: list[Any], done: Callable[[Any], None]) -> None:
         if payload[0][0] in ("GET", "HEAD"):

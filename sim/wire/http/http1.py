@@ -15,6 +15,7 @@ Differs  an HTTP/2 preface, which only a client without TLS sends here, is 505, 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -50,6 +51,12 @@ def refusal(code: int) -> bytes:
     text = f"{code} {reason_phrase(code)}"
     head = f"HTTP/1.1 {text}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(text)}\r\n"
     return f"{head}Connection: close\r\n\r\n{text}".encode()
+
+
+def head_of(code: int, headers: Sequence[tuple[str, str]]) -> bytes:
+    """The head of an answer, after which the connection is not HTTP any more."""
+    lines = [f"HTTP/1.1 {code} {reason_phrase(code)}", *(f"{name}: {value}" for name, value in headers)]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin1", "replace")
 
 
 class Http1(H11Protocol):

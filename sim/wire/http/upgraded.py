@@ -18,10 +18,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from sim.api.aggregation.delegation import TOKEN_PROTOCOL
+
 # Extension of the ASGI scope: a list that receives the stream's media type before a watch begins.
 STREAMED = "orrery.streamed"
 NORMAL_CLOSURE = 1000
-_TOKEN = "base64url.bearer.authorization."  # websocket/protocol.go: bearerProtocolPrefix
 FRAME_HEAD = 4  # the length of a frame in a stream; messages do without
 _Receive = Callable[[], Awaitable[Any]]
 _Send = Callable[[Any], Awaitable[None]]
@@ -70,7 +71,7 @@ class Upgraded:
             self._open = False
         else:
             # The token of the client is not a protocol that the server could choose.
-            asked = [each for each in self.scope["subprotocols"] if not each.startswith(_TOKEN)]
+            asked = [each for each in self.scope["subprotocols"] if not each.startswith(TOKEN_PROTOCOL)]
             agreed = asked[0] if len(asked) == 1 else None
             await self._send({"type": "websocket.accept", "subprotocol": agreed, "headers": []})
             self._open = True

@@ -10,6 +10,7 @@ from sim.api.aggregation.delegation import (
     group_version_of,
     is_discovery,
     merged_groups,
+    passed_target,
 )
 from sim.api.types import UserInfo
 
@@ -57,17 +58,44 @@ def test_forwarded_request_names_its_user_and_no_other() -> None:
         ("x-remote-user", "root"),
         ("accept", "a"),
         ("connection", "close"),
+        ("x-forwarded-for", "10.0.0.1"),
+        ("x-forwarded-host", "fake"),
     )
     user = UserInfo("ann", ("a", "b"), "", {"Scope/x%": ("1",)})
-    request = Forwarded("GET", "/apis/g/v1", "", sent, b"", user)
-    assert forwarded_headers(request, "10.0.0.9") == (
+    request = Forwarded("GET", "/apis/g/v1", "", sent, b"", user, "10.0.0.9")
+    assert forwarded_headers(request, "10.0.0.77:443") == (
         ("accept", "a"),
-        ("X-Forwarded-For", "10.0.0.9"),
+        ("X-Forwarded-For", "10.0.0.1, 10.0.0.9"),
+        ("X-Forwarded-Uri", "/apis/g/v1"),
+        ("X-Forwarded-Host", "10.0.0.77:443"),
+        ("X-Forwarded-Proto", "https"),
         ("X-Remote-User", "ann"),
         ("X-Remote-Group", "a"),
         ("X-Remote-Group", "b"),
         ("X-Remote-Extra-Scope%2Fx%25", "1"),
     )
+
+
+def test_request_to_change_the_protocol_keeps_its_headers_but_no_token() -> None:
+    sent = (
+        ("connection", "keep-alive, Upgrade"),
+        ("upgrade", "websocket"),
+        ("authorization", "Bearer x"),
+        ("sec-websocket-protocol", "base64url.bearer.authorization.k8s.io.eA, v4.channel.k8s.io"),
+    )
+    request = Forwarded("GET", "/apis/g/v1/x", "", sent, b"", UserInfo("ann"), "::1")
+    assert request.upgrades
+    assert forwarded_headers(request, "host:443") == (
+        *sent[:2],
+        ("sec-websocket-protocol", "v4.channel.k8s.io"),
+        ("X-Forwarded-For", "::1"),
+        ("X-Remote-User", "ann"),
+    )
+
+
+def test_path_and_query_are_encoded_again_with_sorted_parameters() -> None:
+    request = Forwarded("GET", "/apis/g/v1/a%2fb%20c", "z=1&b=x+y&z=0&a", (), b"", UserInfo("ann"))
+    assert passed_target(request) == "/apis/g/v1/a/b%20c?a=&b=x+y&z=1&z=0"
 
 
 def test_discovery_names_the_unavailable_group_versions() -> None:
