@@ -210,7 +210,10 @@ class Names:
         self.annotation_storage_resizer = f"volume.{d}/storage-resizer"
         self.annotation_pre_resize_capacity = f"volume.alpha.{d}/pre-resize-capacity"
         self.annotation_driver_node_id = f"csi.alpha.{d}/node-id"
-        self.parameter_fs_type = f"csi.storage.{self.group_domain}/fstype"  # of a StorageClass
+        self.prefix_storage_parameters = f"csi.storage.{self.group_domain}/"  # of a StorageClass
+        self.label_capacity_driver = f"csi.storage.{self.group_domain}/drivername"
+        self.label_capacity_manager = f"csi.storage.{self.group_domain}/managed-by"
+        self.attribute_provisioner_identity = f"storage.{d}/csiProvisionerIdentity"
         self.annotation_beta_mount_options = f"volume.beta.{d}/mount-options"
 
     def _set_taints_and_finalizers(self, d: str) -> None:

@@ -7,10 +7,9 @@ Differs  no plugin here makes a volume larger by itself.
 from __future__ import annotations
 
 from actors.controllers.shared.shell import Env, run_workers
-from sim.api.objects import annotations_of, key_of, phase_of, status_of, uid_of
+from sim.api.objects import annotations_of, key_of, phase_of, uid_of
 from sim.api.types import Obj
-from sim.api.volumes import requested_bytes
-from sim.units import quantity_value
+from sim.api.volumes import claimed_bytes, requested_bytes
 
 CLIENT = "expand-controller"
 COMPONENT = "volume_expand"
@@ -25,11 +24,6 @@ IGNORED = (
 async def start(env: Env) -> None:
     """Run the controller until its process ends."""
     await Expander(env).run()
-
-
-def claimed_bytes(claim: Obj) -> int:
-    """The size that a claim has."""
-    return quantity_value((status_of(claim).get("capacity") or {}).get("storage", "0"))
 
 
 class Expander:

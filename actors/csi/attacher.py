@@ -3,6 +3,8 @@
 Mirrors  kubernetes-csi/external-attacher v3.5 pkg/controller/{controller,csi_handler}.go: the
          finalizers of an attachment and of its volume, attachError and detachError, 10 workers,
          calls of at most 15 s.
+         A driver refuses an attachment above its limit, as the Container Storage Interface v1.6
+         says of ControllerPublishVolume.
 Differs  volumes are not compared with what the driver says is attached.
 """
 
@@ -14,7 +16,9 @@ from sim.api.types import Obj
 from sim.units import SECOND, format_time
 
 ATTACHMENTS, VOLUMES = "volumeattachments", "persistentvolumes"
+NODE_INDEX = "node"
 WORKERS = 10
+FULL = "rpc error: code = ResourceExhausted desc = no more volumes can be attached to the node"
 DEADLINE_US = 15 * SECOND
 
 
@@ -27,12 +31,14 @@ class Attacher:
         self._attachments, self._volumes = env.informers[ATTACHMENTS], env.informers[VOLUMES]
         self._queue = env.queue("csi-attacher-va")
         self._released = env.queue("csi-attacher-pv")
-        # UIDs of attachments that were carried out, until the informer shows it.
+        # UIDs of attachments that were carried out, until the informer shows it, or that may be.
         self._carried_out: dict[str, None] = {}
+        self._under_way: dict[str, None] = {}
         self._finalizer = f"external-attacher/{env.driver.name.replace('.', '-')}"
 
     def listen(self) -> None:
         """Register the handlers."""
+        self._attachments.add_index(NODE_INDEX, lambda attachment: (attachment["spec"]["nodeName"],))
         self._attachments.on(self._changed, lambda _, new: self._changed(new), self._gone)
         self._volumes.on(self._volume_changed, lambda _, new: self._volume_changed(new))
 
@@ -84,15 +90,33 @@ class Attacher:
             if not reply.ok:
                 return reply.message
         handle = volume["spec"]["csi"]["volumeHandle"]
-        subject = f"{handle} {spec['nodeName']}"
+        subject, uid = f"{handle} {spec['nodeName']}", uid_of(attachment)
+        if self._is_full(attachment):
+            return await self._fail(attachment, "attachError", FULL)
+        self._under_way[uid] = None
         error = await self._env.calls.call("attach", subject, DEADLINE_US, spec["nodeName"])
         if error:
+            self._under_way.pop(uid, None)
             return await self._fail(attachment, "attachError", error)
         patch = {"status": {"attached": True, "attachError": None}}
         reply = await self._client.patch(ATTACHMENTS, "", name_of(attachment), patch, "merge", "status")
+        self._under_way.pop(uid, None)
         if reply.ok:
-            self._carried_out[uid_of(attachment)] = None
+            self._carried_out[uid] = None
         return None if reply.ok or reply.reason == "NotFound" else reply.message
+
+    def _is_full(self, attachment: Obj) -> bool:
+        """True if the node has as many disks of the driver as it can have, without this one."""
+        limit, spec = self._env.driver.limit_per_node, attachment["spec"]
+        if limit is None:
+            return False
+        held = [
+            uid
+            for each in self._attachments.by_index(NODE_INDEX, spec["nodeName"])
+            if each["spec"]["attacher"] == spec["attacher"] and (uid := uid_of(each)) != uid_of(attachment)
+            if status_of(each).get("attached") or uid in self._carried_out or uid in self._under_way
+        ]
+        return len(held) >= limit
 
     # --- detach -----------------------------------------------------------------------------------
 

@@ -45,6 +45,7 @@ def driver_main(
             scheme,
             scheme.names,
             driver,
+            drivers,
             Calls(ctx, drivers, driver.name),
             Informers(ctx, client("informers")),
             client,

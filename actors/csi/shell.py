@@ -40,6 +40,7 @@ class DriverEnv:
     scheme: Scheme
     names: Names
     driver: StorageDriver
+    drivers: StorageDrivers
     calls: Calls
     informers: Informers
     connect: Callable[[str], Client]
@@ -48,9 +49,9 @@ class DriverEnv:
         """A queue with the pauses of the sidecars."""
         return WorkQueue(self.ctx, name, ItemExponential(RETRY_INITIAL_US, RETRY_MAX_US))
 
-    def recorder(self, client: Client) -> EventRecorder:
-        """A recorder of events under the name of the driver."""
-        return EventRecorder(self.ctx, client, f"{self.driver.name}_{self.ctx.name}")
+    def recorder(self, client: Client, component: str = "") -> EventRecorder:
+        """A recorder of events under a component's name, or else the driver's."""
+        return EventRecorder(self.ctx, client, component or f"{self.driver.name}_{self.ctx.name}")
 
     def work(self, queue: WorkQueue, sync: Sync, workers: int) -> None:
         """Start workers, which sync keys and retry those that failed."""

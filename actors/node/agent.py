@@ -64,6 +64,7 @@ from actors.node.volumes.manager import VolumeManager
 from sim.api.objects import TERMINAL
 from sim.api.store import Item
 from sim.api.types import Obj
+from sim.client.events.recorder import reference as reference_to
 from sim.ident import Names
 from sim.kernel.actor import Context
 from sim.kernel.dice import Dice
@@ -571,6 +572,15 @@ class NodeAgent:
             self._reference = about, reference(pod, container)
         # Very many events have the same message: one string serves them all.
         self._recorder.event(self._reference[1], type_, reason, intern(message), annotations=annotations)
+
+    def event_about(self, obj: Obj, type_: str, reason: str, message: str) -> None:
+        """Record an event about an object that is not a pod."""
+        self._recorder.event(reference_to(obj), type_, reason, message)
+
+    def resync(self, uid: str) -> None:
+        """Let the next regular sync of a pod take place, which is skipped otherwise."""
+        if (worker := self.workers.get(uid)) is not None:
+            worker.resync()
 
     def tidy(self) -> None:
         """Release memory that is no longer used."""

@@ -18,6 +18,7 @@ from sim.kernel.actor import Context
 from sim.kernel.network import Purpose
 
 OnReply = Callable[[Reply], None]
+MERGE_PATCH = "application/merge-patch+json"
 
 
 def user_of(names: Names, node: str) -> UserInfo:
@@ -240,7 +241,7 @@ class Api:
         self._send(on_reply, "delete", "pods", namespace=namespace, name=name, body=body)
 
     def get_object(self, resource: str, namespace: str, name: str, on_reply: OnReply) -> None:
-        """Read a ConfigMap or Secret that a pod refers to."""
+        """Read an object that a pod refers to."""
         self._send(on_reply, "get", resource, namespace=namespace, name=name)
 
     # --- nodes ------------------------------------------------------------------------------------
@@ -270,6 +271,13 @@ class Api:
         )  # fmt: skip
 
     # --- storage ----------------------------------------------------------------------------------
+
+    def patch_claim_status(self, namespace: str, name: str, patch: Obj, on_reply: OnReply) -> None:
+        """The merge patch of a claim's status."""
+        self._send(
+            on_reply, "patch", "persistentvolumeclaims", subresource="status", namespace=namespace, name=name,
+            body=patch, content_type=MERGE_PATCH,
+        )  # fmt: skip
 
     def read_csi_node(self, name: str, on_reply: OnReply) -> None:
         """Read the node's CSINode."""

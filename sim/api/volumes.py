@@ -8,7 +8,8 @@ Mirrors  kubernetes v1.25 pkg/volume/persistentvolume/volume helpers: pkg/contro
          persistentvolume/util/util.go (FindMatchingVolume, IsVolumeBoundToClaim,
          GetBindVolumeToClaim, IsDelayBindingMode, CheckAccessModes, CheckVolumeModeMismatches);
          component-helpers v1.25 storage/volume/helpers.go (GetPersistentVolumeClaimClass),
-         storage/ephemeral/ephemeral.go; pkg/volume/util/util.go: CheckNodeAffinity.
+         storage/ephemeral/ephemeral.go; pkg/volume/util/util.go: CheckNodeAffinity;
+         pkg/volume/util/resize_util.go (MergeResizeConditionOnPVC).
 Differs  of volumes that suit a claim equally well the first by name is chosen (upstream: the order
          of an index, which for the scheduler is that of a map).
 """
@@ -18,11 +19,22 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from sim.api.objects import annotations_of, controller_of, is_deleting, labels_of, phase_of, with_metadata
+from sim.api.objects import (
+    annotations_of,
+    controller_of,
+    is_deleting,
+    labels_of,
+    phase_of,
+    status_of,
+    with_metadata,
+)
 from sim.api.selectors import from_selector, meets
 from sim.api.types import Obj
 from sim.ident import Names
 from sim.units import quantity_value
+
+RESIZING, RESIZE_PENDING = "Resizing", "FileSystemResizePending"
+RESIZE_CONDITIONS = (RESIZING, RESIZE_PENDING)
 
 
 def class_of(obj: Obj, names: Names) -> str:
@@ -42,6 +54,30 @@ def capacity_bytes(volume: Obj) -> int:
     return quantity_value((volume["spec"].get("capacity") or {}).get("storage", "0"))
 
 
+def claimed_bytes(claim: Obj) -> int:
+    """The size that a claim has."""
+    return quantity_value((status_of(claim).get("capacity") or {}).get("storage", "0"))
+
+
+def resize_conditions(
+    status: Mapping[str, Any], kind: str, message: str = "", now: str = ""
+) -> list[Mapping[str, Any]]:
+    """The conditions of a claim of which the expansion is in this condition; "" ends it.
+
+    now: the present time, as the API writes it
+    """
+    new = {"type": kind, "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
+    new |= {"message": message} if message else {}
+    kept, is_old = [], False
+    for each in status.get("conditions") or ():
+        if each["type"] not in RESIZE_CONDITIONS:
+            kept.append(each)
+        elif each["type"] == kind:
+            is_old = True
+            kept.append(each if each.get("status") == "True" else new)
+    return kept if is_old or not kind else [*kept, new]
+
+
 def volume_mode(obj: Obj) -> str:
     """The mode of a claim or a volume: Filesystem (the default) or Block."""
     return str(obj["spec"].get("volumeMode") or "Filesystem")
@@ -56,6 +92,12 @@ def claim_name(pod: Obj, volume: Obj) -> str:
     if source is not None:
         return str(source.get("claimName") or "")
     return f"{pod['metadata']['name']}-{volume['name']}" if volume.get("ephemeral") is not None else ""
+
+
+def claim_names(pod: Obj) -> list[str]:
+    """The names of the claims of a pod."""
+    names = [claim_name(pod, volume) for volume in pod["spec"].get("volumes") or ()]
+    return [name for name in names if name]
 
 
 def foreign_claim_problem(pod: Obj, claim: Obj) -> str:

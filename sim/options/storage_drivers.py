@@ -15,7 +15,7 @@ Holds: a fault that begins or ends during a call does not change the call.
 Mirrors  the calls of the Container Storage Interface v1.6: CreateVolume (provision), DeleteVolume,
          ControllerPublishVolume (attach), ControllerUnpublishVolume (detach), NodeStageVolume and
          NodePublishVolume (mount), NodeUnpublishVolume and NodeUnstageVolume (unmount),
-         ControllerExpandVolume (expand).
+         ControllerExpandVolume (expand), NodeExpandVolume (node-expand).
 Differs  staging and publishing are one call.
 """
 
@@ -27,8 +27,17 @@ from typing import Literal
 
 from sim.units import MS, SECOND
 
-Operation = Literal["provision", "delete", "attach", "detach", "mount", "unmount", "expand"]
-OPERATIONS: tuple[Operation, ...] = ("provision", "delete", "attach", "detach", "mount", "unmount", "expand")
+Operation = Literal["provision", "delete", "attach", "detach", "mount", "unmount", "expand", "node-expand"]
+OPERATIONS: tuple[Operation, ...] = (
+    "provision",
+    "delete",
+    "attach",
+    "detach",
+    "mount",
+    "unmount",
+    "expand",
+    "node-expand",
+)
 How = Literal["slow", "failing", "hanging", "away"]
 # A gRPC client reports a driver of which no process listens like this.
 UNREACHABLE = (
@@ -47,11 +56,16 @@ class StorageDriver:
     attach_us, detach_us: time until a disk is on a node, and off it again
     mount_us, unmount_us: time that the node needs for one volume of one pod
     expand_us: time to make a disk larger
+    node_expand_us: time that a node needs to make the file system of a disk larger; 0: it is as
+        large as its disk without work of the node
     fs_group_us: additional time of the first mount for a pod with an fsGroup, in which the owner
         of every file is changed
+    selinux_us: additional time of a mount for a pod, in which every file is relabelled
     limit_per_node: number of disks that a node can have attached; None: no limit
     access_modes: those that the driver can provision
-    expandable: True if disks can be made larger, without a stop of their pods
+    expandable: True if disks can be made larger
+    offline: True if only disks that are attached nowhere can be made larger
+    clones: True if a disk can be made as a copy of another one
     zones: where disks can be; empty: wherever a node is
     topology_key: the label of nodes that a disk and its pods have the same value of; "" if every
         node reaches every disk
@@ -68,10 +82,14 @@ class StorageDriver:
     mount_us: int = 500 * MS
     unmount_us: int = 200 * MS
     expand_us: int = 1 * SECOND
+    node_expand_us: int = 500 * MS
     fs_group_us: int = 0
+    selinux_us: int = 0
     limit_per_node: int | None = None
     access_modes: tuple[str, ...] = ("ReadWriteOnce", "ReadWriteOncePod")
     expandable: bool = True
+    offline: bool = False
+    clones: bool = True
     zones: tuple[str, ...] = ()
     topology_key: str = ""
     attach_required: bool = True
@@ -88,6 +106,7 @@ class StorageDriver:
             "mount": self.mount_us,
             "unmount": self.unmount_us,
             "expand": self.expand_us,
+            "node-expand": self.node_expand_us,
         }[operation]
 
 
@@ -142,6 +161,7 @@ class StorageDrivers:
         self._drivers: Mapping[str, StorageDriver] = {driver.name: driver for driver in drivers}
         self._faults: dict[str, tuple[DriverFault, ...]] = {}
         self._listeners: list[Callable[[str], None]] = []
+        self._growth: dict[tuple[str, str], Callable[[], None]] = {}
 
     def __iter__(self) -> Iterator[StorageDriver]:
         return iter(self._drivers.values())
@@ -192,6 +212,24 @@ class StorageDrivers:
         """
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
+
+    # --- growth -----------------------------------------------------------------------------------
+
+    def on_growth(self, volume: str, node: str, listener: Callable[[], None] | None) -> None:
+        """Call `listener` when the disk of a persistent volume has become larger; None ends that.
+
+        A node has one listener for a volume. It stands for what an agent would see by reading the
+        volume's object again and again.
+        """
+        if listener is None:
+            self._growth.pop((volume, node), None)
+        else:
+            self._growth[volume, node] = listener
+
+    def grown(self, volume: str) -> None:
+        """The disk of a persistent volume has become larger."""
+        for listener in [each for (name, _), each in self._growth.items() if name == volume]:
+            listener()
 
 
 @dataclass(frozen=True, slots=True)

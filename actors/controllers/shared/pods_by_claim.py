@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sim.api.objects import is_deleting, is_terminal, status_of
 from sim.api.types import Obj
-from sim.api.volumes import claim_name
+from sim.api.volumes import claim_names
 from sim.client import Informer
 
 CLAIM_INDEX = "pod-pvc-index"
@@ -22,8 +22,7 @@ def index_by_claim(pods: Informer) -> None:
 def claim_keys(pod: Obj) -> tuple[str, ...]:
     """The keys of the claims that a pod uses."""
     namespace = pod["metadata"]["namespace"]
-    names = (claim_name(pod, volume) for volume in pod["spec"].get("volumes") or ())
-    return tuple(f"{namespace}/{name}" for name in names if name)
+    return tuple(f"{namespace}/{name}" for name in claim_names(pod))
 
 
 def is_terminated(pod: Obj) -> bool:

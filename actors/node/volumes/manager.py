@@ -13,8 +13,9 @@ Mirrors  pkg/kubelet/volumemanager/{volume_manager,reconciler/reconciler}.go; pk
          operationexecutor/operation_generator.go; pkg/volume/csi/{csi_attacher,csi_mounter}.go
          (v1.25).
 Differs  what a pod needs is looked up when its worker waits for it, and again at its next sync
-         (upstream: every 100 ms until it is found); nothing is relabelled for SELinux; volumes are
-         not expanded; a mount and the set-up of its device are one call.
+         (upstream: every 100 ms until it is found); the relabelling for SELinux, which a runtime
+         does as it creates a container, is part of the mount; a mount and the set-up of its device
+         are one call.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from actors.node.requests import Api
 from actors.node.runtime.mounts import Device
 from actors.node.runtime.ports import Host
 from actors.node.sources.references import MOUNT_WAIT_US, RETRY_MAX_US, RETRY_US
+from actors.node.volumes.expansion import CALL_US, NO_ANSWER, Expansion
 from actors.node.volumes.host_paths import checked
 from actors.node.volumes.registration import csi_node, node_patch, reconciled
 from actors.node.volumes.specs import (
@@ -36,17 +38,17 @@ from actors.node.volumes.specs import (
     disk_problem,
     managed_volumes,
     target_of,
+    use_problem,
     used_volumes,
 )
 from sim.api.types import Obj, Reply
 from sim.api.volumes import claim_name
 from sim.ident import Names
+from sim.options.gates import READ_WRITE_ONCE_POD, enabled
 from sim.options.storage_drivers import StorageDriver, StorageDrivers
-from sim.units import MS, SECOND
+from sim.units import MS
 
 POLL_US = 300 * MS  # volume_manager.go: podAttachAndMountRetryInterval
-CALL_US = 120 * SECOND  # csi_plugin.go: csiTimeout
-NO_ANSWER = "rpc error: code = DeadlineExceeded desc = context deadline exceeded"
 TIMED_OUT = "timed out waiting for the condition"
 UNKNOWN_DRIVER = "{}csi: {} failed to {}: driver name {} not found in the list of registered CSI drivers"
 # The step in events, and where and how a driver is missed, by: inline, block.
@@ -72,6 +74,14 @@ class Owner(Host, Protocol):
         """Record an event about a pod."""
         ...
 
+    def event_about(self, obj: Obj, type_: str, reason: str, message: str) -> None:
+        """Record an event about an object that is not a pod."""
+        ...
+
+    def resync(self, uid: str) -> None:
+        """Let the next regular sync of a pod take place, which is skipped otherwise."""
+        ...
+
     def volumes_changed(self) -> None:
         """The volumes in use have changed: the next status pass reports them."""
         ...
@@ -83,15 +93,17 @@ class Volume:
     target: what is mounted; None until it is known
     state: "lookup", "attach", "mount", "mounted", "unmount" or "gone"
     delay_us: the wait after the next failure
+    has_grown: True if its disk has become larger since it was mounted
     """
 
-    __slots__ = ("delay_us", "obj", "state", "target")
+    __slots__ = ("delay_us", "has_grown", "obj", "state", "target")
 
     def __init__(self, obj: Obj) -> None:
         self.obj = obj
         self.target: Target | None = None
         self.state = "lookup"
         self.delay_us = RETRY_US
+        self.has_grown = False
 
     @property
     def name(self) -> str:
@@ -130,10 +142,12 @@ class PodVolumes:
 class VolumeManager:
     """The volumes of one agent incarnation."""
 
-    __slots__ = ("_agent", "_drivers", "_in_use", "_pods", "_registered")
+    __slots__ = ("_agent", "_alone", "_drivers", "_expansion", "_in_use", "_pods", "_registered")
 
     def __init__(self, agent: Owner, drivers: StorageDrivers) -> None:
         self._agent, self._drivers = agent, drivers
+        self._expansion = Expansion(agent, drivers)
+        self._alone = enabled(agent.options.feature_gates, READ_WRITE_ONCE_POD)
         self._pods: dict[str, PodVolumes] = {}
         self._registered = False
         self._in_use: list[str] = sorted(name for name, d in agent.machine.mounts.items() if d.attachable)
@@ -181,6 +195,9 @@ class VolumeManager:
         for volume in pod.volumes:
             if volume.target is None:
                 self._look_up(pod, volume)
+            elif volume.has_grown and volume.state == "mounted":
+                volume.has_grown = False
+                self._expand(pod, volume, volume.target)
         return True
 
     def mount(self, worker: WorkingPod) -> Generator[int, None, str]:
@@ -303,6 +320,8 @@ class VolumeManager:
             volume.state = "gone"
         elif device is not None and pod.uid in device.pods:
             volume.state = "mounted"  # by an earlier incarnation
+            self._follow(target)
+            self._expand(pod, volume, target)
         elif self._is_attachable(target):
             volume.state = "attach"
             self._report()
@@ -347,14 +366,20 @@ class VolumeManager:
             self._gone(pod, volume)
             return
         volume.state = "mount"
+        mounts = self._agent.machine.mounts.get(target.unique)
+        others = mounts is not None and any(uid != pod.uid for uid in mounts.pods)
+        labels = self._agent.node["metadata"].get("labels") or {}
+        step, problem = use_problem(target, labels, others, self._alone)
+        if problem:
+            self._failed(pod, volume, step, problem)
+            return
         if target.driver:
             self._call_driver(pod, volume, target)
             return
-        problem = ""
         if target.host_path is not None:
             problem = checked(*target.host_path, self._agent.machine.made_paths)
         if problem:
-            self._failed(pod, volume, "MountVolume.SetUp", problem)
+            self._failed(pod, volume, "MountVolume.SetUp failed", problem)
         else:
             self._mounted(pod, volume, target)
 
@@ -363,19 +388,32 @@ class VolumeManager:
         step, at, what = _STEPS[target.is_inline, target.is_block]
         if driver is None:
             prefix = agent.names.volume_plugin_prefix
-            self._failed(pod, volume, step, UNKNOWN_DRIVER.format(prefix, at, what, target.driver))
+            self._failed(
+                pod, volume, f"{step} failed", UNKNOWN_DRIVER.format(prefix, at, what, target.driver)
+            )
             return
         call = self._drivers.call(target.driver, "mount", agent.machine.spec.name)
         takes_us, error = (CALL_US, NO_ANSWER) if call.takes_us is None else (call.takes_us, call.error)
         if not error and self._changes_group(driver, target, pod.pod):
             takes_us += driver.fs_group_us
+        if not error and not target.is_block:
+            takes_us += driver.selinux_us
+
+        def expanded(problem: str) -> None:
+            if problem:
+                at = "MapVolume.MarkVolumeAsMounted" if target.is_block else "MountVolume.Setup"
+                self._failed(pod, volume, f"{at} failed while expanding volume", problem)
+            else:
+                self._mounted(pod, volume, target)
 
         def returned(_: object) -> None:
             with caused(agent.ctx.kernel, call.cause):
                 if error:
-                    self._failed(pod, volume, step, error)
-                else:
+                    self._failed(pod, volume, f"{step} failed", error)
+                elif pod.ends:
                     self._mounted(pod, volume, target)
+                else:
+                    self._expansion.during_mount(pod.pod, target, expanded)
 
         agent.ctx.call_at_us(agent.now_us + takes_us, returned, None)
 
@@ -398,7 +436,7 @@ class VolumeManager:
             self._gone(pod, volume)
             return
         reason = "FailedMapVolume" if target.is_block else "FailedMount"
-        text = f'{step} failed for volume "{target.title}" : {problem}'
+        text = f'{step} for volume "{target.title}" : {problem}'
         self._agent.event(pod.pod, "Warning", reason, text)
         self._retry(volume, self._mount, (pod, volume))
 
@@ -408,6 +446,7 @@ class VolumeManager:
         device = agent.machine.mounts.setdefault(target.unique, Device(target.driver, attachable))
         device.pods[pod.uid] = volume.name
         volume.state, volume.delay_us = "mounted", RETRY_US
+        self._follow(target)
         if pod.ends:
             self._unmount((pod, volume))
             return
@@ -415,6 +454,26 @@ class VolumeManager:
             text = f'MapVolume.MapPodDevice succeeded for volume "{target.title}" '
             agent.event(pod.pod, "Normal", "SuccessfulMountVolume", text)
         self._notify(pod)
+
+    # --- growth -----------------------------------------------------------------------------------
+
+    def _follow(self, target: Target) -> None:
+        """Let pods see at a regular sync that the disk of a mounted volume has become larger."""
+        driver = self._drivers.get(target.driver)
+        if target.disk is None or driver is None or not driver.node_expand_us:
+            return
+
+        def grown() -> None:
+            for pod in self._pods.values():
+                for volume in pod.volumes:
+                    if volume.target is not None and volume.target.unique == target.unique:
+                        volume.has_grown = True
+                        self._agent.resync(pod.uid)
+
+        self._drivers.on_growth(target.title, self._agent.machine.spec.name, grown)
+
+    def _expand(self, pod: PodVolumes, volume: Volume, target: Target) -> None:
+        self._expansion.online(pod.pod, target, lambda: volume.state == "mounted" and not pod.ends)
 
     # --- the end ----------------------------------------------------------------------------------
 
@@ -456,6 +515,7 @@ class VolumeManager:
             device.pods.pop(pod.uid, None)
             if not device.pods:
                 del mounts[target.unique]
+                self._drivers.on_growth(target.title, self._agent.machine.spec.name, None)
         self._report()
         self._notify(pod)
 

@@ -5,19 +5,21 @@ why there is none yet.
 
 Mirrors  pkg/kubelet/volumemanager/populator/desired_state_of_world_populator.go: createVolumeSpec,
          getPVCExtractPV, getPVSpec; pkg/volume/util/util.go: GetPodVolumeNames;
-         pkg/volume/csi/csi_mounter.go: supportsFSGroup (v1.25).
+         pkg/volume/csi/csi_mounter.go: supportsFSGroup; pkg/volume/util/operationexecutor/
+         operation_generator.go: checkNodeAffinity, the checks of ReadWriteOncePod (v1.25).
 Differs  volumes of drivers that are neither CSI nor moved to CSI (NFS, iSCSI and so on) mount in no
          time and never fail.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sim.api.objects import is_deleting, phase_of
 from sim.api.types import Obj, Reply
 from sim.api.volume_names import csi_volume_name
-from sim.api.volumes import foreign_claim_problem, volume_mode
+from sim.api.volumes import foreign_claim_problem, reaches, volume_mode
 from sim.ident import Names
 
 # In-tree disks are mounted by the CSI drivers that have replaced their own: driver, handle's field.
@@ -28,6 +30,7 @@ MIGRATED = {
     "cinder": ("cinder.csi.openstack.org", "volumeID"),
     "vsphereVolume": ("csi.vsphere.vmware.com", "volumePath"),
 }
+IN_USE = "volume uses the ReadWriteOncePod access mode and is already in use by another pod"
 _SOURCES = frozenset(("persistentVolumeClaim", "ephemeral", "csi", *MIGRATED))
 
 
@@ -43,6 +46,8 @@ class Target:
     fs_group: True if the first mount changes the group of the files, if the driver leaves that to
         the agent
     host_path: path and type of a hostPath volume
+    disk: the persistent volume; None for a volume without a claim
+    read_only: True if the pod uses the claim to read only
     """
 
     title: str
@@ -52,6 +57,8 @@ class Target:
     is_block: bool = False
     fs_group: bool = False
     host_path: tuple[str, str] | None = None
+    disk: Obj | None = None
+    read_only: bool = False
 
 
 def used_volumes(spec: Obj) -> tuple[dict[str, None], dict[str, None]]:
@@ -121,6 +128,7 @@ def disk_problem(pod: Obj, volume: Obj, claim: Obj, reply: Reply) -> str:
 def target_of(pod: Obj, volume: Obj, disk: Obj | None, names: Names) -> Target:
     """What is mounted for a volume.  disk: the persistent volume of its claim, None without one."""
     source = volume if disk is None else disk["spec"]
+    read_only = bool((volume.get("persistentVolumeClaim") or {}).get("readOnly"))
     title = volume["name"] if disk is None else disk["metadata"]["name"]
     local = f"{pod['metadata']['uid']}/{volume['name']}"
     is_block = disk is not None and volume_mode(disk) == "Block"
@@ -130,11 +138,32 @@ def target_of(pod: Obj, volume: Obj, disk: Obj | None, names: Names) -> Target:
         unique = local if disk is None else csi_volume_name(names, driver, handle)
         writers = source.get("accessModes") or ()
         usual = "ReadWriteOnce" in writers and bool(csi.get("fsType"))
-        return Target(title, unique, driver, disk is None, is_block, has_group and usual)
+        return Target(
+            title, unique, driver, disk is None, is_block, has_group and usual, disk=disk, read_only=read_only
+        )
     for field, (driver, key) in MIGRATED.items():
         if source.get(field) is not None:
             handle = str(source[field].get(key) or "")
-            return Target(title, csi_volume_name(names, driver, handle), driver, False, is_block, has_group)
+            unique = csi_volume_name(names, driver, handle)
+            return Target(title, unique, driver, False, is_block, has_group, disk=disk, read_only=read_only)
     path = source.get("hostPath")
     found = None if path is None else (str(path.get("path")), str(path.get("type") or ""))
-    return Target(title, local, is_block=is_block, host_path=found)
+    return Target(title, local, is_block=is_block, host_path=found, disk=disk)
+
+
+def use_problem(target: Target, labels: Mapping[str, str], others: bool, alone: bool) -> tuple[str, str]:
+    """The step that refuses to mount a volume here, and why; "" and "" if none does.
+
+    labels: of the node
+    others: True if another pod of the node has the volume mounted
+    alone: True if the access mode ReadWriteOncePod is enforced
+    """
+    disk, kind = target.disk, "MapVolume" if target.is_block else "MountVolume"
+    if disk is None:
+        return "", ""
+    if not reaches(disk, labels):
+        return f"{kind}.NodeAffinity check failed", "no matching NodeSelectorTerms"
+    if alone and others and disk["spec"].get("accessModes") == ["ReadWriteOncePod"]:
+        step = f"{kind}.SetUpDevice" if target.is_block else f"{kind}.SetUp"
+        return f"{step} failed", IN_USE
+    return "", ""

@@ -97,10 +97,14 @@ class _Entry:
             mount_us=times["mountTime"],
             unmount_us=times["unmountTime"],
             expand_us=times["expandTime"],
+            node_expand_us=times["nodeExpandTime"],
             fs_group_us=times["fsGroupTime"],
+            selinux_us=times["selinuxTime"],
             limit_per_node=entry.limit_per_node,
             access_modes=tuple(dict.fromkeys(entry.access_modes)),
-            expandable=entry.expandable,
+            expandable=bool(entry.expandable),
+            offline=entry.expandable == "offline",
+            clones=entry.clones,
             zones=tuple(dict.fromkeys(entry.zones)),
             topology_key=topology_key,
             attach_required=entry.attach_required,
@@ -131,7 +135,9 @@ class _Entry:
             "mountTime": entry.mount_time,
             "unmountTime": entry.unmount_time,
             "expandTime": entry.expand_time,
+            "nodeExpandTime": entry.node_expand_time or ("500ms" if entry.attach_required else "0s"),
             "fsGroupTime": entry.fs_group_time,
+            "selinuxTime": entry.selinux_time,
         }
 
     def _duration(self, key: str, text: str) -> int:
@@ -200,7 +206,7 @@ def _csi_driver(driver: StorageDriver, names: Names) -> Obj:
         "spec": {
             "attachRequired": driver.attach_required,
             "fsGroupPolicy": driver.fs_group_policy,
-            "storageCapacity": False,
+            "storageCapacity": driver.capacity is not None,
         },
     }
 
@@ -235,8 +241,9 @@ def _rights(driver: StorageDriver, names: Names) -> list[Obj]:
         ("", ["persistentvolumeclaims"], [*read, "update", "patch"]),
         ("", ["persistentvolumeclaims/status"], ["update", "patch"]),
         ("", ["events"], ["create", "update", "patch"]),
-        ("", ["nodes"], read),
+        ("", ["nodes", "pods"], read),
         (storage, ["storageclasses", "csinodes", "csidrivers"], read),
+        (storage, ["csistoragecapacities"], [*read, "create", "update", "patch", "delete"]),
         (storage, ["volumeattachments"], [*read, "update", "patch"]),
         (storage, ["volumeattachments/status"], ["patch"]),
     ]

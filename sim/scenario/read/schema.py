@@ -102,19 +102,32 @@ class StorageEntry(Strict):
     mount_time: str = "500ms"
     unmount_time: str = "200ms"
     expand_time: str = "1s"
+    node_expand_time: str | None = None
+    """Time in which a node makes a file system as large as its disk; without it 500ms for disks.
+
+    With 0s (the default of file servers) a node has nothing to do.
+    """
     fs_group_time: str = "0s"
     """Additional time of a mount for a pod with an fsGroup."""
+    selinux_time: str = "0s"
+    """Additional time of each mount of a file system, in which its files are relabelled."""
     limit_per_node: Annotated[int, Meta(ge=1, le=10_000)] | None = None
     """Number of disks that a node can have attached."""
     access_modes: list[Literal["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"]] = (
         msgspec.field(default_factory=lambda: ["ReadWriteOnce", "ReadWriteOncePod"])
     )
-    expandable: bool = True
+    expandable: bool | Literal["offline"] = True
+    """`offline`: a disk becomes larger only while it is attached nowhere."""
+    clones: bool = True
+    """Claims whose data source is another claim get a copy of its disk."""
     attach_required: bool = True
     """False: volumes are mounted without being attached, as those of a file server."""
     fs_group_policy: Literal["ReadWriteOnceWithFSType", "File", "None"] = "ReadWriteOnceWithFSType"
     capacity: Amount | None = None
-    """What can be provisioned in each zone; no limit without it."""
+    """What can be provisioned in each zone; no limit without it.
+
+    With it the driver publishes CSIStorageCapacities, by which the scheduler chooses nodes.
+    """
 
 
 class Component(Strict):

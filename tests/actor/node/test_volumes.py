@@ -7,6 +7,7 @@ import pytest
 from actors.node.volumes.registration import csi_node, node_patch, reconciled
 from sim.api.types import Obj
 from sim.kernel.kernel import Kernel
+from sim.options.node_agent import parse_node_agent
 from sim.options.storage_drivers import DriverFault, StorageDriver, StorageDrivers
 from sim.units import MS, SECOND
 from tests.actor.node.fake import NAMES_USED, FakeApi, one_node
@@ -36,7 +37,7 @@ def claim(api: FakeApi, driver: str = DISK, phase: str = "Bound", **spec: Any) -
         "csi": {"driver": driver, "volumeHandle": "h1", "fsType": "ext4"},
         "accessModes": ["ReadWriteOnce"],
     }
-    disk = {"claimRef": {"uid": "uid-c"}, **source, **spec}
+    disk = {"claimRef": {"uid": "uid-c", "namespace": "default", "name": "c"}, **source, **spec}
     api.put("persistentvolumes", {"metadata": {"name": "pv"}, "spec": disk})
 
 
@@ -212,3 +213,41 @@ def test_csi_node_lists_drivers_with_limits_and_topology() -> None:
     other = csi_node(node, [], NAMES_USED)
     new = reconciled(other, made)
     assert new is not None and new["spec"] == made["spec"]
+
+
+async def test_agent_refuses_volumes_that_are_elsewhere_or_in_use_by_another_pod() -> None:
+    options = parse_node_agent({"feature-gates": {"ReadWriteOncePod": "true"}})
+    async with one_node(options=options, drivers=drivers(attach_required=False)) as (kernel, api, _):
+        await until(kernel, 5)
+        claim(api, accessModes=["ReadWriteOncePod"])
+        api.bind("web", pod_spec())
+        await until(kernel, 9)
+        assert runs(api)
+        api.bind("second", pod_spec())
+        await until(kernel, 15)
+        in_use = "volume uses the ReadWriteOncePod access mode and is already in use by another pod"
+        assert f'MountVolume.SetUp failed for volume "pv" : {in_use}' in [
+            text for _, text in api.events("FailedMount")
+        ]
+        term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["far"]}]}
+        claim(api, nodeAffinity={"required": {"nodeSelectorTerms": [term]}})
+        api.bind("third", pod_spec())
+        await until(kernel, 20)
+        text = 'MountVolume.NodeAffinity check failed for volume "pv" : no matching NodeSelectorTerms'
+        assert text in [text for _, text in api.events("FailedMount")]
+
+
+async def test_agent_without_controller_attach_never_attaches_csi_volumes() -> None:
+    options = parse_node_agent({"enable-controller-attach-detach": False})
+    async with one_node(options=options, drivers=drivers()) as (kernel, api, _):
+        await until(kernel, 5)
+        claim(api)
+        api.bind("web", pod_spec())
+        await until(kernel, 140)
+        text = "unmounted volumes=[data], unattached volumes=[data]: timed out waiting for the condition"
+        assert [found for _, found in api.events("FailedMount")] == [
+            f"Unable to attach or mount volumes: {text}"
+        ]
+        assert api.events("FailedAttachVolume") == [] and in_use(api) == [UNIQUE]
+        node = api.objects["nodes", "", "n1"]
+        assert NAMES_USED.annotation_attach_detach not in node["metadata"].get("annotations", {})

@@ -110,7 +110,7 @@ async def test_volume_of_a_node_out_of_service_is_detached_at_once() -> None:
 
 
 async def test_faults_of_a_driver_delay_what_it_is_asked_for() -> None:
-    async with Cluster(storage=[{"driver": DISK, "expandable": True}]) as c:
+    async with Cluster(storage=[{"driver": DISK, "nodeExpandTime": "0s"}]) as c:
         await c.run_for("10s")
         gone = c.do.driver(name=DISK, how="away")
         await c.run_for("1s")

@@ -3,6 +3,8 @@
 import pytest
 
 from sim.api.volumes import (
+    RESIZE_PENDING,
+    RESIZING,
     class_of,
     delays_binding,
     find_matching_volume,
@@ -11,6 +13,7 @@ from sim.api.volumes import (
     is_fully_bound,
     reaches,
     reserved_for,
+    resize_conditions,
 )
 from sim.ident import NAMES
 
@@ -105,3 +108,13 @@ def test_claim_states_are_read_from_its_annotations_and_owner():
     pod = {"metadata": {"namespace": "d", "name": "p", "uid": "u-p"}}
     text = "PVC d/c was not created for pod d/p (pod is not owner)"
     assert foreign_claim_problem(pod, claim()) == text
+
+
+def test_conditions_of_an_expansion_replace_each_other_and_leave_the_others() -> None:
+    other = {"type": "Other", "status": "True"}
+    old = {"conditions": [other, {"type": RESIZING, "status": "True", "lastTransitionTime": "before"}]}
+    assert resize_conditions(old, RESIZING, now="now") == old["conditions"]
+    (kept, new) = resize_conditions(old, RESIZE_PENDING, "wait", "now")
+    assert kept == other
+    assert (new["type"], new["message"], new["lastTransitionTime"]) == (RESIZE_PENDING, "wait", "now")
+    assert resize_conditions(old, "") == [other]

@@ -69,7 +69,7 @@ def test_objects_of_a_driver_say_what_it_can_do() -> None:
     assert driver["spec"] == {
         "attachRequired": True,
         "fsGroupPolicy": "ReadWriteOnceWithFSType",
-        "storageCapacity": False,
+        "storageCapacity": True,
     }
     assert storage_class["metadata"]["annotations"] == {"storageclass.kubernetes.io/is-default-class": "true"}
     assert storage_class["allowVolumeExpansion"] is False
