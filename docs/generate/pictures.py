@@ -20,6 +20,8 @@ PICTURES = {
     "role-removed": "20m",
     "webhook-deadlock": "40m",
     "disk-of-dead-node": "25m",
+    "load-balancer-wait": "30m",
+    "autoscaling": "20m",
 }
 
 

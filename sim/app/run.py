@@ -159,6 +159,12 @@ def expectations_of(plan: Plan, alone: bool = True, whole: bool = True) -> list[
     return built
 
 
+def applied_us(plan: Plan) -> int:
+    """When the objects of a plan are applied: its nodes have booted, so that pods can spread."""
+    boot_us = plan.cluster.boot_us
+    return boot_us + SETTLE_US if boot_us else 0
+
+
 def header_of(plan: Plan, seed: int) -> dict[str, Any]:
     """The header of the trace of a run, which is not hashed; it holds the places of the steps."""
     header: dict[str, Any] = {
@@ -281,9 +287,8 @@ async def _run(
             Gateway(cluster.kernel, cluster.api_servers)
         director = Director(cluster, on_step, zones_of(plan))
         director.schedule(plan.steps)
-        boot_us = plan.cluster.boot_us
         if outside is None:
-            await cluster.run_until(boot_us + SETTLE_US if boot_us else 0)
+            await cluster.run_until(applied_us(plan))
         cluster.apply(*plan.objects)
         if watch is not None:
             beside.start_soon(watch, cluster)

@@ -14,7 +14,9 @@ Turns calls into work in a thread that runs the cluster (`portal`), and objects 
 (`frames`) and pictures (`shown`).
 
 Holds: virtual time moves only in `run` and `run_until`.  The same calls give the same run, event
-for event, so that `fork` can make a copy by repeating them.
+for event, so that `fork` can make a copy by repeating them. Objects wait until the nodes have
+booted, as those of `orrery run` do, so that pods spread and a lab of a scenario runs as the
+scenario does.
 """
 
 from __future__ import annotations
@@ -38,8 +40,9 @@ from sim.app.lab.portal import Portal
 from sim.app.lab.recording import RESOURCES, Recording
 from sim.app.lab.shown import Picture, State, Story
 from sim.app.lab.widget import cluster_widget
+from sim.app.parts.given import check_object
 from sim.app.reference.shipped import scenario_path
-from sim.app.run import header_of, record, sample
+from sim.app.run import applied_us, header_of, record, sample
 from sim.app.steps import step_method
 from sim.check import Observer, Trigger, World
 from sim.client import DEFAULT_QPS, Client
@@ -74,6 +77,8 @@ class _Session:
         self.timeline = Timeline(NAMES[plan.cluster.naming])
         self.recording = Recording(NAMES[plan.cluster.naming])
         self.programs: dict[str, Actor] = {}
+        # Objects that wait until the nodes have booted; None from then on.
+        self._waiting: list[Mapping[str, Any]] | None = [*plan.objects]
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Self]:
@@ -87,10 +92,26 @@ class _Session:
                 sample(cluster, self.timeline)
                 cluster.do.on_step(self.timeline.step)
                 cluster.do.schedule(self.plan.steps)
-                cluster.apply(*self.plan.objects)
+                cluster.kernel.call_at(applied_us(self.plan), self._booted)
                 yield self
         finally:
             self.trace.close()
+
+    def apply(self, objects: Sequence[Mapping[str, Any]]) -> None:
+        """Apply objects, or let them wait until the nodes have booted.  Raises InputError for a
+        value that is no object.
+        """
+        if self._waiting is None:
+            self.cluster.apply(*objects)
+            return
+        for obj in objects:
+            check_object(self.cluster.scheme, obj)
+        self._waiting += objects
+
+    def _booted(self, _: None) -> None:
+        """Apply the objects that wait."""
+        waiting, self._waiting = self._waiting, None
+        self.cluster.hand_in(waiting or ())
 
     @property
     def now_us(self) -> int:
@@ -285,10 +306,11 @@ class Lab:
     def apply(self, *objects: Mapping[str, Any] | str | Path) -> None:
         """Create or replace objects: manifests as mappings, or files of them.
 
-        They are applied as soon as time is run; `refused` lists what the API refuses.
+        They are applied as soon as time is run and the nodes have booted; `refused` lists what the
+        API refuses.
         """
         found = [obj for given in objects for obj in _manifests(given)]
-        self._done(lambda session: session.cluster.apply(*found))
+        self._done(lambda session: session.apply(found))
 
     def add_program(
         self,

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from orrery import Cluster, InputError, Lab
+from orrery import Cluster, InputError, Lab, load, run_plan
+from sim.app.reference.shipped import scenario_path
 from sim.client import Client
 
 WEB = {
@@ -47,6 +48,24 @@ def test_run_until_stops_at_the_instant_at_which_the_condition_comes_to_hold() -
         ready = {row["name"]: row["ready"] for row in lab.nodes().to_dicts()}
         assert ready == {"node-0": "True", "node-1": "Unknown", "node-2": "True"}
         assert lab.run_until("any nodes have Ready=Unknown") == 0.0
+
+
+def test_objects_wait_until_the_nodes_have_booted_so_that_pods_spread() -> None:
+    with Lab(nodes=3, seed=2) as lab:
+        lab.apply(WEB)
+        with pytest.raises(InputError, match="apiVersion"):
+            lab.apply({"kind": "Pod"})
+        lab.run("14s")
+        assert lab.pods().height == 0 and lab.nodes()["ready"].to_list() == ["True"] * 3
+        lab.run("46s")
+        assert sorted(lab.pods()["node"].to_list()) == [f"node-{number // 2}" for number in range(6)]
+
+
+def test_lab_of_a_scenario_has_the_trace_of_its_run() -> None:
+    result = trio.run(run_plan, load(scenario_path(Path("drain-blocked"))))
+    with Lab(scenario="drain-blocked") as lab:
+        lab.run("20m")
+        assert lab.trace_sha256 == result.trace_sha256
 
 
 def test_run_until_gives_none_when_the_limit_comes_first() -> None:
