@@ -20,10 +20,10 @@ from typing import NamedTuple, Protocol
 from actors.apiserver.builtin.own_requests import own_user
 from actors.apiserver.ports import ConnectedServer, LocalStore
 from sim.api.aggregation import availability as available
-from sim.api.aggregation import delegation
+from sim.api.aggregation import delegation, requests
 from sim.api.aggregation.delegation import Delegated, Forwarded
 from sim.api.store import Change, Page, Range
-from sim.api.types import Obj, Reply, Request, UserInfo
+from sim.api.types import NOT_FOUND, Obj, Reply, Request, UserInfo
 from sim.kernel import Context, OutsideAnswer, OutsideRequest
 from sim.kernel.outside import failed
 from sim.units import SECOND, format_time
@@ -160,6 +160,26 @@ class Aggregator:
         """
         call = self._call_for(request)
         return None if call is None else self.backends.direct(call)
+
+    def answers(self, request: Request) -> bool:
+        """True if another server answers a request of the simulation."""
+        return bool(self.delegated) and (request.group, request.version) in self.delegated
+
+    def answer(self, request: Request, refusal: Reply, respond: Callable[[Reply], None]) -> None:
+        """Answer a request of the simulation for a resource that is not served here.
+
+        refusal: the answer of this server
+        """
+        if refusal.code != NOT_FOUND or not self.answers(request):
+            respond(refusal)
+            return
+        ctx = self._ctx
+        assert ctx is not None
+
+        def arrived(got: OutsideAnswer) -> None:
+            ctx.run(respond, requests.reply_of(request, got.code, got.headers, got.body))
+
+        self.forward(requests.forwarded(request), arrived)
 
     def _call_for(self, request: Forwarded) -> ServiceCall | None:
         """The request to the server of a group version; None while it is unavailable."""

@@ -254,8 +254,7 @@ class ApiServer:
         self.stopped_us = self.kernel.now_us
         caches, self.caches, self._life = self.caches, None, None
         self.ctx = self.reach = self.handlers = self.plans = self.seats = self.goaway = None
-        self.lanes = {}
-        self.ready, self._away = False, None
+        self.lanes, self.ready, self._away = {}, False, None
         flights, self._flights = self._flights, {}
         self.traffic.clear()
         self.trail.end()
@@ -441,7 +440,7 @@ class ApiServer:
                 return
             steps = metered(self.kernel, handlers.steps(call), request.resource)
         except Refusal as refusal:
-            self._answer(number, refusal.reply(), 0)
+            self.aggregator.answer(request, refusal.reply(), lambda reply: self._answer(number, reply, 0))
             return
         except Unanswered as missing:
             self._ask(number, missing)
@@ -490,8 +489,9 @@ class ApiServer:
                 return None
             steps = metered(self.kernel, handlers.steps(call), request.resource)
         except Refusal as refusal:
-            self.flown += 1
-            return refusal.reply(), 0
+            elsewhere = self.aggregator.answers(request)
+            self.flown += not elsewhere
+            return None if elsewhere else (refusal.reply(), 0)
         self.flown += 1
         served = self._run(call, steps)
         if plans is not None and plans.lesson is not None:

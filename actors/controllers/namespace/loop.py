@@ -9,11 +9,13 @@ every namespaced resource once.
 Mirrors  kubernetes v1.25 pkg/controller/namespace/{namespace_controller,
          deletion/namespaced_resources_deleter}.go.
 Differs  Resources are processed in the order of the scheme (upstream: any order).  Discovery is one
-         list of the APIServices: a group version fails while its server is unavailable.  Objects of
-         aggregated APIs are not deleted.
+         list of the APIServices, and the documents of those that other servers answer: a group
+         version fails while its server is unavailable.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from actors.controllers.namespace.decide import (
     Leftover,
@@ -24,10 +26,11 @@ from actors.controllers.namespace.decide import (
     with_conditions,
 )
 from actors.controllers.shared.shell import Env
-from sim.api.aggregation.delegation import discovery_failure
+from sim.api.aggregation.delegation import delegated_of, discovery_failure
+from sim.api.aggregation.requests import deletable, in_order
 from sim.api.crd.served import Served
 from sim.api.schema.resource import Resource
-from sim.api.types import Obj, Reply
+from sim.api.types import Obj, Reply, Request
 from sim.client import ItemExponential, MaxOf, SharedBucket, WorkQueue
 from sim.client.cache.informer import RESYNC_MIN_US
 from sim.units import MINUTE, MS, SECOND, format_time
@@ -37,6 +40,7 @@ QPS_FACTOR, BURST_FACTOR = 20, 100  # startNamespaceController
 GRACE_US = 5 * SECOND  # namespaceDeletionGracePeriod: until all API servers know of the deletion
 RETRY_BASE_US, RETRY_MAX_US = 5 * MS, 1 * MINUTE  # nsControllerRateLimiter
 CONFLICT_TRIES = 100  # upstream's retryOnConflictError has no bound; more would be a bug of the API
+UNSUPPORTED = ("NotFound", "MethodNotAllowed")  # the server has no such operation
 
 
 async def start(env: Env) -> None:
@@ -116,9 +120,10 @@ class NamespaceDeleter:
         found = await self._metadata.list("apiservices")
         if not found.ok:
             return 0, found.message
-        failing = unavailable_groups([item.obj for item in found.items or ()])
         custom = [r for r in Served(self._definitions.list()).preferred() if r.namespaced]
-        left = [await self._delete_resource(namespace, resource) for resource in (*self._resources, *custom)]
+        own = (*self._resources, *custom)
+        elsewhere, failing = await self._discover([item.obj for item in found.items or ()], own)
+        left = [await self._delete_resource(namespace, resource) for resource in (*own, *elsewhere)]
         now = format_time(self._env.ctx.wall_us())
         changed = with_conditions(namespace, conditions_of(left, failing), now)
         if changed is not None:
@@ -131,6 +136,36 @@ class NamespaceDeleter:
             return estimate_s, "; ".join(errors)
         reply = await self._finalize(namespace)
         return 0, "" if reply.ok or reply.reason == "NotFound" else reply.message
+
+    async def _discover(
+        self, api_services: Sequence[Obj], own: Sequence[Resource]
+    ) -> tuple[list[Resource], list[str]]:
+        """The resources of other servers, and the group versions that discovery cannot read."""
+        failing = unavailable_groups(api_services)
+        known = {resource.group_resource for resource in own}
+        found: list[Resource] = []
+        delegated = [each for obj in api_services if (each := delegated_of(obj)) is not None]
+        for each in in_order(delegated):
+            if each.group_version in failing:
+                continue
+            client = self._metadata
+            request = Request(
+                verb="get",
+                resource="",
+                group=each.group,
+                version=each.version,
+                user=client.user,
+                manager=client.manager,
+            )
+            reply = await client.ask(request)
+            if not reply.ok:
+                failing.append(each.group_version)
+                continue
+            for resource in deletable(each, reply.obj):
+                if resource.group_resource not in known:
+                    known.add(resource.group_resource)
+                    found.append(resource)
+        return found, failing
 
     async def _set_terminating(self, namespace: Obj) -> Reply:
         """Set the phase Terminating; after a conflict, retry on the newest object."""
@@ -193,9 +228,12 @@ class NamespaceDeleter:
         error = await self._delete_all(resource, name)
         if error:
             return Leftover(label, estimate_s=estimate_s, error=error)
+        if "list" not in resource.verbs:
+            return Leftover(label, estimate_s=estimate_s)
         reply = await self._metadata.list(resource, name)
         if not reply.ok:
-            return Leftover(label, estimate_s=estimate_s, error=reply.message)
+            error = "" if reply.reason in UNSUPPORTED else reply.message
+            return Leftover(label, estimate_s=estimate_s, error=error)
         gvr = f"{resource.group}/{resource.version}, Resource={resource.plural}"
         return leftover(label, [item.obj for item in reply.items or ()], estimate_s, name, gvr)
 
@@ -203,14 +241,17 @@ class NamespaceDeleter:
         """Delete all objects of one resource; returns an error text, "" if all requests succeeded."""
         if "deletecollection" in resource.verbs:
             reply = await self._metadata.delete_collection(resource, namespace, policy="Background")
-            return "" if reply.ok else reply.message
+            if reply.reason not in UNSUPPORTED:
+                return "" if reply.ok else reply.message
+        if "list" not in resource.verbs:
+            return ""
         listed = await self._metadata.list(resource, namespace)
         if not listed.ok:
-            return listed.message
+            return "" if listed.reason in UNSUPPORTED else listed.message
         for item in listed.items or ():
             reply = await self._metadata.delete(
                 resource, namespace, item.obj["metadata"]["name"], policy="Background"
             )
-            if not reply.ok and reply.reason not in ("NotFound", "MethodNotAllowed"):
+            if not reply.ok and reply.reason not in UNSUPPORTED:
                 return reply.message
         return ""

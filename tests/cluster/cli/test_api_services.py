@@ -109,6 +109,48 @@ async def test_function_behind_an_api_service_is_checked_and_gets_requests() -> 
         assert before < cluster.kernel.steps
 
 
+async def test_namespace_ends_once_its_aggregated_objects_are_deleted() -> None:
+    seen: list[tuple[str, str, str]] = []
+    stored, refuses = {"a": [{"metadata": {"name": "x"}}]}, True
+
+    def serve(request: ApiRequest) -> tuple[int, Obj]:
+        parts = request.path.split("/")
+        if len(parts) == 4:
+            row = {"name": "flunders", "kind": "Flunder", "namespaced": True}
+            return 200, resource_list(f"{GROUP}/v1", {**row, "verbs": ["delete", "deletecollection", "list"]})
+        seen.append((request.method, request.path, request.user.name))
+        if request.method == "DELETE":
+            if refuses:
+                return 500, {"message": "broken"}
+            stored[parts[5]] = []
+        return 200, {"items": stored[parts[5]], "metadata": {"resourceVersion": "7"}}
+
+    async with Cluster(naming="kubernetes") as cluster:
+        cluster.apply(service("ExternalName", externalName="flunders.invalid"), api_service())
+        cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}})
+        cluster.add_api_service("default/wardle", serve)
+        await cluster.run_for("2s")
+        cluster.request("delete", "namespaces", "", "a")
+        await cluster.run_for("8s")
+        path = f"/apis/{GROUP}/v1/namespaces/a/flunders"
+        assert seen[0] == ("DELETE", path, "system:serviceaccount:kube-system:namespace-controller")
+        namespace = cluster.get("namespaces", "a")
+        assert namespace is not None
+        failure = next(
+            each
+            for each in namespace["status"]["conditions"]
+            if each["type"] == "NamespaceDeletionContentFailure"
+        )
+        assert failure["message"] == (
+            "Failed to delete all resource types, 1 remaining: an error on the server "
+            f'("{{\\"message\\":\\"broken\\"}}") has prevented the request from succeeding (delete flunders.{GROUP})'
+        )
+        refuses = False
+        await cluster.run_for("30s")
+        assert cluster.get("namespaces", "a") is None
+        assert seen[-1][:2] == ("GET", path)
+
+
 async def test_outside_server_gets_requests_with_their_user_and_joins_discovery() -> None:
     got: list[tuple[str, dict[str, str]]] = []
 

@@ -1,0 +1,180 @@
+"""Requests of simulated clients for group versions that another server answers.  Pure.
+
+Turns a `Request` into the HTTP request that its client would send, the answer into a `Reply`, and
+discovery documents into resources.
+
+A request without a resource asks for the discovery document of its group version.
+
+Mirrors  client-go v1.25 rest/request.go (transformResponse, newUnstructuredResponseError),
+         discovery/{discovery_client,helper}.go (ServerPreferredNamespacedResources);
+         apimachinery pkg/api/errors/errors.go (NewGenericServerResponse).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+
+from sim.api import status
+from sim.api.aggregation.delegation import Delegated, Forwarded
+from sim.api.kinds.kind import Kind
+from sim.api.schema.json_text import go_quote
+from sim.api.schema.resource import Resource
+from sim.api.store import Item
+from sim.api.types import Obj, Reply, Request
+
+METHODS: Mapping[str, str] = {
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "delete": "DELETE",
+    "deletecollection": "DELETE",
+}
+UNAVAILABLE = "the server is currently unable to handle the request"
+_NO_MORE = "but did not return more information"
+_REFUSALS: Mapping[int, tuple[str, str]] = {
+    400: ("BadRequest", "the server rejected our request for an unknown reason"),
+    401: ("Unauthorized", "the server has asked for the client to provide credentials"),
+    403: ("Forbidden", ""),
+    404: ("NotFound", "the server could not find the requested resource"),
+    405: ("MethodNotAllowed", "the server does not allow this method on the requested resource"),
+    406: ("NotAcceptable", ""),
+    409: ("Conflict", "the server reported a conflict"),
+    415: ("UnsupportedMediaType", ""),
+    422: ("Invalid", "the server rejected our request due to an error in our request"),
+    429: (
+        "TooManyRequests",
+        "the server has received too many requests and has asked us to try again later",
+    ),
+    503: ("ServiceUnavailable", UNAVAILABLE),
+    504: (
+        "Timeout",
+        "the server was unable to return a response in the time allotted, but may still be processing "
+        "the request",
+    ),
+}
+
+
+_NO_KIND = Kind(rows=())  # its rules are those of the other server
+
+
+def path_of(request: Request) -> str:
+    """The path of a request."""
+    parts = ["apis", request.group, request.version] if request.group else ["api", request.version]
+    if request.resource:
+        if request.namespace:
+            parts += ["namespaces", request.namespace]
+        parts += [part for part in (request.resource, request.name, request.subresource) if part]
+    return "/" + "/".join(parts)
+
+
+def forwarded(request: Request) -> Forwarded:
+    """The HTTP request of a simulated client."""
+    body = request.body
+    raw = (
+        b""
+        if body is None
+        else bytes(body)
+        if isinstance(body, bytes | bytearray)
+        else msgspec.json.encode(body)
+    )
+    options = dict(request.options)
+    if request.verb == "watch":
+        options["watch"] = "true"
+    headers = (("Accept", "application/json"), ("Content-Type", request.content_type))
+    method = METHODS.get(request.verb, "GET")
+    return Forwarded(method, path_of(request), urlencode(options), headers, raw, request.user)
+
+
+def reply_of(request: Request, code: int, headers: Iterable[tuple[str, str]], body: bytes) -> Reply:
+    """The answer of the other server, as a client of the library reads it."""
+    obj = _decoded(body)
+    if not 200 <= code < 300:
+        given = isinstance(obj, dict) and obj.get("kind") == "Status"
+        kept = {name: value for name, value in headers if name.lower() == "retry-after"}
+        return Reply(code, body=obj if given else refusal_of(request, code, body), headers=kept)
+    if request.verb == "watch":  # an answer is read as a whole
+        return Reply(503, body=status.service_unavailable(UNAVAILABLE))
+    items = obj.get("items") if isinstance(obj, dict) else None
+    if request.verb == "list" and isinstance(items, list):
+        metadata = obj.get("metadata") or {}
+        rev = str(metadata.get("resourceVersion", ""))
+        listed = [Item("", each, 0, 0) for each in items]
+        more = str(metadata.get("continue") or "")
+        return Reply(code, items=listed, revision=int(rev) if rev.isdecimal() else 0, more=more)
+    return Reply(code, body=obj)
+
+
+def refusal_of(request: Request, code: int, body: bytes) -> Obj:
+    """The Status that a client makes of an answer that has none."""
+    text = body.decode("utf-8", "replace").strip() or "unknown"
+    reason, message = _REFUSALS.get(
+        code, ("Unknown", f"the server responded with the status code {code} {_NO_MORE}")
+    )
+    if code == 409 and request.verb == "create":
+        reason = "AlreadyExists"
+    elif code in (403, 406, 415):
+        message = text
+    elif code >= 500 and code not in _REFUSALS:
+        reason = "InternalError"
+        message = f"an error on the server ({go_quote(text)}) has prevented the request from succeeding"
+    resource = f"{request.resource}.{request.group}" if request.group else request.resource
+    words = METHODS.get(request.verb, "GET").lower(), resource, request.name
+    if request.resource:
+        message = f"{message} ({' '.join(word for word in words if word)})"
+    details = {"name": request.name, "group": request.group, "kind": request.resource}
+    causes = [{"reason": "UnexpectedServerResponse", "message": text}]
+    shown = {key: value for key, value in details.items() if value}
+    return status.status(code, reason, message, {**shown, "causes": causes})
+
+
+def _decoded(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body) if body else {}
+    except msgspec.DecodeError:
+        return {}
+
+
+def in_order(found: Iterable[Delegated]) -> list[Delegated]:
+    """Group versions as discovery lists them: the preferred version of a group first."""
+    return sorted(
+        found,
+        key=lambda each: (each.group, -int(each.obj["spec"].get("versionPriority") or 0), each.version),
+    )
+
+
+def deletable(each: Delegated, document: Obj) -> Iterator[Resource]:
+    """The namespaced resources of a group version that can be deleted."""
+    for row in document.get("resources") or ():
+        verbs = tuple(row.get("verbs") or ())
+        if row.get("namespaced") and "/" not in row["name"] and "delete" in verbs:
+            yield _resource(each.group, each.version, row, verbs)
+
+
+def _resource(group: str, version: str, row: Obj, verbs: tuple[str, ...]) -> Resource:
+    """A resource of another server, as far as a client uses it."""
+    plural, kind = row["name"], row.get("kind") or ""
+    return Resource(
+        group=group,
+        version=version,
+        plural=plural,
+        singular=row.get("singularName") or "",
+        kind=kind,
+        list_kind=f"{kind}List",
+        namespaced=True,
+        short_names=(),
+        categories=(),
+        verbs=verbs,
+        subresources=(),
+        short_group=group,
+        upstream_group=group,
+        api_version=f"{group}/{version}" if group else version,
+        group_resource=f"{plural}.{group}" if group else plural,
+        prefix="",
+        storage_version_hash="",
+        behavior=_NO_KIND,
+        custom=True,
+    )

@@ -1,0 +1,75 @@
+"""Requests of simulated clients for group versions that another server answers."""
+
+from typing import Any
+
+import pytest
+
+from sim.api.aggregation.delegation import Delegated
+from sim.api.aggregation.requests import deletable, forwarded, in_order, path_of, reply_of
+from sim.api.auth.attributes import AccessAttributes
+from sim.api.auth.request_attributes import attributes_of
+from sim.api.types import Request, UserInfo
+
+USER = UserInfo("ann")
+
+
+def request(verb: str, **given: Any) -> Request:
+    return Request(verb=verb, **{"resource": "flunders", "group": "g", "user": USER, **given})
+
+
+def test_request_becomes_the_http_request_of_its_client() -> None:
+    sent = forwarded(request("deletecollection", namespace="a", body={"kind": "DeleteOptions"}))
+    assert (sent.method, sent.path, sent.body) == (
+        "DELETE",
+        "/apis/g/v1/namespaces/a/flunders",
+        b'{"kind":"DeleteOptions"}',
+    )
+    assert path_of(request("update", name="x", subresource="status")) == "/apis/g/v1/flunders/x/status"
+    assert path_of(request("get", group="", resource="")) == "/api/v1"
+    assert forwarded(request("list", options={"limit": "5"})).query == "limit=5"
+
+
+def test_request_without_a_resource_is_judged_as_its_path() -> None:
+    assert attributes_of(request("get", resource="")) == AccessAttributes("get", "/apis/g/v1")
+
+
+def test_list_of_another_server_has_items_and_a_revision() -> None:
+    body = b'{"items":[{"metadata":{"name":"x"}}],"metadata":{"resourceVersion":"9","continue":"c"}}'
+    reply = reply_of(request("list"), 200, (), body)
+    assert [item.obj for item in reply.items or ()] == [{"metadata": {"name": "x"}}]
+    assert (reply.revision, reply.more) == (9, "c")
+
+
+@pytest.mark.parametrize(
+    ("verb", "code", "body", "reason", "message"),
+    [
+        ("get", 503, b"service unavailable\n", "ServiceUnavailable", "the server is currently unable to handle the request (get flunders.g)"),
+        ("create", 409, b"", "AlreadyExists", "the server reported a conflict (post flunders.g)"),
+        ("get", 403, b"no", "Forbidden", "no (get flunders.g)"),
+        ("get", 418, b"", "Unknown", "the server responded with the status code 418 but did not return more information (get flunders.g)"),
+        ("get", 500, b"x", "InternalError", 'an error on the server ("x") has prevented the request from succeeding (get flunders.g)'),
+        ("get", 404, b'{"kind":"Status","reason":"Own","message":"m"}', "Own", "m"),
+    ],
+)  # fmt: skip
+def test_refusal_without_a_status_gets_that_of_a_client(
+    verb: str, code: int, body: bytes, reason: str, message: str
+) -> None:
+    reply = reply_of(request(verb), code, (), body)
+    assert (reply.code, reply.reason, reply.message) == (code, reason, message)
+
+
+def test_deletable_resources_are_namespaced_and_of_the_preferred_version_first() -> None:
+    versions = [Delegated("g", name, {"spec": {"versionPriority": p}}) for name, p in (("v1", 1), ("v2", 9))]
+    assert [each.version for each in in_order(versions)] == ["v2", "v1"]
+    rows = [
+        {"name": "flunders", "kind": "Flunder", "namespaced": True, "verbs": ["delete", "list"]},
+        {"name": "flunders/status", "namespaced": True, "verbs": ["delete"]},
+        {"name": "nodes", "namespaced": False, "verbs": ["delete"]},
+        {"name": "pods", "namespaced": True, "verbs": ["get"]},
+    ]
+    [found] = deletable(versions[0], {"resources": rows})
+    assert (found.group_resource, found.verbs, found.api_version) == (
+        "flunders.g",
+        ("delete", "list"),
+        "g/v1",
+    )
