@@ -81,6 +81,11 @@ def has_form(name: str, text: str) -> bool:
     return check is None or check(text)
 
 
+def is_supported(name: str) -> bool:
+    """Return True if a format is checked in custom objects; others count as absent."""
+    return name.replace("-", "") in _FORMATS
+
+
 def _is_host(text: str) -> bool:
     if len(text.encode()) > 255 or not compile_pattern(_HOSTNAME).is_found_in(text):
         return False
@@ -210,6 +215,7 @@ _FORMATS: dict[str, Callable[[str], bool]] = {
     "isbn10": _is_isbn10,
     "isbn13": _is_isbn13,
     "mac": _is_mac,
+    "password": lambda _: True,
     "rgbcolor": _pattern(rf"rgb\({_BYTE_OF_RGB},{_BYTE_OF_RGB},{_BYTE_OF_RGB}\)"),
     "ssn": lambda text: len(text) == 11 and _SSN.fullmatch(text) is not None,
     "uri": _is_uri,

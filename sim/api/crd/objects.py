@@ -23,7 +23,7 @@ from sim.api.crd.conversion_webhook import answered, question_of, version_of
 from sim.api.crd.embedded import embedded_errors
 from sim.api.crd.served import CustomResource, Scale
 from sim.api.crd.structural import ANYTHING, Structural
-from sim.api.crd.structural_check import schema_errors
+from sim.api.crd.structural_check import schema_errors, shown_value
 from sim.api.crd.structural_values import (
     BadPart,
     defaulted,
@@ -45,7 +45,6 @@ from sim.api.kinds.common.errors import (
 )
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.memo import IdentityMemo
-from sim.api.ownership.typed_values import go_syntax
 from sim.api.patch.strategic_merge import go_print
 from sim.api.schema import field_validation as fieldvalidation
 from sim.api.schema.field_validation import IGNORE, STRICT, duplicate_fields
@@ -80,9 +79,10 @@ def decode(call: Call, resource: CustomResource) -> Obj:
     except BadPart as error:
         raise bad_request(f"{_cannot(resource)}{error}") from None
     group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
-    directive = call.field_validation
-    if problems and directive == STRICT:
-        raise bad_request(f"{_cannot(resource)}strict decoding error: {', '.join(problems)}")
+    directive, repeated = call.field_validation, call.request.repeated
+    if (repeated or problems) and directive == STRICT:
+        listed = [repeated, *problems] if repeated else problems
+        raise bad_request(f"{_cannot(resource)}strict decoding error: {', '.join(listed)}")
     if directive != IGNORE:
         call.warnings += problems
     if (group, version) != (resource.group, resource.version):
@@ -253,7 +253,9 @@ INTEGER_MAX = 1 << 63
 
 
 def _go_numbers(value: Any) -> Any:
-    """A value after its way through the storage: whole numbers are integers, as Go writes them."""
+    """A value after its way through the storage: whole numbers are integers, as Go writes them, and
+    integers that do not fit into 64 bits are floating point.
+    """
     if isinstance(value, dict):
         made = {key: _go_numbers(given) for key, given in value.items()}
         return value if all(made[key] is value[key] for key in value) else made
@@ -262,6 +264,8 @@ def _go_numbers(value: Any) -> Any:
         return value if all(a is b for a, b in zip(items, value, strict=True)) else items
     if isinstance(value, float) and value.is_integer() and abs(value) < INTEGER_MAX:
         return int(value)
+    if isinstance(value, int) and not -INTEGER_MAX <= value < INTEGER_MAX:
+        return float(value)
     return value
 
 
@@ -416,21 +420,25 @@ def _repeated(schema: Structural, value: Json, at: str, errors: Errors) -> None:
 
 
 def _duplicates(schema: Structural, value: list[Json], at: str) -> Errors:
-    """The duplicate items of one list.
+    """The duplicate items of one list (schema/listtype/validation.go).
 
-    Quirk: an item that occurs three times is reported once, at its second position.
+    Quirk: an item that occurs three times is reported once, at its second position; a null item of
+    a keyed list counts as one without keys.
     """
     seen: dict[bytes, int] = {}
     errors: Errors = []
+    if schema.list_type == "map":
+        for i, item in enumerate(value):
+            if item is not None and not isinstance(item, dict):
+                detail = "must be an object for an array of list-type map"
+                return [invalid(f"{at}[{i}]", Shown(shown_value(item)), detail)]
     for i, item in enumerate(value):
         what = item
         if schema.list_type == "map":
-            if not isinstance(item, dict):
-                continue
-            what = {key: item[key] for key in schema.map_keys if key in item}
+            keys = item if isinstance(item, dict) else {}
+            what = {key: keys[key] for key in schema.map_keys if key in keys}
         text_of = msgspec.json.encode(what, order="deterministic")
         count = seen[text_of] = seen.get(text_of, 0) + 1
         if count == 2:
-            shown_as = what if isinstance(what, str) else Shown(go_syntax(what))
-            errors.append(duplicate(f"{at}[{i}]", shown_as))
+            errors.append(duplicate(f"{at}[{i}]", Shown(shown_value(what))))
     return errors

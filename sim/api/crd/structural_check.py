@@ -19,13 +19,14 @@ from decimal import Decimal
 
 from msgspec.structs import replace
 
-from sim.api.crd.formats import has_form
+from sim.api.crd.formats import has_form, is_supported
 from sim.api.crd.regexes import BadPattern, Budget, TooMuchWork, compile_pattern
 from sim.api.kinds.common.errors import (
     INVALID,
     TOO_LONG,
     Errors,
     FieldError,
+    Shown,
     WrongType,
     required,
     too_many,
@@ -62,17 +63,18 @@ class _Found:
         self.checked += other.checked
 
 
-def schema_errors(raw: Obj, value: Json, budget: Budget | None = None) -> Errors:
-    """The errors of an object or another value."""
-    found = _Check(budget or Budget()).value(raw, value, "").errors
+def schema_errors(raw: Obj, value: Json, budget: Budget | None = None, is_default: bool = False) -> Errors:
+    """The errors of an object or another value.  is_default: True for a default in a definition"""
+    found = _Check(budget or Budget(), is_default).value(raw, value, "").errors
     return [error if error.field else replace(error, field="<nil>") for error in found]
 
 
 class _Check:
     """A walk over one object."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: Budget, is_default: bool = False) -> None:
         self._budget = budget
+        self._is_default = is_default
         self._reported_chars = 0
 
     def value(self, raw: Json, value: Json, at: str) -> _Found:
@@ -80,7 +82,7 @@ class _Check:
         if not isinstance(raw, dict):
             return out
         checks = (
-            _type_errors,
+            self._types,
             self._combined,
             self._texts,
             _number_errors,
@@ -88,7 +90,7 @@ class _Check:
             _enum_errors,
             self._fields,
         )
-        for check in (_type_errors, _enum_errors) if value is None else checks:
+        for check in (self._types, _enum_errors) if value is None else checks:
             found = _Found()
             found_errors = check(raw, value, at)
             if isinstance(found_errors, _Found):
@@ -150,6 +152,9 @@ class _Check:
             out.add(_general(f"{go_quote(at)} must validate all the schemas (allOf){none}"))
 
     # --- kinds of values --------------------------------------------------------------------------
+
+    def _types(self, raw: Obj, value: Json, at: str) -> Iterator[FieldError]:
+        return _type_errors(raw, value, at, self._is_default)
 
     def _texts(self, raw: Obj, value: Json, at: str) -> Iterator[FieldError]:
         """Errors of a text.
@@ -222,7 +227,8 @@ class _Check:
                 text = f"{at}.{key} in body is a forbidden property"
                 out.add(FieldError(_path(at), INVALID, text, go_quote(key)))
             else:
-                out.merge(self.value(rest, value[key], _child(at, key)))
+                # Quirk: with a dot also at the root, where a field would have none.
+                out.merge(self.value(rest, value[key], f"{at}.{key}"))
         for key in value:
             if key in known and not self._enough(out):
                 out.merge(self.value(known[key], value[key], _child(at, key)))
@@ -243,23 +249,44 @@ class _Check:
 # --- parts ----------------------------------------------------------------------------------------
 
 
-def _type_errors(raw: Obj, value: Json, at: str) -> Iterator[FieldError]:
+# The formats of Go's numbers (validate/type.go, schemaInfoForType); other values have none.
+_GO_FORMATS = {"integer": "int64", "number": "float64"}
+
+
+def _type_errors(raw: Obj, value: Json, at: str, is_default: bool = False) -> Iterator[FieldError]:
+    """The error of a value of a wrong type.
+
+    is_default: True for a default in a definition, whose schema keeps unknown formats, and in which
+        an integer or string has no type
+    Quirk: a format says what a number, boolean or object has to be, and lets any list pass.
+    """
     wanted = raw.get("type")
     if raw.get("x-kubernetes-int-or-string") is True:
-        wanted = "integer,string"
-    if not isinstance(wanted, str) or not wanted:
-        return
+        wanted = "" if is_default else "integer,string"
+    types = wanted.split(",") if isinstance(wanted, str) and wanted else []
+    form = raw.get("format")
+    form = form if isinstance(form, str) and (is_default or is_supported(form)) else ""
     given = kind_of(value)
     if value is None:
-        if raw.get("nullable") is True:
-            return
-    elif (
-        given in wanted.split(",")
-        or (given == "integer" and wanted == "number")
-        or (given == "number" and "integer" in wanted and _is_integral(float(value)))
-    ):
+        if types and raw.get("nullable") is not True:
+            yield _wrong_type(at, given, ",".join(types), given)
         return
-    yield _wrong_type(at, given, wanted, given)
+    if not types and not form:
+        return
+    fits = (
+        given in types
+        or (given == "integer" and "number" in types)
+        or (given == "number" and "integer" in types and _is_integral(float(value)))
+    )
+    go_format = _GO_FORMATS.get(given, "")
+    if form and given not in ("string", "array"):
+        if not fits and form != go_format:
+            yield _wrong_type(at, go_format, form, go_format)
+            return
+    elif form and not {"number", "integer"} & set(types):
+        return
+    if not fits:
+        yield _wrong_type(at, given, ",".join(types), given)
 
 
 _EXACT_MAX = (1 << 53) - 1  # the largest integer that every JSON number shows exactly
@@ -321,9 +348,8 @@ def _is_multiple(value: float, step: float) -> bool:
 def _enum_errors(raw: Obj, value: Json, at: str) -> Iterator[FieldError]:
     choices = raw.get("enum")
     if isinstance(choices, list) and choices and not _is_one_of(choices, value):
-        yield unsupported(
-            _path(at), "null" if value is None else value, [_text(choice) for choice in choices]
-        )
+        shown_as = "null" if value is None else Shown(shown_value(value))
+        yield unsupported(_path(at), shown_as, [_text(choice) for choice in choices])
 
 
 _texts_of: IdentityMemo[dict[str, None]] = IdentityMemo()
@@ -371,10 +397,10 @@ def _general(text: str) -> FieldError:
 
 
 def _invalid(at: str, value: Json, text: str) -> FieldError:
-    return FieldError(_path(at), INVALID, f"{at} in body {text}", _shown(value))
+    return FieldError(_path(at), INVALID, f"{at} in body {text}", shown_value(value))
 
 
-def _shown(value: Json) -> str:
+def shown_value(value: Json) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return go_float(value) if isinstance(value, float) else go_syntax(value)

@@ -1,9 +1,9 @@
 """URLs as Go parses them.
 
-Turns a text into its parts, or into the reason why it is no URL of a request: an absolute URL, or
-an absolute path.
+Turns a text into its parts, or into the reason why it is no URL, or no URL of a request: an
+absolute URL, or an absolute path.
 
-Mirrors  Go 1.19 net/url (ParseRequestURI, parse, parseAuthority, parseHost, validEncoded).
+Mirrors  Go 1.19 net/url (Parse, ParseRequestURI, parse, parseAuthority, parseHost, unescape).
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ class BadUrl(Exception):
 
 
 class Url(NamedTuple):
-    """A URL. host: with its port; path and query: as they are written, without "?"."""
+    """A URL.
+
+    host: with its port; path and query: as they are written, without "?"
+    user: before the host, None if there is no "@"; fragment: after "#"
+    """
 
     text: str
     scheme: str
@@ -33,6 +37,8 @@ class Url(NamedTuple):
     path: str
     query: str
     opaque: str = ""
+    user: str | None = None
+    fragment: str = ""
 
     @property
     def hostname(self) -> str:
@@ -64,65 +70,89 @@ def _path_char(char: str) -> str:
 
 def parse_request_uri(text: str) -> Url:
     """The URL of a request.  Raises BadUrl."""
-    return _parse(text, text)
+    return _parse(text, is_request=True)
 
 
 def parse_url(text: str) -> Url:
-    """A URL without its fragment.  Raises BadUrl."""
-    return _parse(text, text.partition("#")[0])
+    """A URL, which may be relative.  Raises BadUrl."""
+    before, _, fragment = text.partition("#")
+    found = _parse(before, is_request=False)
+    _check_escapes(text, fragment)
+    return found._replace(text=text, fragment=unquote(fragment))
 
 
 def _bad(text: str, why: str) -> BadUrl:
     return BadUrl(f"parse {go_quote(text)}: {why}")
 
 
-def _parse(whole: str, text: str) -> Url:
+def _parse(text: str, is_request: bool) -> Url:
     if any(char < " " or char == "\x7f" for char in text):
-        raise _bad(whole, "net/url: invalid control character in URL")
-    if not text:
-        raise _bad(whole, "empty url")
+        raise _bad(text, "net/url: invalid control character in URL")
+    if not text and is_request:
+        raise _bad(text, "empty url")
+    if text == "*":
+        return Url(text, "", "", "*", "")
     if text.startswith(":"):
-        raise _bad(whole, "missing protocol scheme")
+        raise _bad(text, "missing protocol scheme")
     found = _SCHEME.match(text)
     scheme = found[1].lower() if found else ""
     rest, _, query = (text[found.end() :] if found else text).partition("?")
-    if text == "*":
-        return Url(whole, "", "", "*", "")
     if not rest.startswith("/"):
-        if not scheme:
-            raise _bad(whole, "invalid URI for request")
-        return Url(whole, scheme, "", "", query, rest)
-    host = ""
-    if scheme and rest.startswith("//"):
+        if scheme:
+            return Url(text, scheme, "", "", query, rest)
+        if is_request:
+            raise _bad(text, "invalid URI for request")
+        if ":" in rest.partition("/")[0]:
+            raise _bad(text, "first path segment in URL cannot contain colon")
+    host, user = "", None
+    if rest.startswith("//") and (scheme or not (is_request or rest.startswith("///"))):
         authority, slash, path = rest[2:].partition("/")
         rest = slash + path
-        host = _host(whole, authority)
-    if (bad := _ESCAPE.search(rest)) is not None:
-        raise _bad(whole, f"invalid URL escape {go_quote(rest[bad.start() : bad.start() + 3])}")
-    return Url(whole, scheme, host, rest, query)
+        before, at, host = authority.rpartition("@")
+        host, user = _host(text, host), before if at else None
+        if user is not None:
+            if _USER.fullmatch(user) is None:
+                raise _bad(text, "net/url: invalid userinfo")
+            _check_escapes(text, user)
+    _check_escapes(text, rest)
+    return Url(text, scheme, host, rest, query, "", user)
 
 
-def _host(whole: str, authority: str) -> str:
-    user, at, host = authority.rpartition("@")
-    if at and _USER.fullmatch(user) is None:
-        raise _bad(whole, "net/url: invalid userinfo")
+def _check_escapes(whole: str, part: str) -> None:
+    bad = _ESCAPE.search(part)
+    if bad is not None:
+        raise _bad(whole, f"invalid URL escape {go_quote(part[bad.start() : bad.start() + 3])}")
+
+
+def _host(whole: str, host: str) -> str:
+    end = len(host)
     if host.startswith("["):
         end = host.rfind("]")
         if end < 0:
             raise _bad(whole, "missing ']' in host")
         _check_port(whole, host[end + 1 :])
-        return host
-    colon = host.rfind(":")
-    if colon >= 0:
-        _check_port(whole, host[colon:])
+    elif ":" in host:
+        _check_port(whole, host[host.rfind(":") :])
+    zone = host.find("%25", 0, end) if host.startswith("[") else -1
     for i, char in enumerate(host):
+        in_zone = zone >= 0 and zone <= i < end
         if char == "%":
             escape = host[i : i + 3]
-            if _ESCAPE.match(escape) is not None or int(escape[1], 16) < 8:
+            if _ESCAPE.match(escape) is not None or not _may_escape(escape, in_zone):
                 raise _bad(whole, f"invalid URL escape {go_quote(escape)}")
         elif char.isascii() and not char.isalnum() and char not in _HOST_CHARS:
             raise _bad(whole, f"invalid character {go_quote(char)} in host name")
     return unquote(host)
+
+
+def _may_escape(escape: str, in_zone: bool) -> bool:
+    """Return True if a character may be escaped in a host, or in the zone of an address."""
+    if escape == "%25":
+        return True
+    code = int(escape[1:], 16)
+    if in_zone:
+        return code == ord(" ") or chr(code) in _HOST_CHARS or (chr(code).isascii() and chr(code).isalnum())
+    return code >= 0x80
 
 
 def _check_port(whole: str, text: str) -> None:

@@ -86,8 +86,13 @@ class Decoded:
         self.problems = problems
 
 
-def decode(resource: Resource, body: bytes | str | Json, directive: str = WARN) -> Decoded:
-    """The object in a POST or PUT; `Strict` refuses any problem, `Ignore` reports none."""
+def decode(
+    resource: Resource, body: bytes | str | Json, directive: str = WARN, repeated: str = ""
+) -> Decoded:
+    """The object in a POST or PUT; `Strict` refuses any problem, `Ignore` reports none.
+
+    repeated: what its YAML says twice (Quirk: no warning, because it would be more than one line)
+    """
     text = bytes(body).decode("utf-8", "replace") if isinstance(body, bytes | bytearray) else body
     value, shown = text, ""
     if isinstance(text, str):
@@ -103,8 +108,9 @@ def decode(resource: Resource, body: bytes | str | Json, directive: str = WARN) 
     cannot = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
     if isinstance(obj, DecodeError):
         raise DecodeError(cannot + obj.message)
-    if problems and directive == STRICT:
-        raise DecodeError(cannot + "strict decoding error: " + ", ".join(problems))
+    if (repeated or problems) and directive == STRICT:
+        listed = [repeated, *problems] if repeated else problems
+        raise DecodeError(cannot + "strict decoding error: " + ", ".join(listed))
     typed = {"apiVersion": resource.api_version, "kind": resource.kind}
     obj = {**typed, **obj, **typed}
     return Decoded(obj, [] if directive == IGNORE else problems)

@@ -81,7 +81,7 @@ def decode(call: Call, resource: Resource) -> Obj:
         if not body.get("apiVersion") and not body.get("kind"):
             return {**body, "apiVersion": resource.api_version, "kind": resource.kind}
     try:
-        decoded = fieldvalidation.decode(resource, body, call.field_validation)
+        decoded = fieldvalidation.decode(resource, body, call.field_validation, call.request.repeated)
     except fieldvalidation.DecodeError as error:
         raise bad_request(error.message) from None
     if error_text := _misread(resource, decoded.obj):

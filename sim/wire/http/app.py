@@ -37,7 +37,7 @@ from sim.kernel import OutsideRequest
 from sim.units import SECOND, parse_duration_us
 from sim.wire.http import negotiation, rendering, routing
 from sim.wire.http.audited import AuditedExchange, HttpAudit
-from sim.wire.http.body import BODY_MAX, BadBody, json_text, strict_warnings
+from sim.wire.http.body import BODY_MAX, BadBody, in_one, json_text, strict_warnings
 from sim.wire.http.documents import Documents
 from sim.wire.http.exchange import Exchange, Response, serve_exchange
 from sim.wire.http.gateway import REQUEST_TIMEOUT_S, Gateway, OutsideWatch, failure_line
@@ -361,17 +361,19 @@ class Front:
         body = None
         content = headers.get("content-type")
         warnings: tuple[str, ...] = ()
+        twice: list[str] = []
         if target.verb in WRITES:
             raw = await _read(exchange)
-            twice: list[str] = []
             body = await self._aside(len(raw), partial(json_text, names, target, content, raw, twice))
-            warnings = strict_warnings(twice, options.get("fieldValidation", ""))
+            if target.verb == "patch":
+                warnings = strict_warnings(twice, options.get("fieldValidation", ""))
             audited.send(body, target.verb)
             if resource.plural == "tokenreviews" and not resource.custom:
                 await self._identification.prepare_review(body)
         check_options(names, target, content, exchange.query, body)
         asked = _request(target, user, options, agent)
         asked.body, asked.content_type = body, content or names.media_json
+        asked.repeated = "" if target.verb == "patch" else in_one(twice)
         reply, watch = await self._gateway.call(asked, REQUEST_TIMEOUT_S if watching else _seconds(options))
         audited.reply(reply, resource)
         if watch is not None:

@@ -115,7 +115,7 @@ def json_text(
 ) -> bytes | None:
     """The body of a write as JSON text; None if there is none. Raises BadBody.
 
-    twice: receives the messages about duplicate keys in the YAML of an apply
+    twice: receives the messages about duplicate keys in YAML
     """
     if target.verb == "patch":
         return _patch_text(names, target, header, raw, twice)
@@ -130,7 +130,7 @@ def json_text(
         return _from_protobuf(names, target, raw)
     if kind == names.media_yaml:
         return _from_yaml(
-            raw, f"the object provided is unrecognized (must be of type {_kind(target)}): yaml: "
+            raw, f"the object provided is unrecognized (must be of type {_kind(target)}): yaml: ", twice
         )
     return _whole_characters(_shaped(target, raw))
 
@@ -158,11 +158,15 @@ def _patch_text(names: Names, target: Target, header: str, raw: bytes, twice: li
     return _whole_characters(_shaped(target, raw))
 
 
+def in_one(twice: list[str]) -> str:
+    """The messages about duplicate keys in one error of the YAML decoder; "" if there are none."""
+    return "\n  ".join(["yaml: unmarshal errors:", *twice]) if twice else ""
+
+
 def strict_warnings(twice: list[str], directive: str) -> tuple[str, ...]:
     """The warnings about duplicate keys; with `Strict`, raises BadBody instead."""
     if twice and directive == "Strict":
-        listed = "\n  ".join(["error strict decoding YAML: yaml: unmarshal errors:", *twice])
-        raise BadBody(status.bad_request(listed))
+        raise BadBody(status.bad_request(f"error strict decoding YAML: {in_one(twice)}"))
     return () if directive == "Ignore" else tuple(twice)
 
 

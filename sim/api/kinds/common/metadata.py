@@ -142,11 +142,7 @@ def _go_owner(owner: Obj) -> Shown:
 
 
 def _go_owners(owners: Any) -> Shown:
-    return Shown(
-        "[]v1.OwnerReference{"
-        + ", ".join(_go_owner(o).removeprefix("v1.OwnerReference") for o in owners)
-        + "}"
-    )
+    return Shown(f"[]v1.OwnerReference{{{', '.join(map(_go_owner, owners))}}}")
 
 
 def finalizers(value: Any, field: str) -> Errors:

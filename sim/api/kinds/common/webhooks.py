@@ -1,38 +1,30 @@
 """Validation of the address of a webhook: a URL, or a Service with a path and a port.
 
 Mirrors  apiserver v1.25 pkg/util/webhook/validation.go.
-Differs  the error of a URL that cannot be parsed has another text, and a few URLs that Go refuses
-         are accepted.
 """
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
+from sim.api.crd.urls import BadUrl, parse_url
 from sim.api.kinds.common import text
 from sim.api.kinds.common.errors import Errors, invalid, required
-from sim.api.schema.json_text import go_quote
 
 _FORM = "; desired format: https://host[/path]"
 
 
 def url(value: str, field: str) -> Errors:
     """Errors of the URL of a webhook."""
-    if any(ord(c) < 0x20 or ord(c) == 0x7F for c in value):
-        why = f"parse {go_quote(value)}: net/url: invalid control character in URL"
-        return [required(field, f"url must be a valid URL: {why}{_FORM}")]
     try:
-        parts = urlsplit(value)
-    except ValueError as error:
-        return [required(field, f"url must be a valid URL: parse {go_quote(value)}: {error}{_FORM}")]
+        parts = parse_url(value)
+    except BadUrl as error:
+        return [required(field, f"url must be a valid URL: {error}{_FORM}")]
     errors: Errors = []
     if parts.scheme != "https":
         errors.append(invalid(field, parts.scheme, f"'https' is the only allowed URL scheme{_FORM}"))
-    user, at, host = parts.netloc.rpartition("@")
-    if not host:
+    if not parts.host:
         errors.append(invalid(field, "", f"host must be provided{_FORM}"))
-    if at:
-        errors.append(invalid(field, user, "user information is not permitted in the URL"))
+    if parts.user is not None:
+        errors.append(invalid(field, parts.user, "user information is not permitted in the URL"))
     if parts.fragment:
         errors.append(invalid(field, parts.fragment, "fragments are not permitted in the URL"))
     if parts.query:

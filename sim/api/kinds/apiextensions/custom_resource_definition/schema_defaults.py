@@ -96,7 +96,7 @@ class _Walk:
         except BadPart as error:
             where, _, said = str(error).partition(f": {INVALID}: ")
             wrong = [FieldError(where.removeprefix("default").removeprefix("."), INVALID, said)]
-        wrong = wrong or schema_errors(schema.raw, value, self._budget)
+        wrong = wrong or schema_errors(schema.raw, value, self._budget, is_default=True)
         return errors + [_moved(error, field) for error in wrong]
 
 
@@ -131,4 +131,4 @@ def _in_meta(schema: Structural, whole: _Whole, at: str) -> Errors:
         texts = list(dict.fromkeys(f"{e.field.removeprefix('.')}: {e.message}" for e in wrong))
         said = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
         return [invalid(field, _shown(value), f"must result in valid metadata: {said}")]
-    return [_moved(error, field) for error in schema_errors(schema.raw, value)]
+    return [_moved(error, field) for error in schema_errors(schema.raw, value, is_default=True)]

@@ -192,6 +192,9 @@ def test_old_duplicate_items_may_stay_and_status_updates_ignore_them() -> None:
     assert [e.field for e in custom_objects.update_errors(known, twice, once)] == ["l[1]"]
     more = {**meta, "l": [*twice["l"], {"k": "a"}]}
     assert custom_objects.update_errors(known, more, twice) == []
+    odd = {**meta, "l": [{"k": "a"}, "x"]}
+    found = custom_objects.create_errors(known, odd)
+    assert found[-1].message == 'Invalid value: "x": must be an object for an array of list-type map'
     below = {**twice, "n": -1, "m": -1}
     assert [e.field for e in custom_objects.status_errors(known, below, once)] == [".m"]
 

@@ -106,6 +106,38 @@ def test_a_good_value_is_let_be(raw: Any, value: Any) -> None:
     assert found(raw, value) == []
 
 
+@pytest.mark.parametrize(
+    ("raw", "value", "messages"),
+    [
+        ({"type": "string", "format": "date"}, 5, ['"int64": p in body must be of type date: "int64"']),
+        ({"type": "string", "format": "date"}, {}, ['"": p in body must be of type date: ""']),
+        ({"type": "string", "format": "date"}, [], []),
+        (
+            {"type": "string", "format": "other"},
+            5,
+            ['"integer": p in body must be of type string: "integer"'],
+        ),
+        (
+            {"type": "integer", "format": "int32"},
+            True,
+            ['"boolean": p in body must be of type integer: "boolean"'],
+        ),
+        ({"enum": [{"a": 1}]}, {"a": 2}, ['map[string]interface {}{"a":2}: supported values: "{\\"a\\":1}"']),
+    ],
+)
+def test_format_says_what_other_values_than_texts_must_be(raw: Any, value: Any, messages: list[str]) -> None:
+    assert [m.partition(": ")[2] for _, _, m in found(raw, value)] == messages
+
+
+def test_default_of_an_integer_or_string_has_no_type_but_a_format() -> None:
+    raw = {"x-kubernetes-int-or-string": True}
+    assert schema_errors(raw, 1.5, is_default=True) == []
+    (error,) = schema_errors({**raw, "format": "int32"}, 1, is_default=True)
+    assert error.message == 'Invalid value: "int64":  in body must be of type int32: "int64"'
+    (error,) = schema_errors({"additionalProperties": {"type": "string"}}, {"z": 1}, is_default=True)
+    assert (error.field, error.detail) == ("z", '.z in body must be of type string: "integer"')
+
+
 def test_of_alternatives_the_one_that_went_deepest_says_why() -> None:
     deeper = {"type": "object", "required": ["a"], "properties": {"b": {"type": "integer"}}}
     assert [m for _, _, m in found({"anyOf": [{"type": "string"}, deeper]}, {"b": 1})] == [

@@ -28,6 +28,12 @@ def test_unknown_and_duplicate_fields_are_dropped_and_reported_in_text_order():
     ]
 
 
+def test_repeated_keys_of_yaml_come_first_and_only_strict_reports_them() -> None:
+    assert decode(CONFIG_MAP, {"q": 1}, repeated="yaml: r").problems == ['unknown field "q"']
+    with pytest.raises(DecodeError, match=r'strict decoding error: yaml: r, unknown field "q"$'):
+        decode(CONFIG_MAP, {"q": 1}, STRICT, "yaml: r")
+
+
 def test_hundred_unknown_fields_are_reported_once_each_in_go_quotes() -> None:
     many = decode(POD, {"spec": {"containers": [{}, {}]}} | {f"k{n}": 1 for n in range(300)})
     assert [many.problems[0], many.problems[99], len(many.problems)] == [

@@ -10,7 +10,7 @@ import pytest
 
 from sim.api.schema.scheme import Scheme
 from sim.ident import NAMES
-from sim.wire.http.body import BadBody, json_text
+from sim.wire.http.body import BadBody, in_one, json_text
 from sim.wire.http.negotiation import Form, NotAcceptable, check_route, choose, error_form
 from sim.wire.http.options import BadOption, check_options, manager_of
 from sim.wire.http.rendering import warning_headers
@@ -207,6 +207,8 @@ def test_duplicate_yaml_keys_are_reported_with_their_lines() -> None:
     twice: list[str] = []
     assert load_yaml(b'{"a": 1,\n"b": {"c": 1, "c": 2},\n"a": 2}', twice) == {"a": 2, "b": {"c": 2}}
     assert twice == ['line 2: key "c" already set in map', 'line 3: key "a" already set in map']
+    assert in_one(twice) == "\n  ".join(["yaml: unmarshal errors:", *twice])
+    assert in_one([]) == ""
 
 
 _NO_TEXTS = [
