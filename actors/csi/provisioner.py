@@ -24,7 +24,7 @@ from actors.csi.disks import Disks, place_of
 from actors.csi.shell import DriverEnv
 from sim.api.objects import annotations_of, is_deleting, key_of, labels_of, name_of, phase_of, uid_of
 from sim.api.types import Obj
-from sim.api.volumes import class_of, requested_bytes, volume_mode
+from sim.api.volumes import claim_reference, class_of, requested_bytes, volume_mode
 from sim.units import BINARY_SI, MS, SECOND, format_quantity
 
 CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"
@@ -203,14 +203,7 @@ class Provisioner:
         found: Obj = {
             "accessModes": spec["accessModes"],
             "capacity": {"storage": format_quantity(requested_bytes(claim), BINARY_SI)},
-            "claimRef": {
-                "apiVersion": "v1",
-                "kind": "PersistentVolumeClaim",
-                "namespace": meta["namespace"],
-                "name": meta["name"],
-                "uid": meta["uid"],
-                "resourceVersion": meta["resourceVersion"],
-            },
+            "claimRef": claim_reference(claim),
             "csi": source,
             "persistentVolumeReclaimPolicy": storage_class["reclaimPolicy"],
             "storageClassName": name_of(storage_class),

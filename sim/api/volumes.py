@@ -137,20 +137,25 @@ def delays_binding(storage_class: Obj | None) -> bool:
     return storage_class is not None and storage_class.get("volumeBindingMode") == "WaitForFirstConsumer"
 
 
+def claim_reference(claim: Obj) -> Obj:
+    """The reference that a volume has to its claim."""
+    meta = claim["metadata"]
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": meta["namespace"],
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "resourceVersion": meta["resourceVersion"],
+    }
+
+
 def reserved_for(volume: Obj, claim: Obj, names: Names) -> Obj:
     """The volume with a reference to the claim; the volume itself if it has that already."""
-    reference, meta = volume["spec"].get("claimRef") or {}, claim["metadata"]
+    reference = volume["spec"].get("claimRef") or {}
     new, reserved = volume, is_bound_to(volume, claim)
-    if not reserved or reference.get("uid") != meta["uid"]:
-        wanted = {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "namespace": meta["namespace"],
-            "name": meta["name"],
-            "uid": meta["uid"],
-            "resourceVersion": meta["resourceVersion"],
-        }
-        new = {**volume, "spec": {**volume["spec"], "claimRef": wanted}}
+    if not reserved or reference.get("uid") != claim["metadata"]["uid"]:
+        new = {**volume, "spec": {**volume["spec"], "claimRef": claim_reference(claim)}}
     marks, mark = annotations_of(volume), names.annotation_bound_by_controller
     if not reserved and mark not in marks:  # a reservation by a user stays one
         new = with_metadata(new, annotations={**marks, mark: "yes"})

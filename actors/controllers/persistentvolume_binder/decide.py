@@ -20,6 +20,7 @@ from sim.api.objects import annotations_of, is_deleting, phase_of, status_of, ui
 from sim.api.types import Obj
 from sim.api.volumes import (
     capacity_bytes,
+    claim_reference,
     class_of,
     find_matching_volume,
     offers_modes,
@@ -247,14 +248,7 @@ def host_path_volume(claim: Obj, storage_class: Obj, directory: str, names: Name
         "spec": {
             "accessModes": claim["spec"].get("accessModes") or ["ReadWriteOnce"],
             "capacity": {"storage": requests["storage"]},
-            "claimRef": {
-                "apiVersion": "v1",
-                "kind": "PersistentVolumeClaim",
-                "namespace": meta["namespace"],
-                "name": meta["name"],
-                "uid": meta["uid"],
-                "resourceVersion": meta["resourceVersion"],
-            },
+            "claimRef": claim_reference(claim),
             "hostPath": {"path": directory},
             "persistentVolumeReclaimPolicy": storage_class["reclaimPolicy"],
             "storageClassName": class_of(claim, names),
