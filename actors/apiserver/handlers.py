@@ -14,7 +14,7 @@ Mirrors  kubernetes v1.25 apiserver pkg/endpoints/installer.go, pkg/endpoints/ha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from actors.apiserver.caches.converting_watch import Consulting, ConvertingWatch
 from actors.apiserver.caches.selection import select
@@ -45,6 +45,7 @@ from sim.api.verbs.call import (
 )
 from sim.api.watch.cache import WatchCache
 from sim.api.watch.cache_watch import CacheWatch
+from sim.options.gates import CHUNKING, DRY_RUN, REMAINING_COUNT
 from sim.units import not_unsigned, parse_whole
 
 READS = ("get", "list", "watch")
@@ -92,7 +93,7 @@ class Handlers:
                     if not resource.custom
                     else Refusal.of(status.not_found(resource, request.name))
                 )
-        options = request.options
+        options = self._options(request)
         if resource.rule == "bindings":
             resource = self._scheme.resource("pods")
         call = Call(request, resource, self._registry, options=options, subresource=request.subresource)
@@ -104,10 +105,18 @@ class Handlers:
         deletes_by_body = request.verb in DELETES and request.body
         writes = request.verb not in READS and request.subresource not in CONNECTING
         if options and "dryRun" in options and writes and not deletes_by_body:
+            if DRY_RUN in self._registry.gates:
+                raise bad_request("the dryRun feature is disabled")
             if options["dryRun"] != "All":
                 raise bad_dry_run(self._scheme.names, request)
             call.dry_run = True
         return call
+
+    def _options(self, request: Request) -> Mapping[str, str]:
+        """The options of a request; lists are whole while APIListChunking is off."""
+        if request.verb != "list" or CHUNKING not in self._registry.gates:
+            return request.options
+        return {key: value for key, value in request.options.items() if key not in ("limit", "continue")}
 
     def converts(self, call: Call) -> bool:
         """True if a webhook may have to convert objects of the request."""
@@ -195,7 +204,8 @@ class Handlers:
                 page = by_node.page(cache, prefix, selection.node) if of_node else cache.page(prefix)
                 if of_node and selection.alone:
                     matches = None  # so that no pod is decoded to be compared
-            return verbs_list.page_reply(page, plan, matches, prefix)
+            counts = REMAINING_COUNT not in self._registry.gates
+            return verbs_list.page_reply(page, plan, matches, prefix, counts)
 
         return CachedRead(cache, plan.rev, read)
 

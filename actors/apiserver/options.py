@@ -33,7 +33,7 @@ class ApiServerOptions:
     configuration
     collects: True if deletions may wait for the garbage collector
     checks_fields: True if clients may request validation of unknown fields
-    gates: features that are on although they are off by default
+    gates: feature gates with another value than their default
     shutdown_delay_us: how long the server continues to serve after SIGTERM
     sends_retry_after: True if it then refuses new requests with Retry-After
         (`actors.apiserver.lifecycle.graceful_termination`)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from sim.ident import NAMES, Names
 from sim.options.base import (
@@ -42,6 +43,7 @@ from sim.options.gates import (
     OF_FIELDS,
     OUT_OF_SERVICE,
     POD_DISRUPTION,
+    TERMINATING_CONDITION,
     TIME_ZONE,
     TOPOLOGY_HINTS,
     feature_gates,
@@ -96,9 +98,9 @@ def _syncs(name: str, default: int, loop: str) -> int:
 _SIGNERS = ("serving", "agent-client", "client", "legacy-unknown")
 
 
-def _signing_file(what: str, signer: str, owner: str) -> str:
+def _signing_file(what: str, signer: str, owner: str) -> Any:
     effect = f"file with the {what} {owner}, read when the cluster is served (default: that of the cluster)"
-    return option(f"cluster-signing-{signer}{what}-file", file_name, "", effect)  # type: ignore[no-any-return]
+    return option(f"cluster-signing-{signer}{what}-file", file_name, "", effect)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,7 @@ class ControllerManagerOptions(ClientFlags):
         "JobReadyPods",
         "LogarithmicScaleDown",
         "PodDeletionCost",
+        TERMINATING_CONDITION,
         TIME_ZONE,
         TOPOLOGY_HINTS,
         POD_DISRUPTION,

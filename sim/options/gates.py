@@ -15,7 +15,7 @@ Differs  a gate without an effect here is accepted and listed as such (`orrery o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from sim.options.base import boolean, mapping, option
@@ -44,8 +44,63 @@ READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 VOLUME_CAPACITY_PRIORITY = "VolumeCapacityPriority"
 OF_VOLUMES = (READ_WRITE_ONCE_POD, VOLUME_CAPACITY_PRIORITY)  # of the scheduler's volume plugins
 OF_SPREAD = (MATCH_LABEL_KEYS, MIN_DOMAINS, NODE_INCLUSION)  # of fields that the scheduler heeds
-# Off by default, and in a server's registry while they are on.
-OF_API_SERVER = (*OF_FIELDS, *OF_SPREAD, POD_DISRUPTION, CONTAINER_METRICS, SCALE_TO_ZERO)
+ANY_DATA_SOURCE = "AnyVolumeDataSource"
+EXPAND_SECRET = "CSINodeExpandSecret"
+EXPRESSIONS = "CustomResourceValidationExpressions"
+INTERNAL_TRAFFIC = "ServiceInternalTrafficPolicy"
+JOB_SCHEDULING = "JobMutableNodeSchedulingDirectives"
+JOB_TRACKING = "JobTrackingWithFinalizers"
+MIXED_PROTOCOLS = "MixedProtocolLBService"
+NODE_CONFIG = "DynamicKubeletConfig"
+POLICY_STATUS = "NetworkPolicyStatus"
+PROBE_GRACE = "ProbeTerminationGracePeriod"
+PROC_MOUNT = "ProcMountType"
+RECOVER_EXPANSION = "RecoverVolumeExpansionFailure"
+RETROACTIVE_CLASS = "RetroactiveDefaultStorageClass"
+SELINUX_MOUNT = "SELinuxMountReadWriteOncePod"
+TERMINATING_CONDITION = "EndpointSliceTerminatingCondition"
+USER_NAMESPACES = "UserNamespacesStatelessPodsSupport"
+APP_ARMOR = "AppArmor"
+CHUNKING = "APIListChunking"
+REMAINING_COUNT = "RemainingItemCount"
+DRY_RUN = "DryRun"
+OPENAPI_V3 = "OpenAPIV3"
+STORAGE_HASH = "StorageVersionHash"
+COMPRESSION = "APIResponseCompression"
+# In a server's registry while they have another value than their default.
+OF_API_SERVER = (
+    *OF_FIELDS,
+    *OF_SPREAD,
+    POD_DISRUPTION,
+    CONTAINER_METRICS,
+    SCALE_TO_ZERO,
+    TIME_ZONE,
+    TOPOLOGY_HINTS,
+    READ_WRITE_ONCE_POD,
+    ANY_DATA_SOURCE,
+    APP_ARMOR,
+    EXPAND_SECRET,
+    INTERNAL_TRAFFIC,
+    JOB_SCHEDULING,
+    JOB_TRACKING,
+    MIXED_PROTOCOLS,
+    NODE_CONFIG,
+    POLICY_STATUS,
+    PROBE_GRACE,
+    PROC_MOUNT,
+    RECOVER_EXPANSION,
+    RETROACTIVE_CLASS,
+    SELINUX_MOUNT,
+    TERMINATING_CONDITION,
+    USER_NAMESPACES,
+    CHUNKING,
+    COMPRESSION,
+    DRY_RUN,
+    EXPRESSIONS,
+    OPENAPI_V3,
+    REMAINING_COUNT,
+    STORAGE_HASH,
+)
 # Each sets all gates of a stage that are not set themselves.
 SPECIAL = {ALL_ALPHA: ALPHA, ALL_BETA: BETA}
 
@@ -88,8 +143,13 @@ def idle_gates(given: Mapping[str, str], built: tuple[str, ...]) -> list[str]:
 
 
 def of_api_server(given: Mapping[str, str]) -> tuple[str, ...]:
-    """The enabled gates of an API server's registry."""
-    return tuple(gate for gate in OF_API_SERVER if enabled(given, gate))
+    """The gates of an API server's registry: those with another value than their default."""
+    return tuple(gate for gate in OF_API_SERVER if enabled(given, gate) is not GATES[gate].default)
+
+
+def is_on(changed: Collection[str], name: str) -> bool:
+    """True if a gate is on.  changed: the gates with another value than their default"""
+    return GATES[name].default is not (name in changed)
 
 
 def enabled(given: Mapping[str, str], name: str) -> bool:

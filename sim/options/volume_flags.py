@@ -1,8 +1,8 @@
 """Options of the controller manager about volumes.
 
-Mirrors  kubernetes v1.25 cmd/kube-controller-manager/app/options/{persistentvolumebindercontroller,
-         attachdetachcontroller,ephemeralvolumecontroller}.go, app/plugins.go (AttemptToLoadRecycler)
-         and pkg/volume/plugins.go (ValidateRecyclerPodTemplate).
+Mirrors  kubernetes v1.25 cmd/kube-controller-manager/app/options/{attachdetachcontroller,
+         persistentvolumebindercontroller,ephemeralvolumecontroller}.go, app/plugins.go
+         (AttemptToLoadRecycler) and pkg/volume/plugins.go (ValidateRecyclerPodTemplate).
 """
 
 from __future__ import annotations

@@ -160,8 +160,11 @@ def ports_of(pod: Obj, service: Obj) -> list[Obj]:
     return ports
 
 
-def endpoint_of(pod: Obj, service: Obj, addresses: list[str]) -> Obj:
-    """The endpoint of a pod without its zone."""
+def endpoint_of(pod: Obj, service: Obj, addresses: list[str], states: bool = True) -> Obj:
+    """The endpoint of a pod without its zone.
+
+    states: True if EndpointSliceTerminatingCondition is on
+    """
     deleting, ready = is_deleting(pod), is_ready(pod)
     endpoint: Obj = {
         "addresses": addresses,
@@ -171,6 +174,8 @@ def endpoint_of(pod: Obj, service: Obj, addresses: list[str]) -> Obj:
             "terminating": deleting,
         },
     }
+    if not states:
+        endpoint["conditions"] = {"ready": endpoint["conditions"]["ready"]}
     hostname = host_name(pod, service)
     if hostname:
         endpoint["hostname"] = hostname
@@ -216,17 +221,17 @@ class PodView:
         return {**endpoint, "zone": zone} if zone else endpoint
 
 
-def view_of(pod: Obj, service: Obj) -> PodView:
-    """Compute a pod's endpoints in a Service."""
+def view_of(pod: Obj, service: Obj, states: bool = True) -> PodView:
+    """Compute a pod's endpoints in a Service; `states` as for `endpoint_of`."""
     view = PodView(pod["metadata"]["name"], trigger_us(pod))
-    if belongs(pod, True):
+    if belongs(pod, states or publishes_unready(service)):
         view.node = pod["spec"].get("nodeName", "")
         view.ports = ports_of(pod, service)
         view.ports_key = ports_key(view.ports)
         for family in ("IPv4", "IPv6"):
             addresses = [ip for ip in pod_ips(pod) if is_ipv6(ip) == (family == "IPv6")]
             if addresses:
-                endpoint = endpoint_of(pod, service, addresses)
+                endpoint = endpoint_of(pod, service, addresses, states)
                 view.endpoints[family] = (identity(endpoint), endpoint)
     return view
 

@@ -14,6 +14,7 @@ Differs  zone shares are computed when a Service enables topology hints, from th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from actors.controllers.endpointslice import decide
 from actors.controllers.endpointslice.own_slices import MAX_RETRIES, OwnSlices, slice_queue
@@ -30,7 +31,7 @@ from actors.controllers.shared.shell import Env, aggregate, run_workers
 from sim.api.objects import is_deleting, is_ready, key_of, revision_of
 from sim.api.types import Obj
 from sim.client import unmoved
-from sim.options.gates import TOPOLOGY_HINTS, enabled
+from sim.options.gates import TERMINATING_CONDITION, TOPOLOGY_HINTS, enabled
 from sim.units import SECOND
 
 SYNC_DELAY_US = 1 * SECOND  # endpointSliceChangeMinSyncDelay
@@ -62,6 +63,8 @@ class EndpointSliceLoop:
         self.last_inputs = LastInputs()
         self._node_epoch = 0  # grows when a node is added or deleted or its labels change
         self._shares: Shares | None = None  # None: to be recomputed from the nodes
+        states = enabled(env.options.feature_gates, TERMINATING_CONDITION)
+        self._view = partial(decide.view_of, states=states)
         self._gives_hints = enabled(env.options.feature_gates, TOPOLOGY_HINTS)
         self._hinted: dict[str, dict[str, Counts]] = {}  # Service key -> address family -> counts
         self.batch_us = env.options.endpointslice_updates_batch_period_us
@@ -113,7 +116,7 @@ class EndpointSliceLoop:
             return None
         if not is_selecting(service):
             return None
-        views = self.watcher.views(service, decide.view_of)
+        views = self.watcher.views(service, self._view)
         pieces = [piece for piece in self.slices.of(key) if not is_deleting(piece)]
         if self.slices.is_stale(key, pieces):
             return "EndpointSlice informer cache is out of date"

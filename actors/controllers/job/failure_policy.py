@@ -59,6 +59,6 @@ def _match(rule: Obj, pod: Obj) -> str:
 
 
 def _has_code(codes: Obj, container: str, code: int) -> bool:
-    if code == 0 or codes.get("containerName", container) != container:
+    if code == 0 or (codes.get("containerName") or container) != container:
         return False
     return (code in codes["values"]) is (codes["operator"] == "In")

@@ -192,6 +192,24 @@ def schemas_in(schema: Obj) -> Iterator[Obj]:
                 _below(key, here[key], left.append)
 
 
+def without_rules(schema: Obj) -> Obj:
+    """A schema without rules in CEL, at every depth (dropXValidationsField)."""
+    out: Obj = {}
+    for key, value in schema.items():
+        if key == RULES:
+            continue
+        if key in ("properties", "dependencies") and isinstance(value, dict):
+            value = {
+                name: without_rules(one) if isinstance(one, dict) else one for name, one in value.items()
+            }
+        elif key in ("items", "additionalProperties") and isinstance(value, dict):
+            value = without_rules(value)
+        elif key == "items" and isinstance(value, list):
+            value = [without_rules(one) for one in value]
+        out[key] = value
+    return out
+
+
 def plain_value(value: Json) -> Json:
     """A JSON value after a round trip through Go, which writes whole floats without a point."""
     if isinstance(value, dict):

@@ -127,7 +127,8 @@ MakeCells = Callable[[Obj, int, Names], Cells]
 # concern.
 Create = Callable[[Obj], list[Any]]
 Update = Callable[[Obj, Obj], list[Any]]
-# (new, old or {}, names, gates that are on) -> new without the fields of features that are off
+# (new, old or {}, names, gates with another value than their default) -> new without the fields of
+# features that are off
 DropDisabled = Callable[[Obj, Obj, Names, Collection[str]], Obj]
 Allocate = Callable[[str, Obj, Obj | None, Any], Generator[Op, Answer, Obj]]
 
@@ -249,14 +250,17 @@ class Kind:
     strategy: how writes differ from the general rule
     defaults: fills in what a client left out; the same object where nothing is missing
     status_defaults: the part of `defaults` that a write to /status needs; None for all of it
-    gated_defaults: (object, gates that are on) -> object with the defaults of features behind gates
+    gated_defaults: (object, gates with another value than their default) -> object with defaults of
+        features behind gates
     validate_create: errors of a new object; None if the general rules of metadata are all
     validate_update: errors of an update, by subresource ("" for the main resource)
-    gated_create, gated_update: rules that replace those above while a gate is on
+    gated_rules: makes the two rules above for gates of which some have another value than their
+        default
     general_metadata: True if the general rules of metadata apply after `validate_create` too
     pod_spec: path of the pod spec in an object; () if there is none
     gated_fields: fields that are dropped while their gate is off, besides those of the pod spec
-    drop_disabled: drops such fields where paths cannot name them
+    drop_disabled: drops such fields where paths cannot name them; drop_disabled_status: from writes
+        to /status
     misread: the error of an object that upstream cannot convert to its internal form, "" for none
     columns: of the table that kubectl prints: "Name", "*Wide" (priority 1), "Count:integer",
         "Attacher:name" (a text in the format of names); the path after "=" names the field that
@@ -284,12 +288,12 @@ class Kind:
     gated_defaults: Callable[[Obj, Collection[str]], Obj] | None = None
     validate_create: Create | None = None
     validate_update: Mapping[str, Update] = field(default_factory=dict)
-    gated_create: Mapping[str, Create] = field(default_factory=dict)
-    gated_update: Mapping[tuple[str, str], Update] = field(default_factory=dict)
+    gated_rules: Callable[[Collection[str]], tuple[Create, Mapping[str, Update]]] | None = None
     general_metadata: bool = False
     pod_spec: tuple[str, ...] = ()
     gated_fields: tuple[GatedField, ...] = ()
     drop_disabled: DropDisabled | None = None
+    drop_disabled_status: DropDisabled | None = None
     misread: Callable[[Obj], str] | None = None
     columns: tuple[str, ...] = ("Name=metadata.name", "Created At:date=metadata.creationTimestamp")
     described_by: tuple[str, str] | None = None

@@ -15,18 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sim.api.kinds.common.pods.gates import without_disabled_fields
+from sim.api.kinds.common.pods.gates import without_disabled_fields, without_profiles
 from sim.api.kinds.kind import NOTHING, Kind
 from sim.api.objects import get_in, remove_in, replace_in, with_field, with_metadata
 from sim.api.schema.resource import Resource
 from sim.api.types import Obj
 from sim.ident import Names
+from sim.options.gates import APP_ARMOR, is_on
 
 
 def for_create(resource: Resource, obj: Obj, names: Names, gates: Collection[str] = ()) -> Obj:
     """Prepare a new object: its status cannot be given by a client, its generation starts at one.
 
-    gates: of features that are on though they are off by default
+    gates: with another value than their default
     """
     strategy = resource.behavior.strategy
     if strategy.status and not strategy.keeps_created_status:
@@ -44,13 +45,15 @@ def for_update(resource: Resource, new: Obj, old: Obj, names: Names, gates: Coll
     return _with_generation(strategy.generation, new, old)
 
 
-def for_status(resource: Resource, new: Obj, old: Obj, names: Names) -> Obj:
+def for_status(resource: Resource, new: Obj, old: Obj, names: Names, gates: Collection[str] = ()) -> Obj:
     """Prepare a write to /status: everything but status and part of the metadata stays."""
     strategy = resource.behavior.strategy
     if "status" not in new:
         new = {**new, "status": strategy.zero_status}
     status = new["status"]
     kept = {**old, "metadata": new["metadata"], "status": status}
+    if resource.behavior.drop_disabled_status is not None:
+        kept = resource.behavior.drop_disabled_status(kept, old, names, gates)
     return strategy.prepare_status(kept, old, names)
 
 
@@ -69,18 +72,30 @@ def without_disabled(kind: Kind, new: Obj, old: Obj, names: Names, gates: Collec
     old: the stored object; {} if the new one is created
     """
     if kind.drop_disabled is not None:
-        return kind.drop_disabled(new, old, names, gates)
-    if not kind.pod_spec:
-        return new
+        new = kind.drop_disabled(new, old, names, gates)
+    if kind.pod_spec:
+        new = _without_disabled_in_pods(kind, new, old, gates)
+    for gate, path in kind.gated_fields:
+        if not is_on(gates, gate) and get_in(new, path) is not None and get_in(old, path) is None:
+            new = remove_in(new, path)
+    return new
+
+
+def _without_disabled_in_pods(kind: Kind, new: Obj, old: Obj, gates: Collection[str]) -> Obj:
     spec, before = get_in(new, kind.pod_spec), get_in(old, kind.pod_spec)
     if isinstance(spec, dict) and spec is not before:
         kept = without_disabled_fields(spec, before or NOTHING, gates)
         if kept is not spec:
             new = replace_in(new, kind.pod_spec, kept)
-    for gate, path in kind.gated_fields:
-        if gate not in gates and get_in(new, path) is not None and get_in(old, path) is None:
-            new = remove_in(new, path)
+    if APP_ARMOR in gates:
+        return _without_profiles(new, old, (*kind.pod_spec[:-1], "metadata", "annotations"), gates)
     return new
+
+
+def _without_profiles(new: Obj, old: Obj, path: tuple[str, ...], gates: Collection[str]) -> Obj:
+    given = get_in(new, path) or NOTHING
+    kept = without_profiles(given, get_in(old, path) or NOTHING, gates)
+    return new if len(kept) == len(given) else replace_in(new, path, kept)
 
 
 def _with_generation(rule: str, new: Obj, old: Obj) -> Obj:

@@ -20,8 +20,12 @@ from collections.abc import Collection
 from sim.api.kinds.common import text
 from sim.api.kinds.common.errors import Errors, FieldError
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
+from sim.api.kinds.common.pods.gates import host_user_errors
+from sim.api.kinds.kind import Kind
+from sim.api.objects import get_in
 from sim.api.schema.resource import Resource
 from sim.api.types import Obj
+from sim.options.gates import USER_NAMESPACES
 
 __all__ = ["FieldError", "validate_create", "validate_update"]
 
@@ -40,13 +44,14 @@ _CHECKED_AGAIN = (
 def validate_create(resource: Resource, obj: Obj, gates: Collection[str] = ()) -> Errors:
     """Errors of a new object: the kind's own rules, and the general ones once those hold.
 
-    gates: of features that are on though they are off by default
+    gates: with another value than their default
     """
     kind = resource.behavior
     rule = kind.validate_create
-    for gate in gates:
-        rule = kind.gated_create.get(gate, rule)
+    if gates and kind.gated_rules is not None:
+        rule = kind.gated_rules(gates)[0]
     errors = rule(obj) if rule is not None else []
+    errors += _of_pods(kind, obj, gates)
     if errors or (rule is not None and not kind.general_metadata):  # which checks metadata
         return errors
     return object_meta(obj["metadata"], resource.namespaced, text.segment, core=False)
@@ -58,7 +63,7 @@ def validate_update(
     """Errors of a change.  Quirk: errors of metadata come from the general rules and from the
     kind's own.
 
-    gates: of features that are on though they are off by default
+    gates: with another value than their default
     """
     if new is old:
         return []
@@ -67,7 +72,15 @@ def validate_update(
     if after is not before and any(after.get(key) is not before.get(key) for key in _CHECKED_AGAIN):
         errors = object_meta(after, resource.namespaced, text.segment, core=False) + errors
     kind = resource.behavior
-    rule = kind.validate_update.get(subresource)
-    for gate in gates:
-        rule = kind.gated_update.get((gate, subresource), rule)
-    return errors if rule is None else errors + rule(new, old)
+    rules = kind.validate_update
+    if gates and kind.gated_rules is not None:
+        rules = kind.gated_rules(gates)[1]
+    rule = rules.get(subresource)
+    return errors if rule is None else errors + rule(new, old) + _of_pods(kind, new, gates)
+
+
+def _of_pods(kind: Kind, obj: Obj, gates: Collection[str]) -> Errors:
+    """Errors of the pod spec that come with gates."""
+    if USER_NAMESPACES not in gates or not kind.pod_spec:
+        return []
+    return host_user_errors(get_in(obj, kind.pod_spec) or {}, ".".join(kind.pod_spec))

@@ -98,12 +98,17 @@ def custom_resource_list(scheme: Scheme, group: str, version: str) -> Body | Non
 
 
 @lru_cache(maxsize=256)
-def api_resource_list(scheme: Scheme, group: str, version: str) -> Body | None:
-    """/api/v1 (group "") or /apis/<group>/<version>; None if it is not served."""
+def api_resource_list(scheme: Scheme, group: str, version: str, hashes: bool = True) -> Body | None:
+    """/api/v1 (group "") or /apis/<group>/<version>; None if it is not served.
+
+    hashes: True if StorageVersionHash is on
+    """
     resources = [r for r in scheme.resources if (r.group, r.version) == (group, version)]
     if not resources:
         return None
     rows = [row for r in resources for row in _rows(r)]
+    if not hashes:
+        rows = [{k: v for k, v in row.items() if k != "storageVersionHash"} for row in rows]
     body: Body = {
         "kind": "APIResourceList",
         "groupVersion": f"{group}/{version}" if group else version,

@@ -131,7 +131,7 @@ class Registry:
     log: reads the log of a container by name
     collects: True if a garbage collector runs, so that a deletion may wait for it
     checks_fields: True if the server honours fieldValidation; otherwise it drops unknown fields
-    gates: enabled features that are off by default (`Kind.gated_fields`)
+    gates: with another value than their default (`Kind.gated_fields`)
     authorizer: judges rights for admission, reviews and other checks within a verb; None allows
         everything
     identities: None for those of a cluster without options (see `issuing`)

@@ -29,6 +29,7 @@ from sim.api.store import Compacted, FutureRevision, Item, Page, Range, Unavaila
 from sim.api.types import Obj, Reply
 from sim.api.verbs.call import Call, Refusal, Steps, bad_request, internal, unavailable
 from sim.ident import CONTINUE_TOKEN_VERSION
+from sim.options.gates import REMAINING_COUNT
 from sim.units import not_unsigned, not_whole, parse_unsigned, parse_whole
 
 INCONSISTENT = -1  # the revision in a token that continues at the present state
@@ -206,13 +207,19 @@ def list_stored(call: Call, plan: ListPlan, matches: Matches | None) -> Steps:
     assert isinstance(answer, Page)
     if plan.newer and answer.rev < plan.rev:
         raise Refusal.of(status.revision_too_large(plan.rev, answer.rev, 0))
-    return page_reply(answer, plan, matches, prefix)
+    counts = REMAINING_COUNT not in call.registry.gates
+    return page_reply(answer, plan, matches, prefix, counts)
 
 
-def page_reply(page: Page, plan: ListPlan, matches: Matches | None, prefix: str) -> Reply:
-    """A page as a reply; with a selector, the limit counts matching items."""
+def page_reply(
+    page: Page, plan: ListPlan, matches: Matches | None, prefix: str, counts: bool = True
+) -> Reply:
+    """A page as a reply; with a selector, the limit counts matching items.
+
+    counts: True if RemainingItemCount is on
+    """
     items, more = page.items, page.more
-    remaining: int | None = page.remaining if more else None
+    remaining: int | None = page.remaining if more and counts else None
     if matches is not None:
         items, more = _matching(page.items, matches, plan.limit)
         remaining = None

@@ -424,7 +424,7 @@ def _prepared(
         new = with_metadata(new, namespace=call.request.namespace)
     new = keep_system_fields(new, old)
     if call.subresource == "status":
-        new = for_status(resource, new, old, names)
+        new = for_status(resource, new, old, names, call.registry.gates)
     elif call.subresource:
         new = for_subresource(resource, call.subresource, new, old, names)
         if call.subresource == "ephemeralcontainers":

@@ -27,6 +27,7 @@ from sim.app.serving.identities import (
 from sim.app.serving.metrics_page import metrics_text
 from sim.app.serving.profiler import Profiler
 from sim.app.version import version
+from sim.options.gates import COMPRESSION
 from sim.wire.http.app import Front
 from sim.wire.http.audited import HttpAudit
 from sim.wire.http.documents import Documents
@@ -54,7 +55,6 @@ def make_front(
     front_proxy: make the certificate by which aggregated servers know this one
     """
     gateway = Gateway(cluster.kernel, cluster.api_servers)
-
     counts, about = Counts(), version()
 
     def debug(name: str, query: str) -> str | None:
@@ -64,7 +64,7 @@ def make_front(
         return debug_page(name, parse_query(query), fairness.state(), cluster.kernel.epoch_us)
 
     names, options = cluster.names, cluster.options.api_server
-    checks = checks_of(names, fairness=bool(cluster.options.api_server.seats))
+    checks = checks_of(names, fairness=bool(options.seats))
     scheme = partial(gateway.scheme, cluster.scheme)
     issuer = issuer_documents(cluster, files, address)
     documents = Documents(
@@ -79,6 +79,7 @@ def make_front(
         gateway.delegated,
         logs=options.logs_handler,
         profiling=options.profiling,
+        gates=options.gates,
     )
 
     def look(resource: str, namespace: str, name: str) -> Any:
@@ -93,18 +94,18 @@ def make_front(
     cluster.kernel.gate.post("client-authorities", published, lambda _: None)
     authenticator, remote = make_authenticator(cluster, files, tokens, look, gateway.wall_us, outside_us)
     cluster.identities.authenticator = authenticator
-    certificates = make_certificate_reader(files, authorities)
-    audit = None
-    if cluster.audit is not None and cluster.audit_settings is not None:
-        audit = HttpAudit(names, cluster.audit_settings, cluster.audit, gateway.wall_us)
+    audit, settings = None, cluster.audit_settings
+    if cluster.audit is not None and settings is not None:
+        audit = HttpAudit(names, settings, cluster.audit, gateway.wall_us)
     return Front(
         cluster.scheme,
         gateway,
-        Identification(authenticator, certificates, remote.answer),
+        Identification(authenticator, make_certificate_reader(files, authorities), remote.answer),
         cluster.authorization,
         documents,
         counts,
         audit,
+        compresses=COMPRESSION not in options.gates,
         profile=Profiler().profile if options.profiling else None,
     )
 

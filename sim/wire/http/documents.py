@@ -19,6 +19,7 @@ from sim.api.aggregation.availability import is_available
 from sim.api.aggregation.delegation import Delegated
 from sim.api.schema import discovery
 from sim.api.schema.scheme import Scheme
+from sim.options.gates import OPENAPI_V3, STORAGE_HASH
 from sim.wire.http.negotiation import NotAcceptable, check_produced
 from sim.wire.http.pages.document import NO_PAGE, Document, refused
 from sim.wire.http.pages.health import health_page
@@ -61,6 +62,7 @@ class Documents:
     logs, profiling: True if /logs and /debug/pprof are served
     debug: returns a page below `DEBUG` by its name and query; None if there is none
     delegated: returns the APIServices that other servers answer
+    gates: feature gates with another value than their default
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Documents:
         *,
         logs: bool = True,
         profiling: bool = True,
+        gates: Collection[str] = (),
     ) -> None:
         self._now = scheme
         self._address = address
@@ -87,7 +90,13 @@ class Documents:
         self._issuer = issuer
         self._debug = debug
         self._delegated = delegated
+        self._gates = gates
         self._logs, self._profiling = logs, profiling
+
+    @property
+    def _others(self) -> tuple[str, ...]:
+        """Paths of documents."""
+        return tuple(path for path in OTHERS if path != "/openapi/v3" or OPENAPI_V3 not in self._gates)
 
     @property
     def _scheme(self) -> Scheme:
@@ -107,6 +116,8 @@ class Documents:
             return health_page(self._checks, parts[0], check, query, self._failing(parts[0]))
         if parts[0] == "version":
             return self._version(method, parts)
+        if parts[:2] == ["openapi", "v3"] and OPENAPI_V3 in self._gates:
+            return NO_PAGE
         if parts[0] == "openapi":
             available = [each for each in self._delegated() if is_available(each.obj)]
             return openapi_page(self._scheme, parts, query, accept, available)
@@ -121,7 +132,7 @@ class Documents:
             return NO_PAGE if page is None else Document(raw=page.encode(), media=TEXT)
         if path in ("/", "/index.html"):
             return Document(
-                value=discovery.root_paths(self._scheme, (*OTHERS, *self._issuer)),
+                value=discovery.root_paths(self._scheme, (*self._others, *self._issuer)),
                 routed=False,
                 json_only=True,
             )
@@ -150,7 +161,8 @@ class Documents:
         if method != "GET":
             return refused(status.method_not_allowed())
         if rest:
-            return Document(value=discovery.api_resource_list(self._scheme.fixed, group, rest[0]))
+            hashes = STORAGE_HASH not in self._gates
+            return Document(value=discovery.api_resource_list(self._scheme.fixed, group, rest[0], hashes))
         if group:
             return Document(value=discovery.api_group(self._scheme, group))
         return Document(value=discovery.api_versions(self._address))

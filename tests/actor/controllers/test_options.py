@@ -57,7 +57,7 @@ async def become_unready(w: World, after_s: int) -> None:
 @pytest.mark.parametrize(
     ("option", "value_us", "wait_s", "grows"),
     [
-        # A pod that is not ready does not count for cpu as long as it is initialized.
+        # A pod that is not ready does not count for cpu while it is being initialized.
         ("cpu_initialization_period_us", 300 * SECOND, 60, False),
         ("cpu_initialization_period_us", 10 * SECOND, 60, True),
         # Afterwards one counts that became unready later than this after its start.

@@ -35,7 +35,7 @@ SCRUB = {
 
 
 def config(server: str) -> dict[str, Any]:
-    """A client configuration whose current context uses that server."""
+    """A client configuration of which the current context uses that server."""
     return {
         "current-context": "x",
         "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],

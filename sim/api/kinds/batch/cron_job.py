@@ -20,11 +20,12 @@ from sim.api.kinds.common.metadata import go_selector, object_meta, object_meta_
 from sim.api.kinds.common.pods.defaults import fill_template
 from sim.api.kinds.common.pods.warnings import template_warnings
 from sim.api.kinds.common.workloads import WORKLOAD, spec_of
-from sim.api.kinds.kind import NOTHING, STATUS, Cells, Kind, Row
+from sim.api.kinds.kind import NOTHING, STATUS, Cells, GatedField, Kind, Row
 from sim.api.objects import get_in, name_of
 from sim.api.selectors import format_selector
 from sim.api.types import Obj
 from sim.ident import Names
+from sim.options.gates import TIME_ZONE
 from sim.units import human_duration, parse_time
 
 
@@ -165,6 +166,7 @@ KIND = Kind(
     validate_create=_validate_create,
     validate_update={"": _validate_update},
     pod_spec=(*_TEMPLATE, "spec"),
+    gated_fields=(GatedField(TIME_ZONE, ("spec", "timeZone")),),
     columns=(
         NAME,
         "Schedule=spec.schedule",

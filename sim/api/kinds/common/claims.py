@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import Errors, Shown, invalid, required, unsupported
+from sim.api.kinds.common.errors import Errors, Shown, forbidden, invalid, required, unsupported
 from sim.api.kinds.common.metadata import label_selector
 from sim.api.types import Obj
 from sim.units import quantity_nano, quantity_text
 
+FOR_ONE_POD = "ReadWriteOncePod"  # behind the gate of the same name
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce")
 _SHORT_MODES = {
     "ReadWriteOnce": "RWO",
@@ -28,16 +29,23 @@ def shown_modes(modes: Collection[str]) -> str:
     return ",".join(short for mode, short in _SHORT_MODES.items() if mode in modes)
 
 
-def claim_spec(spec: Obj, field: str) -> Errors:
-    """Errors of the spec of a volume claim."""
+def access_mode_errors(modes: Collection[str], at: str, for_one_pod: bool) -> Errors:
+    """Errors of access modes.  for_one_pod: True if ReadWriteOncePod is allowed"""
+    allowed = (*ACCESS_MODES, FOR_ONE_POD) if for_one_pod else ACCESS_MODES
+    errors = [unsupported(at, mode, allowed) for mode in modes if mode not in allowed]
+    if FOR_ONE_POD in modes and any(mode in ACCESS_MODES for mode in modes):
+        errors.append(forbidden(at, "may not use ReadWriteOncePod with other access modes"))
+    return errors
+
+
+def claim_spec(spec: Obj, field: str, for_one_pod: bool = False) -> Errors:
+    """Errors of the spec of a volume claim.  for_one_pod: as for `access_mode_errors`"""
     errors: Errors = []
     modes = spec.get("accessModes") or ()
     if not modes:
         errors.append(required(f"{field}.accessModes", "at least 1 access mode is required"))
     errors += label_selector(spec.get("selector"), f"{field}.selector")
-    for mode in modes:
-        if mode not in ACCESS_MODES and mode != "ReadWriteOncePod":
-            errors.append(unsupported(f"{field}.accessModes", mode, ACCESS_MODES))
+    errors += access_mode_errors(modes, f"{field}.accessModes", for_one_pod)
     size = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
     at = f"{field}.resources[storage]"
     if size is None:
@@ -63,6 +71,5 @@ def claim_spec(spec: Obj, field: str) -> Errors:
 def _data_source(source: Obj, field: str) -> Errors:
     errors = [required(f"{field}.{key}") for key in ("name", "kind") if not source.get(key)]
     if not source.get("apiGroup") and source.get("kind") != "PersistentVolumeClaim":
-        detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
-        errors.append(invalid(field, source.get("kind", ""), detail))
+        errors.append(invalid(field, source.get("kind", ""), ""))
     return errors

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from sim.api.kinds.common import text
-from sim.api.kinds.common.claims import ACCESS_MODES
+from sim.api.kinds.common.claims import access_mode_errors
 from sim.api.kinds.common.errors import (
     ABOVE_ZERO,
     Errors,
@@ -68,7 +68,9 @@ _SECRETS = (
 )
 
 
-def volume_spec(spec: Obj, field: str, name: str = "", inline: bool = False) -> Errors:
+def volume_spec(
+    spec: Obj, field: str, name: str = "", inline: bool = False, for_one_pod: bool = False
+) -> Errors:
     """Errors of the spec of a volume.
 
     name: of the volume, which counts for the length of an iSCSI name
@@ -81,7 +83,7 @@ def volume_spec(spec: Obj, field: str, name: str = "", inline: bool = False) -> 
                 errors.append(forbidden(f"{field}.{key}", _NOT_INLINE))
         if spec.get("csi") is None:
             errors.append(required(f"{field}.csi", f"has to be specified {_INLINE}"))
-    errors += _mode_errors(spec.get("accessModes") or (), f"{field}.accessModes")
+    errors += _mode_errors(spec.get("accessModes") or (), f"{field}.accessModes", for_one_pod)
     if not inline:
         errors += _capacity_errors(spec.get("capacity"), f"{field}.capacity")
     policy, at = spec.get("persistentVolumeReclaimPolicy") or "", f"{field}.persistentVolumeReclaimPolicy"
@@ -100,10 +102,9 @@ def volume_spec(spec: Obj, field: str, name: str = "", inline: bool = False) -> 
     return errors + _class_and_mode_errors(spec, field, inline)
 
 
-def _mode_errors(modes: Json, at: str) -> Errors:
+def _mode_errors(modes: Json, at: str, for_one_pod: bool) -> Errors:
     errors: Errors = [] if modes else [required(at)]
-    # ReadWriteOncePod is alpha in v1.25, and its gate is off.
-    return errors + [unsupported(at, mode, ACCESS_MODES) for mode in modes if mode not in ACCESS_MODES]
+    return errors + access_mode_errors(modes, at, for_one_pod)
 
 
 def _capacity_errors(capacity: Obj | None, at: str) -> Errors:

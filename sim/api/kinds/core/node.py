@@ -6,6 +6,8 @@ Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: ValidateNode, 
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age, or_none
 from sim.api.kinds.common.errors import Errors, Shown, duplicate, forbidden, invalid
@@ -15,10 +17,11 @@ from sim.api.kinds.common.status import HEARTBEAT_TIMES, fill_conditions
 from sim.api.kinds.common.taints import taint_errors
 from sim.api.kinds.kind import STATUS, Cells, Kind, Row, Strategy, Sub
 from sim.api.memo import Remembered
-from sim.api.objects import condition_status, get_in, labels_of, name_of
+from sim.api.objects import condition_status, get_in, labels_of, name_of, remove_in
 from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj
 from sim.ident import Names
+from sim.options.gates import NODE_CONFIG, is_on
 from sim.units import quantity_nano, quantity_text
 
 # --- defaults -------------------------------------------------------------------------------------
@@ -126,6 +129,34 @@ def _status_errors(status: Obj, was: Obj) -> Errors:
     return errors
 
 
+# --- strategy -------------------------------------------------------------------------------------
+
+_SOURCE, _CONFIG = ("spec", "configSource"), ("status", "config")
+
+
+def _drop_disabled(new: Obj, old: Obj, _: Names, gates: Collection[str]) -> Obj:
+    """Drop the configuration that an agent takes from the API, a feature that is off."""
+    if is_on(gates, NODE_CONFIG):
+        return new
+    new = _dropped(new, old, _SOURCE)
+    return new if old else _dropped(new, old, _CONFIG)
+
+
+def _drop_disabled_status(new: Obj, old: Obj, _: Names, gates: Collection[str]) -> Obj:
+    return new if is_on(gates, NODE_CONFIG) else _dropped(new, old, _CONFIG)
+
+
+def _dropped(new: Obj, old: Obj, path: tuple[str, str]) -> Obj:
+    is_unused = get_in(new, path) is not None and get_in(old, path) is None
+    return remove_in(new, path) if is_unused else new
+
+
+def _warnings(obj: Obj, _: Names) -> tuple[str, ...]:
+    if get_in(obj, _SOURCE) is None:
+        return ()
+    return ("spec.configSource: deprecated in v1.22, support removal is planned in v1.23",)
+
+
 # --- table ----------------------------------------------------------------------------------------
 
 
@@ -164,6 +195,9 @@ KIND = Kind(
     ),
     strategy=Strategy(status=True, keeps_created_status=True),
     defaults=_fill_defaults,
+    drop_disabled=_drop_disabled,
+    drop_disabled_status=_drop_disabled_status,
+    warnings=_warnings,
     validate_create=_validate_create,
     validate_update={"": _validate_update, "status": _validate_update},
     columns=(

@@ -9,20 +9,22 @@ Differs  an error about a changed source shows no difference, which upstream pri
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.claims import shown_modes
+from sim.api.kinds.common.claims import FOR_ONE_POD, shown_modes
 from sim.api.kinds.common.errors import Errors, Shown, forbidden, immutable, required
 from sim.api.kinds.common.fill import fill, present, within
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.persistent_volumes import SOURCES, fill_volume_source, volume_spec
 from sim.api.kinds.common.pods.warnings import replaced_node_labels
-from sim.api.kinds.kind import STATUS, Cells, Deletion, Kind, Row, Strategy
+from sim.api.kinds.kind import STATUS, Cells, Create, Deletion, Kind, Row, Strategy, Update
 from sim.api.objects import annotations_of, get_in, is_deleting, name_of, remove_in
 from sim.api.types import Obj
 from sim.ident import Names
+from sim.options.gates import EXPAND_SECRET, READ_WRITE_ONCE_POD, is_on
 
 # --- defaults -------------------------------------------------------------------------------------
 
@@ -42,7 +44,7 @@ _EXPAND_SECRET = ("spec", "csi", "nodeExpandSecretRef")
 
 def _drop_disabled(new: Obj, old: Obj, _: Names, gates: Collection[str]) -> Obj:
     unused = get_in(old, _EXPAND_SECRET) is None and get_in(new, _EXPAND_SECRET) is not None
-    return remove_in(new, _EXPAND_SECRET) if unused and "CSINodeExpandSecret" not in gates else new
+    return remove_in(new, _EXPAND_SECRET) if unused and EXPAND_SECRET not in gates else new
 
 
 # --- validation -----------------------------------------------------------------------------------
@@ -50,14 +52,14 @@ def _drop_disabled(new: Obj, old: Obj, _: Names, gates: Collection[str]) -> Obj:
 _SOURCE_AT = "spec.persistentvolumesource"
 
 
-def _validate_create(obj: Obj) -> Errors:
+def _validate_create(obj: Obj, for_one_pod: bool = False) -> Errors:
     errors = object_meta(obj["metadata"], False, text.subdomain)
-    return errors + volume_spec(obj["spec"], "spec", name_of(obj))
+    return errors + volume_spec(obj["spec"], "spec", name_of(obj), for_one_pod=for_one_pod)
 
 
-def _validate_update(new: Obj, old: Obj) -> Errors:
+def _validate_update(new: Obj, old: Obj, for_one_pod: bool = False) -> Errors:
     spec, before = new["spec"], old["spec"]
-    errors = _validate_create(new)
+    errors = _validate_create(new, for_one_pod or FOR_ONE_POD in (before.get("accessModes") or ()))
     if _sources(spec, before) != _sources(before, before):
         errors.append(forbidden(_SOURCE_AT, f"{_SOURCE_AT} is immutable after creation\n"))
     errors += immutable("volumeMode", spec.get("volumeMode"), before.get("volumeMode"))
@@ -66,6 +68,12 @@ def _validate_update(new: Obj, old: Obj) -> Errors:
         shown = Shown("core.VolumeNodeAffinity")
         errors += immutable("nodeAffinity", spec.get("nodeAffinity"), affinity, shown)
     return errors
+
+
+def _gated_rules(gates: Collection[str]) -> tuple[Create, Mapping[str, Update]]:
+    allowed = is_on(gates, READ_WRITE_ONCE_POD)
+    create = partial(_validate_create, for_one_pod=allowed)
+    return create, {"status": _validate_status, "": partial(_validate_update, for_one_pod=allowed)}
 
 
 def _sources(spec: Obj, before: Obj) -> Obj:
@@ -136,6 +144,7 @@ KIND = Kind(
     validate_create=_validate_create,
     validate_update={"": _validate_update, "status": _validate_status},
     drop_disabled=_drop_disabled,
+    gated_rules=_gated_rules,
     columns=(
         NAME,
         "Capacity=spec.capacity",

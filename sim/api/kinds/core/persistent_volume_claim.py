@@ -7,22 +7,39 @@ Mirrors  kubernetes v1.25 pkg/registry/core/persistentvolumeclaim/strategy.go,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.claims import claim_spec, shown_modes
-from sim.api.kinds.common.errors import Errors, forbidden, immutable, invalid, required
+from sim.api.kinds.common.claims import FOR_ONE_POD, claim_spec, shown_modes
+from sim.api.kinds.common.errors import (
+    IMMUTABLE,
+    Errors,
+    Shown,
+    forbidden,
+    immutable,
+    invalid,
+    required,
+    unsupported,
+)
 from sim.api.kinds.common.fill import amounts, fill, present, within
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.pods.defaults import fill_claim_spec
 from sim.api.kinds.common.pods.warnings import claim_warnings
 from sim.api.kinds.common.status import PROBE_TIMES, fill_conditions
-from sim.api.kinds.kind import NOTHING, STATUS, Cells, Deletion, Kind, Row, Strategy
+from sim.api.kinds.kind import NOTHING, STATUS, Cells, Create, Deletion, Kind, Row, Strategy, Update
 from sim.api.kinds.quota_use import ONE, Amounts, QuotaUse, amounts_of
-from sim.api.objects import get_in, is_deleting, name_of
+from sim.api.objects import annotations_of, get_in, is_deleting, name_of, remove_in
 from sim.api.types import Obj
-from sim.ident import Names
+from sim.ident import NAMES, Names
+from sim.options.gates import (
+    ANY_DATA_SOURCE,
+    READ_WRITE_ONCE_POD,
+    RECOVER_EXPANSION,
+    RETROACTIVE_CLASS,
+    is_on,
+)
 from sim.units import quantity_nano, quantity_value
 
 # --- defaults -------------------------------------------------------------------------------------
@@ -42,8 +59,8 @@ def _fill_status(status: Obj) -> Obj:
 # --- strategy -------------------------------------------------------------------------------------
 
 
-def _prepare_update(obj: Obj, old: Obj, names: Names) -> Obj:
-    """The claim with the same dataSource and dataSourceRef.
+def _same_sources(obj: Obj, old: Obj, names: Names) -> Obj:
+    """The claim with the same dataSource and dataSourceRef, unless AnyVolumeDataSource is off.
 
     Quirk: a dataSource of any kind but two is dropped without an error.
     """
@@ -59,6 +76,26 @@ def _prepare_update(obj: Obj, old: Obj, names: Names) -> Obj:
     return obj
 
 
+def _prepared(new: Obj, old: Obj, names: Names, gates: Collection[str]) -> Obj:
+    """The claim with its sources as both fields."""
+    if is_on(gates, ANY_DATA_SOURCE):
+        return _same_sources(new, old, names)
+    new = remove_in(new, ("spec", "dataSourceRef"))
+    source, before = get_in(new, ("spec", "dataSource")), old.get("spec") or NOTHING
+    in_use = any(before.get(key) is not None for key in ("dataSource", "dataSourceRef"))
+    if source is None or in_use or _is_claim_or_snapshot(source, names):
+        return new
+    return remove_in(new, ("spec", "dataSource"))
+
+
+def _drop_expansion(new: Obj, old: Obj, _: Names, gates: Collection[str]) -> Obj:
+    """Drop the record of an expansion that can be given up, a feature that is off."""
+    for field in () if is_on(gates, RECOVER_EXPANSION) else ("allocatedResources", "resizeStatus"):
+        if get_in(old, ("status", field)) is None:
+            new = remove_in(new, ("status", field))
+    return new
+
+
 def _is_claim_or_snapshot(source: Obj, names: Names) -> bool:
     known = (("PersistentVolumeClaim", ""), ("VolumeSnapshot", names.group("snapshot.storage")))
     return (source.get("kind"), source.get("apiGroup") or "") in known
@@ -66,23 +103,47 @@ def _is_claim_or_snapshot(source: Obj, names: Names) -> bool:
 
 # --- validation -----------------------------------------------------------------------------------
 
+_CLASS_ANNOTATIONS = tuple(names.annotation_beta_storage_class for names in NAMES.values())
+_RESIZE_STATES = (
+    "",
+    "ControllerExpansionFailed",
+    "ControllerExpansionInProgress",
+    "NodeExpansionFailed",
+    "NodeExpansionInProgress",
+    "NodeExpansionPending",
+)
 _FORBIDDEN = "spec is immutable after creation except resources.requests for bound claims\n"
 
 
-def _validate_create(obj: Obj) -> Errors:
-    return object_meta(obj["metadata"], True, text.subdomain) + claim_spec(obj.get("spec") or {}, "spec")
+def _validate_create(obj: Obj, for_one_pod: bool = False) -> Errors:
+    errors = object_meta(obj["metadata"], True, text.subdomain)
+    return errors + claim_spec(obj.get("spec") or {}, "spec", for_one_pod)
 
 
-def _validate_update(new: Obj, old: Obj) -> Errors:
+def _gated_rules(gates: Collection[str]) -> tuple[Create, Mapping[str, Update]]:
+    update = partial(_validate_update, gates=gates)
+    status = partial(_validate_status, recovers=is_on(gates, RECOVER_EXPANSION))
+    create = partial(_validate_create, for_one_pod=is_on(gates, READ_WRITE_ONCE_POD))
+    return create, {"": update, "status": status}
+
+
+def _validate_update(new: Obj, old: Obj, gates: Collection[str] = ()) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"])
     spec, before = new.get("spec") or {}, old.get("spec") or {}
-    if spec is before:
+    if spec is before and annotations_of(new) == annotations_of(old):
         return errors
-    errors += _validate_create(new)
+    for_one_pod = is_on(gates, READ_WRITE_ONCE_POD) or FOR_ONE_POD in (before.get("accessModes") or ())
+    errors += _validate_create(new, for_one_pod)
     bound = (old.get("status") or {}).get("phase") == "Bound"
     was = dict(before)
     if not was.get("volumeName") and spec.get("volumeName"):
         was["volumeName"] = spec["volumeName"]  # set once, when the claim is bound
+    if is_on(gates, RETROACTIVE_CLASS) and _may_get_class(new, old):
+        was["storageClassName"] = spec["storageClassName"]
+    if _takes_annotated_class(new, old):
+        was["storageClassName"] = spec["storageClassName"]
+    else:
+        errors += _class_annotation_errors(new, old)
     if bound and spec.get("resources"):
         requests = spec["resources"].get("requests")
         was["resources"] = {**(was.get("resources") or {}), "requests": requests}
@@ -93,11 +154,48 @@ def _validate_update(new: Obj, old: Obj) -> Errors:
     )
     if quantity_nano(size) < quantity_nano(floor):
         detail = "field can not be less than previous value"
-        errors.append(forbidden("spec.resources.requests.storage", detail))
+        recovers = is_on(gates, RECOVER_EXPANSION)
+        capacity = get_in(old, ("status", "capacity", "storage"), "0")
+        if recovers:
+            detail = "field can not be less than status.capacity"
+        if not recovers or quantity_nano(size) <= quantity_nano(capacity):
+            errors.append(forbidden("spec.resources.requests.storage", detail))
     return errors + immutable("volumeMode", spec.get("volumeMode"), before.get("volumeMode"))
 
 
-def _validate_status(new: Obj, old: Obj) -> Errors:
+def _takes_annotated_class(new: Obj, old: Obj) -> bool:
+    """True if the class that an annotation names becomes that of the spec
+    (validateStorageClassUpgradeFromAnnotation).
+    """
+    if (old.get("spec") or {}).get("storageClassName") is not None:
+        return False
+    name, before = (new.get("spec") or {}).get("storageClassName"), annotations_of(old)
+    return name is not None and any(
+        key in before and before[key] == name == annotations_of(new).get(key, name)
+        for key in _CLASS_ANNOTATIONS
+    )
+
+
+def _class_annotation_errors(new: Obj, old: Obj) -> Errors:
+    errors: Errors = []
+    for key in _CLASS_ANNOTATIONS:
+        now = annotations_of(new).get(key, "")
+        if now != annotations_of(old).get(key, ""):
+            errors.append(invalid(f"metadata.annotations.{key}", now, IMMUTABLE))
+    return errors
+
+
+def _may_get_class(new: Obj, old: Obj) -> bool:
+    """True if a claim without a class gets one, which its old annotation must not contradict
+    (validateStorageClassUpgradeFromNil).
+    """
+    name = (new.get("spec") or {}).get("storageClassName")
+    if name is None or (old.get("spec") or {}).get("storageClassName") is not None:
+        return False
+    return all(annotations_of(old).get(key, name) == name for key in _CLASS_ANNOTATIONS)
+
+
+def _validate_status(new: Obj, old: Obj, recovers: bool = False) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"])
     if not new["metadata"].get("resourceVersion"):
         errors.append(required("ResourceVersion"))
@@ -107,6 +205,22 @@ def _validate_status(new: Obj, old: Obj) -> Errors:
         value = quantity_value(amount)
         if value < 0:
             errors.append(invalid(f"status.capacity[{name}]", value, "must be a valid resource quantity"))
+    return errors + _expansion_errors(new.get("status") or {}) if recovers else errors
+
+
+def _expansion_errors(status: Obj) -> Errors:
+    """Errors of the record of an expansion."""
+    errors: Errors = []
+    state = status.get("resizeStatus")
+    if state is not None and state not in _RESIZE_STATES:
+        errors.append(unsupported("status.resizeStatus", state, _RESIZE_STATES))
+    for name, amount in (status.get("allocatedResources") or {}).items():
+        value = quantity_value(amount)
+        if name != "storage":
+            errors.append(unsupported("status.allocatedResources", Shown(name), ("storage",)))
+        elif value < 0:
+            at = f"status.allocatedResources[{name}]"
+            errors.append(invalid(at, value, "must be a valid resource quantity"))
     return errors
 
 
@@ -121,10 +235,6 @@ def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
     modes = shown_modes(status.get("accessModes") or ()) if bound else ""
     head = [name_of(obj), phase, bound, capacity, modes, spec.get("storageClassName") or ""]
     return [*head, age(obj, now_us), spec.get("volumeMode") or "<unset>"]
-
-
-def _prepare_create(obj: Obj, names: Names) -> Obj:
-    return _prepare_update(obj, NOTHING, names)
 
 
 def _client_warnings(obj: Obj, _old: Obj | None, _: Names) -> Iterator[str]:
@@ -161,12 +271,13 @@ KIND = Kind(
     strategy=Strategy(
         status=True,
         zero_status={"phase": "Pending"},
-        prepare_create=_prepare_create,
-        prepare_update=_prepare_update,
     ),
     defaults=fill_defaults,
+    drop_disabled=_prepared,
+    drop_disabled_status=_drop_expansion,
     validate_create=_validate_create,
     validate_update={"": _validate_update, "status": _validate_status},
+    gated_rules=_gated_rules,
     columns=(
         NAME,
         "Status=status.phase",

@@ -6,6 +6,7 @@ Mirrors  kubernetes v1.25 pkg/apis/discovery/validation/validation.go,
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from sim.api.kinds.common import text
@@ -15,10 +16,11 @@ from sim.api.kinds.common.errors import Errors, duplicate, immutable, invalid, r
 from sim.api.kinds.common.fill import all_of, fill, present
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.pods.defaults import TCP
-from sim.api.kinds.kind import Cells, Kind, Row, Strategy
+from sim.api.kinds.kind import NOTHING, Cells, Kind, Row, Strategy
 from sim.api.objects import name_of, with_field
 from sim.api.types import Obj
 from sim.ident import Names
+from sim.options.gates import TERMINATING_CONDITION, TOPOLOGY_HINTS, is_on
 
 
 def _fill_defaults(obj: Obj) -> Obj:
@@ -158,6 +160,29 @@ def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
     return [name_of(obj), obj.get("addressType", ""), *shown, age(obj, now_us)]
 
 
+def _drop_disabled(new: Obj, old: Obj, _: Names, gates: Collection[str]) -> Obj:
+    """The slice without conditions of terminating endpoints, or without hints, where their feature
+    is off and the stored slice has none.
+    """
+    points, had = new.get("endpoints") or (), old.get("endpoints") or ()
+    conditions = () if is_on(gates, TERMINATING_CONDITION) else _unused(had, ("serving", "terminating"))
+    drops_hints = not is_on(gates, TOPOLOGY_HINTS) and all(point.get("hints") is None for point in had)
+    if not points or not (conditions or drops_hints):
+        return new
+    kept = []
+    for point in points:
+        left = {k: v for k, v in (point.get("conditions") or NOTHING).items() if k not in conditions}
+        point = {**point, "conditions": left}
+        kept.append(with_field(point, "hints", None) if drops_hints else point)
+    return {**new, "endpoints": kept}
+
+
+def _unused(points: Iterable[Obj], conditions: tuple[str, ...]) -> tuple[str, ...]:
+    """The conditions, if no endpoint has any of them; none otherwise."""
+    found = (point.get("conditions") or NOTHING for point in points)
+    return () if any(each.get(name) is not None for each in found for name in conditions) else conditions
+
+
 def _prepare_update(new: Obj, _old: Obj, names: Names) -> Obj:
     return _prepare(new, names)
 
@@ -166,6 +191,7 @@ KIND = Kind(
     rows=(Row("discovery", "v1", "endpointslices", "EndpointSlice", stored_version="v1beta1"),),
     strategy=Strategy(generation="all", prepare_create=_prepare, prepare_update=_prepare_update),
     defaults=_fill_defaults,
+    drop_disabled=_drop_disabled,
     validate_create=_validate_create,
     validate_update={"": _validate_update},
     columns=(NAME, "AddressType=addressType", "Ports=ports", "Endpoints=endpoints", AGE),

@@ -8,9 +8,12 @@ Mirrors  kubernetes v1.25 pkg/registry/networking/networkpolicy/strategy.go,
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Collection
+from typing import Any
 
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
+from sim.api.kinds.common.conditions import condition_errors
 from sim.api.kinds.common.errors import Errors, Shown, forbidden, invalid, required, unsupported
 from sim.api.kinds.common.fill import all_of, fill, present, within
 from sim.api.kinds.common.metadata import label_selector, object_meta, object_meta_update
@@ -22,6 +25,7 @@ from sim.api.schema.json_text import go_quote
 from sim.api.selectors import format_selector
 from sim.api.types import Obj
 from sim.ident import Names
+from sim.options.gates import POLICY_STATUS, is_on
 
 
 def _fill_defaults(obj: Obj) -> Obj:
@@ -136,26 +140,53 @@ def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
     return [name_of(obj), format_selector(get_in(obj, ("spec", "podSelector"))), age(obj, now_us)]
 
 
-def _empty_status(obj: Obj, _: Names) -> Obj:
-    """The status belongs to a feature that is off, and is shown empty."""
-    return with_field(obj, "status", NOTHING)
+def _with_status(obj: Obj, _: Names) -> Obj:
+    """The policy with a status, which may be empty."""
+    return obj if obj.get("status") else with_field(obj, "status", NOTHING)
 
 
-def _empty_status_on_update(new: Obj, _old: Obj, names: Names) -> Obj:
-    return _empty_status(new, names)
+def _with_status_on_update(new: Obj, _old: Obj, names: Names) -> Obj:
+    return _with_status(new, names)
+
+
+def _validate_status(new: Obj, _: Obj) -> Errors:
+    return condition_errors(_conditions(new) or (), "status.conditions")
+
+
+def _keep_status(new: Obj, old: Obj, _: Names, gates: Collection[str]) -> Obj:
+    """The policy with the stored status.
+
+    Quirk: while the feature is off, a status is taken from a main write unless one is stored.
+    """
+    if not is_on(gates, POLICY_STATUS) and not _conditions(old):
+        return new
+    return with_field(new, "status", old.get("status"))
+
+
+def _drop_status(new: Obj, old: Obj, _: Names, gates: Collection[str]) -> Obj:
+    """A write to /status can only empty the status while the feature is off."""
+    if is_on(gates, POLICY_STATUS):
+        return new
+    return with_field(new, "status", old.get("status") if _conditions(new) else NOTHING)
+
+
+def _conditions(obj: Obj) -> Any:
+    return get_in(obj, ("status", "conditions"))
 
 
 KIND = Kind(
     rows=(Row("networking", "v1", "networkpolicies", "NetworkPolicy", short=("netpol",), subs=(STATUS,)),),
     strategy=Strategy(
         generation="spec",
-        prepare_create=_empty_status,
-        prepare_update=_empty_status_on_update,
-        prepare_status=_empty_status_on_update,
+        prepare_create=_with_status,
+        prepare_update=_with_status_on_update,
+        prepare_status=_with_status_on_update,
     ),
+    drop_disabled=_keep_status,
+    drop_disabled_status=_drop_status,
     defaults=_fill_defaults,
     validate_create=_validate_create,
-    validate_update={"": _validate_update},
+    validate_update={"": _validate_update, "status": _validate_status},
     columns=(NAME, "Pod-Selector=spec.podSelector", AGE),
     cells=_cells,
     errors_in="extensions",  # the group in which the kind was introduced

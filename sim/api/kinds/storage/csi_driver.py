@@ -20,6 +20,7 @@ from sim.api.objects import get_in, name_of, remove_in, with_metadata
 from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj
 from sim.ident import Names
+from sim.options.gates import SELINUX_MOUNT
 
 _DEFAULTS = {
     "attachRequired": True,
@@ -28,7 +29,6 @@ _DEFAULTS = {
     "fsGroupPolicy": "ReadWriteOnceWithFSType",
     "requiresRepublish": False,
 }
-_SELINUX = "SELinuxMountReadWriteOncePod"
 
 
 def _fill_defaults(obj: Obj) -> Obj:
@@ -41,7 +41,7 @@ def _fill_spec(spec: Obj) -> Obj:
 
 
 def _fill_gated(obj: Obj, gates: Collection[str]) -> Obj:
-    if _SELINUX not in gates:
+    if SELINUX_MOUNT not in gates:
         return obj
     return within(obj, "spec", lambda spec: fill(spec, {"seLinuxMount": False}))
 
@@ -54,12 +54,13 @@ _COUNTED = ("tokenRequests", "requiresRepublish")
 
 def _drop_disabled(new: Obj, old: Obj, _: Names, gates: Collection[str]) -> Obj:
     unused = get_in(old, _MOUNT) is None and get_in(new, _MOUNT) is not None
-    return remove_in(new, _MOUNT) if unused and _SELINUX not in gates else new
+    return remove_in(new, _MOUNT) if unused and SELINUX_MOUNT not in gates else new
 
 
 def _prepare_update(new: Obj, old: Obj, _: Names) -> Obj:
     """The driver with the next generation if a field that may change has changed."""
-    if all((new["spec"].get(field) or None) == (old["spec"].get(field) or None) for field in _COUNTED):
+    mounts = get_in(new, _MOUNT) == get_in(old, _MOUNT)
+    if mounts and all((new["spec"].get(f) or None) == (old["spec"].get(f) or None) for f in _COUNTED):
         return new
     return with_metadata(new, generation=old["metadata"].get("generation", 0) + 1)
 

@@ -24,7 +24,7 @@ from sim.api.kinds.autoscaling.horizontal_pod_autoscaler.validation import (
 )
 from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.fill import amounts, fill, present, within
-from sim.api.kinds.kind import NOTHING, STATUS, Cells, Form, Kind, Lifecycle, Row, Strategy
+from sim.api.kinds.kind import NOTHING, STATUS, Cells, Create, Form, Kind, Lifecycle, Row, Strategy, Update
 from sim.api.objects import get_in, name_of, replace_in
 from sim.api.types import Obj
 from sim.ident import Names
@@ -193,6 +193,14 @@ def _drop_disabled(new: Obj, old: Obj, names: Names, gates: Collection[str]) -> 
     return new if kept is read else to_first(kept, names)
 
 
+def _gated_rules(gates: Collection[str]) -> tuple[Create, Mapping[str, Update]]:
+    fewest = 0 if SCALE_TO_ZERO in gates else 1
+    return partial(create_autoscaler, fewest=fewest), {
+        "": partial(update_autoscaler, fewest=fewest),
+        "status": status_autoscaler,
+    }
+
+
 def _first_form(_api_version: str, names: Names) -> Form:
     return Form(lambda obj: to_second(obj, names), lambda obj: to_first(obj, names))
 
@@ -222,8 +230,7 @@ KIND = Kind(
     defaults=_fill_defaults,
     validate_create=create_autoscaler,
     validate_update={"": update_autoscaler, "status": status_autoscaler},
-    gated_create={SCALE_TO_ZERO: partial(create_autoscaler, fewest=0)},
-    gated_update={(SCALE_TO_ZERO, ""): partial(update_autoscaler, fewest=0)},
+    gated_rules=_gated_rules,
     drop_disabled=_drop_disabled,
     columns=(
         NAME,

@@ -48,6 +48,8 @@ def fill_failure_policy(policy: Obj) -> Obj:
     """A pattern of a pod's condition matches the status True unless it says otherwise."""
 
     def rule(given: Obj) -> Obj:
+        given = present(given, {"onExitCodes": None, "onPodConditions": None})
+        given = within(given, "onExitCodes", lambda codes: present(codes, {"containerName": None}))
         return all_of(given, "onPodConditions", lambda pattern: fill(pattern, {"status": "True"}))
 
     return all_of(policy, "rules", rule)

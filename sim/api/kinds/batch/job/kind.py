@@ -5,28 +5,37 @@ Mirrors  kubernetes v1.25 pkg/registry/batch/job/strategy.go.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from functools import partial
 
 from sim.api.kinds.batch.job.defaults import job
-from sim.api.kinds.batch.job.validation import create_job, status_job, update_job
+from sim.api.kinds.batch.job.validation import create_job, status_job, tracking_marks, update_job
 from sim.api.kinds.common.cells import AGE, NAME, SELECTOR, WIDE, age, template_cells
 from sim.api.kinds.common.pods.defaults import fill_template
 from sim.api.kinds.common.pods.warnings import template_warnings
-from sim.api.kinds.kind import NOTHING, STATUS, Cells, Deletion, GatedField, Kind, Row, Strategy
-from sim.api.objects import name_of, with_metadata
+from sim.api.kinds.kind import (
+    NOTHING,
+    STATUS,
+    Cells,
+    Create,
+    Deletion,
+    GatedField,
+    Kind,
+    Row,
+    Strategy,
+    Update,
+)
+from sim.api.objects import name_of, remove_in, with_metadata
 from sim.api.selectors import format_selector
 from sim.api.types import Obj
 from sim.ident import Names
-from sim.options.gates import FAILURE_POLICY
+from sim.options.gates import FAILURE_POLICY, JOB_SCHEDULING, JOB_TRACKING, is_on
 from sim.units import human_duration, parse_time
 
 
 def _prepare_create(obj: Obj, names: Names) -> Obj:
-    """The Job with a selector of its own uid, unless it has manualSelector, and with the annotation
-    that says that a finalizer tracks its pods.
-    """
+    """The Job with a selector of its own uid, unless it has manualSelector."""
     meta, spec = obj["metadata"], obj.get("spec") or NOTHING
-    annotations = {**(meta.get("annotations") or NOTHING), names.annotation_job_tracking: ""}
     given = ((spec.get("template") or NOTHING).get("metadata") or NOTHING).get("labels")
     if not spec.get("manualSelector"):
         uid = meta["uid"]
@@ -46,7 +55,25 @@ def _prepare_create(obj: Obj, names: Names) -> Obj:
         # Quirk: labels that defaulting took from the template are the same object, so generated
         # labels appear in both.
         own = ((spec.get("template") or NOTHING).get("metadata") or NOTHING).get("labels")
-    return with_metadata({**obj, "spec": spec}, annotations=annotations, labels=own)
+    return with_metadata({**obj, "spec": spec}, labels=own)
+
+
+def _mark_tracked(new: Obj, old: Obj, names: Names, gates: Collection[str]) -> Obj:
+    """A new Job with the annotation that says that a finalizer tracks its pods; without it while
+    that feature is off, unless the stored Job has it.
+    """
+    annotations, key = new["metadata"].get("annotations") or NOTHING, names.annotation_job_tracking
+    if is_on(gates, JOB_TRACKING):
+        return new if old else with_metadata(new, annotations={**annotations, key: ""})
+    if key not in annotations or (old and tracking_marks(old)):
+        return new
+    kept = {k: v for k, v in annotations.items() if k != key}
+    return with_metadata(new, annotations=kept) if kept else remove_in(new, ("metadata", "annotations"))
+
+
+def _gated_rules(gates: Collection[str]) -> tuple[Create, Mapping[str, Update]]:
+    reschedules = is_on(gates, JOB_SCHEDULING)
+    return create_job, {"": partial(update_job, reschedules=reschedules), "status": status_job}
 
 
 def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
@@ -80,6 +107,8 @@ KIND = Kind(
     validate_create=create_job,
     validate_update={"": update_job, "status": status_job},
     pod_spec=("spec", "template", "spec"),
+    drop_disabled=_mark_tracked,
+    gated_rules=_gated_rules,
     gated_fields=(GatedField(FAILURE_POLICY, ("spec", "podFailurePolicy")),),
     columns=(NAME, "Completions=status.succeeded", "Duration", AGE, *WIDE, SELECTOR),
     cells=_cells,

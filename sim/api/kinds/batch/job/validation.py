@@ -17,6 +17,7 @@ from sim.api.kinds.common.errors import (
     Shown,
     at_least_zero,
     duplicate,
+    forbidden,
     go_map,
     immutable,
     invalid,
@@ -34,7 +35,9 @@ from sim.api.kinds.common.metadata import (
 from sim.api.kinds.common.pods.spec import template
 from sim.api.kinds.common.workloads import MISMATCH, spec_of
 from sim.api.types import Obj
+from sim.ident import NAMES
 
+_TRACKING = tuple(names.annotation_job_tracking for names in NAMES.values())
 INDEXED_PARALLELISM_MAX = 100_000  # maxParallelismForIndexedJob
 
 _NUMBERS = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
@@ -43,6 +46,12 @@ _ENDING = 'valid values: "OnFailure", "Never"'
 
 # Of the template, what may change while the Job is suspended and has never run.
 _SCHEDULING = ("nodeSelector", "tolerations")
+
+
+def tracking_marks(job: Obj) -> list[str]:
+    """The annotations of a Job that say that a finalizer tracks its pods."""
+    annotations = job["metadata"].get("annotations") or {}
+    return [key for key in _TRACKING if key in annotations]
 
 
 def work_errors(spec: Obj, field: str) -> Errors:
@@ -112,10 +121,12 @@ def _generated(obj: Obj) -> Errors:
     return errors
 
 
-def create_job(obj: Obj) -> Errors:
-    """Errors of a new Job."""
+def create_job(obj: Obj, tracks: bool = True) -> Errors:
+    """Errors of a new Job.  tracks: True if the annotation about tracked pods is allowed"""
     spec, name = spec_of(obj), obj["metadata"].get("name", "")
     errors = object_meta(obj["metadata"], True, text.subdomain) + _generated(obj) + _job_spec(spec)
+    for key in () if tracks else tracking_marks(obj):
+        errors.append(forbidden(f"metadata.annotations[{key}]", "cannot add this annotation"))
     count = spec.get("completions") or 0
     if spec.get("completionMode") == "Indexed" and count > 0:
         host = f"{name}-{count - 1}"
@@ -125,16 +136,17 @@ def create_job(obj: Obj) -> Errors:
     return errors
 
 
-def update_job(new: Obj, old: Obj) -> Errors:
-    """Errors of a changed Job."""
+def update_job(new: Obj, old: Obj, reschedules: bool = True) -> Errors:
+    """Errors of a changed Job.  reschedules: True if JobMutableNodeSchedulingDirectives is on"""
     if new["metadata"] is old["metadata"] and spec_of(new) is spec_of(old):
         return []
     spec, before = spec_of(new), spec_of(old)
-    errors = create_job(new) + object_meta_update(new["metadata"], old["metadata"]) + _job_spec(spec)
+    tracks = bool(tracking_marks(old))
+    errors = create_job(new, tracks) + object_meta_update(new["metadata"], old["metadata"]) + _job_spec(spec)
     for name in ("completions", "selector"):
         shown = go_selector(spec.get(name)) if name == "selector" else None
         errors += immutable(f"spec.{name}", spec.get(name), before.get(name), shown)
-    fresh = bool(before.get("suspend")) and not (old.get("status") or {}).get("startTime")
+    fresh = reschedules and bool(before.get("suspend")) and not (old.get("status") or {}).get("startTime")
     now, was = spec.get("template") or {}, before.get("template") or {}
     if _fixed(now, fresh) != _fixed(was, fresh):
         errors.append(invalid("spec.template", Shown("core.PodTemplateSpec{}"), IMMUTABLE))

@@ -5,18 +5,37 @@ Mirrors  kubernetes v1.25 pkg/registry/core/service/strategy.go, pkg/apis/core/v
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from typing import Any
+
 from sim.api.kinds.common.cells import AGE, NAME, SELECTOR, age, or_none
 from sim.api.kinds.common.fill import all_of, fill, present, within
 from sim.api.kinds.common.load_balancers import validate_balanced_status
 from sim.api.kinds.common.pods.defaults import TCP
 from sim.api.kinds.core.service.addresses import prepare_service
 from sim.api.kinds.core.service.quota import QUOTA
-from sim.api.kinds.core.service.validation import validate_service_create, validate_service_update
-from sim.api.kinds.kind import STATUS, Cells, Deletion, Kind, Row, Strategy, Sub
-from sim.api.objects import get_in, name_of
+from sim.api.kinds.core.service.validation import (
+    mixed_protocol_errors,
+    validate_service_create,
+    validate_service_update,
+)
+from sim.api.kinds.kind import (
+    NOTHING,
+    STATUS,
+    Cells,
+    Create,
+    Deletion,
+    Kind,
+    Row,
+    Strategy,
+    Sub,
+    Update,
+)
+from sim.api.objects import get_in, name_of, remove_in, replace_in
 from sim.api.selectors import format_labels
 from sim.api.types import Obj
 from sim.ident import Names
+from sim.options.gates import INTERNAL_TRAFFIC, MIXED_PROTOCOLS, is_on
 
 
 def _fill_defaults(obj: Obj) -> Obj:
@@ -42,6 +61,44 @@ def _fill_defaults(obj: Obj) -> Obj:
 
     obj = within(present(obj, {"spec": {}, "status": {}}), "spec", spec)
     return within(obj, "status", lambda status: present(status, {"loadBalancer": {}}))
+
+
+# --- strategy -------------------------------------------------------------------------------------
+
+_INTERNAL = ("spec", "internalTrafficPolicy")
+
+
+def _prepare_update(new: Obj, _old: Obj, _names: Names) -> Obj:
+    """The Service without the state of a load balancer that it no longer has."""
+    if get_in(new, ("spec", "type")) == "LoadBalancer" or not get_in(new, ("status", "loadBalancer")):
+        return new
+    return replace_in(new, ("status", "loadBalancer"), {})
+
+
+def _drop_disabled(new: Obj, old: Obj, _: Names, gates: Collection[str]) -> Obj:
+    """Drop the policy of internal traffic while that feature is off and the stored Service has
+    none. A Service of another name has none either, since none is shown (storage.go:
+    defaultOnReadInternalTrafficPolicy).
+    """
+    if get_in(new, ("spec", "type")) == "ExternalName" and get_in(new, _INTERNAL) in ("Cluster", "Local"):
+        return remove_in(new, _INTERNAL)
+    if is_on(gates, INTERNAL_TRAFFIC) or get_in(old, _INTERNAL) is not None:
+        return new
+    return remove_in(new, _INTERNAL)
+
+
+def _gated_rules(gates: Collection[str]) -> tuple[Create, Mapping[str, Update]]:
+    has_policy, mixed = is_on(gates, INTERNAL_TRAFFIC), is_on(gates, MIXED_PROTOCOLS)
+
+    def create(obj: Obj) -> list[Any]:
+        errors = validate_service_create(obj, has_policy)
+        return errors if mixed else errors + mixed_protocol_errors(obj, NOTHING)
+
+    def update(new: Obj, old: Obj) -> list[Any]:
+        errors = validate_service_update(new, old, has_policy)
+        return errors if mixed else errors + mixed_protocol_errors(new, old)
+
+    return create, {"": update, "status": validate_balanced_status}
 
 
 # --- table ----------------------------------------------------------------------------------------
@@ -83,8 +140,12 @@ KIND = Kind(
         ),
     ),
     deletion=Deletion(returns_object=True, removes="endpoints"),
-    strategy=Strategy(status=True, zero_status={"loadBalancer": {}}, create_by_put=True),
+    strategy=Strategy(
+        status=True, zero_status={"loadBalancer": {}}, create_by_put=True, prepare_update=_prepare_update
+    ),
     defaults=_fill_defaults,
+    drop_disabled=_drop_disabled,
+    gated_rules=_gated_rules,
     validate_create=validate_service_create,
     validate_update={"": validate_service_update, "status": validate_balanced_status},
     columns=(

@@ -37,12 +37,43 @@ _AFFINITY_SECONDS_MAX = 86400
 _RANGES_ANNOTATIONS = tuple(f"service.beta.{n.domain}/load-balancer-source-ranges" for n in NAMES.values())
 
 
-def validate_service_create(obj: Obj) -> Errors:
-    """Errors of a new Service."""
-    return object_meta(obj["metadata"], True, text.label_1035) + _service_errors(obj, obj.get("spec") or {})
+def validate_service_create(obj: Obj, internal_policy: bool = True) -> Errors:
+    """Errors of a new Service.  internal_policy: True if ServiceInternalTrafficPolicy is on"""
+    errors = object_meta(obj["metadata"], True, text.label_1035)
+    return errors + _service_errors(obj, obj.get("spec") or {}, internal_policy)
 
 
-def _service_errors(obj: Obj, spec: Obj) -> Errors:
+def mixed_protocol_errors(obj: Obj, old: Obj) -> Errors:
+    """Errors of a load balancer's Service that begins to have ports of several protocols, while
+    MixedProtocolLBService is off.
+    """
+    spec = obj.get("spec") or {}
+    if spec.get("type") != "LoadBalancer" or not _mixes(spec) or _mixes(old.get("spec") or {}):
+        return []
+    detail = "may not contain more than 1 protocol when type is 'LoadBalancer'"
+    return [invalid("spec.ports", _go_ports(spec["ports"]), detail)]
+
+
+def _go_ports(ports: Any) -> Shown:
+    """Ports as Go's %#v shows them."""
+    shown = []
+    for port in ports:
+        protocol, target = port.get("appProtocol"), port.get("targetPort", 0)
+        named = isinstance(target, str)
+        shown.append(
+            f"core.ServicePort{{Name:{go_quote(port.get('name', ''))}, Protocol:{go_quote(port['protocol'])}, "
+            f"AppProtocol:{'(*string)(nil)' if protocol is None else '(*string)(0x0)'}, Port:{port['port']}, "
+            f"TargetPort:intstr.IntOrString{{Type:{int(named)}, IntVal:{0 if named else target}, "
+            f"StrVal:{go_quote(target if named else '')}}}, NodePort:{port.get('nodePort', 0)}}}"
+        )
+    return Shown(f"[]core.ServicePort{{{', '.join(shown)}}}")
+
+
+def _mixes(spec: Obj) -> bool:
+    return len({port.get("protocol") for port in spec.get("ports") or ()}) > 1
+
+
+def _service_errors(obj: Obj, spec: Obj, internal_policy: bool) -> Errors:
     kind = spec.get("type", "")
     errors: Errors = []
     if not spec.get("ports") and spec.get("clusterIP") != "None" and kind != "ExternalName":
@@ -62,7 +93,7 @@ def _service_errors(obj: Obj, spec: Obj) -> Errors:
         errors.append(unsupported("spec.type", kind, _TYPES))
     errors += _node_ports(spec.get("ports") or (), kind)
     errors += _load_balancer(obj, spec, kind)
-    return errors + _traffic(spec, kind)
+    return errors + _traffic(spec, kind, internal_policy)
 
 
 def _by_type(spec: Obj, kind: str) -> Errors:
@@ -248,7 +279,7 @@ def _load_balancer(obj: Obj, spec: Obj, kind: str) -> Errors:
     return errors
 
 
-def _traffic(spec: Obj, kind: str) -> Errors:
+def _traffic(spec: Obj, kind: str, internal_policy: bool) -> Errors:
     errors: Errors = []
     policy = spec.get("externalTrafficPolicy") or ""
     if policy:
@@ -267,15 +298,15 @@ def _traffic(spec: Obj, kind: str) -> Errors:
         errors += [invalid("spec.healthCheckNodePort", check, problem) for problem in text.port_number(check)]
     internal = spec.get("internalTrafficPolicy")
     if internal is None:
-        if kind in ("NodePort", "LoadBalancer", "ClusterIP"):
+        if internal_policy and kind in ("NodePort", "LoadBalancer", "ClusterIP"):
             errors.append(required("spec.internalTrafficPolicy"))
     elif internal not in ("Cluster", "Local"):
         errors.append(unsupported("spec.internalTrafficPolicy", internal, ("Cluster", "Local")))
     return errors
 
 
-def validate_service_update(new: Obj, old: Obj) -> Errors:
-    """Errors of a changed Service."""
+def validate_service_update(new: Obj, old: Obj, internal_policy: bool = True) -> Errors:
+    """Errors of a changed Service; `internal_policy` as for a new one."""
     errors = object_meta_update(new["metadata"], old["metadata"])
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     if spec is before and new["metadata"] is old["metadata"]:
@@ -290,7 +321,7 @@ def validate_service_update(new: Obj, old: Obj) -> Errors:
     is_local = spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
     if was_local and is_local and port != had:
         errors.append(forbidden("spec.healthCheckNodePort", IMMUTABLE))
-    return errors + validate_service_create(new)
+    return errors + validate_service_create(new, internal_policy)
 
 
 def _addresses_update(spec: Obj, before: Obj) -> Errors:

@@ -164,3 +164,20 @@ def test_endpoints_beyond_a_thousand_drop_unready_addresses_first() -> None:
     assert (cut, len(subset["addresses"]), len(subset["notReadyAddresses"])) == (True, 990, 10)
     (subset,), _ = truncate([{"addresses": ready * 2, "notReadyAddresses": unready}])
     assert (len(subset["addresses"]), "notReadyAddresses" in subset) == (1000, False)
+
+
+def test_terminating_pods_have_no_endpoint_while_their_condition_is_off() -> None:
+    spec = {"ports": [{"port": 80, "protocol": "TCP"}], "ipFamilies": ["IPv4"]}
+    status = {"phase": "Running", "podIPs": [{"ip": "10.0.0.1"}], "podIP": "10.0.0.1"}
+    meta = {"name": "p", "namespace": "d", "uid": "p"}
+    live = {"metadata": meta, "spec": {"nodeName": "n"}, "status": status}
+    ending = {**live, "metadata": {**meta, "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+
+    def conditions(pod: Obj, states: bool, **more: object) -> list[Obj]:
+        view = view_of(pod, {**SERVICE, "spec": {**spec, **more}}, states)
+        return [endpoint["conditions"] for _, endpoint in view.endpoints.values()]
+
+    assert conditions(live, True) == [{"ready": False, "serving": False, "terminating": False}]
+    assert conditions(live, False) == [{"ready": False}]
+    assert conditions(ending, True)[0]["terminating"] and conditions(ending, False) == []
+    assert conditions(ending, False, publishNotReadyAddresses=True) == [{"ready": True}]

@@ -167,7 +167,7 @@ def test_data_source_of_a_claim_is_set_twice_and_an_unknown_kind_is_dropped() ->
     api = Api()
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     claim, other = (
-        {"kind": "PersistentVolumeClaim", "name": "n"},
+        {"apiGroup": None, "kind": "PersistentVolumeClaim", "name": "n"},
         {"apiGroup": "a.b", "kind": "K", "name": "n"},
     )
     for name, given, shown in (
