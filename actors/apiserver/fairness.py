@@ -11,7 +11,7 @@ Mirrors  kubernetes v1.25 apiserver pkg/server/filters/priority-and-fairness.go,
          pkg/util/flowcontrol/apf_controller.go.
 Differs  - The seats of a deleted level are removed at once, but a request keeps its seat or its
            place in the queue.
-         - Counters count the requests that needed seats, since others take no time.
+         - Requests that take no time are counted only while there is a reader of metrics.
 """
 
 from __future__ import annotations
@@ -86,6 +86,10 @@ class Seats:
             return
         server.kernel.call_later(self._wait_us, self._expire, number)
         self._pump(found)
+
+    def count_prompt(self, request: Request) -> None:
+        """Count a request that took no time, and so needed no seat."""
+        self._count_dispatch(self._shown_plan().flow(asked(request)))
 
     def leave(self, number: int) -> None:
         """Release the seat or the queue place of a request that has been answered."""

@@ -14,8 +14,11 @@ Differs  times are virtual.  An answer of a webhook that is malformed, but has a
 
 from __future__ import annotations
 
+from actors.apiserver.fairness import Seats
+from actors.apiserver.flights import Flight
 from sim.api.request_labels import COMPONENT, METHODS, scope
-from sim.api.store import Delete, Get, Op, Put, Question, Range
+from sim.api.schema.resource import Resource
+from sim.api.store import Delete, Get, Op, Page, Put, Question, Range
 from sim.api.types import BAD_REQUEST, Json, Obj, Reply, Request
 from sim.api.verbs.call import Steps
 from sim.kernel import Kernel
@@ -23,6 +26,7 @@ from sim.kernel.meters import Meters
 from sim.units import SECOND
 
 WEBHOOKS = "apiserver_admission_webhook_"
+LISTS = "apiserver_storage_list_"
 FORBIDDEN, CODE_MAX = 403, 600
 _HTTP = {**METHODS, "list": "GET", "watch": "GET", "deletecollection": "DELETE"}
 
@@ -57,6 +61,16 @@ def _denied_code(response: Obj) -> int:
     return min(code, CODE_MAX) if code >= BAD_REQUEST else FORBIDDEN
 
 
+def count_flight(kernel: Kernel, flight: Flight, reply: Reply, server: str, seats: Seats | None) -> None:
+    """Count a request that is answered now; one from outside is counted by the HTTP front too."""
+    meters = kernel.meters
+    assert meters is not None
+    if seats is not None and not flight.seated:
+        seats.count_prompt(flight.request)
+    if flight.outside is None:
+        count_answer(meters, flight.request, reply, server, kernel.now_us - flight.arrived_us)
+
+
 def count_answer(meters: Meters, request: Request, reply: Reply, server: str, took_us: int) -> None:
     """Count an answered request of a component."""
     code = str(reply.code)
@@ -70,19 +84,24 @@ def count_answer(meters: Meters, request: Request, reply: Reply, server: str, to
     place = request.group, request.resource, addressed, request.subresource, verb, request.version
     meters.count("apiserver_request_total", (code, COMPONENT, dry_run, *place))
     if request.verb != "watch":
-        labels = (COMPONENT, dry_run, *place)
-        meters.observe("apiserver_request_duration_seconds", labels, took_us / SECOND)
-        meters.observe("apiserver_request_slo_duration_seconds", labels, took_us / SECOND)
+        took_s = took_us / SECOND
+        meters.observe("apiserver_request_duration_seconds", (COMPONENT, dry_run, *place), took_s)
+        meters.observe("apiserver_request_slo_duration_seconds", (COMPONENT, *place), took_s)
+        meters.observe(
+            "rest_client_request_duration_seconds", (server, _HTTP.get(request.verb, verb)), took_s
+        )
     meters.count("rest_client_requests_total", (code, server, _HTTP.get(request.verb, verb)))
 
 
-def metered(kernel: Kernel, steps: Steps, resource: str) -> Steps:
+def metered(kernel: Kernel, steps: Steps, resource: Resource) -> Steps:
     """The same steps; their operations on the storage are counted while there is a reader."""
     meters = kernel.meters
     return steps if meters is None else _metered(kernel, meters, steps, resource)
 
 
-def _metered(kernel: Kernel, meters: Meters, steps: Steps, resource: str) -> Steps:
+def _metered(kernel: Kernel, meters: Meters, steps: Steps, resource: Resource) -> Steps:
+    named, kind_of = resource.group_resource, _type_of(resource)
+    ranged = False
     try:
         op = next(steps)
         while True:
@@ -90,11 +109,26 @@ def _metered(kernel: Kernel, meters: Meters, steps: Steps, resource: str) -> Ste
             answer = yield op
             if kind:
                 took = (kernel.now_us - begun_us) / SECOND
-                meters.observe("etcd_request_duration_seconds", (kind, resource), took)
+                meters.observe("etcd_request_duration_seconds", (kind, kind_of), took)
+            if kind == "list" and isinstance(answer, Page):
+                ranged = True
+                for what in ("fetched", "evaluated"):
+                    meters.count(f"{LISTS}{what}_objects_total", (named,), len(answer.items))
             op = steps.send(answer)
     except StopIteration as stop:
         reply: Reply = stop.value
+        if ranged:
+            meters.count(f"{LISTS}total", (named,))
+            meters.count(f"{LISTS}returned_objects_total", (named,), len(reply.items or ()))
         return reply
+
+
+def _type_of(resource: Resource) -> str:
+    """The Go type of a kind, as upstream's labels show it."""
+    if resource.custom:
+        return "*unstructured.Unstructured"
+    group = resource.upstream_group.partition(".")[0] or "core"
+    return f"*{group}.{resource.kind}"
 
 
 def _operation(op: Op) -> str:

@@ -54,7 +54,7 @@ from actors.apiserver.lifecycle.graceful_termination import Ending
 from actors.apiserver.lifecycle.stepwise import Stepwise
 from actors.apiserver.lifecycle.storage_connection import Reach
 from actors.apiserver.lifecycle.storage_without_leader import CacheLife
-from actors.apiserver.metering import count_answer, metered
+from actors.apiserver.metering import count_flight, metered
 from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.ports import AuditSink, Authorizer, StorageProcess, writer_of
 from actors.apiserver.registry import make_registry
@@ -438,7 +438,7 @@ class ApiServer:
             if read is not None:
                 self._answer_from_cache(number, read)
                 return
-            steps = metered(self.kernel, handlers.steps(call), request.resource)
+            steps = metered(self.kernel, handlers.steps(call), call.resource)
         except Refusal as refusal:
             self.aggregator.answer(request, refusal.reply(), lambda reply: self._answer(number, reply, 0))
             return
@@ -487,7 +487,7 @@ class ApiServer:
                 return cached.read(), storage.latency_us(0, request.lot)
             if handlers.converts(call):
                 return None
-            steps = metered(self.kernel, handlers.steps(call), request.resource)
+            steps = metered(self.kernel, handlers.steps(call), call.resource)
         except Refusal as refusal:
             elsewhere = self.aggregator.answers(request)
             self.flown += not elsewhere
@@ -648,9 +648,8 @@ class ApiServer:
             reply = self.goaway.mark(reply)
         if self.audit is not None:
             reply = self.audit.end_flight(flight, reply)
-        meters = self.kernel.meters
-        if meters is not None and flight.outside is None:
-            count_answer(meters, flight.request, reply, self.name, self.kernel.now_us - flight.arrived_us)
+        if self.kernel.meters is not None:
+            count_flight(self.kernel, flight, reply, self.name, self.seats)
         flight.respond(reply)
         self._leave(number, flight)
 

@@ -25,6 +25,7 @@ from actors.scheduler.attempt import ERROR, Attempts, Failed, Placed
 from actors.scheduler.cluster import Cluster
 from actors.scheduler.events import EventSeries
 from actors.scheduler.match import from_label_selector
+from actors.scheduler.metering import Metering
 from actors.scheduler.plugins.base import ClusterEvent, SchedulerPlugin
 from actors.scheduler.pods import OWNERS, PodInfo, Template, binding, is_terminating
 from actors.scheduler.preempt import Budget
@@ -146,6 +147,7 @@ class Scheduler:
             options.pod_max_unschedulable_us,
         )
         self._name = options.scheduler_name
+        self._metering = Metering(ctx, self._name, self.queue, self.cluster)
         self._sets_disruption_condition = enabled(options.feature_gates, POD_DISRUPTION)
         self._pods = self._informers["pods"]
         self._budgets_informer = self._informers["poddisruptionbudgets"]
@@ -218,14 +220,14 @@ class Scheduler:
 
     async def lead(self) -> None:
         """Schedule pods until the lease is lost or released."""
-        self._leading = True
+        self._leading = self._metering.leads = True
         self.ctx.call_later_us(FLUSH_BACKOFF_US, self._flush_backoff)
         self.ctx.call_later_us(FLUSH_LEFTOVER_US, self._flush_leftover)
         self._wake()
         try:
             await self.ctx.forever()
         finally:
-            self._leading = False
+            self._leading = self._metering.leads = False
 
     def _flush_backoff(self, _: Any) -> None:
         self.queue.flush_backoff(self.ctx.now_us())
@@ -393,9 +395,11 @@ class Scheduler:
 
     def _try(self, queued: QueuedPod) -> None:
         pod, cycle = queued.pod, self.queue.cycle
+        queued.begun_us = self.ctx.now_us() - CYCLE_US
         result = self.attempts.place(pod, self._budgets, self._draw)
         kernel = self.ctx.kernel
         kernel.cause = queued.cause
+        self._metering.searched(CYCLE_US, None if isinstance(result, Placed) else result)
         if isinstance(result, Placed):
             if queued.unplaced:  # a change of that node after the last attempt made room
                 queued.unplaced = False
@@ -452,6 +456,7 @@ class Scheduler:
 
         def bound(reply: Reply) -> None:
             if reply.ok:
+                self._metering.placed(queued)
                 text = f"Successfully assigned {pod.key} to {node}"
                 self._events.event(pod.obj, "Normal", ("Scheduled", "Binding"), text)
                 return
@@ -486,6 +491,7 @@ class Scheduler:
         node, preemptor = failed.candidate.node, queued.pod.obj
         self._deleting = victims[0].key if len(victims) == 1 else ""
         if not victims:
+            self._metering.preempted(len(failed.candidate.victims))
             lower = self._lower_nominated(queued.pod, node)
             self._yield_to(lower, partial(self._fail, queued, failed, cycle, self._over))
             return
@@ -534,6 +540,7 @@ class Scheduler:
     def _fail(self, queued: QueuedPod, failed: Failed, cycle: int, then: Callable[[], None]) -> None:
         """Queue the pod again if it still waits, report the failure in any case, and call `then`."""
         pod = queued.pod
+        self._metering.failed(queued, failed)
         latest, known = self._pods.get(pod.key), self.queue.pods.get(pod.key)
         if latest is None or not waits(latest, self._name):
             self._leave_queue(pod.key)

@@ -26,20 +26,36 @@ FLUSH_LEFTOVER_US = 30 * SECOND
 STALE_MAX = 64  # a heap is cleaned up at as many outdated entries as live ones, and so many more
 
 
+def _unseen(place: str, event: ClusterEvent | str | None) -> None:
+    """Count nothing."""
+
+
 class QueuedPod:
     """A pod that waits for a node.
 
     cause: the trace record that leads to its next attempt
+    first_us: when it came into the queue; begun_us: when its last attempt began
     unplaced: True if its last attempt found no node
     place: "active", "backoff", "unschedulable" or "flight"
     ticket: number of the heap entry that is valid
     """
 
-    __slots__ = ("attempts", "cause", "failed_plugins", "place", "pod", "since_us", "ticket", "unplaced")
+    __slots__ = (
+        "attempts",
+        "begun_us",
+        "cause",
+        "failed_plugins",
+        "first_us",
+        "place",
+        "pod",
+        "since_us",
+        "ticket",
+        "unplaced",
+    )
 
     def __init__(self, pod: PodInfo, now_us: int) -> None:
         self.pod = pod
-        self.since_us = now_us
+        self.since_us = self.first_us = self.begun_us = now_us
         self.attempts = 0
         self.cause = 0
         self.unplaced = False
@@ -52,6 +68,8 @@ class SchedulingQueue:
     """All pods that wait for a node.
 
     events: the events that wake a pod, by name of the plugin that refused it
+    entered: is called with a place that a pod enters, and the reason, which is an event, None for
+        `leftover_us` or one of the texts of upstream's metrics
     leftover_us: time in the unschedulable place after which a pod is tried again without an event
     """
 
@@ -78,6 +96,7 @@ class SchedulingQueue:
         self._tickets = 0
         self._active_count = 0
         self._moved_at_cycle = -1
+        self.entered: Callable[[str, ClusterEvent | str | None], None] = _unseen
 
     def __len__(self) -> int:
         """Return the number of pods that can be tried now."""
@@ -141,6 +160,7 @@ class SchedulingQueue:
             return
         queued = self.pods[pod.key] = QueuedPod(pod, now_us)
         self._enter(queued, "active")
+        self.entered("active", "PodAdd")
 
     def update(self, pod: PodInfo, changed: bool, now_us: int) -> None:
         """Apply an update of a pod without a node.
@@ -191,6 +211,7 @@ class SchedulingQueue:
             # Otherwise the plugins of the attempt before still decide which events help.
             queued.failed_plugins = frozenset(plugins)
         self._enter(queued, "backoff" if self._moved_at_cycle >= cycle else "unschedulable")
+        self.entered(queued.place, "ScheduleAttemptFailure")
 
     # --- time and events --------------------------------------------------------------------------
 
@@ -200,6 +221,7 @@ class SchedulingQueue:
             _, ticket, key = heappop(self._backoff)
             if self._counts(key, ticket):
                 self._enter(self.pods[key], "active")
+                self.entered("active", "BackoffComplete")
 
     def flush_leftover(self, now_us: int) -> None:
         """Try the pods again that have been unschedulable for longer than `leftover_us`."""
@@ -253,4 +275,5 @@ class SchedulingQueue:
                 continue
             backing_off = self.backoff_until_us(queued) > now_us
             self._enter(queued, "backoff" if backing_off else "active")
+            self.entered(queued.place, event)
         self._moved_at_cycle = self.cycle

@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 import trio
 
@@ -84,6 +84,9 @@ from sim.scenario.plan.plan import ClusterPlan, ComponentPlan, NodePlan
 from sim.scenario.plan.storage import storage_objects
 from sim.units import SECOND
 from sim.version import __version__
+
+if TYPE_CHECKING:
+    from sim.app.component_metrics import ComponentMetrics
 
 # The node agent restarts a controller manager or scheduler that exits after about a second of
 # back-off and start-up; a real component is healthy some seconds after its start.
@@ -330,6 +333,18 @@ class Cluster:
         actor = self.supervisor.add(name, run, restart_us=RESTART_US, start=False)
         self._boots.add(actor, actor.start)
         return actor
+
+    def metrics(self) -> ComponentMetrics:
+        """The metrics of API servers, controller managers and schedulers, which count from the
+        first call of this method on.
+
+        `metrics().text("scheduler")` is what Prometheus would read of all schedulers, and
+        `metrics().value("scheduler_schedule_attempts_total", result="scheduled")` one number.
+        Times are virtual.
+        """
+        from sim.app.component_metrics import ComponentMetrics
+
+        return ComponentMetrics(self.kernel, self.api_servers)
 
     def add_webhook(self, address: str, decide: Decide, *, latency: str | int = "2ms") -> None:
         """Answer admission webhooks, or a service that an option names, with a function.

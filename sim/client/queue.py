@@ -13,7 +13,7 @@ Differs  never shuts down on its own: it ends with its actor. Bound: as many ent
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from sim.client.rest.limiter import Limiter, default_limiter
@@ -44,6 +44,7 @@ class WorkQueue:
         self._causes: dict[Key, int] = {}
         self._untouched = True  # no worker has taken a key yet
         ctx.kernel.queues[ctx.name, name] = self
+        ctx.kernel.gauges[f"{ctx.name} {name}"] = self._gauges
         # True if a worker that took the key now would only put it back with a delay.
         self.returns: Callable[[Key], bool] = never
 
@@ -151,6 +152,15 @@ class WorkQueue:
         self._measure("workqueue_work_duration_seconds", key, again=False)
         if key in self._causes:
             self._push(key)
+
+    def _gauges(self) -> Iterator[tuple[str, tuple[str, ...], float]]:
+        """What is processed now, as far as there was a reader when it began (metrics.go)."""
+        kernel = self._ctx.kernel
+        meters, now_us = kernel.meters, kernel.now_us
+        since = [] if meters is None else [meters.since.get((self, key), now_us) for key in self._processing]
+        took_s = [(now_us - begun_us) / SECOND for begun_us in since]
+        yield "workqueue_unfinished_work_seconds", (self.name,), sum(sorted(took_s))
+        yield "workqueue_longest_running_processor_seconds", (self.name,), max(took_s, default=0.0)
 
     def _measure(self, family: str, key: Key, *, again: bool) -> None:
         """Count the time since the key came into its present state.  again: a new one begins"""

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Sized
+from collections.abc import Awaitable, Callable, Iterable, Sized
 from heapq import heapify, heappop, heappush
 from random import Random
 from time import perf_counter
@@ -86,6 +86,8 @@ class Kernel:
         # What a reader of metrics counts; None while there is no reader.
         self.meters: Meters | None = None
         self.queues: dict[tuple[str, str], Sized] = {}  # the work queues, by process and name
+        # What processes show of their present state, by process: family, labels and value.
+        self.gauges: dict[str, Callable[[], Iterable[tuple[str, tuple[str, ...], float]]]] = {}
         self.tasks: dict[int, KernelTask] = {}
         self.current: KernelTask | None = None
         # Calls that are due before `_near_us`; empty only if nothing at all is planned.

@@ -48,6 +48,12 @@ class Meters:
         series = self.counters.setdefault(family, {})
         series[labels] = series.get(labels, 0) + by
 
+    def show(self, family: str, labels: Labels) -> None:
+        """Begin a series of a histogram without a value."""
+        series = self.histograms.setdefault(family, {})
+        if labels not in series:
+            series[labels] = Histogram(len(self.bounds[family]))
+
     def observe(self, family: str, labels: Labels, value: float) -> None:
         """Add a value to a histogram."""
         bounds = self.bounds[family]

@@ -502,11 +502,11 @@ async def test_a_version_that_is_deprecated_is_served_with_a_warning_and_counted
         metrics = (await client.get("/metrics")).text.splitlines()
         assert (
             'apiserver_requested_deprecated_apis{group="autoscaling",removed_release="1.26",'
-            'resource="horizontalpodautoscalers",subresource="",version="v2beta2"} 1.0'
+            'resource="horizontalpodautoscalers",subresource="",version="v2beta2"} 1'
         ) in metrics
         assert (
             'apiserver_request_total{code="404",component="apiserver",dry_run="",group="autoscaling",'
-            'resource="horizontalpodautoscalers",scope="resource",subresource="",verb="GET",version="v2beta2"} 1.0'
+            'resource="horizontalpodautoscalers",scope="resource",subresource="",verb="GET",version="v2beta2"} 1'
         ) in metrics
 
 
@@ -814,5 +814,5 @@ async def test_component_statuses_follow_the_processes_and_are_deprecated() -> N
         metrics = (await client.get("/metrics")).text.splitlines()
         assert (
             'apiserver_requested_deprecated_apis{group="",removed_release="",'
-            'resource="componentstatuses",subresource="",version="v1"} 1.0'
+            'resource="componentstatuses",subresource="",version="v1"} 1'
         ) in metrics

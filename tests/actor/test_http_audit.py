@@ -222,15 +222,15 @@ async def test_request_is_refused_in_strict_mode_if_its_event_cannot_be_stored(t
         assert cluster.storage.store.get(cluster.scheme.key("configmaps", "default", "a")) is None
         assert cluster.request("get", "configmaps", "default", "a").code == 500
         metrics = (await client.get("/metrics")).text
-        assert "apiserver_audit_requests_rejected_total 2.0" in metrics
+        assert "apiserver_audit_requests_rejected_total 2" in metrics
 
 
 async def test_metrics_count_events_and_levels(tmp_path: Path) -> None:
     async with served(tmp_path, maps_at("Metadata")) as (_, client):
         await client.get(MAPS)
         metrics = (await client.get("/metrics")).text
-    assert "apiserver_audit_event_total 2.0" in metrics
-    assert 'apiserver_audit_level_total{level="Metadata"} 1.0' in metrics
+    assert "apiserver_audit_event_total 2" in metrics
+    assert 'apiserver_audit_level_total{level="Metadata"} 1' in metrics
     assert 'apiserver_audit_level_total{level="None"}' in metrics
 
 

@@ -180,9 +180,13 @@ class OutsideWatch:
 
     backlog_max: bound of events that wait for the client; 0: there is no client, and events are
         dropped
+    resource: the plural, for metrics
     """
 
-    def __init__(self, gateway: Gateway, ident: int, watch: Watch, backlog_max: int) -> None:
+    def __init__(
+        self, gateway: Gateway, ident: int, watch: Watch, backlog_max: int, resource: str = ""
+    ) -> None:
+        self._resource = resource
         self._gateway = gateway
         self._ident = ident
         self._watch = watch
@@ -210,6 +214,8 @@ class OutsideWatch:
         if self._events or self._ended:
             self._more.set()
         if len(self._events) > self._backlog_max:
+            if not self._stopped:
+                self._gateway.count_slow_watch(self._resource)
             self.stop()
 
     def end(self) -> None:
@@ -353,6 +359,11 @@ class Gateway:
         late = status.timeout("request did not complete within the allotted timeout")
         return Reply(504, body=late), None
 
+    def count_slow_watch(self, resource: str) -> None:
+        """Counts a watch that is ended since its client does not read."""
+        if self.kernel.meters is not None:
+            self.kernel.meters.count("apiserver_terminated_watchers_total", (resource,))
+
     def stop(self, ident: int) -> None:
         """Ends a watch."""
         self.kernel.gate.post("watch-stop", ident, lambda _: None)
@@ -365,6 +376,7 @@ class Gateway:
             done((_unavailable(), None))
             return
         *parts, asked = payload
+        resource = parts[0][_FIELDS.index("resource")]
 
         def respond(reply: Reply) -> None:
             self._waiting.pop(asked, None)
@@ -375,7 +387,7 @@ class Gateway:
             else:
                 self._opened = ident = self._opened + 1
                 backlog_max = 0 if done is unheard else self._backlog_max
-                watch = self._watches[ident] = OutsideWatch(self, ident, reply.watch, backlog_max)
+                watch = self._watches[ident] = OutsideWatch(self, ident, reply.watch, backlog_max, resource)
                 watch.attach()
                 done((reply, watch))
 

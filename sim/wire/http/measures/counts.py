@@ -1,7 +1,6 @@
 """Metrics of the requests that came from outside, for Prometheus.
 
-Turns requests, watches and authentications into numbers, and metric families into Prometheus' text
-format.
+Turns requests, watches and authentications into numbers and metric families.
 
 Holds: the series of a family are sorted by their labels; a series exists only for a request that
 was served, so that requests for unknown resources add none.
@@ -13,11 +12,11 @@ Differs  durations are virtual; the sizes of answers are those before compressio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
-from prometheus_client import CollectorRegistry, Metric, generate_latest
+from prometheus_client import Metric
 from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
 
 from sim.api import request_labels
 from sim.api.auth.attributes import AccessAttributes
@@ -25,10 +24,11 @@ from sim.api.kinds.kind import Lifecycle
 from sim.api.request_labels import COMPONENT, METHODS
 from sim.api.schema.resource import Resource
 from sim.kernel.meters import Meters
-from sim.wire.http.measures.families import BOUNDS, PLACE, families
+from sim.wire.http.measures.families import BOUNDS, PLACE, Gauges, families
 
 DEPRECATED_LABELS = ("group", "removed_release", "resource", "subresource", "version")
 Values = tuple[str, ...]
+FIELD_VALIDATIONS = ("", "Ignore", "Warn", "Strict")
 _TERMINATIONS = (429, 504)  # metrics.go: RecordRequestTermination
 # Upstream's list, without the default service account of the system namespace.
 _SHOWN_USERS = ("admin", "client", "kube_proxy", "kubelet")
@@ -79,8 +79,12 @@ class Counts:
             meters.count("apiserver_request_terminations_total", (str(code), COMPONENT, *place))
         if request.verb in ("watch", "connect"):
             return
-        for family in ("apiserver_request_duration_seconds", "apiserver_request_slo_duration_seconds"):
-            meters.observe(family, (COMPONENT, dry_run, *place), took_s)
+        meters.observe("apiserver_request_duration_seconds", (COMPONENT, dry_run, *place), took_s)
+        meters.observe("apiserver_request_slo_duration_seconds", (COMPONENT, *place), took_s)
+        # Quirk: upstream makes the series, and observes nothing.
+        checked = options.get("fieldValidation", "")
+        if checked in FIELD_VALIDATIONS:
+            meters.show("field_validation_request_duration_seconds", ("true", checked))
         if request.verb in ("get", "list"):
             meters.observe("apiserver_response_sizes", (COMPONENT, *place), size)
 
@@ -115,15 +119,21 @@ class Counts:
         )
         self._deprecated[values] = None
 
-    def families(self) -> Iterator[Metric]:
-        """The families, each with its series sorted by labels."""
-        yield from families(self.meters)
-        text = "[STABLE] Deprecated APIs that were requested, by the release that removes them."
+    def families(self, gauges: Gauges = MappingProxyType({})) -> Iterator[Metric]:
+        """The families, each with its series sorted by labels.  gauges: see `families`"""
+        yield from families(self.meters, gauges)
+        text = (
+            "[STABLE] Gauge of deprecated APIs that have been requested, broken out by API group, version, resource, "
+            "subresource, and removed_release."
+        )
         deprecated = GaugeMetricFamily("apiserver_requested_deprecated_apis", text, labels=DEPRECATED_LABELS)
         for values in sorted(self._deprecated):
             deprecated.add_metric(values, 1)
         yield deprecated
-        text = "[STABLE] Requests that take long, such as watches, and are open now."
+        text = (
+            "[STABLE] Gauge of all active long-running apiserver requests broken out by verb, group, version, resource, "
+            "scope and component. Not all requests are tracked this way."
+        )
         running = GaugeMetricFamily("apiserver_longrunning_requests", text, labels=("component", *PLACE))
         for values, count in sorted(self.streams.items()):
             running.add_metric(values, count)
@@ -134,20 +144,3 @@ def _place(request: AccessAttributes, method: str) -> Values:
     """The labels of what a request addresses, in the order of `PLACE`."""
     subresource = request.subresource if request.is_resource else request.path
     return (request.group, request.resource, scope(request), subresource, method, request.version)
-
-
-def text_format(families: Iterable[Metric]) -> str:
-    """Metric families in Prometheus' text format, in the order given."""
-    registry = CollectorRegistry()
-    registry.register(_Families(families))
-    return generate_latest(registry).decode()
-
-
-class _Families(Collector):
-    """The collector for the registry of the library."""
-
-    def __init__(self, families: Iterable[Metric]) -> None:
-        self._families = tuple(families)
-
-    def collect(self) -> Iterable[Metric]:
-        return self._families

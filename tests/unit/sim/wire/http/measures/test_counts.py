@@ -2,7 +2,8 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from sim.wire.http.measures.counts import Counts, text_format
+from sim.wire.http.measures.counts import Counts
+from sim.wire.http.measures.text import text_format
 from sim.wire.http.routing import attributes
 
 
@@ -18,7 +19,7 @@ def test_equal_requests_are_counted_in_one_series() -> None:
         counts.answered(request, 200, "", {})
     assert series(counts) == [
         'apiserver_request_total{code="200",component="apiserver",dry_run="",group="",resource="pods",'
-        'scope="namespace",subresource="",verb="LIST",version="v1"} 3.0'
+        'scope="namespace",subresource="",verb="LIST",version="v1"} 3'
     ]
 
 
@@ -29,9 +30,9 @@ def test_apply_has_its_own_verb_and_a_path_has_no_resource() -> None:
     counts.answered(attributes("GET", "/livez", {}), 200, "", {})
     assert [line.partition("{")[2] for line in series(counts)] == [
         'code="200",component="apiserver",dry_run="",group="",resource="",scope="",subresource="/livez",verb="GET",'
-        'version=""} 1.0',
+        'version=""} 1',
         'code="200",component="apiserver",dry_run="All",group="apps",resource="deployments",scope="resource",'
-        'subresource="scale",verb="APPLY",version="v1"} 1.0',
+        'subresource="scale",verb="APPLY",version="v1"} 1',
     ]
 
 
@@ -69,4 +70,4 @@ def test_family_without_series_is_absent_and_each_text_states_its_stability() ->
     assert "apiserver_request_total" not in text
     helps = [line for line in text.splitlines() if line.startswith("# HELP")]
     assert helps and all("[ALPHA]" in line or "[STABLE]" in line for line in helps)
-    assert 'authentication_attempts{result="failure"} 1.0' in text
+    assert 'authentication_attempts{result="failure"} 1' in text

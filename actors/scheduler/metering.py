@@ -1,0 +1,138 @@
+"""What a scheduler counts for a reader of metrics, and what its queue and its view show.
+
+Turns attempts and changes of the queue into counters and histograms of `Kernel.meters`, and the
+present state into gauges.
+
+Holds: nothing is counted while there is no reader; nothing here changes a decision.
+
+Mirrors  kubernetes v1.25 pkg/scheduler/metrics/{metrics,profile_metrics}.go, schedule_one.go,
+         internal/queue/{scheduling_queue,events}.go.
+Differs  what the replica that leads does is counted, since all replicas have one page; times are
+         virtual, so that a plugin takes none; e2e_scheduling_duration_seconds is hidden
+         upstream, and is absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from actors.scheduler.attempt import UNSCHEDULABLE, Failed
+from actors.scheduler.cluster import Cluster
+from actors.scheduler.plugins.base import ClusterEvent
+from actors.scheduler.queue import QueuedPod, SchedulingQueue
+from sim.kernel import Context
+from sim.units import SECOND
+
+PREFIX = "scheduler_"
+PLACES = ("active", "backoff", "unschedulable")
+ATTEMPTS_MAX = 15  # getAttemptsLabel: more are counted as one
+LABELS = {
+    ClusterEvent.NODE_ADD: "NodeAdd",
+    ClusterEvent.NODE_ALLOCATABLE: "NodeAllocatableChange",
+    ClusterEvent.NODE_LABEL: "NodeLabelChange",
+    ClusterEvent.NODE_TAINT: "NodeTaintChange",
+    ClusterEvent.NODE_CONDITION: "NodeConditionChange",
+    ClusterEvent.POD_ADD: "AssignedPodAdd",
+    ClusterEvent.POD_UPDATE: "AssignedPodUpdate",
+    ClusterEvent.POD_DELETE: "AssignedPodDelete",
+    ClusterEvent.CLAIM_ADD: "PvcAdd",
+    ClusterEvent.CLAIM_UPDATE: "PvcUpdate",
+    ClusterEvent.VOLUME_ADD: "PvAdd",
+    ClusterEvent.VOLUME_UPDATE: "PvUpdate",
+    ClusterEvent.STORAGE_CLASS_ADD: "StorageClassAdd",
+    ClusterEvent.STORAGE_CLASS_UPDATE: "StorageClassUpdate",
+    ClusterEvent.CSI_NODE_ADD: "CSINodeAdd",
+    ClusterEvent.CSI_NODE_UPDATE: "CSINodeUpdate",
+    ClusterEvent.CSI_DRIVER: "CSIDriverAdd",
+    ClusterEvent.CSI_CAPACITY: "CSIStorageCapacityAdd",
+}
+TIMEOUT = "UnschedulableTimeout"
+
+
+def label_of(event: ClusterEvent | str | None) -> str:
+    """The value of the label `event`; None is the end of the time in the unschedulable place."""
+    if event is None:
+        return TIMEOUT
+    return event if isinstance(event, str) else LABELS.get(event, str(event.name))
+
+
+class Metering:
+    """The metrics of one scheduler.
+
+    profile: the name of the scheduler
+    leads: True while it schedules pods; other replicas count nothing
+    """
+
+    def __init__(self, ctx: Context, profile: str, queue: SchedulingQueue, cluster: Cluster) -> None:
+        self._ctx, self._profile = ctx, profile
+        self._queue, self._cluster = queue, cluster
+        self.leads = False
+        queue.entered = self._entered
+        ctx.kernel.gauges[ctx.name] = self._gauges
+
+    def _entered(self, place: str, event: ClusterEvent | str | None) -> None:
+        meters = self._ctx.kernel.meters
+        if meters is not None and self.leads:
+            meters.count(f"{PREFIX}queue_incoming_pods_total", (label_of(event), place))
+
+    def searched(self, cycle_us: int, failed: Failed | None) -> None:
+        """Count the search of a node.  cycle_us: how long it took"""
+        meters = self._ctx.kernel.meters
+        if meters is None:
+            return
+        if failed is None:
+            meters.observe(f"{PREFIX}scheduling_algorithm_duration_seconds", (), cycle_us / SECOND)
+        elif failed.plugins is not None:
+            meters.count(f"{PREFIX}preemption_attempts_total", ())
+
+    def preempted(self, victims: int) -> None:
+        """Count the victims of one preemption."""
+        meters = self._ctx.kernel.meters
+        if meters is not None:
+            meters.observe(f"{PREFIX}preemption_victims", (), victims)
+
+    def failed(self, queued: QueuedPod, failed: Failed) -> None:
+        """Count an attempt that gave the pod no node."""
+        self._attempted(queued, "unschedulable" if failed.reason == UNSCHEDULABLE else "error")
+
+    def placed(self, queued: QueuedPod) -> None:
+        """Count an attempt after which the pod is bound."""
+        meters = self._ctx.kernel.meters
+        if meters is None:
+            return
+        self._attempted(queued, "scheduled")
+        meters.observe(f"{PREFIX}pod_scheduling_attempts", (), queued.attempts)
+        shown = str(queued.attempts) if queued.attempts < ATTEMPTS_MAX else f"{ATTEMPTS_MAX}+"
+        took_us = self._ctx.now_us() - queued.first_us
+        meters.observe(f"{PREFIX}pod_scheduling_duration_seconds", (shown,), took_us / SECOND)
+
+    def _attempted(self, queued: QueuedPod, result: str) -> None:
+        meters = self._ctx.kernel.meters
+        if meters is None:
+            return
+        labels = self._profile, result
+        took_us = self._ctx.now_us() - queued.begun_us
+        meters.count(f"{PREFIX}schedule_attempts_total", labels)
+        meters.observe(f"{PREFIX}scheduling_attempt_duration_seconds", labels, took_us / SECOND)
+
+    def _gauges(self) -> Iterator[tuple[str, tuple[str, ...], float]]:
+        """What the queue and the view hold now: family, labels and value."""
+        queue, cluster = self._queue, self._cluster
+        counts = dict.fromkeys(PLACES, 0)
+        reasons: dict[str, int] = {}
+        for queued in queue.pods.values():
+            if queued.place in counts:
+                counts[queued.place] += 1
+                for plugin in sorted(queued.failed_plugins):
+                    reasons[plugin] = reasons.get(plugin, 0) + 1
+        for place, count in counts.items():
+            yield f"{PREFIX}pending_pods", (place,), count
+        sizes = {
+            "assumed_pods": len(cluster.assumed),
+            "nodes": len(cluster.nodes),
+            "pods": len(cluster.pods),
+        }
+        for kind, count in sizes.items():
+            yield f"{PREFIX}scheduler_cache_size", (kind,), count
+        for plugin, count in sorted(reasons.items()):
+            yield f"{PREFIX}unschedulable_pods", (plugin, self._profile), count
