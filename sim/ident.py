@@ -139,6 +139,7 @@ class Names:
         self.label_managed_by = f"endpointslice.{d}/managed-by"
         self.annotation_topology_hints = f"service.{d}/topology-aware-hints"
         self.label_node_restriction_prefix = f"node-restriction.{d}/"
+        self.label_component = f"{self.group_domain}/component"
         self.label_skip_mirror = f"endpointslice.{d}/skip-mirror"
         self.managed_by_mirroring_controller = f"endpointslicemirroring-controller.{self.group_domain}"
         self.managed_by_endpointslice_controller = f"endpointslice-controller.{self.group_domain}"

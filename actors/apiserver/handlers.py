@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from actors.apiserver.builtin.identity import Barrier
 from actors.apiserver.caches.converting_watch import Consulting, ConvertingWatch
 from actors.apiserver.caches.selection import select
 from actors.apiserver.caches.watch_caches import CachedRead, Caches
@@ -70,6 +71,7 @@ class Handlers:
         caches: Caches,
         consult: Consulting,
     ) -> None:
+        self.barrier: Barrier | None = None
         self._authorizer = authorizer
         self._consult = consult
         self._scheme = registry.scheme
@@ -82,6 +84,8 @@ class Handlers:
         refusal = self._authorizer.refusal(request)
         if refusal is not None:
             raise Refusal.of(refusal)
+        if self.barrier is not None:
+            self.barrier.check(request)
         resource = self._scheme.find(request.group, request.version, request.resource)
         if resource is None:
             raise no_such_resource()
@@ -117,6 +121,11 @@ class Handlers:
         if request.verb != "list" or CHUNKING not in self._registry.gates:
             return request.options
         return {key: value for key, value in request.options.items() if key not in ("limit", "continue")}
+
+    @property
+    def held_back(self) -> bool:
+        """True until the server has registered in which versions it stores resources."""
+        return self.barrier is not None and not self.barrier.completed
 
     def converts(self, call: Call) -> bool:
         """True if a webhook may have to convert objects of the request."""

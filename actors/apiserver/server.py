@@ -32,13 +32,11 @@ from actors.apiserver.audit import Auditor
 from actors.apiserver.authorization import allow_all, judge
 from actors.apiserver.builtin.bootstrap import bootstrap
 from actors.apiserver.builtin.bootstrap_roles import bootstrap_roles
-from actors.apiserver.builtin.client_authorities import AuthorityKeeper, Trust
-from actors.apiserver.builtin.definition_controller import DefinitionKeeper
-from actors.apiserver.builtin.definition_services import DefinitionServices
+from actors.apiserver.builtin.client_authorities import Trust
+from actors.apiserver.builtin.controllers import begin_controllers
 from actors.apiserver.builtin.definitions import Definitions
 from actors.apiserver.builtin.endpoint_keeper import EndpointKeeper
-from actors.apiserver.builtin.flow_status import Dangling
-from actors.apiserver.builtin.rechecks import Rechecks
+from actors.apiserver.builtin.identity import begin_identity
 from actors.apiserver.caches.trail import CacheTrail
 from actors.apiserver.caches.watch_caches import CachedRead, Caches
 from actors.apiserver.fairness import Seats
@@ -220,11 +218,7 @@ class ApiServer:
         self.handlers = Handlers(self.authorizer, registry, store, caches, self.webhooks.consult)
         if self.options.seats:
             self.seats = Seats(self, caches, store)
-            Dangling(self, store, ctx)
-        DefinitionKeeper(self, store, registry, ctx)
-        DefinitionServices(self, store, ctx)
-        AuthorityKeeper(self, store, ctx)
-        Rechecks(self, store, ctx)
+        begin_controllers(self, store, registry, ctx)
         self.webhooks.begin(ctx, store)
         self.aggregator.begin(ctx, store)
         self._life = life = CacheLife(ctx, caches, self._begin)
@@ -239,6 +233,8 @@ class ApiServer:
         Compactor(self.storage, lambda: self.prompt, ctx, self.options.compaction_interval_us)
         ctx.call_later_us(PROGRESS_US, self._progress, ctx)
         self.ready = True
+        self.handlers.barrier = begin_identity(self, store, ctx, self.rebound)
+        self.rebound()
         ctx.on_terminate(Ending(self, ctx, EndpointKeeper(self, store, ctx).leave).begin)
         if self.options.goaway_chance:
             self.goaway = Goaway(ctx, self.options.goaway_chance)
@@ -280,7 +276,8 @@ class ApiServer:
     def _is_bounded(self) -> bool:
         """Return True if a request may have to wait or be refused."""
         seen = self.audit is not None or self.kernel.meters is not None
-        return self._slow or self.traffic.limited or seen
+        held_back = self.handlers is not None and self.handlers.held_back
+        return self._slow or self.traffic.limited or seen or held_back
 
     def drop_watches(self, resource: str, client: str) -> None:
         """Fault: end watches of a resource ("": all) by users that match a glob ("": all)."""

@@ -23,6 +23,7 @@ from actors.controllers import (
     root_ca_cert_publisher,
     route,
     serviceaccount,
+    storage_version_gc,
     ttl,
     ttlafterfinished,
 )
@@ -87,6 +88,7 @@ LOOPS: Mapping[str, Start] = MappingProxyType(
         "serviceaccount": serviceaccount.start,
         "serviceaccount-token": serviceaccount_tokens.start,
         "statefulset": statefulset.start,
+        storage_version_gc.NAME: storage_version_gc.start,
         "tokencleaner": tokencleaner.start,
         "ttl": ttl.start,
         "ttl-after-finished": ttlafterfinished.start,

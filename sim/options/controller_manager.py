@@ -40,25 +40,29 @@ from sim.options.base import (
 from sim.options.client_flags import ClientFlags
 from sim.options.cloud import CLOUD, EXTERNAL, CloudSettings, cloud_provider, known_cloud, read_settings
 from sim.options.gates import (
+    IDENTITY,
     OF_FIELDS,
     OUT_OF_SERVICE,
     POD_DISRUPTION,
+    STORAGE_VERSIONS,
     TERMINATING_CONDITION,
     TIME_ZONE,
     TOPOLOGY_HINTS,
+    enabled,
     feature_gates,
 )
 from sim.options.refusals import CLIENT, HELP, LOGS, METRICS, PROFILE, SERVER, refusals
 from sim.units import MS
 
-# Every name that upstream's --controllers takes (NewControllerInitializers of v1.25).
+# Every name that upstream's --controllers takes (NewControllerInitializers of v1.25); the one of
+# storage-version-gc only while its gates are on.
 _CONTROLLERS = """
     attachdetach bootstrapsigner cloud-node-lifecycle clusterrole-aggregation cronjob csrapproving
     csrcleaner csrsigning daemonset deployment disruption endpoint endpointslice endpointslicemirroring
     ephemeral-volume garbagecollector horizontalpodautoscaling job namespace nodeipam nodelifecycle
     persistentvolume-binder persistentvolume-expander podgc pv-protection pvc-protection replicaset
     replicationcontroller resourcequota root-ca-cert-publisher route service serviceaccount
-    serviceaccount-token statefulset tokencleaner ttl ttl-after-finished
+    serviceaccount-token statefulset storage-version-gc tokencleaner ttl ttl-after-finished
 """
 CONTROLLERS = tuple(_CONTROLLERS.split())
 DISABLED_BY_DEFAULT = ("bootstrapsigner", "tokencleaner")
@@ -130,6 +134,8 @@ class ControllerManagerOptions(ClientFlags):
         TOPOLOGY_HINTS,
         POD_DISRUPTION,
         OUT_OF_SERVICE,
+        IDENTITY,
+        STORAGE_VERSIONS,
         *OF_FIELDS,
     )
     use_service_account_credentials: bool = option(
@@ -431,7 +437,13 @@ class ControllerManagerOptions(ClientFlags):
             None,
         )
 
+    @property
+    def _has_storage_versions(self) -> bool:
+        return all(enabled(self.feature_gates, gate) for gate in (IDENTITY, STORAGE_VERSIONS))
+
     def _needs(self, controller: str) -> Iterator[tuple[str, str, object]]:
+        if controller == "storage-version-gc":
+            yield "feature-gates", f"{IDENTITY}=true,{STORAGE_VERSIONS}=true", self._has_storage_versions
         if controller == "garbagecollector":
             yield "enable-garbage-collector", "true", self.enable_garbage_collector
         if controller in ("cloud-node-lifecycle", "route", "service"):

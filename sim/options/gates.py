@@ -47,6 +47,8 @@ OF_SPREAD = (MATCH_LABEL_KEYS, MIN_DOMAINS, NODE_INCLUSION)  # of fields that th
 ANY_DATA_SOURCE = "AnyVolumeDataSource"
 EXPAND_SECRET = "CSINodeExpandSecret"
 EXPRESSIONS = "CustomResourceValidationExpressions"
+IDENTITY = "APIServerIdentity"
+STORAGE_VERSIONS = "StorageVersionAPI"
 INTERNAL_TRAFFIC = "ServiceInternalTrafficPolicy"
 JOB_SCHEDULING = "JobMutableNodeSchedulingDirectives"
 JOB_TRACKING = "JobTrackingWithFinalizers"
@@ -93,6 +95,8 @@ OF_API_SERVER = (
     SELINUX_MOUNT,
     TERMINATING_CONDITION,
     USER_NAMESPACES,
+    IDENTITY,
+    STORAGE_VERSIONS,
     CHUNKING,
     COMPRESSION,
     DRY_RUN,

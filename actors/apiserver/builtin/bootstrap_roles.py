@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from actors.apiserver.builtin.bootstrap import derived_uid, prepared
 from actors.apiserver.ports import LocalStore
+from sim.api.auth.bootstrap_policy.controller_roles import OF_RULES
 from sim.api.auth.bootstrap_policy.policy import bootstrap_policy
 from sim.api.auth.bootstrap_policy.reconcile import reconcile
 from sim.api.kinds.strategies import for_create, for_update
@@ -22,7 +23,6 @@ from sim.api.schema.resource import Resource
 from sim.api.store import Delete, Item, Managed
 from sim.api.types import Obj
 from sim.api.verbs.call import Registry
-from sim.options.gates import POD_DISRUPTION
 from sim.units import SECOND, format_time
 
 
@@ -43,13 +43,13 @@ class _Template(NamedTuple):
     owners: tuple[Managed, ...]
 
 
-# By naming set, and whether the gate PodDisruptionConditions is on.
-_templates: dict[tuple[str, bool], list[_Template]] = {}
+# By naming set, and the gates with rules of their own that are on.
+_templates: dict[tuple[str, tuple[str, ...]], list[_Template]] = {}
 
 
 def bootstrap_roles(registry: Registry, store: LocalStore) -> None:
     """Create the roles and bindings that are missing, and add to others what they lack."""
-    chosen = registry.names.naming, POD_DISRUPTION in registry.gates
+    chosen = registry.names.naming, tuple(gate for gate in OF_RULES if gate in registry.gates)
     templates = _templates.get(chosen)
     if templates is None:
         templates = _templates[chosen] = [

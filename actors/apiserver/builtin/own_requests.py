@@ -21,6 +21,7 @@ def write(
     obj: Obj,
     respond: Callable[[Reply], None],
     options: Mapping[str, str] | None = None,
+    subresource: str = "",
 ) -> None:
     """Create, update or delete an object.
 
@@ -36,6 +37,7 @@ def write(
     request = Request(
         verb=verb,
         resource=resource.plural,
+        subresource=subresource,
         group=resource.group,
         version=resource.version,
         namespace=metadata.get("namespace", ""),

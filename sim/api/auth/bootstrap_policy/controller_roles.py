@@ -4,46 +4,70 @@ Turns a naming set into a table: the name of the service account, and the rules 
 system:controller:NAME.
 
 Mirrors  kubernetes v1.25 plugin/pkg/auth/authorizer/rbac/bootstrappolicy/controller_policy.go,
-         feature gates at their defaults but for PodDisruptionConditions.
+         feature gates at their defaults but for those that are given.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from sim.api.auth.bootstrap_policy.writer import LIST_WATCH, READ, PolicyWriter
 from sim.api.types import Obj
+from sim.options.gates import CLAIM_RETENTION, IDENTITY, POD_DISRUPTION, STORAGE_VERSIONS
 
 PREFIX = "system:controller:"
 
 
-# Controllers that note in a pod's status why they delete it, behind the gate PodDisruptionConditions,
-# and what they get before that.
+# Controllers that note in a pod's status why they delete it, behind the gate
+# PodDisruptionConditions, and what they get before that.
 _DISRUPTING: dict[str, tuple[str, ...]] = {"node-controller": ("pods",), "pod-garbage-collector": ()}
 
 
-def controller_roles(writer: PolicyWriter, disruption_conditions: bool = False) -> list[Obj]:
+# Gates with rules of their own.
+OF_RULES = (POD_DISRUPTION, CLAIM_RETENTION, IDENTITY, STORAGE_VERSIONS)
+STORAGE_COLLECTOR = "storage-version-garbage-collector"
+
+
+def controller_roles(writer: PolicyWriter, gates: Collection[str] = ()) -> list[Obj]:
     """Return the ClusterRoles of the controllers.
 
-    disruption_conditions: True if the gate PodDisruptionConditions is on
+    gates: of `OF_RULES` that are on
     """
 
     def more(account: str) -> list[Obj]:
-        if not disruption_conditions or account not in _DISRUPTING:
+        if account == "statefulset-controller" and CLAIM_RETENTION in gates:
+            return [writer.rule("update", "core", "persistentvolumeclaims")]
+        if POD_DISRUPTION not in gates or account not in _DISRUPTING:
             return []
         reads = [writer.rule("get", "core", resource) for resource in _DISRUPTING[account]]
         return [*reads, writer.rule("patch", "core", "pods/status")]
 
     return [
         writer.cluster_role(f"{PREFIX}{account}", *rules, *more(account))
-        for account, rules in controller_rules(writer).items()
+        for account, rules in (controller_rules(writer) | _of_gates(writer, gates)).items()
     ]
 
 
-def controller_role_bindings(writer: PolicyWriter) -> list[Obj]:
-    """Return the ClusterRoleBindings of the controllers."""
+def controller_role_bindings(writer: PolicyWriter, gates: Collection[str] = ()) -> list[Obj]:
+    """Return the ClusterRoleBindings of the controllers; `gates` as for their roles."""
     return [
         writer.cluster_role_binding(f"{PREFIX}{account}", writer.account(account))
-        for account in controller_rules(writer)
+        for account in controller_rules(writer) | _of_gates(writer, gates)
     ]
+
+
+def _of_gates(writer: PolicyWriter, gates: Collection[str]) -> dict[str, list[Obj]]:
+    """The rules of controllers that exist only with gates."""
+    if IDENTITY not in gates or STORAGE_VERSIONS not in gates:
+        return {}
+    group = "internal.apiserver"
+    return {
+        STORAGE_COLLECTOR: [
+            writer.rule(READ, "coordination", "leases"),
+            writer.rule(f"{READ} patch update delete", group, "storageversions"),
+            writer.rule("get patch update", group, "storageversions/status"),
+        ]
+    }
 
 
 def controller_rules(writer: PolicyWriter) -> dict[str, list[Obj]]:

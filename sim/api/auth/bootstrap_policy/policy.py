@@ -36,16 +36,19 @@ class BootstrapPolicy(NamedTuple):
 
 
 @cache
-def bootstrap_policy(naming: str, disruption_conditions: bool = False) -> BootstrapPolicy:
+def bootstrap_policy(naming: str, gates: tuple[str, ...] = ()) -> BootstrapPolicy:
     """Return the policy of a naming set ("orch", "kubernetes").
 
-    disruption_conditions: True if the gate PodDisruptionConditions is on
+    gates: of `controller_roles.OF_RULES` that are on
     """
     writer = PolicyWriter(NAMES[naming])
-    of_controllers = controller_roles.controller_roles(writer, disruption_conditions)
+    of_controllers = controller_roles.controller_roles(writer, gates)
     return BootstrapPolicy(
         (*cluster_roles.cluster_roles(writer), *of_controllers),
-        (*cluster_roles.cluster_role_bindings(writer), *controller_roles.controller_role_bindings(writer)),
+        (
+            *cluster_roles.cluster_role_bindings(writer),
+            *controller_roles.controller_role_bindings(writer, gates),
+        ),
         tuple(namespaced.roles(writer)),
         tuple(namespaced.role_bindings(writer)),
     )

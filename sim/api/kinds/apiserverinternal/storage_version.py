@@ -5,7 +5,8 @@ Mirrors  kubernetes v1.25 pkg/registry/apiserverinternal/storageversion/strategy
          pkg/printers/internalversion/printers.go: printStorageVersion.
 Quirk    paths of errors about conditions name the status itself, without "conditions"; an invalid
          status of a condition is shown as its type.
-Differs  no API server writes objects of this kind: the gate StorageVersionAPI is off.
+API servers write objects of this kind while the gates APIServerIdentity and StorageVersionAPI are
+on (`actors.apiserver.builtin.identity`).
 """
 
 from __future__ import annotations
