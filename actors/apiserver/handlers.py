@@ -16,11 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from actors.apiserver.builtin.identity import Barrier
 from actors.apiserver.caches.converting_watch import Consulting, ConvertingWatch
 from actors.apiserver.caches.selection import select
 from actors.apiserver.caches.watch_caches import CachedRead, Caches
-from actors.apiserver.ports import Authorizer, LocalStore
+from actors.apiserver.ports import Authorizer, LocalStore, WriteBarrier
 from sim import remembered
 from sim.api import status
 from sim.api.kinds import conversion as forms
@@ -71,7 +70,7 @@ class Handlers:
         caches: Caches,
         consult: Consulting,
     ) -> None:
-        self.barrier: Barrier | None = None
+        self.barrier: WriteBarrier | None = None
         self._authorizer = authorizer
         self._consult = consult
         self._scheme = registry.scheme

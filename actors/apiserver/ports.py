@@ -338,6 +338,16 @@ class RequestServer(Protocol):
         ...
 
 
+class WriteBarrier(Protocol):
+    """Holds writes back until a server has registered how it stores resources."""
+
+    completed: bool
+
+    def check(self, request: Request) -> None:
+        """Raise the refusal of a write that has to wait."""
+        ...
+
+
 class SeatedServer(Protocol):
     """What priority and fairness uses: it starts or refuses requests by their number in flight."""
 
