@@ -216,6 +216,15 @@ def unsupported_patch() -> Body:
     return status(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
 
 
+def no_representation() -> Body:
+    """406 for a patch of unknown content type without a body.
+
+    Quirk: go-restful (jsr311.go: detectRoute) compares the Accept header with the routes that are
+    left, and none is.
+    """
+    return status(406, "NotAcceptable", "406: Not Acceptable\n\nAvailable representations: ", {})
+
+
 def too_large(message: str = "Request entity too large: limit is 3145728") -> Body:
     """413."""
     return status(413, "RequestEntityTooLarge", message)

@@ -269,10 +269,31 @@ def _shown(entry: Managed) -> str:
     return f"{text} using {entry.api_version}" if entry.operation == UPDATE else text
 
 
-def paths(fields: Tree, at: str = "") -> list[str]:
-    """The members of a set as texts: those of a level first, then those below them."""
-    below = [(name, tree) for name, tree in fields.items() if name != SELF]
-    out = [at + element_text(name) for name, tree in below if is_member(tree)]
-    for name, tree in below:
-        out += paths(tree, at + element_text(name))
-    return out
+def paths(fields: Tree) -> list[str]:
+    """The members of a set as texts: those of a level first, then those below them.
+
+    Quirk: upstream collects the paths as Go slices that share their arrays (set.go, iteratePrefix),
+    so a path with room left in its array gets the last element that was appended there.
+    """
+    found: list[tuple[list[str], int]] = []
+    _collect(fields, [], 0, found)
+    return ["".join(array[:length]) for array, length in found]
+
+
+def _collect(fields: Tree, array: list[str], length: int, found: list[tuple[list[str], int]]) -> None:
+    """Adds the members of a set below the path that fills an array up to a length."""
+    below = [(element_text(name), tree) for name, tree in fields.items() if name != SELF]
+    for text, tree in below:
+        if is_member(tree):
+            found.append((_appended(array, length, text), length + 1))
+    for text, tree in below:
+        if any(name != SELF for name in tree):
+            _collect(tree, _appended(array, length, text), length + 1, found)
+
+
+def _appended(array: list[str], length: int, text: str) -> list[str]:
+    """The array of Go's `append`: the same one while it has room, otherwise one of double size."""
+    if length == len(array):
+        array = array + [""] * max(1, length)
+    array[length] = text
+    return array

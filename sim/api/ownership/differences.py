@@ -535,6 +535,9 @@ def path_element(node: SchemaNode, item: Any) -> str:
         names = node.list_map_keys
         defaults = node.key_defaults
         values = tuple([item.get(name, defaults.get(name)) for name in names])
+        if None in values and any(item.get(name, "") is None for name in names):
+            # Quirk: a key that is null is part of the element (typed/helpers.go).
+            return "k:" + _json({n: v for n, v in sorted(zip(names, values, strict=True)) if v or n in item})
         if any(isinstance(value, dict | list) for value in values):
             # Not a valid key: the body will be refused.
             return _key_element.__wrapped__(names, values)

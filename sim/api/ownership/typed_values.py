@@ -188,6 +188,11 @@ def element_text(name: str) -> str:
 
 
 def _key_text(value: Json) -> str:
+    """A value of a key (value.go: ToString). Quirk: a map has no brackets."""
+    if isinstance(value, dict):
+        return "".join(f"{key}={_key_text(value[key])}" for key in sorted(value))
+    if isinstance(value, list):
+        return f"[{','.join(map(_key_text, value))}]"
     return json.dumps(value, ensure_ascii=False)
 
 

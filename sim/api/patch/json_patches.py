@@ -17,6 +17,7 @@ Quirk  as upstream: an absent key of a map reads as null, so `replace`, `copy` a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -118,7 +119,6 @@ def check_operations(patch: Json) -> list[str]:
             413,
             "RequestEntityTooLarge",
             f"Request entity too large: The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {len(patch)}",
-            {},
         )
     return unknown
 
@@ -227,8 +227,17 @@ def _apply(document: Json, operation: Obj) -> Json:
 def _test(document: Json, path: str, operation: Obj) -> None:
     found = document if path == "" else _member(*_find(document, path))
     # A test without `value` always fails; with null it accepts an absent key.
-    if "value" not in operation or not equal(found, operation["value"]):
+    if "value" not in operation or not _same_text(found, operation["value"]):
         raise _unprocessable()
+
+
+def _same_text(a: Json, b: Json) -> bool:
+    """Equality of values of which upstream compares the scalars as texts (lazyNode.equal)."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_same_text(v, b[k]) for k, v in a.items())
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_same_text, a, b))
+    return isinstance(a, float) is isinstance(b, float) and equal(a, b)
 
 
 def equal(a: Json, b: Json) -> bool:
@@ -258,6 +267,18 @@ def _find(document: Json, path: str) -> tuple[Json, str]:
         if not isinstance(document, dict | list):
             raise _unprocessable()
     return document, key
+
+
+def pointed(document: Json, path: str) -> Iterator[Json]:
+    """The containers that a path passes in a document, as far as it goes."""
+    for part in path.split("/")[1:]:
+        if not isinstance(document, dict | list):
+            return
+        yield document
+        try:
+            document = _member(document, part.replace("~1", "/").replace("~0", "~"))
+        except PatchError:
+            return
 
 
 def _member(container: Json, key: str) -> Json:

@@ -199,6 +199,8 @@ def _merge_ordered_lists(node: SchemaNode | None, out: Obj, patch: Obj) -> tuple
         merged = items if old is None else old
         if old is not None and items is not None:
             merged = _merge_value(below, old, items, False)
+        if key:
+            _check_partition(merged or [], order, key)
         out[name] = _ordered(merged or [], order, old or [], key)
         done = (*done, name)
     return done
@@ -223,12 +225,25 @@ def _check_order(items: list[Json], order: list[Json], key: str) -> None:
         )
 
 
+def _check_partition(merged: list[Json], order: list[Json], key: str) -> None:
+    """Raises if an item is looked for beyond an entry of the order that is no map
+    (patch.go: findMapInSliceBasedOnKeyValue).
+    """
+    bad = next((at for at, given in enumerate(order) if not isinstance(given, dict)), None)
+    if bad is not None:
+        before = [given.get(key) for given in order[:bad]]
+        if any(_merge_value_of(item, key) not in before for item in merged):
+            raise _server_error(f"value for key {bad} is not a map")
+
+
 def _match(a: Json, b: Json, key: str) -> bool:
     return bool(_merge_value_of(a, key) == _merge_value_of(b, key)) if key else bool(a == b)
 
 
 def _merge_value_of(item: Json, key: str) -> Json:
-    if not isinstance(item, dict) or key not in item:
+    if not isinstance(item, dict):
+        raise _server_error(f"expected a map[string]interface {{}}, but received a {_go_kind(item)}")
+    if key not in item:
         raise _no_merge_key(item, key)
     return item[key]
 

@@ -145,17 +145,45 @@ def _typed(resource: Resource, value: Json, text: str) -> Obj:
         raise _unrecognized(resource, f"unexpected GroupVersion string: {version}", text)
     group, _, short = version.rpartition("/")
     cannot = f'{kind} in version "{short}" cannot be handled as a {resource.kind}: '
-    registered = kind == "List" or definition_name(group, short, kind)
+    registered = kind == "List" or definition_name(group, short, kind) != ""
     other = group in _OTHER_GROUPS and version != "apps/v1"
     other = other or (group == resource.group and short in _UNSERVED.get(kind, ()))
     if kind == resource.kind and (other or registered):
         raise DecodeError(
             f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})"
         )
-    if registered:
-        target = f"{resource.short_group or 'core'}.{resource.kind}"
-        raise DecodeError(cannot + f"converting ({short}.{kind}) to ({target}): unknown conversion")
-    raise DecodeError(cannot + f'no kind "{kind}" is registered for version "{version}" in scheme {_SCHEME}')
+    raise DecodeError(cannot + _foreign(resource, version, kind, registered))
+
+
+def _foreign(resource: Resource, version: str, kind: str, registered: bool) -> str:
+    if not registered:
+        return f'no kind "{kind}" is registered for version "{version}" in scheme {_SCHEME}'
+    target = f"{resource.short_group or 'core'}.{resource.kind}"
+    return f"converting ({version.rpartition('/')[2]}.{kind}) to ({target}): unknown conversion"
+
+
+def other_kind(resource: Resource, value: Obj) -> str:
+    """Why the text of an object cannot be read as the resource's kind, by its version and kind; ""
+    if it can (apimachinery pkg/runtime/serializer/{json,versioning}).
+    """
+    for field in ("apiVersion", "kind"):
+        given = value.get(field)
+        if given is not None and not isinstance(given, str):
+            why = f"json: cannot unmarshal {go_kind(given)} into Go struct field .{field} of type string"
+            return f"couldn't get version/kind; json parse error: {why}"
+    version, kind = value.get("apiVersion") or resource.api_version, value.get("kind") or resource.kind
+    version = version.removeprefix("/")
+    if version == resource.api_version and kind == resource.kind:
+        return ""
+    if version.count("/") > 1:
+        return f"unexpected GroupVersion string: {version}"
+    group, _, short = version.rpartition("/")
+    name = definition_name(group, short, kind)
+    if name:
+        made, _ = conform(schema_of(name), value, kind)
+        if isinstance(made, DecodeError):
+            return made.message
+    return _foreign(resource, version, kind, bool(name))
 
 
 def has_sections(node: SchemaNode, obj: Json) -> bool:

@@ -12,14 +12,11 @@ import re
 from operator import is_
 from typing import Any
 
-_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
-_LETTERS = re.compile(
-    r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrtu])*+'
-)  # the rest of a string, up to its end or a mistake
-_SPACE = " \t\r\n"
+_LETTERS = re.compile(r'[^"\\\x00-\x1f]*')  # of a string, up to its end, an escape or a mistake
 END = "unexpected end of JSON input"
 # Schemas nest about 20 deep; upstream stops at 10000, which Python's own stack does not reach.
 DEPTH_MAX = 200
+GO_DEPTH_MAX = 10_000  # scanner.go: maxNestingDepth
 
 
 _UNQUOTED = {
@@ -143,117 +140,135 @@ def _no_constant(name: str) -> Any:
 
 
 def syntax_error(text: str) -> str:
-    """Go's message about the first mistake."""
+    """Go's message about the first mistake in a text that is not JSON."""
     try:
-        at = _Scanner(text).value(0)
+        _scan(text)
     except _Mistake as mistake:
         return str(mistake)
-    except RecursionError:  # Go reports this at depth 10,001; Python's stack ends earlier
-        return f"invalid character {_char(text.lstrip(_SPACE)[0])} exceeded max depth"
-    rest = text[at:].lstrip(_SPACE)
-    return f"invalid character {_char(rest[0])} after top-level value" if rest else END
+    return END
 
 
 def _char(c: str) -> str:
-    if not c.isprintable():
-        return f"'\\u{ord(c):04x}'"
-    if c == "'":
-        return r"'\''"
-    return f"""'{c}'""" if c != '"' else """'"'"""
+    """A character as messages show it (scanner.go: quoteChar)."""
+    if c in "'\"":
+        return r"'\''" if c == "'" else """'"'"""
+    return f"'{go_quote(c)[1:-1]}'"
 
 
 class _Mistake(Exception):
     pass
 
 
-class _Scanner:
-    """Walks the text as Go's scanner does, and raises at the first invalid character."""
+def _bad(text: str, at: int, where: str) -> _Mistake:
+    """The mistake at a position. At the end Go reads one more space before it reports the end."""
+    byte = chr(text[at].encode("utf-8", "surrogatepass")[0]) if at < len(text) else " "
+    return _Mistake(f"invalid character {_char(byte)} {where}")
 
-    def __init__(self, text: str) -> None:
-        self.text = text
 
-    def _next(self, at: int) -> tuple[str, int]:
-        while at < len(self.text) and self.text[at] in _SPACE:
-            at += 1
-        if at >= len(self.text):
+_VALUE, _KEY = "looking for beginning of value", "looking for beginning of object key string"
+_WORDS = {"t": "true", "f": "false", "n": "null"}
+_CLOSING = {"{": "}", "[": "]"}
+_AFTER = {"{": "after object key:value pair", "[": "after array element", "": "after top-level value"}
+_DIGITS = re.compile("[0-9]*")
+_GAP = re.compile(r"[ \t\r\n]*")
+_HEX_DIGITS = "0123456789abcdefABCDEF"
+
+
+def _scan(text: str) -> None:
+    """Walks the text as Go's scanner does; raises at the first mistake. Open brackets are a stack."""
+    opened: list[str] = []
+    at, wanted, may_close = 0, "value", False
+    while True:
+        at = _gap(text, at)
+        inside = opened[-1] if opened else ""
+        if at == len(text) and (inside or wanted != "next"):
             raise _Mistake(END)
-        return self.text[at], at
-
-    def _bad(self, c: str, where: str) -> _Mistake:
-        return _Mistake(f"invalid character {_char(c)} {where}")
-
-    def value(self, at: int) -> int:
-        """The position after the value that starts at a position."""
-        c, at = self._next(at)
-        if c == "{":
-            return self._object(at + 1)
-        if c == "[":
-            return self._array(at + 1)
-        if c == '"':
-            return self._string(at + 1)
-        if c == "-" or c.isdecimal():
-            return self._number(at)
-        for word in ("true", "false", "null"):
-            if c == word[0]:
-                return self._word(at, word)
-        raise self._bad(c, "looking for beginning of value")
-
-    def _object(self, at: int) -> int:
-        c, at = self._next(at)
-        if c == "}":
-            return at + 1
-        while True:
+        if at == len(text):
+            return
+        c = text[at]
+        if may_close and c == _CLOSING[inside]:
+            opened.pop()
+            at, wanted, may_close = at + 1, "next", bool(opened)
+        elif wanted == "value":
+            may_close = c in _CLOSING
+            if may_close:
+                if len(opened) >= GO_DEPTH_MAX:
+                    raise _bad(text, at, "exceeded max depth")
+                opened.append(c)
+                at, wanted = at + 1, "key" if c == "{" else "value"
+            else:
+                at, wanted, may_close = _scalar(text, at, _VALUE), "next", bool(opened)
+        elif wanted == "key":
             if c != '"':
-                raise self._bad(c, "looking for beginning of object key string")
-            at = self._string(at + 1)
-            c, at = self._next(at)
-            if c != ":":
-                raise self._bad(c, "after object key")
-            at = self.value(at + 1)
-            c, at = self._next(at)
-            if c == "}":
-                return at + 1
-            if c != ",":
-                raise self._bad(c, "after object key:value pair")
-            c, at = self._next(at + 1)
+                raise _bad(text, at, _KEY)
+            at = _gap(text, _string(text, at + 1))
+            if text[at : at + 1] != ":":
+                raise _bad(text, at, "after object key") if at < len(text) else _Mistake(END)
+            at, wanted, may_close = at + 1, "value", False
+        else:
+            if c != "," or not inside:
+                raise _bad(text, at, _AFTER[inside])
+            at, wanted, may_close = at + 1, "key" if inside == "{" else "value", False
 
-    def _array(self, at: int) -> int:
-        c, at = self._next(at)
-        if c == "]":
-            return at + 1
-        while True:
-            at = self.value(at)
-            c, at = self._next(at)
-            if c == "]":
-                return at + 1
-            if c != ",":
-                raise self._bad(c, "after array element")
-            at += 1
 
-    def _string(self, at: int) -> int:
-        found = _LETTERS.match(self.text, at)
+def _gap(text: str, at: int) -> int:
+    found = _GAP.match(text, at)
+    return at if found is None else found.end()
+
+
+def _scalar(text: str, at: int, where: str) -> int:
+    """The position after a string, number or word."""
+    c = text[at]
+    if c == '"':
+        return _string(text, at + 1)
+    if c == "-" or c in "0123456789":
+        return _number(text, at)
+    word = _WORDS.get(c)
+    if word is None:
+        raise _bad(text, at, where)
+    for i, wanted in enumerate(word):
+        if text[at + i : at + i + 1] != wanted:
+            raise _bad(text, at + i, f"in literal {word} (expecting {_char(wanted)})")
+    return at + len(word)
+
+
+def _string(text: str, at: int) -> int:
+    while True:
+        found = _LETTERS.match(text, at)
         at = found.end() if found is not None else at
-        c = self.text[at : at + 1]
+        c = text[at : at + 1]
+        if not c:
+            raise _Mistake(END)
         if c == '"':
             return at + 1
-        if c == "\\" and at + 1 < len(self.text):
-            raise self._bad(self.text[at + 1], "in string escape code")
-        if c and c != "\\":
-            raise _Mistake(f"invalid character {json.dumps(c)[1:-1]!r} in string literal")
-        raise _Mistake(END)
+        if c != "\\":
+            raise _bad(text, at, "in string literal")
+        if text[at + 1 : at + 2] != "u":
+            if text[at + 1 : at + 2] not in tuple('"\\/bfnrt'):
+                raise _bad(text, at + 1, "in string escape code")
+            at += 2
+            continue
+        for place in range(at + 2, at + 6):
+            if text[place : place + 1] not in tuple(_HEX_DIGITS):
+                raise _bad(text, place, "in \\u hexadecimal character escape")
+        at += 6
 
-    def _number(self, at: int) -> int:
-        match = _NUMBER.match(self.text, at)
-        if match is None:
-            if at + 1 >= len(self.text):
-                raise _Mistake(END)
-            raise self._bad(self.text[at + 1], "in numeric literal")
-        return match.end()
 
-    def _word(self, at: int, word: str) -> int:
-        for i, wanted in enumerate(word):
-            if at + i >= len(self.text):
-                raise _Mistake(END)
-            if self.text[at + i] != wanted:
-                raise self._bad(self.text[at + i], f"in literal {word} (expecting {_char(wanted)})")
-        return at + len(word)
+def _number(text: str, at: int) -> int:
+    at += text[at] == "-"
+    at = at + 1 if text[at : at + 1] == "0" else _digits(text, at, "in numeric literal")
+    if text[at : at + 1] == ".":
+        at = _digits(text, at + 1, "after decimal point in numeric literal")
+    if text[at : at + 1] in ("e", "E"):
+        at += 1
+        at = _digits(text, at + (text[at : at + 1] in ("+", "-")), "in exponent of numeric literal")
+    return at
+
+
+def _digits(text: str, at: int, where: str) -> int:
+    """The position after one or more digits."""
+    found = _DIGITS.match(text, at)
+    end = at if found is None else found.end()
+    if end == at:
+        raise _bad(text, at, where)
+    return end

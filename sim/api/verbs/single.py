@@ -18,7 +18,6 @@ Mirrors  kubernetes v1.25 apiserver pkg/registry/generic/registry/store.go,
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Generator
 from functools import lru_cache, partial
 
@@ -48,6 +47,7 @@ from sim.api.patch.json_patches import (
     json_patch_problems,
     merge_patch,
 )
+from sim.api.patch.patched_text import in_go_order, patched_text
 from sim.api.patch.strategic_merge import go_print, restore_error, strategic_merge
 from sim.api.schema.field_validation import duplicate_fields, has_sections
 from sim.api.schema.json_text import parse_noting_twice, plain
@@ -286,7 +286,7 @@ def update(call: Call) -> Steps:
     revision, uid = metadata.get("resourceVersion", ""), metadata.get("uid", "")
     parse_revision(revision)
     strategy = call.resource.behavior.strategy
-    obj = call.registry.rules.defaults(call.resource, _once_owned(call, tidied(obj)), call.subresource)
+    obj = _defaulted(call, _once_owned(call, tidied(obj)))
 
     def replace(item: Item) -> Obj:
         _check_uid(call, uid, item)
@@ -303,6 +303,13 @@ def update(call: Call) -> Steps:
                 raise call.conflict(_gone(call, uid)) if uid else call.not_found()
             return (yield from create_object(call, obj))
     return (yield from update_object(call, replace))
+
+
+def _defaulted(call: Call, obj: Obj) -> Obj:
+    """The wanted object of an update or patch with its defaults, which its writer then owns."""
+    registry, resource = call.registry, call.resource
+    obj = registry.rules.defaults(resource, obj, call.subresource)
+    return resource.behavior.strategy.fill_named(obj, registry.names)
 
 
 def _check_uid(call: Call, uid: str, item: Item) -> None:
@@ -493,15 +500,18 @@ def patch(call: Call) -> Steps:
         if out is item.obj and not problems:
             return item.obj
         if call.unchecked or not (resource.custom or has_sections(resource.schema, out)):
-            shown = partial(go_print, body) if strategic else partial(_document, item, out, body)
+            shown = partial(go_print, body) if strategic else partial(_document, call, item, body)
             wrong = restore_error(resource.schema, out) if strategic else ""
-            out = conform(call, resource, out, Patched(shown, wrong, problems))
+            out = conform(call, resource, out, Patched(shown, wrong, problems, strategic))
         check_name(out, call)
         revision = out["metadata"].get("resourceVersion", "")
         parse_revision(revision)
-        if revision and revision != item.obj["metadata"]["resourceVersion"]:
-            raise call.modified()
-        return call.registry.rules.defaults(resource, tidied(out), call.subresource)
+        if revision and revision != "0":
+            if revision != item.obj["metadata"]["resourceVersion"]:
+                raise call.modified()
+        elif not resource.behavior.strategy.unconditional:
+            raise must_specify_revision(call)
+        return _defaulted(call, tidied(out))
 
     return (yield from update_object(call, change))
 
@@ -533,20 +543,15 @@ def _with_record(item: Item, patch: Json) -> Obj:
     return with_metadata(item.obj, managedFields=ownership.render(item.managed, item.obj) or None)
 
 
-def _document(item: Item, out: Json, patch: Json) -> str:
-    """The text of a patched object that does not fit its type, as upstream quotes it.
-
-    It contains the managedFields, and the keys of patched maps are sorted.
-    """
-    if isinstance(out, dict) and isinstance(out.get("metadata"), dict) and item.managed:
-        out = with_metadata(out, managedFields=ownership.render(item.managed, item.obj))
-
-    def by_key(value: Json, touched: Json) -> Json:
-        if not isinstance(value, dict) or not isinstance(touched, dict):
-            return value
-        return {key: by_key(value[key], touched.get(key)) for key in sorted(value)}
-
-    return json.dumps(by_key(out, patch), separators=(",", ":"), ensure_ascii=False)
+def _document(call: Call, item: Item, patch: Json) -> str:
+    """The text of a patched object that does not fit its type, with its managedFields."""
+    obj = item.obj
+    if item.managed:
+        obj = with_metadata(obj, managedFields=ownership.render(item.managed, obj))
+    original = in_go_order(None if call.resource.custom else call.resource.schema, obj)
+    if isinstance(patch, list):
+        return patched_text(json_patch(original, patch), patch)
+    return patched_text(merge_patch(original, patch), patch)
 
 
 def unsupported_patch(call: Call) -> Refusal:

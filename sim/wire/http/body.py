@@ -20,6 +20,7 @@ import msgspec
 
 from sim.api import status
 from sim.api.schema.deep_json import cut
+from sim.api.schema.field_validation import go_kind
 from sim.api.schema.json_text import DEPTH_MAX, summarize
 from sim.api.types import Obj
 from sim.ident import Names
@@ -129,9 +130,8 @@ def json_text(
     if kind == names.media_protobuf:
         return _from_protobuf(names, target, raw)
     if kind == names.media_yaml:
-        return _from_yaml(
-            raw, f"the object provided is unrecognized (must be of type {_kind(target)}): yaml: ", twice
-        )
+        what = f"the object provided is unrecognized (must be of type {_kind(target)}): "
+        return _from_yaml(raw, what, f" ({summarize(raw)})", twice, of_object=True)
     return _whole_characters(_shaped(target, raw))
 
 
@@ -150,11 +150,11 @@ def _patch_text(names: Names, target: Target, header: str, raw: bytes, twice: li
     if target.resource.custom:
         known.remove(names.media_strategic_patch)
     elif kind.partition(",")[0].strip() not in known:
-        raise BadBody(status.unsupported_patch())
+        raise BadBody(status.unsupported_patch() if raw else status.no_representation())
     if kind not in known:
         raise BadBody(status.unsupported_media_type(known))
     if kind == names.media_apply_patch:
-        return _from_yaml(raw, "error decoding YAML: ", twice)
+        return _from_yaml(raw, "error decoding YAML: error converting YAML to JSON: ", "", twice)
     return _whole_characters(_shaped(target, raw))
 
 
@@ -192,10 +192,20 @@ def _from_protobuf(names: Names, target: Target, raw: bytes) -> bytes:
     return _shaped(target, text)  # JSON inside of it may nest
 
 
-def _from_yaml(raw: bytes, what: str, twice: list[str] | None = None) -> bytes:
+_HEAD = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+
+
+def _from_yaml(
+    raw: bytes, what: str, shown: str, twice: list[str] | None = None, *, of_object: bool = False
+) -> bytes:
     try:
-        return msgspec.json.encode(load_yaml(raw, twice))
+        value = load_yaml(raw, twice)
+        if of_object and value is not None and not isinstance(value, dict):
+            why = f"json: cannot unmarshal {go_kind(value)} into Go value of type {_HEAD}"
+            why = f"couldn't get version/kind; json parse error: {why}"
+            raise BadBody(status.bad_request(f"{what}{why}{shown}"))
+        return msgspec.json.encode(value)
     except YamlTooLarge:
         raise BadBody(status.too_large(TOO_MANY)) from None
     except YamlError as error:
-        raise BadBody(status.bad_request(f"{what}{error} ({summarize(raw)})")) from None
+        raise BadBody(status.bad_request(f"{what}{error}{shown}")) from None

@@ -21,6 +21,7 @@ from typing import Any
 
 import yaml
 
+from sim.api.ownership.typed_values import go_syntax
 from sim.nesting import bounds_exceeded
 
 # Values of one body.  An object is stored up to 1.5 MiB, and those of kinds that grow so large
@@ -36,6 +37,10 @@ _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 class YamlError(Exception):
     """The document is not YAML, or not such that it can be JSON."""
+
+
+class NoJsonError(Exception):
+    """The document is YAML, but a value of it has no form in JSON."""
 
 
 class YamlTooLarge(YamlError):
@@ -102,10 +107,17 @@ def _integer(loader: Any, node: Any) -> int | float | str:
 def _float(loader: Any, node: Any) -> float | str:
     """A float; text if it is too large or not a decimal number."""
     text = str(loader.construct_scalar(node))
+    sign = "-" if text.startswith("-") else "+"
+    if text.lstrip("+-").lower() in (".inf", ".nan"):
+        raise NoJsonError(
+            f"json: unsupported value: {f'{sign}Inf' if text.lower().endswith('inf') else 'NaN'}"
+        )
     try:
         value = float(text.replace("_", ""))
     except ValueError:
-        return text
+        if _resolved(_IMPLICIT, yaml.ScalarNode, text, (True, False)) != _STR:
+            return text
+        raise ValueError(f"cannot decode !!str `{text}` as a !!{node.tag.rpartition(':')[2]}") from None
     return value if isfinite(value) else text
 
 
@@ -120,6 +132,7 @@ for _tag, _pattern, _first in (
     ("bool", r"^(?:y|Y|n|N|yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$", "yYnNtTfFoO"),
     ("int", r"^[-+]?(?:0[bB][01_]+|0[oO][0-7_]+|0[0-7_]*|0[xX][0-9a-fA-F_]+|[1-9][0-9_]*)$", "-+0123456789"),
     ("float", r"^[-+]?(?:0[0-9_]+|[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+]?[0-9]+)?|[0-9][0-9_]*[eE][-+]?[0-9]+)$", "-+0123456789."),
+    ("float", r"^(?:[-+]?\.(?:inf|Inf|INF)|\.nan|\.NaN|\.NAN)$", "-+."),
     ("null", r"^(?:~|null|Null|NULL|)$", "~nN\0"),
     ("merge", r"^(?:<<)$", "<"),
 ):  # fmt: skip
@@ -137,7 +150,6 @@ _QUOTED: _Rules = {letter: [*rules] for letter, rules in _IMPLICIT.items()}
 for _pattern, _first in (
     (rf"^{_DATE}(?:[Tt]{_HOUR}(?:Z|[-+][0-9]{{2}}:[0-9]{{2}})| {_HOUR})?$", "0123456789"),
     (r"^[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?$", "-+0123456789"),
-    (r"^(?:[-+]?\.(?:inf|Inf|INF)|\.nan|\.NaN|\.NAN)$", "-+."),
 ):
     for _letter in _first:
         _QUOTED[_letter].append(("tag:yaml.org,2002:timestamp", re.compile(_pattern)))
@@ -175,7 +187,7 @@ def load_yaml(text: bytes, twice: list[str] | None = None) -> Any:
         if exceeded == "nodes":
             raise YamlTooLarge(f"more than {NODES_MAX} values")
         if exceeded == "depth":
-            raise YamlError(TOO_DEEP)
+            raise YamlError(f"yaml: {TOO_DEEP}")
     found = _read_json(text)
     if found is not None:
         return found
@@ -186,11 +198,39 @@ def load_yaml(text: bytes, twice: list[str] | None = None) -> Any:
         if twice is not None:
             twice += [f'line {line}: key "{key}" already set in map' for line, key in _twice(root)]
         return None if root is None else _value(loader, root, [NODES_MAX, LETTERS_MAX], 0)
+    except NoJsonError as error:
+        raise YamlError(str(error)) from None
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
-        raise YamlError(str(error).split("\n")[0]) from None
+        raise YamlError(f"yaml: {_worded(error, text)}") from None
     finally:
         if loader is not None:
             loader.dispose()
+
+
+def _worded(error: Exception, text: bytes) -> str:
+    """An error of the reader in go-yaml's words (decode.go: parser.fail).
+
+    Quirk: lines of the scanner count from 1, those of the parser from 0, and no message names the
+    first.
+    """
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return str(getattr(error, "reason", "") or error).partition("\n")[0]
+    at, begin = error.problem_mark, error.context_mark
+    if isinstance(error, yaml.composer.ComposerError) and error.problem == _NO_ANCHOR:
+        letters = text.decode("utf-8", "replace")[at.index if at is not None else 0 :]
+        name = _ALIAS.match(letters)
+        return f"unknown anchor '{name[1] if name is not None else ''}' referenced"
+    line = 0
+    if at is not None and at.line:
+        line = at.line + isinstance(error, yaml.scanner.ScannerError)
+    elif begin is not None:
+        line = begin.line
+    problem = str(error.problem or "unknown problem parsing YAML content")
+    return f"line {line}: {problem}" if line else problem
+
+
+_NO_ANCHOR = "found undefined alias"  # PyYAML's words
+_ALIAS = re.compile(r"\s*\*?([\w-]*)")
 
 
 # What JSON may hold and YAML may not, or reads otherwise: characters that are not printed or break
@@ -288,7 +328,13 @@ def _value(loader: Any, node: Any, left: list[int], depth: int) -> Any:
             loader.flatten_mapping(node)
         value = {}
         for key, below in node.value:
-            value[_key(loader, key, left)] = _value(loader, below, left, depth + 1)
+            name = _key(loader, key, left)
+            found = _value(loader, below, left, depth + 1)
+            if name is None:
+                raise NoJsonError(
+                    f"Unsupported map key of type: %!s(<nil>), key: <nil>, value: {go_syntax(found)}"
+                )
+            value[name] = found
     else:
         value = loader.construct_object(node, deep=True)  # which raises the error about its tag
     if left[0] < 0 or left[1] < 0:
@@ -301,14 +347,16 @@ def _is_plain(node: Any, tag: str) -> bool:
     return bool(node.tag == tag or node.tag.startswith("!"))
 
 
-def _key(loader: Any, node: Any, left: list[int]) -> str:
+def _key(loader: Any, node: Any, left: list[int]) -> str | None:
+    """The text of a key; None for a null."""
     if not isinstance(node, yaml.ScalarNode):
-        raise ValueError("a key that is no scalar cannot be JSON")
+        shown = go_syntax(_value(loader, node, left, 0)).replace("map[string]", "map[interface {}]")
+        raise ValueError(f"invalid map key: {shown}")
     key = node.value if node.tag == _STR else loader.construct_object(node)
     if isinstance(key, bool):
         return "true" if key else "false"
     if key is None:
-        raise ValueError("a key that is no scalar cannot be JSON")
+        return None
     left[1] -= len(node.value)
     return str(key)
 

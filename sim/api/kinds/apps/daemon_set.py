@@ -68,7 +68,7 @@ def fill_template_generation(obj: Obj, names: Names, old: Obj | None = None) -> 
     name = names.annotation_template_generation
     annotations = obj["metadata"].get("annotations") or NOTHING
     if old is None:
-        count = annotations.get(name) or "1"
+        count = annotations.get(name) or "0"  # conversion.go: the number of the internal type
     else:
         count = (old["metadata"].get("annotations") or NOTHING).get(name, "1")
         template, before = (((o.get("spec") or NOTHING).get("template")) for o in (obj, old))
@@ -97,6 +97,15 @@ def _misread(obj: Obj) -> str:
     if not -_COUNT_MAX <= int(text) < _COUNT_MAX:
         return f"strconv.ParseInt: parsing {go_quote(text)}: value out of range"
     return ""
+
+
+def _prepare_create(obj: Obj, names: Names) -> Obj:
+    """A new DaemonSet begins with the first version (strategy.go: PrepareForCreate)."""
+    name = names.annotation_template_generation
+    annotations = obj["metadata"].get("annotations") or NOTHING
+    if int(annotations.get(name) or 0) >= 1:
+        return obj
+    return with_metadata(obj, annotations={**annotations, name: "1"})
 
 
 def _prepare_update(new: Obj, old: Obj, names: Names) -> Obj:
@@ -204,6 +213,7 @@ KIND = Kind(
         },
         generation="spec",
         fill_named=fill_template_generation,
+        prepare_create=_prepare_create,
         prepare_update=_prepare_update,
         prepare_status=_prepare_update,
     ),

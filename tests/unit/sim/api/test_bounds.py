@@ -33,7 +33,7 @@ def test_answer_holds_a_bounded_number_of_letters(letters: int, wanted: int) -> 
     assert len(body["details"]["causes"]) == wanted
 
 
-@pytest.mark.parametrize("text", [b'"' + b'\\"' * 1000, b'{"a":"' + b"x" * 1000, b'["\\'])
+@pytest.mark.parametrize("text", [b'"' + b'\\"' * 1000, b'{"a":"' + b"x" * 1000])
 def test_unfinished_string_ends_the_json_input(text: bytes) -> None:
     assert syntax_error(text.decode()) == END
 
@@ -42,8 +42,8 @@ def test_unfinished_string_ends_the_json_input(text: bytes) -> None:
     ("text", "wanted"),
     [
         ('"a\\x"', "invalid character 'x' in string escape code"),
-        ('"a\tb"', "invalid character '\\\\t' in string literal"),
-        ('"\\u12\\n" 1', "invalid character '1' after top-level value"),
+        ('"a\tb"', r"invalid character '\t' in string literal"),
+        ('"\\u12\\n" 1', r"invalid character '\\' in \u hexadecimal character escape"),
     ],
 )
 def test_first_mistake_in_a_string_is_named(text: str, wanted: str) -> None:

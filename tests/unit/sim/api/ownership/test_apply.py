@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from sim.api.ownership.apply import paths
+from sim.api.ownership.differences import path_element
 from sim.api.ownership.field_sets import of_paths
-from sim.api.ownership.typed_values import merge, type_errors, without
+from sim.api.ownership.typed_values import element_text, merge, type_errors, without
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Reply
 from sim.ident import NAMES
@@ -502,3 +504,18 @@ def test_two_items_with_one_key_are_reported() -> None:
     assert type_errors(POD, containers("c", "c")) == [
         '.spec.containers: duplicate entries for key [name="c"]'
     ]
+
+
+def test_conflict_paths_share_their_arrays_as_gos_slices_do() -> None:
+    fields = of_paths(("a", "b", "c", "x"), ("a", "b", "c", "y"), ("a", "d"))
+    assert paths(fields) == [".a.d", ".a.b.c.y", ".a.b.c.y"]
+
+
+def test_key_that_is_null_is_part_of_the_path_of_its_item() -> None:
+    containers = POD.properties["spec"].properties["containers"].items
+    assert containers is not None
+    ports = containers.properties["ports"]
+    assert path_element(ports, {"containerPort": 80, "protocol": None}) == (
+        'k:{"containerPort":80,"protocol":null}'
+    )
+    assert element_text('k:{"a":{"x":1},"b":[1,"c"]}') == '[a=x=1,b=[1,"c"]]'

@@ -1,0 +1,95 @@
+"""Patches of stored objects: versions, kinds and defaults of what they make."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sim.api.types import Reply
+from tests.unit.sim.api.golden_api import Api, whole
+
+CORE = "/api/v1/namespaces/golden-ns"
+MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/golden-ns/leases"
+
+
+@pytest.fixture(scope="module")
+def api() -> Api:
+    api = Api()
+    api.ask("POST", f"{CORE}/configmaps", {"metadata": {"name": "m"}, "data": {"k": "v"}})
+    api.ask("POST", LEASE, {"metadata": {"name": "l"}})
+    return api
+
+
+def patched(
+    api: Api, patch: Any, media: str = MERGE, options: str = "", path: str = f"{CORE}/configmaps/m"
+) -> Reply:
+    return api.ask("PATCH", f"{path}?dryRun=All{options}", patch, media)
+
+
+def says(reply: Reply) -> str:
+    return str(reply.body["message"])
+
+
+@pytest.mark.parametrize("media", [MERGE, STRATEGIC])
+def test_patch_with_revision_zero_is_unconditional(api: Api, media: str) -> None:
+    assert patched(api, {"metadata": {"resourceVersion": "0"}}, media).code == 200
+    assert patched(api, {"metadata": {"resourceVersion": "1"}}, media).code == 409
+
+
+def test_patch_that_removes_the_revision_is_refused_where_one_is_required(api: Api) -> None:
+    reply = patched(api, {"metadata": {"resourceVersion": None}}, path=f"{LEASE}/l")
+    assert says(reply).endswith(
+        "metadata.resourceVersion: Invalid value: 0x0: must be specified for an update"
+    )
+    assert patched(api, {"metadata": {"resourceVersion": None}}).code == 200
+
+
+@pytest.mark.parametrize(
+    ("patch", "why"),
+    [
+        (
+            {"kind": "Foo"},
+            'no kind "Foo" is registered for version "v1" in scheme "pkg/runtime/scheme.go:100"',
+        ),
+        ({"kind": "Secret"}, "illegal base64 data at input byte 0"),
+        ({"kind": "Secret", "data": None}, "converting (v1.Secret) to (core.ConfigMap): unknown conversion"),
+        ({"apiVersion": "a/b/c"}, "unexpected GroupVersion string: a/b/c"),
+        (
+            {"apiVersion": 1},
+            "couldn't get version/kind; json parse error: json: cannot unmarshal number into Go struct field "
+            ".apiVersion of type string",
+        ),
+    ],
+)
+def test_patch_of_a_text_to_another_kind_is_refused_as_a_decoder_does(api: Api, patch: Any, why: str) -> None:
+    assert says(patched(api, patch)).endswith(f'}}": {why}')
+
+
+def test_strategic_patch_to_another_kind_keeps_the_kind(api: Api) -> None:
+    reply = patched(api, {"kind": "Secret", "apiVersion": "v2"}, STRATEGIC)
+    assert (reply.code, whole(reply)["kind"]) == (200, "ConfigMap")
+
+
+def test_patch_that_removes_the_version_leaves_an_object_without_known_fields(api: Api) -> None:
+    reply = patched(api, {"apiVersion": None})
+    assert (reply.code, says(reply)) == (
+        400,
+        "the name of the object (m based on URL) was undeterminable: name must be provided",
+    )
+    strict = says(patched(api, {"apiVersion": None}, options="&fieldValidation=Strict"))
+    assert strict.endswith('strict decoding error: unknown field "data", unknown field "metadata"')
+
+
+def test_patch_owns_a_default_that_replaces_what_it_removes() -> None:
+    api = Api()
+    path = "/apis/apps/v1/namespaces/golden-ns/daemonsets"
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    api.ask("POST", path, {"metadata": {"name": "d"}, "spec": spec})
+    reply = api.ask("PATCH", f"{path}/d?fieldManager=m", {"metadata": {"annotations": None}}, MERGE)
+    name = "deprecated.daemonset.template.generation"
+    assert whole(reply)["metadata"]["annotations"] == {name: "1"}
+    owners = {e["manager"]: e["fieldsV1"] for e in whole(reply)["metadata"]["managedFields"]}
+    assert owners["m"] == {"f:metadata": {"f:annotations": {f"f:{name}": {}}}}
