@@ -152,6 +152,7 @@ class Resizer:
             if error:
                 return error
             reason, text = "VolumeResizeSuccessful", "Resize volume succeeded"
+            self._env.drivers.has_room(key_of(claim))
         self._recorder.event(claim, "Normal", reason, text)
         return ""
 

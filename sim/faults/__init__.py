@@ -49,6 +49,7 @@ MODULES = (
     "cloud",
     "webhook",
     "driver",
+    "volume",
     "overload",
     "lag",
     "diverge",

@@ -162,6 +162,7 @@ class StorageDrivers:
         self._faults: dict[str, tuple[DriverFault, ...]] = {}
         self._listeners: list[Callable[[str], None]] = []
         self._growth: dict[tuple[str, str], Callable[[], None]] = {}
+        self._room: list[tuple[str, Callable[[], None]]] = []
 
     def __iter__(self) -> Iterator[StorageDriver]:
         return iter(self._drivers.values())
@@ -225,6 +226,21 @@ class StorageDrivers:
             self._growth.pop((volume, node), None)
         else:
             self._growth[volume, node] = listener
+
+    def on_room(self, claim: str, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` when the file system of a claim has become larger; the result ends that.
+
+        claim: the key of the claim
+        """
+        entry = (claim, listener)
+        self._room.append(entry)
+        return lambda: self._room.remove(entry) if entry in self._room else None
+
+    def has_room(self, claim: str) -> None:
+        """The file system of a claim has become larger."""
+        for name, listener in [*self._room]:
+            if name == claim:
+                listener()
 
     def grown(self, volume: str) -> None:
         """The disk of a persistent volume has become larger."""

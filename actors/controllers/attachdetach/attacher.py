@@ -16,6 +16,7 @@ from sim.api.objects import is_deleting
 from sim.api.types import Obj
 from sim.api.volume_names import attachment_name
 from sim.client import Client
+from sim.kernel.sync import Future
 from sim.units import MS, SECOND
 
 ATTACHMENTS = "volumeattachments"
@@ -23,6 +24,26 @@ TIMEOUT_US = 120 * SECOND
 # The status is read at growing intervals.
 _INITIAL_US, _MAX_US, _FACTOR, _JITTER = 500 * MS, 7 * SECOND, 1.05, 0.1
 _DONE = ""
+
+
+class _Wait:
+    """A wait for the outcome of an attachment.
+
+    outcome: returns it, or None if there is none yet
+    late: what is returned if there is none at end_us
+    found: gets the outcome
+    """
+
+    __slots__ = ("end_us", "found", "interval_us", "late", "outcome")
+
+    def __init__(self, outcome: Callable[[], str | None], late: str, end_us: int, found: Future) -> None:
+        self.outcome, self.late = outcome, late
+        self.end_us, self.found = end_us, found
+        self.interval_us: float = _INITIAL_US
+
+    def give_up(self, _: object) -> None:
+        """The time is over."""
+        self.found.set(self.late)
 
 
 class Attacher:
@@ -95,19 +116,31 @@ class Attacher:
         return bool((seen.get("status") or {}).get("attached"))
 
     async def _poll(self, outcome: Callable[[], str | None], late: str) -> str:
-        """Wait for an outcome; `late` if there is none in time."""
-        end_us = self._ctx.now_us() + TIMEOUT_US
-        interval_us: float = _INITIAL_US
-        while True:
-            wait_us = int(interval_us * (1 + _JITTER * self._random.random()))
-            left_us = end_us - self._ctx.now_us()
-            await self._ctx.sleep_us(min(wait_us, left_us))
-            if wait_us >= left_us:
-                return late
-            found = outcome()
-            if found is not None:
-                return found
-            interval_us = min(_MAX_US, interval_us * _FACTOR)
+        """Wait for an outcome; `late` if there is none in time.
+
+        The looks are callbacks, since hundreds of attachments may wait at the same time.
+        """
+        ctx = self._ctx
+        wait = _Wait(outcome, late, ctx.now_us() + TIMEOUT_US, ctx.future("an attachment"))
+        self._look_later(wait)
+        found: str = await wait.found.wait()
+        return found
+
+    def _look_later(self, wait: _Wait) -> None:
+        pause_us = int(wait.interval_us * (1 + _JITTER * self._random.random()))
+        left_us = wait.end_us - self._ctx.now_us()
+        if pause_us >= left_us:
+            self._ctx.call_later_us(left_us, wait.give_up)
+        else:
+            self._ctx.call_later_us(pause_us, self._look, wait)
+
+    def _look(self, wait: _Wait) -> None:
+        found = wait.outcome()
+        if found is not None:
+            wait.found.set(found)
+            return
+        wait.interval_us = min(_MAX_US, wait.interval_us * _FACTOR)
+        self._look_later(wait)
 
 
 def _attached(attachment: Obj) -> str | None:

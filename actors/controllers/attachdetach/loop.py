@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from actors.controllers.attachdetach.attacher import Attacher
-from actors.controllers.attachdetach.state import Attached, Pair, World, multi_attach_text, shares
+from actors.controllers.attachdetach.state import Attached, Pair, Wanted, World, multi_attach_text, shares
 from actors.controllers.shared.operations import Operations
 from actors.controllers.shared.pods_by_claim import CLAIM_INDEX, index_by_claim, is_terminated
 from actors.controllers.shared.shell import Env, run_workers
@@ -250,10 +250,10 @@ class AttachDetach:
             attached = world.attached.get(pair)
             if attached is not None and pair not in world.wanted:
                 await self._detach(pair, attached)
-        for pair in list(world.open):
-            if pair in world.wanted:
+        for pair, wanted in [(pair, world.wanted.get(pair)) for pair in world.open]:
+            if wanted is not None and not wanted.under_way:
                 self._attach(pair)
-        for node in list(world.reports):
+        for node in [node for node, report in world.reports.items() if report.due]:
             await self._report(node)
         await self._verify()
 
@@ -336,8 +336,7 @@ class AttachDetach:
         if wait_us := self._operations.wait_us(key, ATTACH):
             self._reconcile_at(self._ctx.now_us() + wait_us)
             return
-        pods, volume = [*wanted.pods.values()], wanted.volume
-        self._operations.run(key, lambda: self._carry_out_attach(pair, volume, pods), ATTACH)
+        wanted.under_way = self._operations.run(key, lambda: self._carry_out_attach(pair, wanted), ATTACH)
 
     def _note_multi_attach(self, pair: Pair, others: Sequence[str]) -> None:
         wanted, users = self._world.wanted[pair], self._world.users(pair[0], others)
@@ -345,8 +344,10 @@ class AttachDetach:
             text = multi_attach_text(pod, users)
             self._warn(pod, f'Multi-Attach error for volume "{name_of(wanted.volume)}" {text}')
 
-    async def _carry_out_attach(self, pair: Pair, volume: Obj, pods: Sequence[Obj]) -> str | None:
+    async def _carry_out_attach(self, pair: Pair, wanted: Wanted) -> str | None:
+        pods, volume = [*wanted.pods.values()], wanted.volume
         error = await self._attacher.attach(volume, pair[1])
+        wanted.under_way = False
         name = name_of(volume)
         self._reconcile_at(self._ctx.now_us())
         if error:

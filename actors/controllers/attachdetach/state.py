@@ -26,11 +26,13 @@ class Wanted:
 
     pods: by their uid
     reported: True if the pods were notified that the volume is in use elsewhere
+    under_way: True while it is being attached
     """
 
     volume: Obj
     pods: dict[str, Obj] = field(default_factory=dict)
     reported: bool = False
+    under_way: bool = False
 
 
 @dataclass(slots=True)

@@ -18,6 +18,7 @@ from actors.node.runtime.commands import AT_ONCE_US, commanded
 from actors.node.runtime.missing_images import MISSING_IMAGES, pull_error
 from actors.node.runtime.programs import on_term, words_of
 from sim.api.types import Obj
+from sim.api.volumes import claim_name
 from sim.units import MS, SECOND
 
 
@@ -109,6 +110,7 @@ class Override:
 
     Init containers are covered only through their name or their image.
 
+    claim: the key of a claim that the container mounts for writing
     pull_error: the image is absent and a pull of it fails with this error
     record, since_us: the trace record of the fault, and when it began
     """
@@ -119,6 +121,7 @@ class Override:
     pod_prefix: str = ""
     image: str = ""
     container: str = ""
+    claim: str = ""
     pull_error: str = ""
     record: int = 0
     since_us: int = 0
@@ -130,6 +133,8 @@ class Override:
 
     def covers(self, pod: Obj, container: str, init: bool) -> bool:
         """True if the fault covers this container of the pod."""
+        if self.claim:
+            return _writes_to(self.claim, pod, container, init)
         if init and not self.image and self.container != container:
             return False
         rule = Rule(FOREVER, self.namespace, self.labels, self.pod_prefix, self.container)
@@ -137,6 +142,24 @@ class Override:
             return False
         specs = pod["spec"].get("initContainers" if init else "containers") or ()
         return not self.image or any(c["name"] == container and c["image"] == self.image for c in specs)
+
+
+def _writes_to(claim: str, pod: Obj, container: str, init: bool) -> bool:
+    """True if a container of the pod mounts the volume of a claim, and not to read only."""
+    namespace, _, name = claim.partition("/")
+    if pod["metadata"].get("namespace", "default") != namespace:
+        return False
+    volumes = [
+        volume["name"]
+        for volume in pod["spec"].get("volumes") or ()
+        if claim_name(pod, volume) == name and not (volume.get("persistentVolumeClaim") or {}).get("readOnly")
+    ]
+    return bool(volumes) and any(
+        mount["name"] in volumes and not mount.get("readOnly")
+        for each in pod["spec"].get("initContainers" if init else "containers") or ()
+        if each["name"] == container
+        for mount in each.get("volumeMounts") or ()
+    )
 
 
 @dataclass(frozen=True, slots=True)

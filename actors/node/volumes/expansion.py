@@ -22,7 +22,7 @@ from actors.node.requests import Api
 from actors.node.runtime.ports import Host
 from actors.node.sources.references import RETRY_MAX_US, RETRY_US
 from actors.node.volumes.specs import Target
-from sim.api.objects import status_of
+from sim.api.objects import key_of, status_of
 from sim.api.types import Obj, Reply
 from sim.api.volumes import capacity_bytes, claimed_bytes, resize_conditions
 from sim.ident import Names
@@ -138,6 +138,8 @@ class Expansion:
             "capacity": {"storage": disk["spec"]["capacity"]["storage"]},
             "conditions": resize_conditions(status_of(claim), "") or None,
         }
+
+        self._drivers.has_room(key_of(claim))
 
         def written(reply: Reply) -> None:
             then(

@@ -93,17 +93,18 @@ class Volume:
     target: what is mounted; None until it is known
     state: "lookup", "attach", "mount", "mounted", "unmount" or "gone"
     delay_us: the wait after the next failure
-    has_grown: True if its disk has become larger since it was mounted
+    growth: the trace record by which its disk has become larger since it was mounted; None if it
+        has not
     """
 
-    __slots__ = ("delay_us", "has_grown", "obj", "state", "target")
+    __slots__ = ("delay_us", "growth", "obj", "state", "target")
 
     def __init__(self, obj: Obj) -> None:
         self.obj = obj
         self.target: Target | None = None
         self.state = "lookup"
         self.delay_us = RETRY_US
-        self.has_grown = False
+        self.growth: int | None = None
 
     @property
     def name(self) -> str:
@@ -195,9 +196,10 @@ class VolumeManager:
         for volume in pod.volumes:
             if volume.target is None:
                 self._look_up(pod, volume)
-            elif volume.has_grown and volume.state == "mounted":
-                volume.has_grown = False
-                self._expand(pod, volume, volume.target)
+            elif volume.growth is not None and volume.state == "mounted":
+                with caused(self._agent.ctx.kernel, volume.growth):
+                    volume.growth = None
+                    self._expand(pod, volume, volume.target)
         return True
 
     def mount(self, worker: WorkingPod) -> Generator[int, None, str]:
@@ -467,7 +469,7 @@ class VolumeManager:
             for pod in self._pods.values():
                 for volume in pod.volumes:
                     if volume.target is not None and volume.target.unique == target.unique:
-                        volume.has_grown = True
+                        volume.growth = self._agent.ctx.kernel.cause
                         self._agent.resync(pod.uid)
 
         self._drivers.on_growth(target.title, self._agent.machine.spec.name, grown)

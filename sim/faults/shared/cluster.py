@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from sim.kernel import Kernel, Supervisor
@@ -169,6 +169,10 @@ class DriversTarget(Protocol):
         """Let exactly these faults of a driver be in force."""
         ...
 
+    def on_room(self, claim: str, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` when the file system of a claim has become larger; the result ends that."""
+        ...
+
 
 class Target(Protocol):
     """A running cluster."""
@@ -226,6 +230,7 @@ class Target(Protocol):
         pod_prefix: str = "",
         image: str = "",
         container: str = "",
+        claim: str = "",
         pull_error: str = "",
         record: int = 0,
         since_us: int = 0,

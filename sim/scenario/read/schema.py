@@ -119,7 +119,7 @@ class StorageEntry(Strict):
     expandable: bool | Literal["offline"] = True
     """`offline`: a disk becomes larger only while it is attached nowhere."""
     clones: bool = True
-    """Claims whose data source is another claim get a copy of its disk."""
+    """Claims with another claim as data source get a copy of its disk."""
     attach_required: bool = True
     """False: volumes are mounted without being attached, as those of a file server."""
     fs_group_policy: Literal["ReadWriteOnceWithFSType", "File", "None"] = "ReadWriteOnceWithFSType"

@@ -163,3 +163,32 @@ def _capacities(c: Cluster) -> dict[str, str]:
     return {
         each["nodeTopology"]["matchLabels"][key]: each["capacity"] for each in c.list("csistoragecapacities")
     }
+
+
+async def test_full_volume_ends_the_programs_that_write_to_it_until_it_is_expanded() -> None:
+    async with Cluster(nodes=1, storage=STORAGE) as c:
+        await c.run_for("20s")
+        reader = pod("reader", "node-0", "online")
+        reader["spec"]["containers"][0]["volumeMounts"][0]["readOnly"] = True
+        c.apply(claim("online", "1Gi", storageClassName="online"), pod("writer", "node-0", "online"), reader)
+        await c.run_for("40s")
+        assert phases(c, "pods") == {"reader": "Running", "writer": "Running"}
+        c.do.volume(claim="online", how="full", exit_code=74)
+        await c.run_for("60s")
+        assert _restarts(c, "reader") == 0 and _restarts(c, "writer") >= 2
+        found = c.get("pods", "writer")
+        assert found is not None
+        assert found["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 74
+        grow(c, "online", "2Gi")
+        await c.run_for("5m")
+        before = _restarts(c, "writer")
+        await c.run_for("10m")
+        assert _restarts(c, "writer") == before and status(c, "online")["capacity"] == {"storage": "2Gi"}
+        ready = c.get("pods", "writer")
+        assert ready is not None and ready["status"]["containerStatuses"][0]["ready"]
+
+
+def _restarts(c: Cluster, name: str) -> int:
+    found = c.get("pods", name)
+    assert found is not None
+    return int(found["status"]["containerStatuses"][0]["restartCount"])

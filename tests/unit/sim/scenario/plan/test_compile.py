@@ -304,7 +304,7 @@ def test_missing_file_and_folder_are_reported(folder: Path) -> None:
         (
             "timeline.dark.how=hang",
             r"'how' \(it belongs in spec\.timeline\.fail or spec\.timeline\.storage or spec\.timeline\.cloud"
-            r" or spec\.timeline\.webhook or spec\.timeline\.driver\)",
+            r" or spec\.timeline\.webhook or spec\.timeline\.driver or spec\.timeline\.volume\)",
         ),
         (
             "cluster.nodes[0]count=3",
