@@ -256,8 +256,8 @@ _GO_FORMATS = {"integer": "int64", "number": "float64"}
 def _type_errors(raw: Obj, value: Json, at: str, is_default: bool = False) -> Iterator[FieldError]:
     """The error of a value of a wrong type.
 
-    is_default: True for a default in a definition, whose schema keeps unknown formats, and in which
-        an integer or string has no type
+    is_default: True for a default in a definition: unknown formats count there, and an integer or
+        string has no type
     Quirk: a format says what a number, boolean or object has to be, and lets any list pass.
     """
     wanted = raw.get("type")
@@ -401,6 +401,7 @@ def _invalid(at: str, value: Json, text: str) -> FieldError:
 
 
 def shown_value(value: Json) -> str:
+    """A value as an error of a field shows it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return go_float(value) if isinstance(value, float) else go_syntax(value)
