@@ -1,14 +1,14 @@
 """Conversions between the types of rules, and the parts of times and durations.
 
 Mirrors  cel-go v0.12 common/types/{int,uint,double,bool,string,bytes,timestamp,duration}.go.
-Differs  time zones are offsets (`+01:00`) and UTC: names of zones depend on the machine.
+Differs  named time zones are Python's `zoneinfo`, with the tables of the machine.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from sim.api.crd.cel.syntax import Uint
@@ -23,6 +23,7 @@ from sim.api.crd.cel.values import (
 )
 from sim.api.crd.formats import go_duration_ns, time_ns
 from sim.api.crd.structural_check import go_float
+from sim.api.cron import ScheduleError, zone_of
 
 INT_MIN, INT_MAX, UINT_MAX = -(1 << 63), (1 << 63) - 1, (1 << 64) - 1
 TIME_MIN_S, TIME_MAX_S = -62_135_596_800, 253_402_300_799  # years 1 to 9999
@@ -195,14 +196,25 @@ def _to_duration(value: Any) -> Any:
 # --- times ----------------------------------------------------------------------------------------
 
 
-def _zone_s(name: Any) -> int:
+# Within these bounds the calendar exists in every zone.
+_ZONED_MIN_S, _ZONED_MAX_S = TIME_MIN_S + 366 * 86_400, TIME_MAX_S - 366 * 86_400
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _zone_s(name: Any, at_ns: int) -> int:
+    """The offset of a zone at an instant, in seconds.  Raises CelError."""
     if not isinstance(name, str):
         raise CelError(NO_OVERLOAD)
     if name in ("", "UTC"):
         return 0
     hours, colon, minutes = name.partition(":")
     if not colon:
-        raise CelError(f"unknown time zone {name}")
+        seconds = min(max(at_ns // _S, _ZONED_MIN_S), _ZONED_MAX_S)
+        try:
+            offset = (_EPOCH + timedelta(seconds=seconds)).astimezone(zone_of(name)).utcoffset()
+        except ScheduleError as error:
+            raise CelError(str(error)) from None
+        return 0 if offset is None else offset // timedelta(seconds=1)
     try:
         hour, minute = int(hours), int(minutes)
     except ValueError:
@@ -217,7 +229,7 @@ def _time_part(name: str) -> Callable[..., Any]:
             return _duration_part(name, value.ns)
         if not isinstance(value, Timestamp):
             raise CelError(NO_OVERLOAD)
-        days, rest = divmod(value.ns + _zone_s(zone) * _S, DAY_NS)
+        days, rest = divmod(value.ns + _zone_s(zone, value.ns) * _S, DAY_NS)
         if name in _CLOCK:
             per, most = _CLOCK[name]
             return rest // per % most

@@ -41,6 +41,7 @@ _PATTERNS = ("matches", "find", "findAll")
 _OF_LISTS = ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf")
 _OF_TEXTS = ("url", "lowerAscii", "upperAscii", "substring", "trim")
 _BY_SMALLER = ("less", "less_equals", "greater", "greater_equals")
+_PRIMITIVE = (bool, int, float, str, bytes)
 _NO_CONSTANT: Any = object()
 
 
@@ -250,7 +251,7 @@ class _Run:
         parts = node.args if node.target is None else (node.target, *node.args)
         overloads = self._checked.overloads[node.number]
         overload = overloads[0] if len(overloads) == 1 else ""
-        if overload == "in_list" and node.args[1].number in self._constants:
+        if overload == "in_list" and self._is_set(node.args[1]):
             return self._in_constant(node)
         args = [self._kept(part) if len(parts) <= 2 else self.value(part) for part in parts]
         failed = next((arg for arg in args if isinstance(arg, CelError)), None)
@@ -278,12 +279,23 @@ class _Run:
             return IMPLEMENTED[name](*args, overload)
         return IMPLEMENTED[name](*args)
 
+    def _is_set(self, node: Node) -> bool:
+        """Return True if a node is a constant list that is made into a set beforehand."""
+        holder = self._constants.get(node.number, _NO_CONSTANT)
+        return holder is not _NO_CONSTANT and all(isinstance(one, _PRIMITIVE) for one in holder)
+
     def _in_constant(self, node: Invoke) -> bool:
-        """A test whether a constant list holds a value, which costs no more than the value."""
+        """A test whether a constant list holds a value, which costs no more than the value.
+
+        Quirk: a value that cannot be found counts as one that the list does not hold.
+        """
         holder = self._constants[node.args[1].number]
         if not holder.size():
             return False
-        value = self.value(node.args[0])
+        try:
+            value = self.value(node.args[0])
+        except CelError:
+            return False
         return any(equals(value, one) for one in holder)
 
     def _truth(self, node: Node) -> bool:

@@ -9,7 +9,8 @@ values follow the schemas of Kubernetes and are not the library's subject: see `
 Holds: nodes never change; without the library `parse` raises `NoParser`.
 
 Mirrors  cel-go v0.12 parser/{parser,macro}.go; the layout of cel.expr.ParsedExpr (syntax.proto).
-Differs  escaped names (`self.`a-b``), which the library's newer grammar has, are accepted.
+Differs  escaped names (`self.`a-b``) and messages of optional values (`[?0]`) are those of the
+         library's newer grammar.
 """
 
 from __future__ import annotations
@@ -30,6 +31,20 @@ _MACRO_ERROR = re.compile(
     r"ERROR: <input>:(?P<line>\d+):(?P<column>\d+): (?P<macro>has|all|exists|exists_one|map|filter)\(\) "
     r"(?:argument must be a field selection|variable name must be a simple identifier)\n \| .*\n \| .*"
 )
+# The older grammar lets only a name follow a dot, and so finds other errors there.
+_NO_FIELD = re.compile(
+    r"ERROR: <input>:(?P<line>\d+):(?P<column>\d+): (?P<said>Syntax error: no viable alternative at input '\..*'"
+    r"|unsupported syntax '\.\?')\n \| .*\n \| .*"
+)
+_TOKEN = re.compile(
+    r"\s*(?://[^\n]*\s*)*(?P<token>[A-Za-z_][A-Za-z0-9_]*|[0-9][0-9A-Za-z.]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
+    r"|&&|\|\||[=!<>]=|.|$)",
+    re.DOTALL,
+)
+_AFTER_A_FIELD = frozenset(
+    "in == != < <= > >= && || + - * / % ? : , ) ] } [ ( { .".split() + [""]
+)  # the tokens that may follow a selected field
+_NEWER = re.compile(r", '\\\\u003F'|, '\\u003F'|, ESC_IDENTIFIER")  # tokens that only the newer grammar has
 _TEXT, _INTEGER = 2, 0  # wire types
 
 
@@ -164,7 +179,34 @@ def _environment() -> Any:
 
 def _message(text: str, said: str) -> str:
     found = said.removeprefix(_HEAD).removesuffix(_TAIL).partition(f"\n{_NO_PLACE}")[0]
+    found = _NEWER.sub("", found)
+    found = _NO_FIELD.sub(lambda match: _no_field(text, match), found)
     return _MACRO_ERROR.sub(lambda match: _macro_error(text, match), found)
+
+
+def _no_field(text: str, match: re.Match[str]) -> str:
+    """The error of what follows a dot in place of a name (ANTLR's DefaultErrorStrategy: a token too
+    many or too few is left out or added in thought).
+    """
+    line, column = int(match["line"]), int(match["column"]) - 1
+    at = sum(len(one) + 1 for one in text.split("\n")[: line - 1]) + column
+    if match["said"].startswith("unsupported"):
+        at = text.find(".?", at) + 1
+        if not at:
+            return match[0]
+        line = text.count("\n", 0, at) + 1
+        column = at - (text.rfind("\n", 0, at) + 1)
+    token = _TOKEN.match(text, at)
+    assert token is not None
+    after = _TOKEN.match(text, token.end())
+    given = f"'{token['token'] or '<EOF>'}'"
+    if after is not None and (after["token"][:1].isalpha() or after["token"][:1] == "_"):
+        said = f"extraneous input {given} expecting IDENTIFIER"
+    elif token["token"] in _AFTER_A_FIELD:
+        said = f"missing IDENTIFIER at {given}"
+    else:
+        said = f"mismatched input {given} expecting IDENTIFIER"
+    return located(text, line, column, f"Syntax error: {said}")
 
 
 def _macro_error(text: str, match: re.Match[str]) -> str:

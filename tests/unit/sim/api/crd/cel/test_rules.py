@@ -99,6 +99,8 @@ self.ml.map(e, e.k).join('-') == 'a-b'
 type(self.ios) == int ? self.ios > 5 : self.ios.matches('^[0-9]+%$')
 self.t > timestamp('2019-01-01T00:00:00Z') && self.t.getFullYear() == 2020 && self.t.getHours() == 3
 self.t.getMilliseconds() == 500 && self.t.getHours('+02:00') == 5
+self.t.getHours('Asia/Kolkata') == 8 && timestamp('9999-12-31T23:59:59Z').getHours('UTC') == 23
+!(self.n in ['a', 'b']) && !(self.n in [])
 string(self.t) == '2020-01-02T03:04:05.5Z'
 self.dur > duration('1h') && self.dur.getMinutes() == 90 && string(self.dur) == '5400s'
 self.t - self.t == duration('0s') && self.t - self.dur < self.t
@@ -145,6 +147,8 @@ def test_rules_that_hold_find_no_error() -> None:
             "type conversion error from 'string' to 'int' evaluating rule: int(self.s) == 1",
         ),
         ("self.ios > 5", f"{NO_OVERLOAD} for rule: self.ios > 5"),
+        ("self.n in [null, 'a']", "no such key: n evaluating rule: self.n in [null, 'a']"),
+        ("self.t.getHours('x') == 1", "unknown time zone x evaluating rule: self.t.getHours('x') == 1"),
         ("self.n.size() == 0", "no such key: n evaluating rule: self.n.size() == 0"),
         ("self.s.substring(9) == ''", "index out of range: 9 evaluating rule: self.s.substring(9) == ''"),
         (
@@ -186,6 +190,10 @@ def at(line: int, column: int, text: str, error: str) -> str:
             5,
             "expression of type 'int' cannot be range of a comprehension (must be list, map, or dynamic)",
         ),
+        ("self.", 6, "Syntax error: missing IDENTIFIER at '<EOF>'"),
+        ("self.true", 6, "Syntax error: mismatched input 'true' expecting IDENTIFIER"),
+        ("self.?s == 'a'", 6, "Syntax error: extraneous input '?' expecting IDENTIFIER"),
+        ("a{1:2}", 3, "Syntax error: mismatched input '1' expecting {'}', ',', IDENTIFIER}"),
         (
             "self.i ==",
             10,
