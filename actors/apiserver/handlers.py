@@ -135,7 +135,7 @@ class Handlers:
         """Return the run of a request that is no watch, on the store and not on a cache."""
         steps = self._plain_steps(call)
         form = forms.form_of(call.resource, self._scheme.names)
-        return steps if form is None else forms.converted(steps, form)
+        return steps if form is None else forms.converted(steps, form, call.resource.prefix)
 
     def _plain_steps(self, call: Call) -> Steps:
         request, options = call.request, call.options

@@ -3,27 +3,34 @@
 Turns quotas and the objects of their namespaces into the status of the quotas. The API server adds
 new usage at once (`verbs_quota`); this controller finds usage that has ended.
 
+Custom resources are found every 30 s; a quota from before then counts them from its next recount on.
+
 Holds: a recount uses only complete lists, of kinds with a first list that has arrived.
 
 Mirrors  kubernetes v1.25
          pkg/controller/resourcequota/{resource_quota_controller.go,resource_quota_monitor.go}.
-Differs  only kinds that some quota counts are watched (upstream: all countable kinds), and there is
-         no discovery every 30 s, as the kinds of this API are fixed.
+Differs  only kinds that some quota counts are watched (upstream: all countable kinds).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from actors.controllers.shared.pod_owners import NAMESPACE_INDEX, index_by_namespace
 from actors.controllers.shared.shell import Env, run_workers
 from sim.api.admission import quota as amounts
+from sim.api.crd.served import Served
 from sim.api.kinds.quota_use import NOTHING, Amounts, amounts_of, texts_of
 from sim.api.objects import key_of
 from sim.api.schema.resource import Resource
 from sim.api.types import Obj
 from sim.client import Informer
 from sim.client.cache.derived import Digests
+from sim.units import SECOND
 
 CLIENT = "resourcequota-controller"
+DISCOVERY_US = 30 * SECOND
 
 
 async def start(env: Env) -> None:
@@ -50,11 +57,20 @@ class QuotaLoop:
         self.priority_queue = env.queue("resourcequota_priority")
         self.quotas = env.informers["resourcequotas"]
         self._counted = _counted(env)
+        self._custom: dict[str, Resource] = {}  # by group resource
+        self._definitions = env.informers["customresourcedefinitions"]
+        self._started_us = env.ctx.now_us()
+        self._discovers = False  # a discovery is due
         self._watched: dict[Resource, Informer] = {}
         self._shares = amounts.Shares(env.names)
         self._shared: dict[tuple[str, Resource], tuple[Obj, Digests[amounts.Share | None]]] = {}
         index_by_namespace(self.quotas)
         self.quotas.on(add=self._added, update=self._updated, delete=self._deleted)
+        self._definitions.on(
+            add=self._discover_later,
+            update=lambda _old, new: self._discover_later(new),
+            delete=self._discover_later,
+        )
 
     async def recount_all(self) -> None:
         """Queue all quotas once per sync period until the process ends."""
@@ -62,6 +78,33 @@ class QuotaLoop:
             for quota in self.quotas.list():
                 self.queue.add(key_of(quota))
             await self.env.ctx.sleep_us(self.env.options.resource_quota_sync_period_us)
+
+    # --- custom resources -------------------------------------------------------------------------
+
+    def _discover_later(self, _: Obj) -> None:
+        """Have the next discovery find what a changed definition serves; others would find nothing."""
+        if not self._discovers:
+            self._discovers = True
+            since_us = self.env.ctx.now_us() - self._started_us
+            self.env.ctx.call_later_us(DISCOVERY_US - since_us % DISCOVERY_US, self._discover)
+
+    def _discover(self, _: object) -> None:
+        """Count the custom resources that are served now, and no more those that are not."""
+        self._discovers = False
+        served = Served(self._definitions.list()).preferred()
+        wanted = {one.group_resource: one for one in served if amounts.is_counted(one)}
+        for name, known in list(self._custom.items()):
+            if name not in wanted or wanted[name].version != known.version:
+                del self._custom[name], self._counted[known]
+                informer = self._watched.pop(known, None)
+                if informer is not None:
+                    informer.stop()
+        for name, resource in wanted.items():
+            if name not in self._custom:
+                self._custom[name] = resource
+                self._counted[resource] = partial(self.env.informers.custom, resource)
+        for quota in self.quotas.list():
+            self._watch(quota, recounts=False)  # Quirk: no quota is counted again for this
 
     # --- events -----------------------------------------------------------------------------------
 
@@ -85,16 +128,17 @@ class QuotaLoop:
     def _names(self, resource: Resource, hard: Obj) -> list[str]:
         return amounts.matching(resource, hard, self.env.names)
 
-    def _watch(self, quota: Obj) -> None:
-        """Watch the kinds that this quota counts."""
-        for resource, informer_name in self._counted.items():
+    def _watch(self, quota: Obj, recounts: bool = True) -> None:
+        """Watch the kinds that this quota counts.  recounts: True to count all quotas afterwards"""
+        for resource, made in self._counted.items():
             if resource in self._watched or not self._names(resource, hard_of(quota)):
                 continue
-            informer = self._watched[resource] = self.env.informers[informer_name]
+            informer = self._watched[resource] = made()
             index_by_namespace(informer)
             _Monitor(self, resource, informer)
             informer.start()
-            informer.when_synced(self._queue_all)
+            if recounts:
+                informer.when_synced(self._queue_all)
 
     def _queue_all(self) -> None:
         for quota in self.quotas.list():
@@ -129,7 +173,8 @@ class QuotaLoop:
         same = clean and amounts_of(status["hard"]) == amounts_of(hard)
         if same and _numbers(amounts_of(before)) == _numbers(used):
             return None
-        written = {**quota, "status": {**status, "hard": hard, "used": texts_of(used)}}
+        counted = {"hard": hard, **({"used": texts_of(used)} if used else {})}
+        written = {**quota, "status": {**{k: v for k, v in status.items() if k != "used"}, **counted}}
         reply = await self.client.update("resourcequotas", written, subresource="status")
         return None if reply.ok else reply.message
 
@@ -169,8 +214,8 @@ def _numbers(given: Amounts) -> dict[str, int]:
     return {name: amount[0] for name, amount in given.items()}
 
 
-def _counted(env: Env) -> dict[Resource, str]:
-    """The kinds that quotas can count, with the names of their informers."""
+def _counted(env: Env) -> dict[Resource, Callable[[], Informer]]:
+    """The fixed kinds that quotas can count, with what makes their informers."""
     scheme = env.scheme
     found: dict[str, tuple[Resource, str]] = {}
     for resource in scheme.resources:
@@ -178,4 +223,4 @@ def _counted(env: Env) -> dict[Resource, str]:
             plain = scheme.resource(resource.plural) is resource
             name = resource.plural if plain else resource.group_resource
             found.setdefault(resource.group_resource, (resource, name))
-    return dict(found.values())
+    return {resource: partial(env.informers.__getitem__, name) for resource, name in found.values()}

@@ -4,7 +4,7 @@ Turns a run of a verb on another form into one on the store, which has the store
 the verb reads is converted to its form, what it writes to the stored form.
 
 Holds: a conversion to the other form and back loses nothing; a verb reads and writes the form of
-its resource.
+its resource; objects of other kinds, such as the quotas that a write charges, are not converted.
 
 Mirrors  apimachinery v1.25 pkg/runtime/serializer/versioning (decode to the storage's version,
          encode to the request's).
@@ -56,24 +56,27 @@ def shown_item(item: Item, form: Form) -> Item:
     return item if obj is item.obj else Item(item.key, obj, item.rev, item.created, item.managed)
 
 
-def _answer(answer: Answer, form: Form) -> Answer:
+def _answer(answer: Answer, form: Form, prefix: str) -> Answer:
     if isinstance(answer, Item):
-        return shown_item(answer, form)
+        return shown_item(answer, form) if answer.key.startswith(prefix) else answer
     if isinstance(answer, Page):
-        items = [shown_item(item, form) for item in answer.items]
+        items = [shown_item(item, form) if item.key.startswith(prefix) else item for item in answer.items]
         return Page(items, answer.rev, answer.more, answer.remaining)
-    if isinstance(answer, Mismatch) and answer.current is not None:
+    if isinstance(answer, Mismatch) and answer.current is not None and answer.key.startswith(prefix):
         return Mismatch(answer.key, shown_item(answer.current, form))
     return answer
 
 
-def _objects(answer: Answer) -> list[Obj]:
-    """The objects in an answer of the store."""
+def _objects(answer: Answer, prefix: str) -> list[Obj]:
+    """The objects of a kind in an answer of the store."""
+    items: Sequence[Item | None] = ()
     if isinstance(answer, Item):
-        return [answer.obj]
-    if isinstance(answer, Page):
-        return [item.obj for item in answer.items]
-    return [answer.current.obj] if isinstance(answer, Mismatch) and answer.current is not None else []
+        items = (answer,)
+    elif isinstance(answer, Page):
+        items = answer.items
+    elif isinstance(answer, Mismatch):
+        items = (answer.current,)
+    return [item.obj for item in items if item is not None and item.key.startswith(prefix)]
 
 
 def converted_reply(reply: Reply, form: Form) -> Reply:
@@ -88,12 +91,15 @@ def converted_reply(reply: Reply, form: Form) -> Reply:
     return reply
 
 
-def converted(steps: Steps, form: Form) -> Steps:
-    """A run of a verb on objects in this form, for a store that holds the stored form."""
+def converted(steps: Steps, form: Form, prefix: str) -> Steps:
+    """A run of a verb on objects in this form, for a store that holds the stored form.
+
+    prefix: of the keys of these objects
+    """
     try:
         op = next(steps)
         while True:
-            if isinstance(op, Put):
+            if isinstance(op, Put) and op.key.startswith(prefix):
                 store = form.stored
                 if form.prepare is not None:
                     store = yield from form.prepare((op.obj,), True)
@@ -101,8 +107,8 @@ def converted(steps: Steps, form: Form) -> Steps:
             answer = yield op
             shown = form
             if form.prepare is not None:
-                shown = Form(form.stored, (yield from form.prepare(_objects(answer), False)))
-            op = steps.send(_answer(answer, shown))
+                shown = Form(form.stored, (yield from form.prepare(_objects(answer, prefix), False)))
+            op = steps.send(_answer(answer, shown, prefix))
     except StopIteration as stop:
         reply: Reply = stop.value
         return reply

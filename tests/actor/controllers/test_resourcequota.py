@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from sim.api.types import Obj
+from sim.api.types import Obj, Reply, Request
 from sim.units import MS, SECOND
+from tests.actor.apiserver.cluster import ADMIN
 from tests.actor.controllers.workload import POD_SPEC, World, workload, world
 
 LOOPS = ("resourcequota", "replicaset")
@@ -160,3 +161,62 @@ async def test_all_quotas_are_recounted_every_five_minutes() -> None:
         assert (await status(w))["used"] == {"pods": "7"}
         await w.settle(100 * SECOND)
         assert (await status(w))["used"] == {"pods": "0"}
+
+
+async def test_custom_resources_are_counted_once_discovery_has_found_them() -> None:
+    definition = {
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": {"type": "object"}},
+                }
+            ],
+        },
+    }
+
+    def widget(name: str) -> Obj:
+        return {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}}
+
+    async with world(LOOPS) as w:
+
+        async def send(verb: str, name: str, body: Obj | None = None) -> Reply:
+            asked = Request(
+                verb=verb,
+                resource="widgets",
+                group="example.com",
+                namespace="default",
+                name=name,
+                body=body,
+                user=ADMIN,
+            )
+            replies = w.plane.send(asked)
+            await w.settle(SECOND)
+            return replies[0]
+
+        await w.create("customresourcedefinitions", definition)
+        await w.settle(SECOND)
+        assert (await send("create", "", widget("a"))).ok
+        await w.create(
+            "resourcequotas",
+            {"metadata": {"name": "q"}, "spec": {"hard": {"count/widgets.example.com": "1"}}},
+        )
+        await w.settle(31 * SECOND)
+        assert await status(w) == {"hard": {"count/widgets.example.com": "1"}}
+        reply = await send("create", "", widget("b"))
+        assert reply.message == (
+            'widgets.example.com "b" is forbidden: status unknown for quota: q, '
+            "resources: count/widgets.example.com"
+        )
+        assert (await send("delete", "a")).ok
+        assert (await status(w))["used"] == {"count/widgets.example.com": "0"}
+        assert (await send("create", "", widget("b"))).ok
+        assert (await status(w))["used"] == {"count/widgets.example.com": "1"}
+        reply = await send("create", "", widget("c"))
+        assert reply.message.startswith('widgets.example.com "c" is forbidden: exceeded quota: q')

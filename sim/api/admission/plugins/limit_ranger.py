@@ -20,7 +20,16 @@ from sim.api.admission.base import Attributes, Denial, View, forbidden, name_of
 from sim.api.memo import IdentityMemo
 from sim.api.types import Obj
 from sim.ident import Names
-from sim.units import format_quantity_nano, quantity_milli, quantity_nano, quantity_style, quantity_text
+from sim.units import (
+    DECIMAL_SI,
+    NANO,
+    NANO_PER_MILLI,
+    format_quantity_nano,
+    quantity_milli,
+    quantity_nano,
+    quantity_style,
+    quantity_text,
+)
 
 Amounts = Mapping[str, Any]
 _KINDS = (("containers", "container"), ("initContainers", "init container"))
@@ -199,13 +208,20 @@ def _too_far_apart(name: str, kind: str, bound: Any, request: Any, limit: Any) -
 
 
 def _total(spec: Obj, field: str) -> dict[str, str]:
-    """The requests or limits of a pod: the sum of its containers, or a larger init container."""
+    """The requests or limits of a pod: the sum of its containers, or a larger init container.
+
+    Quirk: what one container leaves out has no sum; sums are decimal, of whole units but for the
+    processor.
+    """
+    given = [(one.get("resources") or {}).get(field) or {} for one in spec.get("containers") or ()]
     total: dict[str, tuple[int, str]] = {}
-    for container in spec.get("containers") or ():
-        for name, text in ((container.get("resources") or {}).get(field) or {}).items():
-            known = total.get(name)
-            style = known[1] if known and known[0] else quantity_style(text)
-            total[name] = ((known[0] if known else 0) + quantity_nano(text), style)
+    for name in dict.fromkeys(name for amounts in given for name in amounts):
+        if all(name in amounts for amounts in given):
+            unit = NANO_PER_MILLI if name == "cpu" else NANO
+            total[name] = (
+                sum(-(-quantity_nano(amounts[name]) // unit) * unit for amounts in given),
+                DECIMAL_SI,
+            )
     for container in spec.get("initContainers") or ():
         for name, text in ((container.get("resources") or {}).get(field) or {}).items():
             if name not in total or total[name][0] < quantity_nano(text):

@@ -41,9 +41,10 @@ _TOKEN = re.compile(
     r"|&&|\|\||[=!<>]=|.|$)",
     re.DOTALL,
 )
+# The tokens that may follow a selected field.
 _AFTER_A_FIELD = frozenset(
-    "in == != < <= > >= && || + - * / % ? : , ) ] } [ ( { .".split() + [""]
-)  # the tokens that may follow a selected field
+    ["", *re.findall(r"\S+", "in == != < <= > >= && || + - * / % ? : , ) ] } [ ( { .")]
+)
 _NEWER = re.compile(r", '\\\\u003F'|, '\\u003F'|, ESC_IDENTIFIER")  # tokens that only the newer grammar has
 _TEXT, _INTEGER = 2, 0  # wire types
 

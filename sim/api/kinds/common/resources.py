@@ -49,13 +49,14 @@ _NATIVE_MARKS = tuple(f"{names.domain}/" for names in NAMES.values())
 _NANO = 1_000_000_000
 
 
-def _is_native(name: str) -> bool:
+def is_native(name: str) -> bool:
+    """True if the resource is one of the cluster's own."""
     return "/" not in name or any(mark in name for mark in _NATIVE_MARKS)
 
 
 def is_extended(name: str) -> bool:
     """True if the resource is one that devices provide."""
-    if _is_native(name) or name.startswith("requests."):
+    if is_native(name) or name.startswith("requests."):
         return False
     return not text.qualified_name(f"requests.{name}")
 
@@ -76,7 +77,7 @@ def container_resource_name(name: str, field: str) -> Errors:
         if name not in _CONTAINER and not name.startswith(_HUGE):
             errors.append(invalid(field, name, "must be a standard resource for containers"))
         return errors
-    elif not _is_native(name) and not is_extended(name):
+    elif not is_native(name) and not is_extended(name):
         errors.append(invalid(field, name, "doesn't follow extended resource name standard"))
     return errors
 
@@ -158,7 +159,7 @@ def requirements(given: Obj, field: str) -> Errors:
 
 
 def _against_limit(name: str, value: Any, limit: Any, field: str) -> Errors:
-    fixed = name.startswith(_HUGE) or not _is_native(name)
+    fixed = name.startswith(_HUGE) or not is_native(name)
     if limit is None:
         if fixed:
             return [required(f"{field}.limits", "Limit must be set for non overcommitable resources")]

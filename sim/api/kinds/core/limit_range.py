@@ -12,9 +12,10 @@ from sim.api.kinds.common import text
 from sim.api.kinds.common.errors import Errors, duplicate, forbidden, invalid, required
 from sim.api.kinds.common.fill import all_of, amounts, present, within
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
-from sim.api.kinds.common.resources import container_resource_name, go_quantity, resource_name
+from sim.api.kinds.common.resources import container_resource_name, go_quantity, is_native, resource_name
 from sim.api.kinds.kind import Kind, Row, Strategy
 from sim.api.types import Obj
+from sim.ident import Names
 from sim.units import quantity_milli, quantity_nano, quantity_text
 
 _LIMITS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
@@ -37,6 +38,12 @@ def _fill_defaults(obj: Obj) -> Obj:
         return all_of(present(value, {"limits": None}), "limits", limit)
 
     return within(present(obj, {"spec": {}}), "spec", spec)
+
+
+def _prepare_create(obj: Obj, _: Names) -> Obj:
+    """An empty list of limits is stored as null; its writer owns it all the same."""
+    spec = obj.get("spec") or {}
+    return {**obj, "spec": {**spec, "limits": None}} if spec.get("limits") == [] else obj
 
 
 def _validate_create(obj: Obj) -> Errors:
@@ -109,7 +116,19 @@ def _ordered(name: str, field: str, levels: dict[str, Obj]) -> Errors:
         errors += _ratio(
             ratio, levels["min"].get(name), levels["max"].get(name), f"{field}.maxLimitRequestRatio[{name}]"
         )
+    if not is_native(name) or name.startswith("hugepages-"):
+        errors += _unequal(name, field, levels["defaultRequest"].get(name), levels["default"].get(name))
     return errors
+
+
+def _unequal(name: str, field: str, request: Any, limit: Any) -> Errors:
+    """The error of a default request that is not the default limit, where nothing can overcommit."""
+    if request is None or limit is None or quantity_nano(request) == quantity_nano(limit):
+        return []
+    texts = (
+        f"default value {quantity_text(limit)} must equal to defaultRequest value {quantity_text(request)}"
+    )
+    return [invalid(f"{field}.defaultRequest[{name}]", go_quantity(request), f"{texts} in {name}")]
 
 
 def _ratio(ratio: Any, low: Any, high: Any, field: str) -> Errors:
@@ -127,7 +146,11 @@ def _ratio(ratio: Any, low: Any, high: Any, field: str) -> Errors:
 
 KIND = Kind(
     rows=(Row("", "v1", "limitranges", "LimitRange", short=("limits",)),),
-    strategy=Strategy(create_by_put=True),
+    strategy=Strategy(
+        create_by_put=True,
+        prepare_create=_prepare_create,
+        prepare_update=lambda new, _, names: _prepare_create(new, names),
+    ),
     defaults=_fill_defaults,
     validate_create=_validate_create,
     validate_update={"": _validate_update},

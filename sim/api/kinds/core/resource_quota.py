@@ -6,6 +6,7 @@ Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: ValidateResour
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sim.api.kinds import quota_use
@@ -100,11 +101,29 @@ def _spec_errors(spec: Obj) -> Errors:
     for pair in _APART:
         if all(scope in scopes for scope in pair):
             errors.append(invalid("spec.scopes", _go_scopes(scopes), "conflicting scopes"))
-    for expression in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():
-        errors += _expression_errors(expression, misfits)
+    expressions = (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
+    selector = _go_selector(expressions)
+    for expression in expressions:
+        errors += _expression_errors(expression, misfits, selector)
         if len(errors) > CAUSES_MAX:
             break
+    selected = [expression.get("scopeName") for expression in expressions]
+    for pair in _APART:
+        if all(scope in selected for scope in pair):
+            # Quirk: the value is the list of scopes, and not the selector.
+            shown = _go_scopes(spec.get("scopes"))
+            errors.append(invalid("spec.scopeSelector.matchExpressions", shown, "conflicting scopes"))
     return errors
+
+
+def _go_selector(expressions: Sequence[Obj]) -> Shown:
+    texts = (
+        f"core.ScopedResourceSelectorRequirement{{ScopeName:{go_quote(one.get('scopeName', ''))}, "
+        f"Operator:{go_quote(one.get('operator', ''))}, Values:{go_strings(one.get('values') or None)}}}"
+        for one in expressions
+    )
+    listed = f"[]core.ScopedResourceSelectorRequirement{{{', '.join(texts)}}}"
+    return Shown(f"core.ScopeSelector{{MatchExpressions:{listed}}}")
 
 
 class _Misfits:
@@ -124,14 +143,14 @@ class _Misfits:
         return [error] * min(self._counts[scope], CAUSES_MAX)
 
 
-def _expression_errors(expression: Obj, misfits: _Misfits) -> Errors:
+def _expression_errors(expression: Obj, misfits: _Misfits, selector: Shown) -> Errors:
     field = "spec.scopeSelector.matchExpressions"
     scope, operator = expression.get("scopeName", ""), expression.get("operator", "")
     values = expression.get("values") or []
     errors: Errors = []
     if scope not in _SCOPES:
         errors.append(invalid(f"{field}.scopeName", scope, "unsupported scope"))
-    errors += misfits.of(scope, field, Shown("[]"))
+    errors += misfits.of(scope, field, selector)
     if scope in _EXISTS_ONLY and operator != "Exists":
         detail = (
             "must be 'Exist' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating,"

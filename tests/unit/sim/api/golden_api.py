@@ -113,7 +113,7 @@ class Api:
             run = steps(call)
             form = forms.form_of(found, self.scheme.names)
             if form is not None:
-                run = forms.converted(run, form)
+                run = forms.converted(run, form, found.prefix)
             op = next(run)
             while True:
                 op = run.send(consulted(op) if isinstance(op, Consult) else self.store.apply(op))

@@ -79,13 +79,22 @@ def test_containers_get_the_limits_and_requests_that_they_leave_out() -> None:
             {"type": "Pod", "max": {"memory": "1Gi"}, "min": {"cpu": "1"}},
             {"limits": {"memory": "2Gi"}, "requests": {"cpu": "1m"}},
             "[minimum cpu usage per Pod is 1, but request is 1m, "
-            "maximum memory usage per Pod is 1Gi, but limit is 2Gi]",
+            "maximum memory usage per Pod is 1Gi, but limit is 2147483648]",
         ),
     ],
 )
 def test_what_is_out_of_bounds_is_refused(limit: Obj, resources: Obj, text: str) -> None:
     refused = limited({"containers": [asking(**resources)]}, limit)
     assert isinstance(refused, Denial) and refused.message == f'pods "p" is forbidden: {text}'
+
+
+def test_amount_that_one_container_leaves_out_has_no_sum_in_the_pod() -> None:
+    limit = {"type": "Pod", "max": {"cpu": "2"}}
+    spec = {"containers": [asking(limits={"cpu": "3"}), asking()]}
+    refused = limited(spec, limit)
+    assert isinstance(refused, Denial) and refused.message.endswith("is 2.  No limit is specified")
+    refused = limited({**spec, "initContainers": [asking(limits={"cpu": "4"})]}, limit)
+    assert isinstance(refused, Denial) and refused.message.endswith("is 2, but limit is 4")
 
 
 def test_pods_of_one_template_come_out_of_a_limit_range_as_one_spec() -> None:

@@ -147,7 +147,7 @@ def test_rules_that_hold_find_no_error() -> None:
             "type conversion error from 'string' to 'int' evaluating rule: int(self.s) == 1",
         ),
         ("self.ios > 5", f"{NO_OVERLOAD} for rule: self.ios > 5"),
-        ("self.n in [null, 'a']", "no such key: n evaluating rule: self.n in [null, 'a']"),
+        ("self.n in [self.s]", "no such key: n evaluating rule: self.n in [self.s]"),
         ("self.t.getHours('x') == 1", "unknown time zone x evaluating rule: self.t.getHours('x') == 1"),
         ("self.n.size() == 0", "no such key: n evaluating rule: self.n.size() == 0"),
         ("self.s.substring(9) == ''", "index out of range: 9 evaluating rule: self.s.substring(9) == ''"),
