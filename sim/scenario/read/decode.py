@@ -223,7 +223,7 @@ def _elsewhere(name: str) -> str:
     """The remedy for a field that is known at a few other places: the outermost ones."""
     homes = [*dict.fromkeys(_homes(schema.Scenario, name, ()))]
     outermost = [".".join(home) for home in homes if len(home) == min(map(len, homes))]
-    return f"it belongs in {' or '.join(outermost)}" if 0 < len(homes) <= HOMES_MAX else ""
+    return f"it belongs in {' or '.join(outermost)}" if 0 < len(outermost) <= HOMES_MAX else ""
 
 
 def _homes(kind: Any, name: str, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
