@@ -455,7 +455,9 @@ def _terms(text: str) -> Iterable[tuple[str, bool, str]]:
         match = re.match(r"((?:[^!=]|!(?!=))*)(!=|==|=)(.*)", term, re.DOTALL)
         if match is None:
             raise SelectorError(f"invalid selector: '{text}'; can't understand '{term}'")
-        parsed.append((match[1], match[2] != "!=", _unescape(match[3])))
+        value = _unescape(match[3])
+        if match[1] or value:  # Quirk: a term of nothing but an operator counts for nothing
+            parsed.append((match[1], match[2] != "!=", value))
     return parsed
 
 

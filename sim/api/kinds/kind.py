@@ -277,6 +277,8 @@ class Kind:
         quota counts
     owned_across_versions: True if field ownership is converted between versions with other fields
     errors_in: the group that messages about invalid objects name; None for the resource's own
+    settle: (accepted object, names) -> what upstream's storage gives back for it, where its stored
+        version changes it
     allocate: gives an object addresses and ports on its way into the store
         (`core.service.addresses`)
     """
@@ -306,4 +308,5 @@ class Kind:
     quota: QuotaUse | None = ONLY_COUNTED
     owned_across_versions: bool = False
     errors_in: str | None = None
+    settle: Prepare | None = None
     allocate: Allocate | None = None

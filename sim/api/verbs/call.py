@@ -403,6 +403,8 @@ def parse_revision(text: str) -> int:
 def check_name(obj: Obj, call: Call) -> None:
     """Raises if the names in the object of a PUT or PATCH differ from those in the URL."""
     request, metadata = call.request, obj.get("metadata") or {}
+    if call.resource.namespaced:
+        check_namespace(metadata, request)
     name = metadata.get("name", "")
     if not name:
         raise bad_request(
@@ -412,7 +414,6 @@ def check_name(obj: Obj, call: Call) -> None:
         raise bad_request(
             f"the name of the object ({name}) does not match the name on the URL ({request.name})"
         )
-    check_namespace(metadata, request)
 
 
 def check_namespace(metadata: Obj, request: Request) -> None:

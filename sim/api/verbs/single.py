@@ -174,6 +174,8 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
     charge = registry.rules.charge(call, obj, None)
     if charge is not None:
         yield from charge
+    if resource.behavior.settle is not None:
+        obj = resource.behavior.settle(obj, names)
     name = obj["metadata"].get("name", "")
     key = registry.scheme.key(resource, request.namespace, name)
     if call.dry_run:
@@ -458,6 +460,8 @@ def _prepared(
         charge = registry.rules.charge(call, new, old)
         if charge is not None:
             yield from charge
+        if resource.behavior.settle is not None:
+            new = resource.behavior.settle(new, names)
     return new, record
 
 

@@ -7,7 +7,7 @@ Mirrors  kubernetes v1.25 plugin/pkg/admission/storage/storageclass/setdefault/a
 from __future__ import annotations
 
 from sim.api.admission.base import Attributes, Denial, View, forbidden, name_of
-from sim.api.kinds.core.persistent_volume import class_of
+from sim.api.kinds.common.claims import class_of
 from sim.api.kinds.storage.storage_class import is_default
 from sim.api.objects import annotations_of, phase_of, with_metadata
 from sim.api.types import Obj

@@ -161,9 +161,9 @@ def _client_errors(client: Obj, at: str) -> Errors:
     if url is not None:
         return webhooks.url(url, f"{at}.url")
     assert service is not None
-    return webhooks.service(
-        service.get("namespace", ""),
+    return webhooks.service(  # Quirk: name and namespace are swapped
         service.get("name", ""),
+        service.get("namespace", ""),
         service.get("path"),
         service.get("port", 0),
         f"{at}.service",

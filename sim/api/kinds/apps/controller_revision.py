@@ -2,17 +2,21 @@
 
 Mirrors  kubernetes v1.25 pkg/apis/apps/validation/validation.go: ValidateControllerRevision and its
          update.
+Differs  data are compared as values, where upstream compares their JSON texts.
 """
 
 from __future__ import annotations
 
+import json
+
+from sim.api.go_json import escaped
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age, count
-from sim.api.kinds.common.errors import IMMUTABLE, Errors, at_least_zero, invalid, required
+from sim.api.kinds.common.errors import IMMUTABLE, Errors, Shown, at_least_zero, invalid, required
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.kind import Cells, Kind, Row
 from sim.api.objects import controller_of, name_of
-from sim.api.types import Obj
+from sim.api.types import Json, Obj
 from sim.ident import Names
 
 
@@ -27,8 +31,20 @@ def _validate_update(new: Obj, old: Obj) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"])
     errors += _validate_create(new)
     if new.get("data") != old.get("data"):
-        errors.append(invalid("data", new.get("data"), IMMUTABLE))
+        errors.append(invalid("data", _go_data(new.get("data")), IMMUTABLE))
     return errors
+
+
+def _go_data(data: Json) -> Shown | None:
+    """Data as Go's %#v shows them: the bytes of their JSON text."""
+    if data is None:
+        return None
+    text = escaped(json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode())
+    listed = ", ".join(f"{byte:#x}" for byte in text)
+    return Shown(
+        'runtime.Unknown{TypeMeta:runtime.TypeMeta{APIVersion:"", Kind:""}, '
+        f'Raw:[]uint8{{{listed}}}, ContentEncoding:"", ContentType:"application/json"}}'
+    )
 
 
 def _cells(obj: Obj, now_us: int, _: Names) -> Cells:

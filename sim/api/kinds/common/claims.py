@@ -11,7 +11,9 @@ from collections.abc import Collection
 from sim.api.kinds.common import text
 from sim.api.kinds.common.errors import Errors, Shown, forbidden, invalid, required, unsupported
 from sim.api.kinds.common.metadata import label_selector
+from sim.api.objects import annotations_of, get_in
 from sim.api.types import Obj
+from sim.ident import Names
 from sim.units import quantity_nano, quantity_text
 
 FOR_ONE_POD = "ReadWriteOncePod"  # behind the gate of the same name
@@ -29,6 +31,12 @@ def shown_modes(modes: Collection[str]) -> str:
     return ",".join(short for mode, short in _SHORT_MODES.items() if mode in modes)
 
 
+def class_of(volume: Obj, names: Names) -> str:
+    """The class of a volume or a claim; "" if it has none.  The older annotation wins."""
+    annotation = annotations_of(volume).get(names.annotation_beta_storage_class)
+    return annotation if annotation is not None else get_in(volume, ("spec", "storageClassName")) or ""
+
+
 def access_mode_errors(modes: Collection[str], at: str, for_one_pod: bool) -> Errors:
     """Errors of access modes.  for_one_pod: True if ReadWriteOncePod is allowed"""
     allowed = (*ACCESS_MODES, FOR_ONE_POD) if for_one_pod else ACCESS_MODES
@@ -36,6 +44,9 @@ def access_mode_errors(modes: Collection[str], at: str, for_one_pod: bool) -> Er
     if FOR_ONE_POD in modes and any(mode in ACCESS_MODES for mode in modes):
         errors.append(forbidden(at, "may not use ReadWriteOncePod with other access modes"))
     return errors
+
+
+_GO_PATH = 'field.Path{name:"dataSource", index:"", parent:(*field.Path)(0xc000000000)}'
 
 
 def claim_spec(spec: Obj, field: str, for_one_pod: bool = False) -> Errors:
@@ -64,7 +75,7 @@ def claim_spec(spec: Obj, field: str, for_one_pod: bool = False) -> Errors:
     if ref is not None:
         errors += _data_source(ref, f"{field}.dataSourceRef")
     if source is not None and ref is not None and source != ref:
-        errors.append(invalid(field, Shown(f"{field}.dataSource"), "must match dataSourceRef"))
+        errors.append(invalid(field, Shown(_GO_PATH), "must match dataSourceRef"))
     return errors
 
 

@@ -17,7 +17,7 @@ from sim.units import parse_whole
 def int_or_percent(value: Any, field: str) -> Errors:
     """Errors of a count or percentage, which must not be negative."""
     if isinstance(value, str):
-        return [invalid(field, value, problem) for problem in text.percent(value)]
+        return [invalid(field, go_int_or_string(value), problem) for problem in text.percent(value)]
     return at_least_zero(field, value or 0)
 
 

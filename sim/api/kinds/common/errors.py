@@ -108,6 +108,11 @@ def go_strings(value: Any) -> Shown:
     return Shown("[]string{" + ", ".join(go_quote(str(v)) for v in value) + "}")
 
 
+def go_pointer(kind: str, value: Any) -> str:
+    """A pointer as Go's %#v shows it: nothing, or an address, which differs from run to run."""
+    return f"(*{kind})({'nil' if value is None else '0xc000000000'})"
+
+
 def required(field: str, detail: str = "") -> FieldError:
     """The field must be set."""
     return FieldError(field, REQUIRED, detail)

@@ -233,6 +233,11 @@ def parse_ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
+def is_version_4(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """True for an address of version 4, also in the form of version 6 (Go's To4)."""
+    return address.version == 4 or address.ipv4_mapped is not None
+
+
 _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])"
 _plain_ip_re = re.compile(rf"{_OCTET}\.{_OCTET}\.{_OCTET}\.{_OCTET}")
 

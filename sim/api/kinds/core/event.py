@@ -15,7 +15,7 @@ from sim.api.kinds.common.fill import present
 from sim.api.kinds.kind import Cells, Kind, Row, Strategy
 from sim.api.objects import get_in, name_of
 from sim.api.types import Obj
-from sim.ident import Names
+from sim.ident import NAMES, Names
 from sim.units import human_duration, parse_time
 
 _EVENT_TEXT_MAX, _EVENT_NOTE_MAX = 128, 1024
@@ -27,6 +27,9 @@ _EVENT: Mapping[str, Any] = {
     "reportingComponent": "",
     "reportingInstance": "",
 }
+
+
+_SYSTEM = tuple(names.system_namespace for names in NAMES.values())
 
 
 def _fill_defaults(obj: Obj) -> Obj:
@@ -46,13 +49,12 @@ def event_errors(obj: Obj, about: str, note: str, reporter: str) -> Errors:
     errors: Errors = []
     namespace = obj["metadata"].get("namespace", "")
     involved = (obj.get(about) or {}).get("namespace", "")
-    # Quirk: an Event of the newer form may be about an object in any namespace.
-    wrong = (
-        involved != namespace and about == "involvedObject" if involved else namespace not in ("", "default")
-    )
-    if wrong:
+    # Quirk: an Event with a time may be about an object in any namespace.
+    timed = bool(obj.get("eventTime"))
+    homes = ("default", *_SYSTEM) if timed else ("", "default")
+    if (involved != namespace and not timed) if involved else namespace not in homes:
         errors.append(invalid("involvedObject.namespace", involved, "does not match event.namespace"))
-    if obj.get("eventTime"):
+    if timed:
         errors += _timed_errors(obj, note, reporter)
     return errors + [invalid("namespace", namespace, problem) for problem in text.subdomain(namespace)]
 

@@ -81,6 +81,8 @@ def _limit(limit: Obj, field: str, seen: dict[str, None]) -> Errors:
         errors.append(required(f"{field}.limits", detail))
     ratios = levels["maxLimitRequestRatio"]
     errors += [e for name in ratios for e in judge(name, f"{field}.maxLimitRequestRatio[{name}]")]
+    if kind == "Pod":  # its defaults are not compared
+        levels = {**levels, "default": {}, "defaultRequest": {}}
     for name in sorted(dict.fromkeys(name for level in levels.values() for name in level)):
         errors += _ordered(name, field, levels)
     return errors

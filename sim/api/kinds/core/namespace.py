@@ -32,7 +32,7 @@ def _prepare_create(obj: Obj, names: Names) -> Obj:
     finalizers = spec.get("finalizers") or []
     if names.finalizer_namespace not in finalizers:
         finalizers = [*finalizers, names.finalizer_namespace]
-    return fill_name_label({**obj, "spec": {**spec, "finalizers": finalizers}}, names)
+    return {**obj, "spec": {**spec, "finalizers": finalizers}}
 
 
 def fill_name_label(obj: Obj, names: Names) -> Obj:
@@ -44,15 +44,15 @@ def fill_name_label(obj: Obj, names: Names) -> Obj:
     return with_metadata(obj, labels={**labels, names.label_metadata_name: name})
 
 
-def _prepare_update(new: Obj, old: Obj, names: Names) -> Obj:
-    return with_field(fill_name_label(new, names), "spec", old.get("spec"))
+def _prepare_update(new: Obj, old: Obj, _: Names) -> Obj:
+    return with_field(new, "spec", old.get("spec"))
 
 
-def _prepare_finalize(new: Obj, old: Obj, names: Names) -> Obj:
+def _prepare_finalize(new: Obj, old: Obj, _: Names) -> Obj:
     """Prepare a write to /finalize, the only one that changes spec.finalizers."""
     finalizers = (new.get("spec") or NOTHING).get("finalizers")
     spec = {"finalizers": finalizers} if finalizers else NOTHING
-    return {**fill_name_label(new, names), "spec": spec, "status": old.get("status")}
+    return {**new, "spec": spec, "status": old.get("status")}
 
 
 # --- validation -----------------------------------------------------------------------------------
@@ -125,5 +125,6 @@ KIND = Kind(
     validate_create=_validate_create,
     validate_update={"": _validate_update, "finalize": _validate_finalize, "status": _validate_status},
     columns=(NAME, "Status", AGE),
+    settle=fill_name_label,
     cells=_cells,
 )

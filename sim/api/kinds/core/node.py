@@ -7,22 +7,32 @@ Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: ValidateNode, 
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age, or_none
-from sim.api.kinds.common.errors import Errors, Shown, duplicate, forbidden, invalid
+from sim.api.kinds.common.errors import (
+    INTERNAL,
+    Errors,
+    FieldError,
+    Shown,
+    duplicate,
+    forbidden,
+    invalid,
+    required,
+)
 from sim.api.kinds.common.fill import amounts, present, within
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
+from sim.api.kinds.common.resources import quantity
 from sim.api.kinds.common.status import HEARTBEAT_TIMES, fill_conditions
 from sim.api.kinds.common.taints import taint_errors
 from sim.api.kinds.kind import STATUS, Cells, Kind, Row, Strategy, Sub
 from sim.api.memo import Remembered
 from sim.api.objects import condition_status, get_in, labels_of, name_of, remove_in
-from sim.api.schema.json_text import go_quote
+from sim.api.schema.json_text import go_quote, parse
 from sim.api.types import Obj
-from sim.ident import Names
+from sim.ident import NAMES, Names
 from sim.options.gates import NODE_CONFIG, is_on
-from sim.units import quantity_nano, quantity_text
 
 # --- defaults -------------------------------------------------------------------------------------
 
@@ -63,13 +73,52 @@ def _fill_defaults(obj: Obj) -> Obj:
 
 # --- validation -----------------------------------------------------------------------------------
 
+_TAINTS, _AVOIDED = (
+    tuple(f"scheduler.alpha.{names.domain}/{key}" for names in NAMES.values())
+    for key in ("taints", "preferAvoidPods")
+)
+
 
 def _validate_create(obj: Obj) -> Errors:
     errors = object_meta(obj["metadata"], False, text.subdomain)
     spec = obj.get("spec") or {}
+    errors += _annotation_errors(obj["metadata"])
     # Quirk: taints are reported below the metadata.
     errors += taint_errors(spec.get("taints"), "metadata.taints")
-    return errors + _status_errors(obj.get("status") or {}, {}) + _pod_cidrs(spec)
+    return errors + _amount_errors(obj.get("status") or {}, {}) + _pod_cidrs(spec)
+
+
+def _annotation_errors(metadata: Obj) -> Errors:
+    """Errors of the annotations of older releases: taints, and pods to avoid."""
+    annotations, errors = metadata.get("annotations") or {}, []
+    for key in _TAINTS:
+        if annotations.get(key):
+            try:
+                errors += taint_errors(parse(annotations[key]), f"metadata.annotations.{key}")
+            except ValueError as error:
+                errors.append(invalid("metadata.annotations", key, str(error)))
+    for key in _AVOIDED:
+        if annotations.get(key):
+            try:
+                avoided = parse(annotations[key]).get("preferAvoidPods") or ()
+            except ValueError as error:
+                errors.append(invalid("metadata.annotations.AvoidPods", key, str(error)))
+                continue
+            errors += _avoided_errors(avoided, f"metadata.annotations.{key}")
+    return errors
+
+
+def _avoided_errors(avoided: Any, field: str) -> Errors:
+    errors: Errors = []
+    for i, entry in enumerate(avoided):
+        at = f"{field}[{i}].PodSignature"
+        controller = (entry.get("podSignature") or {}).get("podController")
+        if controller is None:
+            errors.append(required(at))
+        elif not controller.get("controller"):
+            detail = "must point to a controller"
+            errors.append(invalid(f"{at}.PodController.Controller", False, detail))
+    return errors
 
 
 def _pod_cidrs(spec: Obj) -> Errors:
@@ -79,34 +128,57 @@ def _pod_cidrs(spec: Obj) -> Errors:
         for i, cidr in enumerate(given)
         if not text.is_cidr(cidr)
     ]
-    families = [":" in cidr for cidr in given]
-    if len(given) > 2 or (len(given) == 2 and families[0] == families[1]):
+    if len(given) < 2:
+        return errors
+    bad = next((cidr for cidr in given if not text.is_cidr(cidr)), None)
+    if bad is not None:
+        why = f'failed to parse cidr value:"{bad}" with error:invalid CIDR address: {bad}'
+        detail = f"invalid PodCIDRs. failed to check with dual stack with error:{why}"
+        errors.append(FieldError("spec.podCIDRs", INTERNAL, detail))
+    families = dict.fromkeys(":" in cidr for cidr in given)
+    if bad is not None or len(families) < 2 or len(given) > 2:
         detail = "may specify no more than one CIDR for each IP family"
         errors.append(invalid("spec.podCIDRs", list(given), detail))
+    errors += [duplicate(f"spec.podCIDRs[{i}]", cidr) for i, cidr in enumerate(given) if cidr in given[:i]]
     return errors
 
 
 def _validate_update(new: Obj, old: Obj) -> Errors:
+    """Quirk: the object is checked as a new one too, so some errors are listed twice."""
+    return _validate_create(new) + _validate_status(new, old)
+
+
+def _validate_status(new: Obj, old: Obj) -> Errors:
     """Errors of a changed node.  Upstream has one rule for spec and status."""
     errors = object_meta_update(new["metadata"], old["metadata"])
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     status, was = new.get("status") or {}, old.get("status") or {}
+    if new["metadata"].get("annotations") is not old["metadata"].get("annotations"):
+        errors += _annotation_errors(new["metadata"])
     if status is not was:
-        errors += _status_errors(status, was)
+        errors += _amount_errors(status, was) + _address_errors(status, was)
     if spec is not before:
-        errors += _pod_cidrs(spec)
-        if before.get("podCIDRs") and spec.get("podCIDRs") != before["podCIDRs"]:
-            detail = 'node updates may not change podCIDR except from "" to valid'
-            errors.append(forbidden("spec.podCIDRs", detail))
+        errors += _changed_cidrs(spec.get("podCIDRs") or [], before.get("podCIDRs") or [])
         if before.get("providerID") and spec.get("providerID") != before["providerID"]:
             detail = 'node updates may not change providerID except from "" to valid'
             errors.append(forbidden("spec.providerID", detail))
         if spec.get("taints") is not before.get("taints"):
             errors += taint_errors(spec.get("taints"), "metadata.taints")
+        if (spec.get("externalID") or "") != (before.get("externalID") or ""):
+            errors.append(forbidden("spec.externalID", "may not be updated"))
     return errors
 
 
-def _status_errors(status: Obj, was: Obj) -> Errors:
+def _changed_cidrs(given: list[str], before: list[str]) -> Errors:
+    """One error for each range that differs, or one if their number differs."""
+    if not before or given == before:
+        return []
+    count = 1 if len(given) != len(before) else sum(a != b for a, b in zip(given, before, strict=True))
+    detail = 'node updates may not change podCIDR except from "" to valid'
+    return [forbidden("spec.podCIDRs", detail)] * count
+
+
+def _address_errors(status: Obj, was: Obj) -> Errors:
     errors: Errors = []
     given = status.get("addresses")
     if given is not was.get("addresses"):
@@ -118,15 +190,17 @@ def _status_errors(status: Obj, was: Obj) -> Errors:
                 shown = Shown(f"core.NodeAddress{{Type:{kind}, Address:{value}}}")
                 errors.append(duplicate(f"status.addresses[{i}]", shown))
             seen[named] = None
-    for key in ("capacity", "allocatable"):
-        if status.get(key) is was.get(key):
-            continue
-        for name, value in (status.get(key) or {}).items():
-            at = f"status.{key}.{name}"
-            errors += [invalid(at, name, problem) for problem in text.qualified_name(name)]
-            if quantity_nano(value) < 0:
-                errors.append(invalid(at, quantity_text(value), "must be greater than or equal to 0"))
     return errors
+
+
+def _amount_errors(status: Obj, was: Obj) -> Errors:
+    return [
+        error
+        for key in ("capacity", "allocatable")
+        if status.get(key) is not was.get(key)
+        for name, value in (status.get(key) or {}).items()
+        for error in quantity(name, value, f"status.{key}.{name}")
+    ]
 
 
 # --- strategy -------------------------------------------------------------------------------------
@@ -199,7 +273,7 @@ KIND = Kind(
     drop_disabled_status=_drop_disabled_status,
     warnings=_warnings,
     validate_create=_validate_create,
-    validate_update={"": _validate_update, "status": _validate_update},
+    validate_update={"": _validate_update, "status": _validate_status},
     columns=(
         NAME,
         "Status",

@@ -14,7 +14,7 @@ from functools import partial
 
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.claims import FOR_ONE_POD, shown_modes
+from sim.api.kinds.common.claims import FOR_ONE_POD, class_of, shown_modes
 from sim.api.kinds.common.errors import Errors, Shown, forbidden, immutable, required
 from sim.api.kinds.common.fill import fill, present, within
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
@@ -23,17 +23,18 @@ from sim.api.kinds.common.pods.warnings import replaced_node_labels
 from sim.api.kinds.kind import STATUS, Cells, Create, Deletion, Kind, Row, Strategy, Update
 from sim.api.objects import annotations_of, get_in, is_deleting, name_of, remove_in
 from sim.api.types import Obj
-from sim.ident import Names
+from sim.ident import NAMES, Names
 from sim.options.gates import EXPAND_SECRET, READ_WRITE_ONCE_POD, is_on
 
 # --- defaults -------------------------------------------------------------------------------------
 
-_SPEC = {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"}
+_POLICY = {"persistentVolumeReclaimPolicy": "Retain"}
+_MODE = {"volumeMode": "Filesystem"}
 
 
 def _fill_defaults(volume: Obj) -> Obj:
     volume = present(volume, {"spec": {}, "status": {}})
-    volume = within(volume, "spec", lambda spec: fill_volume_source(fill(spec, _SPEC)))
+    volume = within(volume, "spec", lambda spec: fill_volume_source(present(fill(spec, _POLICY), _MODE)))
     return within(volume, "status", lambda status: fill(status, {"phase": "Pending"}))
 
 
@@ -49,17 +50,49 @@ def _drop_disabled(new: Obj, old: Obj, _: Names, gates: Collection[str]) -> Obj:
 
 # --- validation -----------------------------------------------------------------------------------
 
+# Kinds of volumes that support mount options (pkg/volume/validation/pv_validation.go).
+_MOUNTED = (
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "glusterfs",
+    "nfs",
+    "rbd",
+    "quobyte",
+    "iscsi",
+    "cephfs",
+    "cinder",
+    "azureFile",
+    "vsphereVolume",
+    "azureDisk",
+    "photonPersistentDisk",
+)
+_OPTIONS = tuple(f"volume.beta.{names.domain}/mount-options" for names in NAMES.values())
 _SOURCE_AT = "spec.persistentvolumesource"
 
 
-def _validate_create(obj: Obj, for_one_pod: bool = False) -> Errors:
+def _errors(obj: Obj, for_one_pod: bool) -> Errors:
     errors = object_meta(obj["metadata"], False, text.subdomain)
     return errors + volume_spec(obj["spec"], "spec", name_of(obj), for_one_pod=for_one_pod)
 
 
+def _option_errors(obj: Obj) -> Errors:
+    """Errors of mount options in the annotation of older releases (volume/validation)."""
+    annotations = annotations_of(obj)
+    if any(obj["spec"].get(kind) is not None for kind in _MOUNTED):
+        return []
+    detail = "may not specify mount options for this volume type"
+    return [forbidden(f"metadata.annotations.{key}", detail) for key in _OPTIONS if key in annotations]
+
+
+def _validate_create(obj: Obj, for_one_pod: bool = False) -> Errors:
+    return _errors(obj, for_one_pod) + _option_errors(obj)
+
+
 def _validate_update(new: Obj, old: Obj, for_one_pod: bool = False) -> Errors:
+    """Quirk: the strategy checks the object twice, so errors about it are listed twice."""
     spec, before = new["spec"], old["spec"]
-    errors = _validate_create(new, for_one_pod or FOR_ONE_POD in (before.get("accessModes") or ()))
+    for_one_pod = for_one_pod or FOR_ONE_POD in (before.get("accessModes") or ())
+    errors = _validate_create(new, for_one_pod) + _errors(new, for_one_pod)
     if _sources(spec, before) != _sources(before, before):
         errors.append(forbidden(_SOURCE_AT, f"{_SOURCE_AT} is immutable after creation\n"))
     errors += immutable("volumeMode", spec.get("volumeMode"), before.get("volumeMode"))
@@ -101,12 +134,6 @@ def _client_warnings(obj: Obj, _old: Obj | None, names: Names) -> Iterator[str]:
             if key in labels:
                 at = f"spec.nodeAffinity.required.nodeSelectorTerms[{i}].matchExpressions[{j}].key"
                 yield f"{at}: {key} is {labels[key]}"
-
-
-def class_of(volume: Obj, names: Names) -> str:
-    """The class of a volume or a claim; "" if it has none.  The older annotation wins."""
-    annotation = annotations_of(volume).get(names.annotation_beta_storage_class)
-    return annotation if annotation is not None else get_in(volume, ("spec", "storageClassName")) or ""
 
 
 def _cells(obj: Obj, now_us: int, names: Names) -> Cells:

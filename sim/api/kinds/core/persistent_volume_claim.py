@@ -12,7 +12,7 @@ from functools import partial
 
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.claims import FOR_ONE_POD, claim_spec, shown_modes
+from sim.api.kinds.common.claims import FOR_ONE_POD, claim_spec, class_of, shown_modes
 from sim.api.kinds.common.errors import (
     IMMUTABLE,
     Errors,
@@ -128,14 +128,12 @@ def _gated_rules(gates: Collection[str]) -> tuple[Create, Mapping[str, Update]]:
 
 
 def _validate_update(new: Obj, old: Obj, gates: Collection[str] = ()) -> Errors:
-    errors = object_meta_update(new["metadata"], old["metadata"])
+    """Quirk: the strategy checks the object twice, so errors about it are listed twice."""
     spec, before = new.get("spec") or {}, old.get("spec") or {}
-    if spec is before and annotations_of(new) == annotations_of(old):
-        return errors
     for_one_pod = is_on(gates, READ_WRITE_ONCE_POD) or FOR_ONE_POD in (before.get("accessModes") or ())
-    errors += _validate_create(new, for_one_pod)
-    bound = (old.get("status") or {}).get("phase") == "Bound"
-    was = dict(before)
+    errors = _validate_create(new, for_one_pod)
+    errors = errors + object_meta_update(new["metadata"], old["metadata"]) + errors
+    was, now = dict(before), dict(spec)
     if not was.get("volumeName") and spec.get("volumeName"):
         was["volumeName"] = spec["volumeName"]  # set once, when the claim is bound
     if is_on(gates, RETROACTIVE_CLASS) and _may_get_class(new, old):
@@ -144,14 +142,14 @@ def _validate_update(new: Obj, old: Obj, gates: Collection[str] = ()) -> Errors:
         was["storageClassName"] = spec["storageClassName"]
     else:
         errors += _class_annotation_errors(new, old)
-    if bound and spec.get("resources"):
-        requests = spec["resources"].get("requests")
-        was["resources"] = {**(was.get("resources") or {}), "requests": requests}
-    if was != spec:
-        errors.append(forbidden("spec", _FORBIDDEN))
     size, floor = (
         ((s.get("resources") or {}).get("requests") or {}).get("storage", "0") for s in (spec, before)
     )
+    resources = spec.get("resources") or {}
+    if get_in(new, ("status", "phase")) == "Bound" and resources.get("requests"):
+        now["resources"] = {**resources, "requests": {**resources["requests"], "storage": floor}}
+    if was != now:
+        errors.append(forbidden("spec", _FORBIDDEN))
     if quantity_nano(size) < quantity_nano(floor):
         detail = "field can not be less than previous value"
         recovers = is_on(gates, RECOVER_EXPANSION)
@@ -198,7 +196,7 @@ def _may_get_class(new: Obj, old: Obj) -> bool:
 def _validate_status(new: Obj, old: Obj, recovers: bool = False) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"])
     if not new["metadata"].get("resourceVersion"):
-        errors.append(required("ResourceVersion"))
+        errors.append(required("resourceVersion"))
     if not (new.get("spec") or {}).get("accessModes"):
         errors.append(required("Spec.accessModes"))
     for name, amount in ((new.get("status") or {}).get("capacity") or {}).items():
@@ -227,13 +225,13 @@ def _expansion_errors(status: Obj) -> Errors:
 # --- table ----------------------------------------------------------------------------------------
 
 
-def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
+def _cells(obj: Obj, now_us: int, names: Names) -> Cells:
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     phase = "Terminating" if is_deleting(obj) else status.get("phase", "")
     bound = spec.get("volumeName", "")
     capacity = get_in(status, ("capacity", "storage"), "") if bound else ""
     modes = shown_modes(status.get("accessModes") or ()) if bound else ""
-    head = [name_of(obj), phase, bound, capacity, modes, spec.get("storageClassName") or ""]
+    head = [name_of(obj), phase, bound, capacity, modes, class_of(obj, names)]
     return [*head, age(obj, now_us), spec.get("volumeMode") or "<unset>"]
 
 

@@ -18,7 +18,11 @@ from sim.ident import Names
 
 def _prepare(obj: Obj, _: Names) -> Obj:
     secrets = obj.get("secrets")
-    return {**obj, "secrets": [{"name": s.get("name", "")} for s in secrets]} if secrets else obj
+    return (
+        {**obj, "secrets": [{"name": s["name"]} if s.get("name") else {} for s in secrets]}
+        if secrets
+        else obj
+    )
 
 
 def _validate_create(obj: Obj) -> Errors:

@@ -13,7 +13,7 @@ from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age, cut_list
 from sim.api.kinds.common.endpoints import identities, protocol_errors
 from sim.api.kinds.common.errors import Errors, duplicate, immutable, invalid, required, too_many, unsupported
-from sim.api.kinds.common.fill import all_of, fill, present
+from sim.api.kinds.common.fill import all_of, present
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.pods.defaults import TCP
 from sim.api.kinds.kind import NOTHING, Cells, Kind, Row, Strategy
@@ -25,7 +25,7 @@ from sim.options.gates import TERMINATING_CONDITION, TOPOLOGY_HINTS, is_on
 
 def _fill_defaults(obj: Obj) -> Obj:
     def port(value: Obj) -> Obj:
-        return fill(present(value, {"name": ""}), TCP)
+        return present(value, {"name": "", **TCP})
 
     def endpoint(value: Obj) -> Obj:
         return present(value, {"conditions": {}})
@@ -35,9 +35,12 @@ def _fill_defaults(obj: Obj) -> Obj:
 
 
 def _prepare(obj: Obj, _: Names) -> Obj:
-    """The slice without deprecatedTopology, a field of the older version that this one does not
-    write.
+    """The slice in its stored form: without deprecatedTopology, a field of the older version that
+    this one does not write.
     """
+    for key in ("endpoints", "ports"):
+        if obj.get(key) == []:  # an empty list is stored as null; its writer owns it all the same
+            obj = {**obj, key: None}
     points = obj.get("endpoints") or ()
     if not any("deprecatedTopology" in point for point in points):
         return obj
@@ -112,7 +115,7 @@ def _address_errors(address: str, kind: str, at: str) -> Errors:
     if kind not in ("IPv4", "IPv6"):
         return []
     parsed = text.parse_ip(address)
-    if parsed is None or parsed.version != (4 if kind == "IPv4" else 6):
+    if parsed is None or text.is_version_4(parsed) != (kind == "IPv4"):
         problems = ["must be a valid IP address"] if parsed is None else text.non_special_ip(address)
         return [invalid(at, address, p) for p in (f"must be a valid {kind} address", *problems)]
     return [invalid(at, address, problem) for problem in text.non_special_ip(address)]
@@ -153,7 +156,7 @@ def _port_errors(given: Any) -> Errors:
 
 def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
     ports = [
-        str(p["port"]) if p.get("port") is not None else p.get("name") or "*" for p in obj.get("ports") or ()
+        str(p["port"]) if p.get("port") is not None else p.get("name", "*") for p in obj.get("ports") or ()
     ]
     addresses = [a for e in obj.get("endpoints") or () for a in e.get("addresses") or ()]
     shown = [cut_list(ports, 3) or "<unset>", cut_list(addresses, 3) or "<unset>"]

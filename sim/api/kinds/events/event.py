@@ -86,11 +86,13 @@ def _series_errors(obj: Obj) -> Errors:
 def _validate_update(new: Obj, old: Obj) -> Errors:
     errors = event_errors(new, "regarding", "note", "reportingController")
     errors += object_meta_update(new["metadata"], old["metadata"])
+    if new.get("series") != old.get("series"):
+        errors += _series_errors(new)
     for key, spelled in _FIXED:
         after, before = new.get(key) or None, old.get(key) or None
         if after != before:
             errors.append(invalid(spelled, _shown(key, after), IMMUTABLE))
-    return errors + _series_errors(new)
+    return errors
 
 
 def _shown(key: str, value: Any) -> Any:
@@ -105,7 +107,7 @@ def _shown(key: str, value: Any) -> Any:
         )
         return _go_struct(kind, fields, value or {})
     if key == "related":
-        return Shown("null") if value is None else _go_struct("ObjectReference", _REFERENCE, value)
+        return None if value is None else _go_struct("ObjectReference", _REFERENCE, value)
     return value if value is not None else 0 if key == "deprecatedCount" else ""
 
 

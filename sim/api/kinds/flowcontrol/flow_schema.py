@@ -6,18 +6,26 @@ its member, every rule its lists.
 Mirrors  kubernetes v1.25 pkg/apis/flowcontrol/validation/validation.go: ValidateFlowSchema;
          pkg/apis/flowcontrol/v1beta2/defaults.go.
 Differs  of the schemas `exempt` and `catch-all` only type and precedence are protected from
-         changes; the spelling of verbs, groups, resources and URLs is not checked.
+         changes.
 """
 
 from __future__ import annotations
 
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.errors import Errors, forbidden, invalid, required, unsupported
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
-from sim.api.kinds.flowcontrol.shared import EXEMPT, FLOW, filled, with_spec
+from sim.api.kinds.common.errors import Errors, Shown, forbidden, invalid, required, unsupported
+from sim.api.kinds.common.metadata import object_meta
+from sim.api.kinds.flowcontrol.shared import (
+    EXEMPT,
+    FLOW,
+    condition_errors,
+    filled,
+    validate_status,
+    with_spec,
+)
 from sim.api.kinds.kind import STATUS, Cells, Kind, Lifecycle, Row
 from sim.api.objects import condition_status, get_in, name_of
+from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj
 from sim.ident import Names
 
@@ -49,11 +57,12 @@ _MEMBERS = {"Group": "group", "ServiceAccount": "serviceAccount", "User": "user"
 
 
 def _validate_create(obj: Obj) -> Errors:
-    return object_meta(obj["metadata"], False, text.subdomain, core=False) + _schema_errors(obj)
+    errors = object_meta(obj["metadata"], False, text.subdomain) + _schema_errors(obj)
+    return errors + condition_errors(obj)
 
 
-def _validate_update(new: Obj, old: Obj) -> Errors:
-    return object_meta_update(new["metadata"], old["metadata"], core=False) + _schema_errors(new)
+def _validate_update(new: Obj, _old: Obj) -> Errors:
+    return _validate_create(new)
 
 
 def _schema_errors(obj: Obj) -> Errors:
@@ -68,9 +77,8 @@ def _schema_errors(obj: Obj) -> Errors:
         errors.append(invalid(at, precedence, "only the schema named 'exempt' may have matchingPrecedence 1"))
     method = spec.get("distinguisherMethod")
     if method is not None and method.get("type") not in ("ByNamespace", "ByUser"):
-        errors.append(
-            unsupported("spec.distinguisherMethod", method.get("type", ""), ("ByNamespace", "ByUser"))
-        )
+        shown = Shown(f"flowcontrol.FlowDistinguisherMethod{{Type:{go_quote(method.get('type', ''))}}}")
+        errors.append(unsupported("spec.distinguisherMethod.type", shown, ("ByNamespace", "ByUser")))
     name, at = (
         (spec.get("priorityLevelConfiguration") or {}).get("name"),
         "spec.priorityLevelConfiguration.name",
@@ -99,13 +107,27 @@ def _rule_errors(rule: Obj, at: str) -> Errors:
         where = f"{at}.resourceRules[{i}]"
         for key in ("verbs", "apiGroups", "resources"):
             errors += _list_errors(one, key, where)
-        if not one.get("clusterScope") and not one.get("namespaces"):
-            detail = "resource rules that are not cluster scoped must supply at least one namespace"
-            errors.append(required(f"{where}.namespaces", detail))
+        errors += _namespace_errors(one, f"{where}.namespaces")
     for i, one in enumerate(paths):
         for key in ("verbs", "nonResourceURLs"):
             errors += _list_errors(one, key, f"{at}.nonResourceRules[{i}]")
     return errors
+
+
+def _namespace_errors(rule: Obj, at: str) -> Errors:
+    given = rule.get("namespaces") or []
+    if not given and not rule.get("clusterScope"):
+        detail = "resource rules that are not cluster scoped must supply at least one namespace"
+        return [required(at, detail)]
+    if "*" in given:
+        detail = "if '*' is present, must not specify other namespaces"
+        return [invalid(at, given, detail)] if len(given) > 1 else []
+    form = "each member of this list must be '*' or a DNS-1123 label; "
+    return [
+        invalid(f"{at}[{i}]", name, form + problem)
+        for i, name in enumerate(given)
+        for problem in text.label(name)
+    ]
 
 
 _LACKING = {
@@ -121,9 +143,32 @@ def _list_errors(rule: Obj, key: str, at: str) -> Errors:
     values = rule.get(key) or []
     if not values:
         return [required(f"{at}.{key}", _LACKING[key])]
-    if "*" in values and len(values) > 1:
-        return [invalid(f"{at}.{key}", values, "if '*' is present, must not specify other " + _PLURALS[key])]
+    if "*" in values:
+        detail = "if '*' is present, must not specify other " + _PLURALS[key]
+        return [invalid(f"{at}.{key}", values, detail)] if len(values) > 1 else []
+    if key == "verbs" and any(verb not in VERBS for verb in values):
+        return [unsupported(f"{at}.verbs", values, VERBS)]
+    if key != "nonResourceURLs":
+        return []
+    return [error for i, url in enumerate(values) for error in _url_errors(url, f"{at}.{key}[{i}]")]
+
+
+def _url_errors(url: str, at: str) -> Errors:
+    """The first problem of a path."""
+    stars = url.count("*")
+    for problem, bad in (
+        ("must not be empty", not url),
+        ("must start with slash", not url.startswith("/")),
+        ("must not contain white-space", " " in url),
+        ("must not contain double slash", "//" in url),
+        ("wildcard can only do suffix matching", stars > 1 or (stars == 1 and not url.endswith("/*"))),
+    ):
+        if bad:
+            return [invalid(at, url, problem)]
     return []
+
+
+VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch")
 
 
 _PLURALS = {
@@ -143,15 +188,25 @@ def _subject_errors(subject: Obj, at: str) -> Errors:
     if value is None:
         errors = [required(f"{at}.{member}", f"{member} is required when subject kind is '{kind}'")]
     else:
-        errors = [required(f"{at}.{member}.{key}") for key in _NEEDED[kind] if not value.get(key)]
-    for other, name in _MEMBERS.items():
+        errors = [] if value.get("name") else [required(f"{at}.{member}.name")]
+        if kind == "ServiceAccount":
+            errors += _account_errors(value, f"{at}.{member}")
+    for other in ("ServiceAccount", "User", "Group"):
+        name = _MEMBERS[other]
         if other != kind and subject.get(name) is not None:
             detail = f"{name} is forbidden when subject kind is not '{other}'"
             errors.append(forbidden(f"{at}.{name}", detail))
     return errors
 
 
-_NEEDED = {"Group": ("name",), "ServiceAccount": ("name", "namespace"), "User": ("name",)}
+def _account_errors(account: Obj, at: str) -> Errors:
+    name, namespace = account.get("name") or "", account.get("namespace") or ""
+    errors: Errors = []
+    if name and name != "*":
+        errors += [invalid(f"{at}.name", name, problem) for problem in text.subdomain(name)]
+    if not namespace:
+        return [*errors, required(f"{at}.namespace", "must specify namespace for service account")]
+    return errors + [invalid(f"{at}.namespace", namespace, problem) for problem in text.label(namespace)]
 
 
 def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
@@ -179,7 +234,7 @@ KIND = Kind(
     strategy=FLOW,
     defaults=_fill_defaults,
     validate_create=_validate_create,
-    validate_update={"": _validate_update},
+    validate_update={"": _validate_update, "status": validate_status},
     columns=(
         NAME,
         "PriorityLevel=spec.priorityLevelConfiguration",

@@ -9,8 +9,15 @@ from __future__ import annotations
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.errors import Errors, forbidden, invalid, required, unsupported
-from sim.api.kinds.common.metadata import object_meta, object_meta_update
-from sim.api.kinds.flowcontrol.shared import EXEMPT, FLOW, filled, with_spec
+from sim.api.kinds.common.metadata import object_meta
+from sim.api.kinds.flowcontrol.shared import (
+    EXEMPT,
+    FLOW,
+    condition_errors,
+    filled,
+    validate_status,
+    with_spec,
+)
 from sim.api.kinds.kind import STATUS, Cells, Kind, Lifecycle, Row
 from sim.api.objects import get_in, name_of
 from sim.api.types import Json, Obj
@@ -47,11 +54,12 @@ POSITIVE = "must be positive"
 
 
 def _validate_create(obj: Obj) -> Errors:
-    return object_meta(obj["metadata"], False, text.subdomain, core=False) + _level_errors(obj)
+    errors = object_meta(obj["metadata"], False, text.subdomain) + _level_errors(obj)
+    return errors + condition_errors(obj)
 
 
-def _validate_update(new: Obj, old: Obj) -> Errors:
-    return object_meta_update(new["metadata"], old["metadata"], core=False) + _level_errors(new)
+def _validate_update(new: Obj, _old: Obj) -> Errors:
+    return _validate_create(new)
 
 
 def _level_errors(obj: Obj) -> Errors:
@@ -81,7 +89,8 @@ def _limited_errors(limited: Obj) -> Errors:
     queuing = response.get("queuing")
     if response.get("type") == "Reject":
         if queuing is not None:
-            errors.append(forbidden(f"{at}.queuing", "must be nil if limitResponse.type is not Limited"))
+            detail = "must be nil if limited.limitResponse.type is not Limited"
+            errors.append(forbidden(f"{at}.queuing", detail))
     elif response.get("type") == "Queue":
         if queuing is None:
             errors.append(
@@ -105,16 +114,16 @@ def _queuing_errors(queuing: Obj, at: str) -> Errors:
     errors += _positive_errors(queuing, "queues", at)
     if queues > QUEUES_MAX:
         errors.append(invalid(f"{at}.queues", queues, f"must not be greater than {QUEUES_MAX}"))
-    errors += _positive_errors(queuing, "handSize", at)
-    if errors:
-        return errors
+    if hand <= 0:
+        return errors + _positive_errors(queuing, "handSize", at)
     if hand > queues:
-        return [invalid(f"{at}.handSize", hand, f"should not be greater than queues ({queues})")]
+        detail = f"should not be greater than queues ({queues})"
+        return [*errors, invalid(f"{at}.handSize", hand, detail)]
     bits = _entropy_bits(queues, hand)
     if bits > HASH_BITS:
         detail = f"required entropy bits of deckSize {queues} and handSize {hand} should not be greater than {HASH_BITS}"
-        return [invalid(f"{at}.handSize", hand, detail)]
-    return []
+        errors.append(invalid(f"{at}.handSize", hand, detail))
+    return errors
 
 
 def _entropy_bits(deck: int, hand: int) -> int:
@@ -150,7 +159,7 @@ KIND = Kind(
     strategy=FLOW,
     defaults=_fill_defaults,
     validate_create=_validate_create,
-    validate_update={"": _validate_update},
+    validate_update={"": _validate_update, "status": validate_status},
     columns=(
         NAME,
         "Type=spec.type",

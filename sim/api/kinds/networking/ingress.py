@@ -6,6 +6,8 @@ Mirrors  kubernetes v1.25 pkg/apis/networking/validation/validation.go: Validate
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.errors import Errors, Shown, invalid, required, unsupported
@@ -38,9 +40,20 @@ _BAD_PARTS = ("//", "/./", "/../", "%2f", "%2F")
 _BAD_ENDS = ("/..", "/.")
 
 
+class Tolerated(NamedTuple):
+    """Errors that an update does not report.
+
+    secret_names: of names of secrets
+    wildcard_rules: of the paths of rules with a wildcard in their host
+    """
+
+    secret_names: bool = False
+    wildcard_rules: bool = False
+
+
 def _validate_create(obj: Obj) -> Errors:
     spec = obj.get("spec") or {}
-    errors = object_meta(obj["metadata"], True, text.subdomain) + _spec_errors(spec)
+    errors = object_meta(obj["metadata"], True, text.subdomain) + _spec_errors(spec, Tolerated())
     annotations = obj["metadata"].get("annotations") or {}
     for key in _ANNOTATIONS:
         if key in annotations and spec.get("ingressClassName") is not None:
@@ -50,10 +63,26 @@ def _validate_create(obj: Obj) -> Errors:
 
 
 def _validate_update(new: Obj, old: Obj) -> Errors:
-    return object_meta_update(new["metadata"], old["metadata"]) + _spec_errors(new.get("spec") or {})
+    """Quirk: the metadata is checked twice, so most errors about it are listed twice."""
+    errors = object_meta_update(new["metadata"], old["metadata"])
+    errors += object_meta(new["metadata"], True, text.subdomain)
+    return errors + _spec_errors(new.get("spec") or {}, _tolerated(old.get("spec") or {}))
 
 
-def _spec_errors(spec: Obj) -> Errors:
+def _tolerated(spec: Obj) -> Tolerated:
+    """What an update may keep: the stored object has such an error, from an older release."""
+    secrets = any(_secret_name_errors(entry, "") for entry in spec.get("tls") or ())
+    hosts = any(
+        "*" in (rule.get("host") or "") and _http_errors(rule, "") for rule in spec.get("rules") or ()
+    )
+    return Tolerated(secrets, hosts)
+
+
+def _secret_name_errors(entry: Obj, at: str) -> Errors:
+    return checked(text.subdomain, entry.get("secretName"), f"{at}.secretName")
+
+
+def _spec_errors(spec: Obj, tolerated: Tolerated) -> Errors:
     errors: Errors = []
     rules, default = spec.get("rules"), spec.get("defaultBackend")
     if not rules and default is None:
@@ -62,11 +91,12 @@ def _spec_errors(spec: Obj) -> Errors:
     if default is not None:
         errors += _backend_errors(default, "spec.defaultBackend")
     for i, rule in enumerate(rules or ()):
-        errors += _rule_errors(rule, f"spec.rules[{i}]")
+        errors += _rule_errors(rule, f"spec.rules[{i}]", tolerated)
     for i, entry in enumerate(spec.get("tls") or ()):
         for j, host in enumerate(entry.get("hosts") or ()):
             errors += _host_errors(host, f"spec.tls[{i}].hosts[{j}]")
-        errors += checked(text.subdomain, entry.get("secretName"), f"spec.tls[{i}].secretName")
+        if not tolerated.secret_names:
+            errors += _secret_name_errors(entry, f"spec.tls[{i}]")
     if spec.get("ingressClassName") is not None:
         name = spec["ingressClassName"]
         errors += [invalid("spec.ingressClassName", name, problem) for problem in text.subdomain(name)]
@@ -78,13 +108,20 @@ def _host_errors(host: str, at: str) -> Errors:
     return [invalid(at, host, problem) for problem in rule(host)]
 
 
-def _rule_errors(rule: Obj, at: str) -> Errors:
+def _rule_errors(rule: Obj, at: str, tolerated: Tolerated) -> Errors:
     errors: Errors = []
-    host = rule.get("host")
+    host = rule.get("host") or ""
     if host:
         if text.parse_ip(host) is not None:
             errors.append(invalid(f"{at}.host", host, "must be a DNS name, not an IP address"))
         errors += _host_errors(host, f"{at}.host")
+    if "*" in host and tolerated.wildcard_rules:
+        return errors
+    return errors + _http_errors(rule, at)
+
+
+def _http_errors(rule: Obj, at: str) -> Errors:
+    errors: Errors = []
     http = rule.get("http")
     if http is None:
         return errors

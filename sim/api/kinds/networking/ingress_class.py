@@ -11,7 +11,7 @@ import re
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.errors import Errors, forbidden, immutable, invalid, required, too_long, unsupported
-from sim.api.kinds.common.fill import fill, present, within
+from sim.api.kinds.common.fill import present, within
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.references import reference_errors
 from sim.api.kinds.kind import Cells, Kind, Row, Strategy
@@ -23,7 +23,7 @@ from sim.ident import Names
 def _fill_defaults(obj: Obj) -> Obj:
     obj = present(obj, {"spec": {}})
     return within(
-        obj, "spec", lambda spec: within(spec, "parameters", lambda p: fill(p, {"scope": "Cluster"}))
+        obj, "spec", lambda spec: within(spec, "parameters", lambda p: present(p, {"scope": "Cluster"}))
     )
 
 
@@ -48,8 +48,8 @@ def _validate_create(obj: Obj) -> Errors:
 def _validate_update(new: Obj, old: Obj) -> Errors:
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     errors = object_meta_update(new["metadata"], old["metadata"])
-    errors += immutable("spec.controller", spec.get("controller"), before.get("controller"))
-    return errors + _parameter_errors(spec)
+    errors += immutable("spec.controller", spec.get("controller") or "", before.get("controller") or "")
+    return errors + _validate_create(new)
 
 
 def _prefixed_path_errors(value: str, at: str) -> Errors:

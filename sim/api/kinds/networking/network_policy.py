@@ -15,7 +15,7 @@ from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.conditions import condition_errors
 from sim.api.kinds.common.errors import Errors, Shown, forbidden, invalid, required, unsupported
-from sim.api.kinds.common.fill import all_of, fill, present, within
+from sim.api.kinds.common.fill import all_of, present, within
 from sim.api.kinds.common.metadata import label_selector, object_meta, object_meta_update
 from sim.api.kinds.common.pods.containers import PROTOCOLS, port_or_name
 from sim.api.kinds.common.pods.defaults import TCP
@@ -30,7 +30,7 @@ from sim.options.gates import POLICY_STATUS, is_on
 
 def _fill_defaults(obj: Obj) -> Obj:
     def rule(value: Obj) -> Obj:
-        return all_of(value, "ports", lambda port: fill(port, TCP))
+        return all_of(value, "ports", lambda port: present(port, TCP))
 
     def spec(value: Obj) -> Obj:
         value = present(all_of(all_of(value, "ingress", rule), "egress", rule), {"podSelector": {}})
@@ -50,7 +50,9 @@ def _validate_create(obj: Obj) -> Errors:
 
 
 def _validate_update(new: Obj, old: Obj) -> Errors:
-    return object_meta_update(new["metadata"], old["metadata"]) + _spec_errors(new.get("spec") or {})
+    """Quirk: the strategy checks the object itself too, so errors about it are listed twice."""
+    errors = _validate_create(new) + object_meta_update(new["metadata"], old["metadata"])
+    return errors + _spec_errors(new.get("spec") or {})
 
 
 def _spec_errors(spec: Obj) -> Errors:

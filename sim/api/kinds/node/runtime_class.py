@@ -6,13 +6,15 @@ Mirrors  kubernetes v1.25 pkg/apis/node/validation/validation.go,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
-from sim.api.kinds.common.errors import Errors, immutable, invalid
+from sim.api.kinds.common.errors import Errors, duplicate, immutable, invalid
 from sim.api.kinds.common.fill import amounts, within
 from sim.api.kinds.common.metadata import labels, object_meta, object_meta_update
-from sim.api.kinds.common.pods.affinity import tolerations
-from sim.api.kinds.common.resources import container_resource_name, pages
+from sim.api.kinds.common.pods.affinity import go_toleration, tolerations
+from sim.api.kinds.common.resources import requirements
 from sim.api.kinds.kind import Cells, Kind, Row, Strategy
 from sim.api.objects import name_of
 from sim.api.types import Obj
@@ -24,20 +26,30 @@ def _fill_defaults(obj: Obj) -> Obj:
 
 
 def _validate_create(obj: Obj) -> Errors:
-    errors = object_meta(obj["metadata"], False, text.subdomain, core=False)
+    errors = object_meta(obj["metadata"], False, text.subdomain)
     handler = obj.get("handler") or ""
     errors += [invalid("handler", handler, problem) for problem in text.label(handler)]
     overhead = (obj.get("overhead") or {}).get("podFixed") or {}
-    for name, amount in overhead.items():
-        at = f"overhead.podFixed[{name}]"
-        errors += container_resource_name(name, at) + pages(name, amount, at)
+    errors += requirements({"limits": overhead}, "overhead")
     scheduling = obj.get("scheduling") or {}
     errors += labels(scheduling.get("nodeSelector"), "scheduling.nodeSelector")
-    return errors + tolerations(scheduling.get("tolerations"), "scheduling.tolerations")
+    return errors + _toleration_errors(scheduling.get("tolerations") or ())
+
+
+def _toleration_errors(given: Sequence[Obj]) -> Errors:
+    """Quirk: their errors are reported below a member that does not exist."""
+    errors = tolerations(given, "scheduling.tolerations.tolerations")
+    seen = []
+    for i, toleration in enumerate(given):
+        key = tuple(toleration.get(name) or "" for name in ("key", "operator", "value", "effect"))
+        if key in seen:
+            errors.append(duplicate(f"scheduling.tolerations[{i}]", go_toleration(toleration)))
+        seen.append(key)
+    return errors
 
 
 def _validate_update(new: Obj, old: Obj) -> Errors:
-    errors = object_meta_update(new["metadata"], old["metadata"], core=False)
+    errors = _validate_create(new) + object_meta_update(new["metadata"], old["metadata"])
     return errors + immutable("handler", new.get("handler"), old.get("handler"))
 
 

@@ -6,12 +6,12 @@ Mirrors  kubernetes v1.25 pkg/registry/policy/poddisruptionbudget/strategy.go,
 
 from __future__ import annotations
 
-from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age, count
+from sim.api.kinds.common.conditions import condition_errors
 from sim.api.kinds.common.counts import int_or_percent, not_above_all
-from sim.api.kinds.common.errors import Errors, Shown, at_least_zero, invalid
+from sim.api.kinds.common.errors import Errors, Shown, at_least_zero, go_pointer, invalid
 from sim.api.kinds.common.fill import present
-from sim.api.kinds.common.metadata import label_selector, object_meta, object_meta_update
+from sim.api.kinds.common.metadata import label_selector
 from sim.api.kinds.common.status import fill_counters
 from sim.api.kinds.kind import STATUS, Cells, Kind, Row, Strategy
 from sim.api.objects import get_in, name_of
@@ -25,7 +25,7 @@ def _fill_defaults(obj: Obj) -> Obj:
 
 
 def _validate_create(obj: Obj) -> Errors:
-    return object_meta(obj["metadata"], True, text.segment, core=False) + _spec_errors(obj.get("spec") or {})
+    return _spec_errors(obj.get("spec") or {})
 
 
 def _spec_errors(spec: Obj) -> Errors:
@@ -40,20 +40,25 @@ def _spec_errors(spec: Obj) -> Errors:
 
 
 def _go_budget(spec: Obj) -> Shown:
-    del spec  # a Go struct of pointers: its text differs from run to run
-    return Shown("policy.PodDisruptionBudgetSpec{}")
+    """A budget as Go's %#v shows it, but for the addresses of its members."""
+    kinds = (
+        ("MinAvailable", "intstr.IntOrString"),
+        ("Selector", "v1.LabelSelector"),
+        ("MaxUnavailable", "intstr.IntOrString"),
+    )
+    texts = ", ".join(
+        f"{name}:{go_pointer(kind, spec.get(name[0].lower() + name[1:]))}" for name, kind in kinds
+    )
+    return Shown(f"policy.PodDisruptionBudgetSpec{{{texts}}}")
 
 
 def _validate_update(new: Obj, old: Obj) -> Errors:
-    errors = object_meta_update(new["metadata"], old["metadata"], core=False)
-    if new.get("spec") is not old.get("spec"):
-        errors += _spec_errors(new.get("spec") or {})
-    return errors
+    return [] if new.get("spec") is old.get("spec") else _spec_errors(new.get("spec") or {})
 
 
-def _validate_status(new: Obj, old: Obj) -> Errors:
-    errors = object_meta_update(new["metadata"], old["metadata"], core=False)
+def _validate_status(new: Obj, _old: Obj) -> Errors:
     status = new.get("status") or {}
+    errors = condition_errors(status.get("conditions") or (), "status.conditions")
     for key in ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"):
         errors += at_least_zero(f"status.{key}", status.get(key))
     return errors
@@ -85,6 +90,7 @@ KIND = Kind(
     ),
     defaults=_fill_defaults,
     validate_create=_validate_create,
+    general_metadata=True,
     validate_update={"": _validate_update, "status": _validate_status},
     columns=(
         NAME,

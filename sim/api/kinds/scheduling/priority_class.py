@@ -10,7 +10,7 @@ from typing import Any
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age, count
 from sim.api.kinds.common.errors import Errors, forbidden, immutable, unsupported
-from sim.api.kinds.common.fill import fill
+from sim.api.kinds.common.fill import present
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.kind import Cells, Deletion, Kind, Row, Strategy
 from sim.api.objects import name_of
@@ -59,7 +59,7 @@ def _validate_update(new: Obj, old: Obj) -> Errors:
 
 
 def _fill_defaults(obj: Obj) -> Obj:
-    return fill(obj, {"preemptionPolicy": "PreemptLowerPriority"})
+    return present(obj, {"preemptionPolicy": "PreemptLowerPriority"})
 
 
 def _cells(obj: Obj, now_us: int, _: Names) -> Cells:

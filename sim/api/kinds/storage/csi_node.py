@@ -3,7 +3,6 @@
 Mirrors  kubernetes v1.25 pkg/registry/storage/csinode/strategy.go,
          pkg/apis/storage/validation/validation.go: ValidateCSINode and its update;
          pkg/printers/internalversion/printers.go: printCSINode.
-Differs  an error about a changed driver that has a limit shows no pointer to it.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from sim.api.kinds.common.errors import (
     Shown,
     at_least_zero,
     duplicate,
+    go_pointer,
     go_strings,
     immutable,
     invalid,
@@ -49,7 +49,11 @@ NODE_ID_MAX = 256  # validation.go: csiNodeIDLongerMaxLength
 
 
 def _validate_create(obj: Obj) -> Errors:
-    errors = object_meta(obj["metadata"], False, text.subdomain)
+    return object_meta(obj["metadata"], False, text.subdomain) + _driver_list_errors(obj)
+
+
+def _driver_list_errors(obj: Obj) -> Errors:
+    errors: Errors = []
     met: dict[str, None] = {}
     for i, driver in enumerate(obj["spec"].get("drivers") or ()):
         at, name = f"spec.drivers[{i}]", driver.get("name") or ""
@@ -84,12 +88,30 @@ def _key_errors(keys: Json, at: str) -> Errors:
 
 
 def _validate_update(new: Obj, old: Obj) -> Errors:
-    errors = _validate_create(new)
+    """Quirk: the strategy checks the object twice, so errors about drivers are listed twice."""
+    errors = _validate_create(new) + _driver_list_errors(new)
     for before in old["spec"].get("drivers") or ():
         for driver in new["spec"].get("drivers") or ():
             if driver.get("name") == before.get("name"):
-                errors += immutable("CSINodeDriver", driver, before, _go_driver(driver))
+                errors += immutable("CSINodeDriver", _plain(driver), _plain(before), _go_driver(driver))
     return errors
+
+
+def _plain(driver: Obj) -> Obj:
+    """A driver without its empty keys, which equal absent ones."""
+    return {key: value for key, value in driver.items() if key != "topologyKeys" or value}
+
+
+def _prepare(obj: Obj) -> Obj:
+    """Empty lists are stored as null; their writer owns them all the same."""
+    drivers = obj["spec"].get("drivers")
+    if drivers == []:
+        return {**obj, "spec": {**obj["spec"], "drivers": None}}
+    return within(obj, "spec", lambda spec: all_of(spec, "drivers", _prepare_driver))
+
+
+def _prepare_driver(driver: Obj) -> Obj:
+    return {**driver, "topologyKeys": None} if driver.get("topologyKeys") == [] else driver
 
 
 def _go_driver(driver: Obj) -> Shown:
@@ -98,7 +120,7 @@ def _go_driver(driver: Obj) -> Shown:
     keys = go_strings(driver.get("topologyKeys"))
     return Shown(
         f"storage.CSINodeDriver{{Name:{name}, NodeID:{node}, TopologyKeys:{keys}, "
-        "Allocatable:(*storage.VolumeNodeResources)(nil)}"
+        f"Allocatable:{go_pointer('storage.VolumeNodeResources', driver.get('allocatable'))}}}"
     )
 
 
@@ -112,7 +134,11 @@ def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
 KIND = Kind(
     rows=(Row("storage", "v1", "csinodes", "CSINode", namespaced=False),),
     deletion=Deletion(returns_object=True),
-    strategy=Strategy(unconditional=False),
+    strategy=Strategy(
+        unconditional=False,
+        prepare_create=lambda obj, _names: _prepare(obj),
+        prepare_update=lambda new, _old, _names: _prepare(new),
+    ),
     defaults=_fill_defaults,
     validate_create=_validate_create,
     validate_update={"": _validate_update},

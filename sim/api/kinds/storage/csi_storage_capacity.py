@@ -21,11 +21,16 @@ from sim.ident import Names
 from sim.units import quantity_nano, quantity_text
 
 _AMOUNTS = ("capacity", "maximumVolumeSize")
+_NANO_IN_MILLI = 1_000_000
 
 
 def _fill_defaults(obj: Obj) -> Obj:
-    """The object with its quantities in their canonical texts."""
-    given = {key: obj[key] for key in _AMOUNTS if obj.get(key) is not None}
+    """The object with its quantities in their canonical texts; they are not rounded."""
+    given = {
+        key: obj[key]
+        for key in _AMOUNTS
+        if obj.get(key) is not None and not quantity_nano(obj[key]) % _NANO_IN_MILLI
+    }
     canonical = amounts(given)
     return obj if canonical is given else {**obj, **canonical}
 

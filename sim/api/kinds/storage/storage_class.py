@@ -24,7 +24,7 @@ from sim.api.kinds.common.errors import (
     too_long,
     unsupported,
 )
-from sim.api.kinds.common.fill import fill
+from sim.api.kinds.common.fill import present
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.pods.warnings import replaced_node_labels
 from sim.api.kinds.kind import Cells, Deletion, Kind, Row
@@ -34,7 +34,7 @@ from sim.ident import Names
 
 
 def _fill_defaults(obj: Obj) -> Obj:
-    return fill(obj, {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"})
+    return present(obj, {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"})
 
 
 # --- validation -----------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ def _validate_create(obj: Obj) -> Errors:
 
 
 def _validate_update(new: Obj, old: Obj) -> Errors:
-    errors = object_meta_update(new["metadata"], old["metadata"])
+    errors = _validate_create(new) + object_meta_update(new["metadata"], old["metadata"])
     for field in ("parameters", "provisioner", "reclaimPolicy"):
         if (new.get(field) or None) != (old.get(field) or None):
             errors.append(forbidden(field, f"updates to {field} are forbidden."))

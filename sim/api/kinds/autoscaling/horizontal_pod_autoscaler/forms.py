@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from sim.api.schema.field_schemas import schema_of_kind
@@ -69,10 +70,15 @@ def _kept(**fields: Any) -> Obj:
 # --- metrics --------------------------------------------------------------------------------------
 
 
-def _source(metric: Obj) -> tuple[str, Obj]:
-    kind = str(metric.get("type", ""))
-    field = kind[:1].lower() + kind[1:]
-    return field, metric.get(field) or {}
+# In the order of upstream's type.
+_SOURCES = ("object", "pods", "resource", "containerResource", "external")
+Turn = Callable[[str, Obj], Obj]
+
+
+def _metric(metric: Obj, turn: Turn) -> Obj:
+    """A metric with each of its sources turned into another form."""
+    made = {field: turn(field, metric[field]) for field in _SOURCES if metric.get(field) is not None}
+    return {"type": metric.get("type", ""), **made}
 
 
 def _described(source: Obj) -> Obj:
@@ -81,11 +87,8 @@ def _described(source: Obj) -> Obj:
     return _kept(kind=about.get("kind"), name=about.get("name"), apiVersion=about.get("apiVersion"))
 
 
-def _first_metric(metric: Obj) -> Obj:
+def _first_target(field: str, source: Obj) -> Obj:
     """A metric as v1 writes it, members in the order of upstream's type."""
-    field, source = _source(metric)
-    if metric.get(field) is None:
-        return {"type": metric.get("type", "")}
     target, named = source.get("target") or {}, source.get("metric") or {}
     value, average = target.get("value"), target.get("averageValue")
     if field == "object":
@@ -94,7 +97,9 @@ def _first_metric(metric: Obj) -> Obj:
             metricName=named.get("name"), targetValue=value or "0", selector=named.get("selector"), averageValue=average,
         )  # fmt: skip
     elif field == "pods":
-        made = _kept(metricName=named.get("name"), targetAverageValue=average, selector=named.get("selector"))
+        made = _kept(
+            metricName=named.get("name"), targetAverageValue=average or "0", selector=named.get("selector")
+        )
     elif field == "external":
         made = _kept(
             metricName=named.get("name"), metricSelector=named.get("selector"), targetValue=value, targetAverageValue=average
@@ -103,22 +108,22 @@ def _first_metric(metric: Obj) -> Obj:
         share = target.get("averageUtilization")
         made = _kept(name=source.get("name"), targetAverageUtilization=share, targetAverageValue=average)
         made |= _kept(container=source.get("container"))
-    return {"type": metric.get("type", ""), field: made}
+    return made
 
 
-def _second_metric(metric: Obj) -> Obj:
-    field, source = _source(metric)
-    if metric.get(field) is None:
-        return {"type": metric.get("type", "")}
+def _second_target(field: str, source: Obj) -> Obj:
     named = _kept(
         name=source.get("metricName", ""), selector=source.get("selector") or source.get("metricSelector")
     )
     value = source.get("targetValue")
     average = source.get("averageValue") if field == "object" else source.get("targetAverageValue")
     share = source.get("targetAverageUtilization")
-    kind = "Utilization" if share is not None else "AverageValue" if average is not None else "Value"
-    if average is not None and value == "0":
-        value = None
+    if field == "external":
+        kind = "AverageValue" if value is None else "Value"
+    elif field == "object":
+        kind = "Value" if average is None else "AverageValue"
+    else:
+        kind = "AverageValue" if share is None else "Utilization"
     target = _kept(type=kind, value=value, averageValue=average, averageUtilization=share)
     if field == "object":
         made: Obj = {"describedObject": source.get("target") or {}, "metric": named, "target": target}
@@ -126,12 +131,11 @@ def _second_metric(metric: Obj) -> Obj:
         made = {"metric": named, "target": target}
     else:
         made = _kept(name=source.get("name"), container=source.get("container")) | {"target": target}
-    return {"type": metric.get("type", ""), field: made}
+    return made
 
 
-def _first_current(metric: Obj) -> Obj:
+def _first_value(field: str, source: Obj) -> Obj:
     """A measured value as v1 writes it, members in the order of upstream's type."""
-    field, source = _source(metric)
     current, named = source.get("current") or {}, source.get("metric") or {}
     value, average = current.get("value"), current.get("averageValue")
     name, selector = named.get("name"), named.get("selector")
@@ -144,22 +148,21 @@ def _first_current(metric: Obj) -> Obj:
             averageValue=average,
         )
     elif field == "pods":
-        made = _kept(metricName=name, currentAverageValue=average, selector=selector)
+        made = _kept(metricName=name, currentAverageValue=average or "0", selector=selector)
     elif field == "external":
         made = _kept(
             metricName=name, metricSelector=selector, currentValue=value or "0", currentAverageValue=average
         )
     else:
         share = current.get("averageUtilization")
-        made = _kept(name=source.get("name"), currentAverageUtilization=share, currentAverageValue=average)
+        made = _kept(
+            name=source.get("name"), currentAverageUtilization=share, currentAverageValue=average or "0"
+        )
         made |= _kept(container=source.get("container"))
-    return {"type": metric.get("type", ""), field: made} if field else {"type": ""}
+    return made
 
 
-def _second_current(metric: Obj) -> Obj:
-    field, source = _source(metric)
-    if not field:
-        return {"type": ""}
+def _second_value(field: str, source: Obj) -> Obj:
     named = _kept(
         name=source.get("metricName", ""), selector=source.get("selector") or source.get("metricSelector")
     )
@@ -175,7 +178,7 @@ def _second_current(metric: Obj) -> Obj:
         made = {"metric": named, "current": current}
     else:
         made = _kept(name=source.get("name"), container=source.get("container")) | {"current": current}
-    return {"type": metric["type"], field: made}
+    return made
 
 
 # --- behavior -------------------------------------------------------------------------------------
@@ -221,8 +224,12 @@ def to_first(obj: Obj, names: Names) -> Obj:
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     metrics, current = spec.get("metrics") or (), status.get("currentMetrics") or ()
     parts: tuple[tuple[str, Sequence[Obj], Callable[[Obj], Obj]], ...] = (
-        (_METRICS, [metric for metric in metrics if not is_cpu_share(metric)], _first_metric),
-        (_CURRENT, current, _first_current),
+        (
+            _METRICS,
+            [metric for metric in metrics if not is_cpu_share(metric)],
+            partial(_metric, turn=_first_target),
+        ),
+        (_CURRENT, current, partial(_metric, turn=_first_value)),
         (_CONDITIONS, status.get("conditions") or (), lambda c: {k: c[k] for k in _CONDITION if k in c}),
     )
     texts = {part: _dump([turn(item) for item in items]) for part, items, turn in parts if items}
@@ -260,7 +267,7 @@ def to_second(obj: Obj, names: Names | None = None) -> Obj:
     ours = [k for k in given if k.startswith(prefix) and k.rpartition("/")[2] in _PARTS]
     texts = {key.rpartition("/")[2]: given[key] for key in ours}
     share = spec.get("targetCPUUtilizationPercentage")
-    metrics = _read(texts, _METRICS, _second_metric) or []
+    metrics = _read(texts, _METRICS, partial(_metric, turn=_second_target)) or []
     metrics += [_cpu_share(share)] if share is not None else []
     behavior = _read(texts, _BEHAVIOR, _second_behavior)
     made = {k: v for k, v in spec.items() if k != "targetCPUUtilizationPercentage"}
@@ -269,12 +276,50 @@ def to_second(obj: Obj, names: Names | None = None) -> Obj:
     shown = {k: v for k, v in status.items() if k != "currentCPUUtilizationPercentage"}
     if not shown.get("currentReplicas"):
         shown.pop("currentReplicas", None)
-    shown = {"desiredReplicas": 0, **shown, "currentMetrics": _read(texts, _CURRENT, _second_current)}
+    current = _read(texts, _CURRENT, partial(_metric, turn=_second_value))
+    used = status.get("currentCPUUtilizationPercentage")
+    if current is None and used is not None:  # an annotation has more
+        current = [{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": used}}}]
+    shown = {"desiredReplicas": 0, **shown, "currentMetrics": current}
     shown |= _kept(conditions=_read(texts, _CONDITIONS, dict))
     if texts:
         kept = {k: v for k, v in given.items() if k not in ours}
         meta = {k: v for k, v in meta.items() if k != "annotations"} | ({"annotations": kept} if kept else {})
     return {**obj, "apiVersion": SECOND, "metadata": meta, "spec": made, "status": shown}
+
+
+def settled(obj: Obj, names: Names) -> Obj:
+    """An object as upstream's storage gives it back, which is a conversion to v1 and back.
+
+    Quirk: a cpu utilization becomes the last metric, and values that v1 always writes appear.
+    """
+    if is_first(obj):
+        return to_first(to_second(obj, names), names)
+    given = obj["metadata"].get("annotations") or {}
+    ours = [key for key in given if key in {names.annotation_autoscaling_prefix + part for part in _PARTS}]
+    if ours:  # the newer versions never show them
+        kept = {key: value for key, value in given.items() if key not in ours}
+        obj = {**obj, "metadata": {**obj["metadata"], "annotations": kept}}
+    made = to_second(to_first(obj, names), names)
+    if obj["apiVersion"].endswith("/v2beta2"):
+        return to_beta(made, obj["apiVersion"])
+    return made
+
+
+def to_beta(obj: Obj, api_version: str) -> Obj:
+    """A stored object in autoscaling/v2beta2, which always writes its conditions and replicas."""
+    status = {"currentReplicas": 0, "conditions": None, **(obj.get("status") or {})}
+    return {**obj, "apiVersion": api_version, "status": status}
+
+
+def from_beta(obj: Obj) -> Obj:
+    """An object of autoscaling/v2beta2 in its stored form."""
+    status = obj.get("status") or {}
+    shown = {key: value for key, value in status.items() if key not in _BETA_ZEROS or value}
+    return {**obj, "apiVersion": SECOND, "status": shown}
+
+
+_BETA_ZEROS = ("currentReplicas", "conditions")
 
 
 def _dump(value: Any) -> str:

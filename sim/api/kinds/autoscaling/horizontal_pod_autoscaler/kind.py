@@ -12,8 +12,10 @@ from functools import partial
 from typing import Any
 
 from sim.api.kinds.autoscaling.horizontal_pod_autoscaler.forms import (
-    is_cpu_share,
+    from_beta,
     is_first,
+    settled,
+    to_beta,
     to_first,
     to_second,
 )
@@ -24,7 +26,7 @@ from sim.api.kinds.autoscaling.horizontal_pod_autoscaler.validation import (
 )
 from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.fill import amounts, fill, present, within
-from sim.api.kinds.kind import NOTHING, STATUS, Cells, Create, Form, Kind, Lifecycle, Row, Strategy, Update
+from sim.api.kinds.kind import STATUS, Cells, Create, Form, Kind, Lifecycle, Row, Strategy, Update
 from sim.api.objects import get_in, name_of, replace_in
 from sim.api.types import Obj
 from sim.ident import Names
@@ -57,10 +59,10 @@ def _fill_defaults(obj: Obj) -> Obj:
     """
 
     def up(rules: Obj) -> Obj:
-        return fill(rules, {"stabilizationWindowSeconds": 0, "selectPolicy": "Max", "policies": _FAST})
+        return present(rules, {"stabilizationWindowSeconds": 0, "selectPolicy": "Max", "policies": _FAST})
 
     def down(rules: Obj) -> Obj:
-        return fill(rules, {"selectPolicy": "Max", "policies": _WHOLE})
+        return present(rules, {"selectPolicy": "Max", "policies": _WHOLE})
 
     def behavior(value: Obj) -> Obj:
         return within(within(fill(value, {"scaleUp": {}, "scaleDown": {}}), "scaleUp", up), "scaleDown", down)
@@ -109,28 +111,6 @@ def _without_container_metrics(new: Obj, old: Obj) -> Obj:
     return replace_in(new, _METRICS, kept)
 
 
-def _prepare(obj: Obj, names: Names) -> Obj:
-    """The object after a conversion to the stored form, which reads the annotations of v1."""
-    if is_first(obj):
-        return to_first(_cpu_last(to_second(obj, names)), names)
-    return _cpu_last(obj)
-
-
-def _cpu_last(obj: Obj) -> Obj:
-    """The object with its cpu utilization as the last metric.
-
-    Quirk: upstream stores the first version, which has a field of its own for this metric.
-    """
-    metrics: list[Obj] = (obj.get("spec") or NOTHING).get("metrics") or []
-    apart = [metric for metric in metrics if is_cpu_share(metric)]
-    if not apart or apart[0] is metrics[-1]:
-        return obj
-    return {
-        **obj,
-        "spec": {**obj["spec"], "metrics": [*(m for m in metrics if m is not apart[0]), apart[0]]},
-    }
-
-
 # --- table ----------------------------------------------------------------------------------------
 
 METRICS_SHOWN = 2  # formatHPAMetrics
@@ -176,10 +156,6 @@ def _target(metric: Obj, seen: Obj) -> str:
     return f"{current.get('averageValue') or '<unknown>'}/{target.get('averageValue', '')}{tail}"
 
 
-def _prepare_update(new: Obj, _old: Obj, names: Names) -> Obj:
-    return _prepare(new, names)
-
-
 def _drop_disabled(new: Obj, old: Obj, names: Names, gates: Collection[str]) -> Obj:
     """Drop container metrics while their gate is off, also where the first version has them in
     annotations.
@@ -205,6 +181,10 @@ def _first_form(_api_version: str, names: Names) -> Form:
     return Form(lambda obj: to_second(obj, names), lambda obj: to_first(obj, names))
 
 
+def _beta_form(api_version: str, _names: Names) -> Form:
+    return Form(from_beta, lambda obj: to_beta(obj, api_version))
+
+
 _V2 = Row(
     "autoscaling",
     "v2",
@@ -219,19 +199,18 @@ KIND = Kind(
     rows=(
         _V2,
         _V2._replace(version="v1", stored_version="", form=_first_form),
-        _V2._replace(version="v2beta2", lifecycle=Lifecycle(23, 26, "v2")),
+        _V2._replace(version="v2beta2", lifecycle=Lifecycle(23, 26, "v2"), form=_beta_form),
     ),
     strategy=Strategy(
         status=True,
         zero_status={"desiredReplicas": 0, "currentMetrics": None},
-        prepare_create=_prepare,
-        prepare_update=_prepare_update,
     ),
     defaults=_fill_defaults,
     validate_create=create_autoscaler,
     validate_update={"": update_autoscaler, "status": status_autoscaler},
     gated_rules=_gated_rules,
     drop_disabled=_drop_disabled,
+    settle=settled,
     columns=(
         NAME,
         "Reference=spec.scaleTargetRef",

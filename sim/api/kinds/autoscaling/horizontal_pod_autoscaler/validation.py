@@ -25,9 +25,9 @@ from sim.units import quantity_nano
 WINDOW_MAX_S, PERIOD_MAX_S = 3600, 1800  # MaxStabilizationWindowSeconds, MaxPeriodSeconds
 _SOURCES = {
     "Object": "object",
+    "External": "external",
     "Pods": "pods",
     "Resource": "resource",
-    "External": "external",
     "ContainerResource": "containerResource",
 }
 _NO_SOURCE = "must populate information for the given metric source"
@@ -111,7 +111,9 @@ def _metric(metric: Obj, field: str) -> Errors:
     if present:
         errors += _source(present[0], metric[present[0]], f"{field}.{present[0]}")
     expected = _SOURCES.get(kind, "")
-    if expected and expected not in present:
+    if not expected:  # Quirk: said twice
+        errors.append(unsupported(f"{field}.type", kind, sorted(_SOURCES)))
+    elif expected not in present:
         errors.append(required(f"{field}.{expected}", _GATED if kind == "ContainerResource" else _NO_SOURCE))
     if len(present) != 1:
         errors += [

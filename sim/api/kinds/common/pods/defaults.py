@@ -147,7 +147,7 @@ def _volume(volume: Obj) -> Obj:
 
 def fill_claim_spec(spec: Obj) -> Obj:
     """Defaults of the spec of a volume claim."""
-    spec = present(fill(spec, {"volumeMode": "Filesystem"}), {"resources": {}})
+    spec = present(spec, {"volumeMode": "Filesystem", "resources": {}})
     for source in ("dataSource", "dataSourceRef"):
         spec = within(spec, source, lambda value: present(value, {"apiGroup": None}))
     return within(spec, "resources", fill_resources)

@@ -98,7 +98,7 @@ def prepare_service(prefix: str, obj: Obj, old: Obj | None, ranges: Ranges) -> G
 
 
 def _needs_ip(spec: Obj) -> bool:
-    return spec.get("type", "ClusterIP") in ("ClusterIP", *NEEDS_NODE_PORT)
+    return bool(spec.get("type") != "ExternalName")
 
 
 def _has_ip(before: Obj) -> bool:
@@ -308,6 +308,9 @@ def _problem_of(wanted: str, taken: dict[str, None], network: IPv4Network, cidr:
 def _take_ports(spec: Obj, before: Obj, taken: dict[int, None], ranges: Ranges) -> None:
     """Allocate a node port for each port that has none; the protocols of one port share a
     number.
+
+    Quirk: a create takes the first number asked for a port for all its protocols, and reserves the
+    numbers one after the other; an update reserves only those that are new.
     """
     allocates = spec.get("type") == "NodePort" or spec.get("allocateLoadBalancerNodePorts") is not False
     had = _ports_of(before)
@@ -317,9 +320,19 @@ def _take_ports(spec: Obj, before: Obj, taken: dict[int, None], ranges: Ranges) 
         if port.get("nodePort")
     }
     held = {**taken, **_ports_of(spec)}
+    given: dict[int, int] = {}
     out = []
     for index, port in enumerate(spec.get("ports") or ()):
-        number = port.get("nodePort", 0)
+        number, own = port.get("nodePort", 0), port.get("port", 0)
+        if not before and (number or allocates):
+            wanted = number if own in given else asked.get(own, 0)
+            if wanted and wanted != given.get(own):
+                _check_port(wanted, taken, f"spec.ports[{index}].nodePort", ranges)
+            number = wanted or given.get(own, 0) or _free_port(held, ranges)
+            given.setdefault(own, number)
+            taken[number] = held[number] = None
+            out.append({**port, "nodePort": number})
+            continue
         if number and number not in had:
             _check_port(number, taken, f"spec.ports[{index}].nodePort", ranges)
         if not number and allocates:

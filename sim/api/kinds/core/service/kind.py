@@ -56,7 +56,7 @@ def _fill_defaults(obj: Obj) -> Obj:
         if value["type"] == "LoadBalancer":
             value = fill(value, {"allocateLoadBalancerNodePorts": True})
         if value["type"] != "ExternalName":
-            value = fill(value, {"internalTrafficPolicy": "Cluster"})
+            value = present(value, {"internalTrafficPolicy": "Cluster"})
         return all_of(value, "ports", port)
 
     obj = within(present(obj, {"spec": {}, "status": {}}), "spec", spec)

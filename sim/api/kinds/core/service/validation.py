@@ -28,7 +28,7 @@ _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 
 _FAMILIES = ("IPv4", "IPv6")
 
-_POLICIES = ("SingleStack", "PreferDualStack", "RequireDualStack")
+_POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
 
 _KUBELET_PORT = 10250  # ports.KubeletPort
 
@@ -76,7 +76,7 @@ def _mixes(spec: Obj) -> bool:
 def _service_errors(obj: Obj, spec: Obj, internal_policy: bool) -> Errors:
     kind = spec.get("type", "")
     errors: Errors = []
-    if not spec.get("ports") and spec.get("clusterIP") != "None" and kind != "ExternalName":
+    if not spec.get("ports") and not _is_headless(spec) and kind != "ExternalName":
         errors.append(required("spec.ports"))
     errors += _by_type(spec, kind)
     errors += _ports(spec.get("ports") or ())
@@ -85,31 +85,30 @@ def _service_errors(obj: Obj, spec: Obj, internal_policy: bool) -> Errors:
     errors += cluster_ip_errors(spec)
     for i, address in enumerate(spec.get("externalIPs") or ()):
         at = f"spec.externalIPs[{i}]"
-        problems = text.ip(address) + text.non_special_ip(address)
+        problems = text.ip(address) or text.non_special_ip(address)
         errors += [invalid(at, address, problem) for problem in problems]
     if not kind:
         errors.append(required("spec.type"))
     elif kind not in _TYPES:
         errors.append(unsupported("spec.type", kind, _TYPES))
-    errors += _node_ports(spec.get("ports") or (), kind)
+    errors += _node_ports(spec.get("ports") or (), kind) + _repeated_ports(spec.get("ports") or ())
     errors += _load_balancer(obj, spec, kind)
     return errors + _traffic(spec, kind, internal_policy)
 
 
 def _by_type(spec: Obj, kind: str) -> Errors:
     errors: Errors = []
-    headless = spec.get("clusterIP") == "None"
     if kind == "LoadBalancer":
         for i, port in enumerate(spec.get("ports") or ()):
             if port.get("port") == _KUBELET_PORT:
                 detail = f"may not expose port {_KUBELET_PORT} externally since it is used by kubelet"
-                errors.append(invalid(f"spec.ports[{i}]", _go_port(port), detail))
-    if kind in ("LoadBalancer", "NodePort") and headless:
+                errors.append(invalid(f"spec.ports[{i}]", _KUBELET_PORT, detail))
+    if kind in ("LoadBalancer", "NodePort") and _is_headless(spec):
         errors.append(invalid("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services"))
     if kind != "ExternalName":
         return errors
     for key in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
-        if spec.get(key):
+        if spec.get(key) if key != "ipFamilyPolicy" else spec.get(key) is not None:
             errors.append(forbidden(f"spec.{key}", "may not be set for ExternalName services"))
     name = (spec.get("externalName") or "").removesuffix(".")
     if not name:
@@ -117,20 +116,13 @@ def _by_type(spec: Obj, kind: str) -> Errors:
     return errors + [invalid("spec.externalName", name, problem) for problem in text.subdomain(name)]
 
 
-def _go_port(port: Obj) -> Shown:
-    target = port.get("targetPort", 0)
-    is_text = isinstance(target, str)
-    shown = f"intstr.IntOrString{{Type:{int(is_text)}, IntVal:{0 if is_text else target}, StrVal:{go_quote(target if is_text else '')}}}"
-    return Shown(
-        f"core.ServicePort{{Name:{go_quote(port.get('name', ''))}, Protocol:{go_quote(port.get('protocol', ''))},"
-        f" AppProtocol:(*string)(nil), Port:{port.get('port', 0)}, TargetPort:{shown}, NodePort:{port.get('nodePort', 0)}}}"
-    )
+def _is_headless(spec: Obj) -> bool:
+    return spec.get("clusterIPs") == ["None"]
 
 
 def _ports(ports: Any) -> Errors:
     errors: Errors = []
     names: dict[str, None] = {}
-    seen: dict[tuple[Any, ...], None] = {}
     for i, port in enumerate(ports):
         at = f"spec.ports[{i}]"
         name, protocol = port.get("name", ""), port.get("protocol", "")
@@ -153,7 +145,13 @@ def _ports(ports: Any) -> Errors:
         if application is not None:
             problems = text.qualified_name(application)
             errors += [invalid(f"{at}.appProtocol", application, problem) for problem in problems]
-    # A repeated pair of protocol and number is reported for each port, after the other rules.
+    return errors
+
+
+def _repeated_ports(ports: Any) -> Errors:
+    """Errors of repeated pairs of protocol and number."""
+    errors: Errors = []
+    seen: dict[tuple[Any, ...], None] = {}
     for i, port in enumerate(ports):
         key = (port.get("protocol", ""), port.get("port", 0))
         if key in seen:
@@ -193,9 +191,11 @@ def _affinity(spec: Obj) -> Errors:
         errors.append(unsupported("spec.sessionAffinity", affinity, ("ClientIP", "None")))
     field = "spec.sessionAffinityConfig"
     if affinity == "ClientIP":
-        seconds = ((config or {}).get("clientIP") or {}).get("timeoutSeconds")
+        client = None if config is None else config.get("clientIP")
+        seconds = None if client is None else client.get("timeoutSeconds")
         if seconds is None:
-            errors.append(required(field, "when session affinity type is ClientIP"))
+            missing = "" if config is None else ".clientIP" if client is None else ".clientIP.timeoutSeconds"
+            errors.append(required(field + missing, "when session affinity type is ClientIP"))
         elif not 0 < seconds <= _AFFINITY_SECONDS_MAX:
             detail = f"must be greater than 0 and less than {_AFFINITY_SECONDS_MAX}"
             errors.append(invalid(f"{field}.clientIP.timeoutSeconds", seconds, detail))
@@ -222,31 +222,35 @@ def cluster_ip_errors(spec: Obj) -> Errors:
     for i, family in enumerate(families):
         if family not in _FAMILIES:
             errors.append(unsupported(f"spec.ipFamilies[{i}]", family, _FAMILIES))
-        elif family in families[:i]:
+        if family in families[:i]:
             errors.append(duplicate(f"spec.ipFamilies[{i}]", family))
     if policy is not None and policy not in _POLICIES:
         errors.append(unsupported("spec.ipFamilyPolicy", policy, _POLICIES))
-    if addresses and addresses[0] == "None":
-        if len(addresses) > 1:
-            detail = "'None' must be the first and only value"
-            errors.append(invalid("spec.clusterIPs", addresses, detail))
-        return errors
-    errors += [
-        invalid(f"spec.clusterIPs[{i}]", address, problem)
-        for i, address in enumerate(addresses)
-        for problem in text.ip(address)
-    ]
-    if any(error.field.startswith("spec.clusterIPs[") for error in errors):
-        return errors
+    bad = _address_errors(addresses)
+    errors += bad
     if len(addresses) > 2:
         errors.append(invalid("spec.clusterIPs", addresses, "may only hold up to 2 values"))
-    if len(addresses) > 1 and (":" in addresses[0]) == (":" in addresses[1]):
+    if bad or addresses == ["None"]:
+        return errors
+    if len(addresses) > 1 and len(dict.fromkeys(":" in address for address in addresses)) == 1:
         detail = "may specify no more than one IP for each IP family"
         errors.append(invalid("spec.clusterIPs", addresses, detail))
     for i, (address, family) in enumerate(zip(addresses, families, strict=False)):
-        if (":" in address) != (family == "IPv6"):
+        if family in _FAMILIES and (":" in address) != (family == "IPv6"):
             detail = f"expected an {family} value as indicated by `ipFamilies[{i}]`"
             errors.append(invalid(f"spec.clusterIPs[{i}]", address, detail))
+    return errors
+
+
+def _address_errors(addresses: list[str]) -> Errors:
+    errors: Errors = []
+    for i, address in enumerate(addresses):
+        if i == 0 and address == "None":
+            if len(addresses) > 1:
+                detail = "'None' must be the first and only value"
+                errors.append(invalid("spec.clusterIPs", addresses, detail))
+            continue
+        errors += [invalid(f"spec.clusterIPs[{i}]", address, problem) for problem in text.ip(address)]
     return errors
 
 
@@ -272,7 +276,7 @@ def _load_balancer(obj: Obj, spec: Obj, kind: str) -> Errors:
             if spec.get(key) is not None:
                 errors.append(forbidden(f"spec.{key}", "may only be used when `type` is 'LoadBalancer'"))
     elif spec.get("allocateLoadBalancerNodePorts") is None:
-        errors.append(required("spec.allocateLoadBalancerNodePorts"))
+        errors.append(required("allocateLoadBalancerNodePorts"))
     if kind == "LoadBalancer" and spec.get("loadBalancerClass") is not None:
         name = spec["loadBalancerClass"]
         errors += [invalid("spec.loadBalancerClass", name, problem) for problem in text.qualified_name(name)]
@@ -291,10 +295,13 @@ def _traffic(spec: Obj, kind: str, internal_policy: bool) -> Errors:
     elif kind in ("NodePort", "LoadBalancer"):
         errors.append(required("spec.externalTrafficPolicy"))
     check = spec.get("healthCheckNodePort", 0)
-    if check and not (kind == "LoadBalancer" and policy == "Local"):
-        detail = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
-        errors.append(invalid("spec.healthCheckNodePort", check, detail))
-    elif check:
+    if not (kind == "LoadBalancer" and policy == "Local"):
+        if check:
+            detail = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+            errors.append(invalid("spec.healthCheckNodePort", check, detail))
+    elif not check:
+        errors.append(required("spec.healthCheckNodePort"))
+    else:
         errors += [invalid("spec.healthCheckNodePort", check, problem) for problem in text.port_number(check)]
     internal = spec.get("internalTrafficPolicy")
     if internal is None:
@@ -325,23 +332,46 @@ def validate_service_update(new: Obj, old: Obj, internal_policy: bool = True) ->
 
 
 def _addresses_update(spec: Obj, before: Obj) -> Errors:
-    """Errors of changed addresses while the type needs them; a second one may be added or
-    removed.
-    """
-    if any(each.get("type") not in ("ClusterIP", "NodePort", "LoadBalancer") for each in (spec, before)):
+    """Errors of changed addresses and families; a second one may be added or removed."""
+    if "ExternalName" in (spec.get("type"), before.get("type")):
         return []
-    errors: Errors = []
+    headless = _is_headless(spec), _is_headless(before)
+    if all(headless):
+        return []
     new, old = spec.get("clusterIPs") or [], before.get("clusterIPs") or []
-    if old and not new:
-        errors.append(invalid("spec.clusterIPs[0]", new, "primary clusterIP can not be unset"))
-    elif old and new[0] != old[0]:
-        errors.append(invalid("spec.clusterIPs[0]", new, "may not change once set"))
-    if len(old) > 1 and len(new) > 1 and new[1] != old[1]:
-        errors.append(invalid("spec.clusterIPs[1]", new, "may not change once set"))
-    if len(old) > 1 and len(new) == 1 and spec.get("ipFamilyPolicy") != "SingleStack":
-        detail = "must be set to 'SingleStack' when releasing the secondary clusterIP"
+    errors = _changed(new, old, "clusterIPs", new, spec)
+    if headless[0] != headless[1]:
+        return errors
+    return errors + _changed(
+        spec.get("ipFamilies") or [], before.get("ipFamilies") or [], "ipFamilies", new, spec
+    )
+
+
+def _changed(new: list[str], old: list[str], name: str, addresses: list[str], spec: Obj) -> Errors:
+    """Errors of a list with a fixed first value.
+
+    Quirk: an error about families that grow or shrink shows the addresses.
+    """
+    at, fixed, errors = f"spec.{name}", "may not change once set", []
+    families = name == "ipFamilies"
+    if len(new) == len(old):
+        return [
+            invalid(f"{at}[{0 if families else i}]", _shown_list(new, families), fixed)
+            for i, (value, was) in enumerate(zip(new, old, strict=True))
+            if value != was
+        ]
+    if len(new) < len(old) and not addresses:
+        what = "primary ipFamily" if families else "primary clusterIP"
+        errors.append(invalid(f"{at}[0]", _shown_list(new, families), f"{what} can not be unset"))
+    if new and old and new[0] != old[0]:
+        errors.append(invalid(f"{at}[0]", addresses, fixed))
+    if len(new) == 1 < len(old) and spec.get("ipFamilyPolicy") != "SingleStack":
+        what = "ipFamily" if families else "clusterIP"
+        detail = f"must be set to 'SingleStack' when releasing the secondary {what}"
         errors.append(invalid("spec.ipFamilyPolicy", spec.get("ipFamilyPolicy"), detail))
-    families, had = spec.get("ipFamilies") or [], before.get("ipFamilies") or []
-    if families and had and families[0] != had[0]:
-        errors.append(invalid("spec.ipFamilies[0]", families, "may not change once set"))
     return errors
+
+
+def _shown_list(values: list[str], families: bool) -> Shown:
+    kind = "core.IPFamily" if families else "string"
+    return Shown(f"[]{kind}" + ("{" + ", ".join(map(go_quote, values)) + "}" if values else "(nil)"))

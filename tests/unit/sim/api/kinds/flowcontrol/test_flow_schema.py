@@ -59,7 +59,10 @@ def test_what_is_left_out_is_filled_in() -> None:
             schema(priorityLevelConfiguration={"name": ""}),
             "spec.priorityLevelConfiguration.name: Required value: must reference a priority level",
         ),
-        (schema(distinguisherMethod={"type": "ByName"}), 'Unsupported value: "ByName"'),
+        (
+            schema(distinguisherMethod={"type": "ByName"}),
+            'Unsupported value: flowcontrol.FlowDistinguisherMethod{Type:"ByName"}',
+        ),
         (
             schema(rules=[{"subjects": [ALICE]}]),
             "at least one of resourceRules and nonResourceRules has to be",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from sim.api.kinds.autoscaling.horizontal_pod_autoscaler.forms import settled
+from sim.ident import NAMES
 from tests.unit.sim.api.kinds.writes import made
+
+ORCH = NAMES["orch"]
 
 
 def test_autoscaler_has_cpu_as_default_metric_and_as_last_one() -> None:
@@ -14,5 +18,6 @@ def test_autoscaler_has_cpu_as_default_metric_and_as_last_one() -> None:
     }
     memory = {"type": "Resource", "resource": {"name": "memory", "target": {"type": "Value"}}}
     both = {"maxReplicas": 5, "scaleTargetRef": target, "metrics": [plain["spec"]["metrics"][0], memory]}
-    names = [m["resource"]["name"] for m in made("horizontalpodautoscalers", both)["spec"]["metrics"]]
+    stored = settled({"apiVersion": "autoscaling/v2", **made("horizontalpodautoscalers", both)}, ORCH)
+    names = [m["resource"]["name"] for m in stored["spec"]["metrics"]]
     assert names == ["memory", "cpu"]
