@@ -1,15 +1,16 @@
 """Expand controller: leaves claims that request more to the driver of their volume.
 
 Mirrors  kubernetes v1.25 pkg/controller/volume/expand/expand_controller.go.
-Differs  no plugin here makes a volume larger by itself.
+Differs  no plugin here makes a volume larger by itself, not even those of the volumes of glusterfs,
+         rbd, portworx and flexVolume.
 """
 
 from __future__ import annotations
 
 from actors.controllers.shared.shell import Env, run_workers
-from sim.api.objects import annotations_of, key_of, phase_of, uid_of
+from sim.api.objects import annotations_of, key_of, phase_of, split_key, uid_of
 from sim.api.types import Obj
-from sim.api.volumes import claimed_bytes, requested_bytes
+from sim.api.volumes import MIGRATED, claimed_bytes, requested_bytes
 
 CLIENT = "expand-controller"
 COMPONENT = "volume_expand"
@@ -62,5 +63,28 @@ class Expander:
             return f"persistent Volume is not bound to PVC being updated : {key}"
         grown = self._env.names.annotation_pre_resize_capacity in annotations_of(live.obj)
         if requested_bytes(claim) > claimed_bytes(claim) or grown:
-            self._recorder.event(claim, "Normal", "ExternalExpanding", IGNORED)
+            return await self._leave(claim, live.obj)
         return None
+
+    async def _leave(self, claim: Obj, volume: Obj) -> str | None:
+        """Leave a claim to another process, and say so."""
+        names = self._env.names
+        moved = next((each for source, each in MIGRATED.items() if source in volume["spec"]), None)
+        if moved is None:
+            # Quirk: the one plugin that is known and does not expand makes the event a normal one.
+            kind = "Normal" if "fc" in volume["spec"] else "Warning"
+            self._recorder.event(claim, kind, "ExternalExpanding", IGNORED)
+            return None
+        plugin, driver = f"{names.volume_plugin_prefix}{moved[0]}", moved[1]
+        text = f"CSI migration enabled for {plugin}; waiting for external resizer to expand the pvc"
+        self._recorder.event(claim, "Normal", "ExternalExpanding", text)
+        key = names.annotation_storage_resizer
+        if annotations_of(claim).get(key) == driver:
+            return None
+        patch = {"metadata": {"annotations": {key: driver}}}
+        reply = await self._client.patch(CLAIMS, *split_key(key_of(claim)), patch, subresource="status")
+        if reply.ok:
+            return None
+        error = f"error setting resizer annotation to pvc {key_of(claim)}, with error {reply.message}"
+        self._recorder.event(claim, "Warning", "ExternalExpanding", error)
+        return error

@@ -34,6 +34,16 @@ from sim.ident import Names
 from sim.units import quantity_value
 
 RESIZING, RESIZE_PENDING = "Resizing", "FileSystemResizePending"
+# Plugins of which the volumes belong to a driver from v1.25 on, by the field of a volume's source:
+# the short name of the plugin, and the driver (csi-translation-lib/plugins).
+MIGRATED = {
+    "awsElasticBlockStore": ("aws-ebs", "ebs.csi.aws.com"),
+    "azureDisk": ("azure-disk", "disk.csi.azure.com"),
+    "azureFile": ("azure-file", "file.csi.azure.com"),
+    "cinder": ("cinder", "cinder.csi.openstack.org"),
+    "gcePersistentDisk": ("gce-pd", "pd.csi.storage.gke.io"),
+    "vsphereVolume": ("vsphere-volume", "csi.vsphere.vmware.com"),
+}
 RESIZE_CONDITIONS = (RESIZING, RESIZE_PENDING)
 
 

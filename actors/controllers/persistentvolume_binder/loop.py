@@ -29,7 +29,7 @@ from actors.controllers.shared.shell import Env, run_workers
 from sim.api.generated_names import new_uid
 from sim.api.objects import annotations_of, key_of, name_of, phase_of, split_key, uid_of
 from sim.api.types import Obj
-from sim.api.volumes import class_of, delays_binding, is_bound_to, reserved_for, volume_mode
+from sim.api.volumes import MIGRATED, class_of, delays_binding, is_bound_to, reserved_for, volume_mode
 from sim.units import SECOND
 
 CLIENT = "persistent-volume-binder"
@@ -41,15 +41,9 @@ LOST = "Bound claim has lost reference to PersistentVolume. Data on the volume i
 LOST_VOLUME = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
 MISBOUND = "Two claims are bound to the same volume, this one is bound incorrectly"
 UNCLAIMED = "no persistent volumes available for this claim and no storage class is set"
-# Plugins of which the volumes belong to a driver from v1.25 on.
-_MIGRATED: Mapping[str, str] = {
-    "aws-ebs": "ebs.csi.aws.com",
-    "azure-disk": "disk.csi.azure.com",
-    "azure-file": "file.csi.azure.com",
-    "cinder": "cinder.csi.openstack.org",
-    "gce-pd": "pd.csi.storage.gke.io",
-    "vsphere-volume": "csi.vsphere.vmware.com",
-}
+_MIGRATED: Mapping[str, str] = dict(MIGRATED.values())
+# Plugins that the controller knows, and that do not provision (app/plugins.go).
+_NOT_PROVISIONING = ("csi", "local-volume", "nfs")
 
 
 async def start(env: Env) -> None:
@@ -334,6 +328,8 @@ class Binder:
             in_tree = provisioner.startswith(prefix) and short not in _MIGRATED
             if in_tree and short != "host-path":
                 problem = f"no volume plugin matched name: {provisioner}"
+            if in_tree and short in _NOT_PROVISIONING:
+                problem = "no provisionable volume plugin matched"
         if problem:
             self._recorder.event(claim, "Warning", "ProvisioningFailed", problem)
             return

@@ -132,13 +132,18 @@ async def test_classes_without_a_driver_say_what_they_wait_for() -> None:
             storage_class("host", "orch.io/host-path"),
             storage_class("none", "orch.io/no-provisioner"),
             storage_class("outside", "disk.example.com"),
-            *(claim(name, "1Gi", storageClassName=name) for name in ("host", "none", "outside", "absent")),
+            storage_class("share", "orch.io/nfs"),
+            *(
+                claim(name, "1Gi", storageClassName=name)
+                for name in ("host", "none", "outside", "absent", "share")
+            ),
         )
         await c.run_for("10s")
         assert phases(c, "persistentvolumeclaims") == {
             "host": "Bound",
-            **dict.fromkeys(("absent", "none", "outside"), "Pending"),
+            **dict.fromkeys(("absent", "none", "outside", "share"), "Pending"),
         }
+        assert ("ProvisioningFailed", "no provisionable volume plugin matched") in events(c, "share")
         uid = c.get("persistentvolumeclaims", "host")["metadata"]["uid"]  # type: ignore[index]
         made = c.get("persistentvolumes", f"pvc-{uid}")
         assert made is not None and made["spec"]["hostPath"]["path"].startswith("/tmp/hostpath_pv/")
