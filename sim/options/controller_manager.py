@@ -41,6 +41,7 @@ from sim.options.client_flags import ClientFlags
 from sim.options.cloud import CLOUD, EXTERNAL, CloudSettings, cloud_provider, known_cloud, read_settings
 from sim.options.gates import (
     IDENTITY,
+    JOB_TRACKING,
     OF_FIELDS,
     OUT_OF_SERVICE,
     POD_DISRUPTION,
@@ -135,6 +136,7 @@ class ControllerManagerOptions(ClientFlags):
         POD_DISRUPTION,
         OUT_OF_SERVICE,
         IDENTITY,
+        JOB_TRACKING,
         STORAGE_VERSIONS,
         *OF_FIELDS,
     )

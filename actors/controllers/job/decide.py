@@ -144,17 +144,23 @@ class Tracking:
 
     removing: uids of pods with a pending finalizer removal
     policy: the Job's podFailurePolicy; None if it has none or the gate is off
+    by_finalizer: False for a Job without the tracking annotation, and while JobTrackingWithFinalizers
+        is off: then the pods that are there are counted, each time
     """
 
     finalizer: str
     annotation: str
     removing: Mapping[str, Any]
     policy: Obj | None = None
+    by_finalizer: bool = True
 
     @staticmethod
-    def of(names: Names, removing: Mapping[str, Any], policy: Obj | None = None) -> Tracking:
+    def of(
+        names: Names, removing: Mapping[str, Any], policy: Obj | None = None, by_finalizer: bool = True
+    ) -> Tracking:
         """The rules with the finalizer and the annotation of a naming set."""
-        return Tracking(names.finalizer_job_tracking, names.annotation_job_completion_index, removing, policy)
+        finalizer, annotation = names.finalizer_job_tracking, names.annotation_job_completion_index
+        return Tracking(finalizer, annotation, removing, policy, by_finalizer)
 
     def counts_failure(self, pod: Obj) -> bool:
         """True if the failure of a pod counts towards the back-off limit."""
@@ -162,6 +168,8 @@ class Tracking:
 
     def counts(self, pod: Obj) -> bool:
         """True if a pod has still to be counted."""
+        if not self.by_finalizer:
+            return True
         return is_tracked(pod, self.finalizer) and uid_of(pod) not in self.removing
 
     def has_place(self, job: Obj, pod: Obj) -> bool:
@@ -179,6 +187,10 @@ def is_failed(pod: Obj) -> bool:
     return phase_of(pod) == "Failed" or (is_deleting(pod) and phase_of(pod) != "Succeeded")
 
 
+def _says_failed(pod: Obj) -> bool:
+    return phase_of(pod) == "Failed"
+
+
 def _is_succeeded(pod: Obj) -> bool:
     return phase_of(pod) == "Succeeded"
 
@@ -186,6 +198,8 @@ def _is_succeeded(pod: Obj) -> bool:
 def totals(job: Obj, pods: Sequence[Obj], tracking: Tracking) -> tuple[int, int]:
     """(succeeded, failed) pods so far, including those that are not in the counters yet."""
     status, uncounted = status_of(job), uncounted_of(job)
+    if not tracking.by_finalizer:
+        status, uncounted = {}, Uncounted()
 
     def new(known: tuple[str, ...], belongs: Callable[[Obj], bool]) -> int:
         more = (
@@ -194,18 +208,22 @@ def totals(job: Obj, pods: Sequence[Obj], tracking: Tracking) -> tuple[int, int]
         return len(known) + sum(belongs(pod) for pod in more)
 
     succeeded = status.get("succeeded", 0) + new(uncounted.succeeded, _is_succeeded)
-    failed = new(uncounted.failed, lambda pod: is_failed(pod) and tracking.counts_failure(pod))
+    has_failed = is_failed if tracking.by_finalizer else _says_failed
+    failed = new(uncounted.failed, lambda pod: has_failed(pod) and tracking.counts_failure(pod))
     return succeeded, status.get("failed", 0) + failed
 
 
 def succeeded_indexes(job: Obj, pods: Sequence[Obj], tracking: Tracking) -> tuple[list[int], list[int]]:
     """(completed indexes in the status, those and the newly completed ones) of an indexed Job."""
     completions = spec_of(job).get("completions") or 0
-    before = parse_indexes(status_of(job).get("completedIndexes", ""), completions)
+    known = status_of(job).get("completedIndexes", "") if tracking.by_finalizer else ""
+    before = parse_indexes(known, completions)
     new = {
         index_of(pod, tracking.annotation)
         for pod in pods
-        if _is_succeeded(pod) and is_tracked(pod, tracking.finalizer) and tracking.has_place(job, pod)
+        if _is_succeeded(pod)
+        and (not tracking.by_finalizer or is_tracked(pod, tracking.finalizer))
+        and tracking.has_place(job, pod)
     }
     return before, sorted({*before, *new})
 

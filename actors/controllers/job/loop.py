@@ -9,7 +9,7 @@ Holds: a finished pod is listed in the status before its finalizer is removed, a
 
 Mirrors  kubernetes v1.25.10 pkg/controller/job/job_controller.go with JobTrackingWithFinalizers and
          JobReadyPods.
-Differs  a Job without the tracking annotation is tracked too; no metrics.
+Differs  no metrics.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from actors.controllers.shared.pod_owners import (
 )
 from actors.controllers.shared.shell import Env, Expectations, Owner, claim_objects, in_parallel, run_workers
 from sim.api.objects import (
+    annotations_of,
     controller_of,
     is_active,
     is_deleting,
@@ -39,13 +40,14 @@ from sim.api.objects import (
     key_of,
     phase_of,
     spec_of,
+    split_key,
     status_of,
     uid_of,
 )
 from sim.api.types import Obj, Reply
 from sim.client.queue import WorkQueue
 from sim.client.rest.limiter import ItemExponential
-from sim.options.gates import FAILURE_POLICY, enabled
+from sim.options.gates import FAILURE_POLICY, JOB_TRACKING, enabled
 from sim.units import SECOND, format_time, parse_time
 
 CLIENT = "job-controller"
@@ -103,6 +105,7 @@ class JobLoop:
         self._finalizer = env.names.finalizer_job_tracking
         self._annotation = env.names.annotation_job_completion_index
         self._reports_ready = enabled(env.options.feature_gates, "JobReadyPods")
+        self._tracks_pods = enabled(env.options.feature_gates, JOB_TRACKING)
         self._policies_enabled = enabled(env.options.feature_gates, FAILURE_POLICY)
         # Job key -> uids of pods with a finalizer removal that the watch has not shown yet
         self._removing: dict[str, dict[str, None]] = {}
@@ -237,6 +240,10 @@ class JobLoop:
         if decide.is_finished(job):
             return None, True
         tracking = self._tracking(key, job)
+        if not tracking.by_finalizer:
+            error = await self._unmark(job)
+            if error is not None:
+                return error, False
         satisfied = self.expectations.satisfied(key)
         pods, error = await self._claim(job)
         if error is not None:
@@ -259,7 +266,8 @@ class JobLoop:
         )
         state.end = state.end or decide.failure_of(state.job, pods, state.active, bad, wall_us)
         if state.end is not None:
-            await self._stop(state, active, satisfied)
+            bad += 0 if tracking.by_finalizer else state.active
+            await self._stop(state, active, satisfied or not tracking.by_finalizer)
         else:
             self._await_deadline(state, wall_us)
             await self._continue(state, active, satisfied)
@@ -277,7 +285,10 @@ class JobLoop:
             or status.get("ready") != had.get("ready")
         )
         state.job = {**state.job, "status": status}
-        refused = await self._track(state, seen, needed, tracking)
+        if tracking.by_finalizer:
+            refused = await self._track(state, seen, needed, tracking)
+        else:
+            refused = await self._count(state, seen, needed, bad)
         if refused is not None:
             if refused == _CONFLICT:
                 self.queue.add_after_us(state.key, self._backoff_us(state.key))
@@ -294,14 +305,29 @@ class JobLoop:
         A finalizer removal is pending only until a watch event shows it.
         """
         policy = spec_of(job).get("podFailurePolicy") if self._policies_enabled else None
-        return decide.Tracking.of(self.env.names, dict(self._removing.get(key, {})), policy)
+        removing = dict(self._removing.get(key, {}))
+        return decide.Tracking.of(self.env.names, removing, policy, self._tracks(job))
+
+    def _tracks(self, job: Obj) -> bool:
+        """True if pods of a Job are tracked by finalizers."""
+        return self._tracks_pods and self.env.names.annotation_job_tracking in annotations_of(job)
+
+    async def _unmark(self, job: Obj) -> str | None:
+        """Remove the annotation from a Job that is not tracked by finalizers."""
+        key = self.env.names.annotation_job_tracking
+        if key not in annotations_of(job):
+            return None
+        patch = {"metadata": {"annotations": {key: None}}}
+        reply = await self.client.patch("jobs", *split_key(key_of(job)), patch)
+        return None if reply.ok else f"removing tracking finalizer from job {key_of(job)}: {reply.message}"
 
     async def _claim(self, job: Obj) -> tuple[list[Obj], str | None]:
-        owner = Owner(job, "jobs", self.resource.api_version, self.resource.kind, (self._finalizer,))
+        finalizers = (self._finalizer,) if self._tracks(job) else ()
+        owner = Owner(job, "jobs", self.resource.api_version, self.resource.kind, finalizers)
         candidates = candidates_of(self.pods, job)
         pods, error = await claim_objects(self.client, owner, "pods", candidates, selector_of(job))
         uid = uid_of(job)
-        return [pod if _owned(pod, uid) else self._adopted(pod) for pod in pods], error
+        return [pod if _owned(pod, uid) or not finalizers else self._adopted(pod) for pod in pods], error
 
     def _adopted(self, pod: Obj) -> Obj:
         """A pod just adopted with its finalizer, which the cache does not show yet."""
@@ -392,8 +418,9 @@ class JobLoop:
         self.expectations.expect_creates(state.key, count)
         template = job["spec"]["template"]
         meta = template.get("metadata") or {}
-        finalizers = list(dict.fromkeys([*(meta.get("finalizers") or ()), self._finalizer]))
-        template = {**template, "metadata": {**meta, "finalizers": finalizers}}
+        if self._tracks(job):
+            finalizers = list(dict.fromkeys([*(meta.get("finalizers") or ()), self._finalizer]))
+            template = {**template, "metadata": {**meta, "finalizers": finalizers}}
         ref = owner_ref(self.env, "jobs", job)
         if decide.is_indexed(job):
             indexes = decide.pending_indexes(active, state.indexes[1], count, job, self._annotation)
@@ -407,6 +434,24 @@ class JobLoop:
         state.active += made
 
     # --- counting ---------------------------------------------------------------------------------
+
+    async def _count(self, state: _SyncState, seen: Obj, needed: bool, failed: int) -> str | None:
+        """Write how many pods there are, for a Job that is not tracked by finalizers."""
+        left = [pod for pod in state.pods if decide.is_tracked(pod, self._finalizer)]
+        _, error = await self._remove_finalizers(state.key, left)
+        if error is not None:
+            return f"removing disabled finalizers from job pods {state.key}: {error}"
+        had, status = status_of(seen), {**state.job["status"]}
+        status.pop("uncountedTerminatedPods", None)
+        status |= {"succeeded": state.succeeded_count, "failed": failed}
+        if decide.is_indexed(seen):
+            status["completedIndexes"] = decide.format_indexes(state.indexes[1])
+        state.job = {**state.job, "status": status}
+        needed = needed or any(status[name] != had.get(name, 0) for name in ("succeeded", "failed"))
+        if state.end is not None:
+            self._finish(state, replace(state.end, type=state.end.type.replace(decide.TARGET, "Failed")))
+            needed = True
+        return await self._write(state) if needed else None
 
     async def _track(
         self, state: _SyncState, seen: Obj, needed: bool, tracking: decide.Tracking

@@ -23,6 +23,7 @@ from tests.actor.controllers.test_horizontalpodautoscaler import (
     settle,
     target,
 )
+from tests.actor.controllers.test_job import end, job, running
 from tests.actor.controllers.workload import World, world
 
 
@@ -117,3 +118,31 @@ async def test_only_signers_with_files_of_their_own_sign_once_one_has(own: Signe
         await approve(w)
         await w.settle(SECOND)
         assert ("certificate" in await state(w)) is (own is Signer.CLIENT)
+
+
+@pytest.mark.parametrize("tracks", [True, False])
+async def test_pods_of_jobs_have_a_finalizer_while_its_gate_is_on(tracks: bool) -> None:
+    """Otherwise the pods that are there are counted, and the annotation goes."""
+    gates = {"JobTrackingWithFinalizers": str(tracks).lower()}
+    async with world(("job",), feature_gates=gates) as w:
+        await w.create("jobs", job(completions=2, parallelism=2, backoffLimit=0))
+        await w.settle()
+        pods, names = await w.stored("pods"), w.plane.server.scheme.names
+        assert [bool(pod["metadata"].get("finalizers")) for pod in pods] == [tracks] * 2
+        made = await w.get("jobs", "work")
+        marked = names.annotation_job_tracking in made["metadata"].get("annotations", {})
+        assert marked is ("uncountedTerminatedPods" in made["status"]) is tracks
+        await end(w, pods[0], "Succeeded")
+        await w.settle()
+        assert (await w.get("jobs", "work"))["status"]["succeeded"] == 1
+        await w.delete("pods", pods[0]["metadata"]["name"])
+        await w.settle()
+        status = (await w.get("jobs", "work"))["status"]
+        assert status.get("succeeded", 0) == (1 if tracks else 0)  # a deleted pod is forgotten
+        for pod in await running(w):
+            await end(w, pod, "Failed")
+        await w.settle()
+        status = (await w.get("jobs", "work"))["status"]
+        (condition,) = status["conditions"]
+        assert (condition["type"], condition["reason"]) == ("Failed", "BackoffLimitExceeded")
+        assert status["failed"] == (1 if tracks else 2)
