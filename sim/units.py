@@ -8,8 +8,10 @@ Holds: a number's text may have any length; what is too large for its type is ne
 Mirrors  Go strconv.ParseInt and ParseUint, time.ParseDuration and Duration.String; apimachinery
          v1.25 pkg/api/resource/quantity.go, pkg/apis/meta/v1/{time,micro_time}.go,
          pkg/util/duration/duration.go.
-Differs  a duration keeps whole microseconds (the rest is cut): virtual time has none smaller; a
-         point in time beyond the years 1 to 9999 is written with their first or last hour.
+Differs  of a quantity, digits beyond the 60th before the point count as nines, and powers of ten
+         are at most 400; a duration keeps whole microseconds (the rest is cut): virtual time has
+         none smaller; a point in time beyond the years 1 to 9999 is written with their first or
+         last hour.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from typing import NamedTuple
 
 from sim.remembered import cached
 
@@ -259,85 +262,163 @@ DECIMAL_SI = "DecimalSI"
 BINARY_SI = "BinarySI"
 DECIMAL_EXPONENT = "DecimalExponent"
 
-_QUANTITY = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+|)", re.ASCII)
+_QUANTITY = re.compile(
+    r"(?P<sign>[+-]?)0*+(?P<whole>\d*+)(?:\.(?P<fraction>\d*+))?+(?P<suffix>[eEinumkKMGTP]*+[-+]?\d*)",
+    re.ASCII,
+)
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _DECIMAL_SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}
-_MAX_NANO = (2**63 - 1) * NANO  # maxAllowed: larger amounts are capped
+_BINARY_SUFFIX = {power // 10: suffix for suffix, power in _BINARY.items()}
+_MAX_NANO = (2**63 - 1) * NANO  # maxAllowed: larger amounts in binary units are capped
 # Digits before or after the point: more change only how it is rounded, or that it is capped.
 _LONG = 60
-_MAX_DIGITS = 18  # maxInt64Factors: up to here upstream keeps the text as written
+_POWER_MAX = 400  # of ten: upstream takes minutes for much larger ones
+_MAX_DIGITS = 18  # maxInt64Factors
+_INT64_MAX = 2**63 - 1
 
-# quantity.go: ErrSuffix, of what looks like a quantity and ends in no known unit. The digits before
-# the unit are never given back: texts come from outside, and are as long as they like.
-_SUFFIXED = re.compile(r"[+-]?\d*+(?:\.\d*+)?[eEinumkKMGTP]*+[-+]?\d*", re.ASCII)
 QUANTITY_SUFFIX = "unable to parse quantity's suffix"
+QUANTITY_NUMBER = "unable to parse numeric part of quantity"
 QUANTITY_SYNTAX = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 )
 
 
+class _Quantity(NamedTuple):
+    """A parsed quantity.
+
+    nano: nano units
+    style: its format
+    written: True if upstream keeps the text as it was written
+    whole, scale: the parts of upstream's int64Amount; (0, None) for an amount of its slower form
+    """
+
+    nano: int
+    style: str
+    written: bool
+    whole: int = 0
+    scale: int | None = None
+
+
 @cached(8192)
-def _parse_quantity(text: str) -> tuple[int, str, bool]:
-    """Nano units (rounded away from zero), format, and whether upstream keeps the text as written."""
+def _parse_quantity(text: str) -> _Quantity:
+    """The parts of a quantity: quantity.go, ParseQuantity."""
     text = text.strip()  # Quirk: blanks around a quantity are cut by its JSON decoder.
-    match = _QUANTITY.fullmatch(text)
-    if match is None or not text:
-        raise ValueError(QUANTITY_SUFFIX if text and _SUFFIXED.fullmatch(text) else QUANTITY_SYNTAX)
-    sign, whole, fraction, suffix = match[1], match[2].lstrip("0"), match[3] or "", match[4]
-    if len(whole) > _LONG:
-        whole = "9" * _LONG
-    if len(fraction) > _LONG:
-        fraction = fraction[:_LONG] + ("1" if fraction[_LONG:].strip("0") else "0")
-    digits = int((whole + fraction) or "0")
-    if suffix in _BINARY:
-        power, style = _BINARY[suffix], BINARY_SI
-        precise = digits << power
-        scale = 9 - len(fraction)
-        kept = not fraction and 15 - len(whole) - power * 3 // 10 - 1 >= 0
+    match = _QUANTITY.fullmatch(text) if text else None
+    if match is None:
+        raise ValueError(QUANTITY_SYNTAX)
+    if text == "0":
+        return _Quantity(0, DECIMAL_SI, True, 0, 0)
+    suffix, negative = match["suffix"], match["sign"] == "-"
+    number, fraction = match["whole"] or "0", match["fraction"] or ""
+    binary, power = suffix in _BINARY, _BINARY.get(suffix, 0)
+    if binary:
+        style, precision = BINARY_SI, 15 - len(number) - power * 3 // 10 - 1
+        fast, scale = precision >= 0 and not fraction, 0
     else:
         style = DECIMAL_SI if suffix in _DECIMAL else DECIMAL_EXPONENT
-        exponent = _DECIMAL[suffix] if suffix in _DECIMAL else parse_whole(suffix[1:])
-        if exponent is None:
-            raise ValueError(QUANTITY_SUFFIX)
-        power = exponent
-        precise = digits
-        scale = 9 + power - len(fraction)
-        kept = len(whole) + len(fraction) <= _MAX_DIGITS and scale >= 0
-    nano = precise * 10 ** min(scale, 64) if scale >= 0 else -(-precise // 10 ** min(-scale, 64))
-    if nano > _MAX_NANO:
-        nano, kept = _MAX_NANO, kept and scale < 27
-    if style == BINARY_SI and not kept and 0 < nano < NANO:
-        style = DECIMAL_SI
-    return (-nano if sign == "-" else nano), style, kept
+        power = _DECIMAL[suffix] if suffix in _DECIMAL else _exponent(suffix)
+        scale = power - len(fraction)
+        fast = len(number) + len(fraction) <= _MAX_DIGITS and scale >= -9
+    if fast:
+        shifted = number + fraction
+        value = int(shifted)
+        whole = value << power if binary else value
+        if whole <= _INT64_MAX:
+            if binary:
+                written = value & 7 != 0
+            else:
+                written = scale % 3 == 0 and not shifted.endswith("000") and shifted[0] != "0"
+            whole = -whole if negative else whole
+            nano = whole * 10 ** (scale + 9)
+            return _Quantity(nano, style, written, whole, scale)
+    if not re.match(r"[+-]?\.?\d", text, re.ASCII):
+        raise ValueError(QUANTITY_NUMBER)
+    return _slow_quantity(number, fraction, power, style, negative)
+
+
+def _exponent(suffix: str) -> int:
+    value = parse_whole(suffix[1:]) if suffix[0] in "eE" else None
+    if value is None:
+        raise ValueError(QUANTITY_SUFFIX)
+    return min(max(value, -_POWER_MAX), _POWER_MAX)
+
+
+def _slow_quantity(number: str, fraction: str, power: int, style: str, negative: bool) -> _Quantity:
+    """A quantity of many digits or a fine one: rounded away from zero to nano units."""
+    if len(number) > _LONG:
+        number = "9" * _LONG
+    if len(fraction) > _LONG:
+        fraction = fraction[:_LONG] + ("1" if fraction[_LONG:].strip("0") else "0")
+    digits, scale = int(number + fraction), 9 - len(fraction)
+    if style == BINARY_SI:
+        digits <<= power
+    else:
+        scale += power
+    nano = digits * 10**scale if scale >= 0 else -(-digits // 10**-scale)
+    if style == BINARY_SI:
+        nano = min(nano, _MAX_NANO)
+        if 0 < nano < NANO:
+            style = DECIMAL_SI
+    return _Quantity(-nano if negative else nano, style, False)
 
 
 def quantity_nano(text: str | int | float) -> int:
     """Nano units of a quantity, exact; ValueError with upstream's words if it is none."""
-    return _parse_quantity(str(text))[0]
+    return _parse_quantity(str(text)).nano
 
 
 def quantity_milli(text: str | int | float) -> int:
     """Milli units, rounded up as upstream's MilliValue: "100m" -> 100, "1" -> 1000."""
-    return -(-_parse_quantity(str(text))[0] // NANO_PER_MILLI)
+    return -(-_parse_quantity(str(text)).nano // NANO_PER_MILLI)
 
 
 def quantity_value(text: str | int | float) -> int:
     """Whole units, rounded up as upstream's Value: "1Ki" -> 1024, "100m" -> 1."""
-    return -(-_parse_quantity(str(text))[0] // NANO)
+    return -(-_parse_quantity(str(text)).nano // NANO)
 
 
 def quantity_style(text: str | int | float) -> str:
     """DecimalSI, BinarySI or DecimalExponent; a sum takes the style of its first part."""
-    return _parse_quantity(str(text))[1]
+    return _parse_quantity(str(text)).style
 
 
 def quantity_text(text: str | int | float) -> str:
-    """What upstream answers for a quantity it was sent: the text itself unless that is too long or
-    too fine.
+    """What upstream answers for a quantity it was sent: the text itself if it is canonical enough."""
+    parsed = _parse_quantity(str(text))
+    return str(text).strip() if parsed.written else format_quantity_nano(parsed.nano, parsed.style)
+
+
+def quantity_rounded(text: str | int | float) -> str:
+    """The text after upstream's defaults have rounded the amount up to milli units (RoundUp); the
+    same text if it is not finer.
     """
-    nano, style, kept = _parse_quantity(str(text))
-    return str(text).strip() if kept else format_quantity_nano(nano, style)
+    nano, style, _, _, scale = _parse_quantity(str(text))
+    if scale is not None and scale >= -3:
+        return str(text)
+    milli = -(-abs(nano) // NANO_PER_MILLI)
+    return format_quantity_milli(-milli if nano < 0 else milli, style)
+
+
+def quantity_parts(text: str | int | float) -> tuple[int, int | None, str, str]:
+    """What Go prints of a quantity: value and scale (None for an amount of the slower form), the
+    text that it keeps, and the format.
+    """
+    parsed = _parse_quantity(str(text))
+    return parsed.whole, parsed.scale, str(text).strip() if parsed.written else "", parsed.style
+
+
+def quantity_wrapped_milli(text: str | int | float) -> int:
+    """Milli units as the 64 bits of upstream's MilliValue hold them: too large ones wrap around."""
+    nano, _, _, whole, scale = _parse_quantity(str(text))
+    if scale is None or scale < -3:
+        milli = -(-nano // NANO_PER_MILLI)
+    else:
+        shift = scale + 3
+        milli = whole * 10**shift if shift < _POWER_MAX else 0
+        if shift not in (0, 1, 2, 3, 6, 9) and abs(milli) > _INT64_MAX:
+            return 0  # positiveScaleInt64
+    return (milli + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 @lru_cache(maxsize=8192)
@@ -349,15 +430,16 @@ def format_quantity_nano(nano: int, style: str = DECIMAL_SI) -> str:
     whole, rest = divmod(amount, NANO)
     if style == BINARY_SI and not rest and whole >= 1024:
         power = 0
-        while whole % 1024 == 0 and power < 6:
+        while whole % 1024 == 0:
             whole, power = whole // 1024, power + 1
-        return f"{sign}{whole}{('', 'Ki', 'Mi', 'Gi', 'Ti', 'Pi', 'Ei')[power]}"
+        return f"{sign}{whole}{_BINARY_SUFFIX.get(power, '')}"
     power = -9
-    while amount % 1000 == 0 and power < 18:
+    while amount % 1000 == 0:
         amount, power = amount // 1000, power + 3
     if style == DECIMAL_EXPONENT:
         return f"{sign}{amount}e{power}" if power else f"{sign}{amount}"
-    return f"{sign}{amount}{_DECIMAL_SUFFIX[power]}"
+    # Quirk: a suffix that does not exist is left out; the amount is not changed.
+    return f"{sign}{amount}{_DECIMAL_SUFFIX.get(power, '')}"
 
 
 def format_quantity_milli(milli: int, style: str = DECIMAL_SI) -> str:

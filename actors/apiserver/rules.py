@@ -36,6 +36,7 @@ from sim.api.crd import objects as custom_objects
 from sim.api.crd.served import CustomResource
 from sim.api.generated_names import generated_name
 from sim.api.kinds.common.errors import Errors
+from sim.api.kinds.common.sent import as_sent
 from sim.api.kinds.conversion import form_of
 from sim.api.kinds.defaults import apply_defaults, with_gated_defaults
 from sim.api.kinds.validation import validate_create, validate_update
@@ -330,8 +331,10 @@ def _valid(call: Call, obj: Obj, old: Obj | None) -> None:
 
 def _errors(call: Call, obj: Obj, old: Obj | None) -> Errors:
     if old is None:
-        return validate_create(call.resource, obj, call.registry.gates)
-    return validate_update(call.resource, obj, old, call.subresource, call.registry.gates)
+        errors = validate_create(call.resource, obj, call.registry.gates)
+    else:
+        errors = validate_update(call.resource, obj, old, call.subresource, call.registry.gates)
+    return as_sent(errors, call.sent) if errors and call.sent is not None else errors
 
 
 def _custom_errors(call: Call, obj: Obj, old: Obj | None) -> Errors:

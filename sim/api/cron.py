@@ -195,6 +195,8 @@ def zone_of(name: str) -> tzinfo:
     """The zone of that name ("UTC" and "" are UTC)."""
     if name in ("", "UTC"):
         return UTC
+    if name.startswith(("/", "\\")) or ".." in name.replace("\\", "/").split("/"):
+        raise ScheduleError("time: invalid location name")
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):

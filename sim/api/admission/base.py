@@ -13,6 +13,8 @@ import msgspec
 
 from sim.api import status
 from sim.api.auth.attributes import OpinionGiver
+from sim.api.kinds.common import text as problems_of
+from sim.api.schema.json_text import go_quote
 from sim.api.schema.resource import Resource
 from sim.api.types import Obj, UserInfo
 from sim.ident import Names
@@ -114,6 +116,17 @@ def forbidden(attributes: Attributes, text: str, name: str = "", causes: list[Ob
     if causes:
         details["causes"] = causes
     return Denial(403, "Forbidden", f'{resource.group_resource} "{name}" is forbidden: {text}', details)
+
+
+def bad_name(name: str) -> str:
+    """Why a client cannot ask for an object of that name; "" if it can.
+
+    Mirrors  client-go v1.25 rest/request.go: Name.
+    """
+    if not name:
+        return "resource name may not be empty"
+    problems = problems_of.segment(name)
+    return f"invalid resource name {go_quote(name)}: [{' '.join(problems)}]" if problems else ""
 
 
 def not_found(plural: str, name: str) -> Denial:

@@ -25,6 +25,7 @@ from typing import Any
 import msgspec
 
 from sim.api.protobuf.numbers import numbers, short_name
+from sim.api.schema.go_types import go_type_of
 
 Raw = dict[str, Any]
 
@@ -58,6 +59,16 @@ _ZERO_WRITTEN = {
     "storage.v1.CSINodeDriver": ("topologyKeys",),
     "networking.v1alpha1.ClusterCIDRSpec": ("ipv4", "ipv6"),
 }
+# Pointers and lists that Go writes as null when they are empty.
+_NULL_WRITTEN = {
+    "batch.v1.PodFailurePolicy": ("rules",),
+    "batch.v1.PodFailurePolicyOnExitCodesRequirement": ("containerName", "values"),
+    "batch.v1.PodFailurePolicyRule": ("onExitCodes", "onPodConditions"),
+    "core.v1.PodSpec": ("containers",),
+    "core.v1.ProjectedVolumeSource": ("sources",),
+    "core.v1.ScaleIOVolumeSource": ("secretRef",),
+    "core.v1.TypedLocalObjectReference": ("apiGroup",),
+}
 # Types with values of any form, for ownership and patches.
 OPEN_TYPES = ("any", "schema-or-list", "schema-or-bool", "schema-or-names")
 # Defaults of map list keys that a written item may omit (core/v1 types.go: +default="TCP").
@@ -75,25 +86,31 @@ class SchemaNode:
     key_defaults: of absent list map keys
     map_type: "atomic" if apply owns the object or map as a whole, otherwise "granular"
     patch_strategies, patch_merge_key: of strategic merge
+    go_type: the name of its Go type, if that is neither a basic type nor a struct
     typed: True if Go has a type for it, with zeros and pointers; False for custom resources, in
         which every null is reported
     spared: its scalars that Go leaves out when they are zero or ""
+    structs: its required fields that are structs in Go, not pointers, so that they are never absent
     written: its optional fields that Go writes even when they are zero or empty
+    nulls: its fields that Go writes as null when they are empty
     """
 
     __slots__ = (
         "format",
+        "go_type",
         "items",
         "key_defaults",
         "list_map_keys",
         "list_type",
         "map_type",
         "name",
+        "nulls",
         "patch_merge_key",
         "patch_strategies",
         "properties",
         "required",
         "spared",
+        "structs",
         "type",
         "typed",
         "values",
@@ -114,8 +131,11 @@ class SchemaNode:
         self.map_type = "granular"
         self.patch_strategies: tuple[str, ...] = ()
         self.patch_merge_key = ""
+        self.go_type = ""
         self.typed = True
         self.spared: frozenset[str] = frozenset()
+        self.structs: tuple[str, ...] = ()
+        self.nulls: tuple[str, ...] = ()
         self.written: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -192,15 +212,28 @@ def schema_of(name: str) -> SchemaNode:
         if name not in _SPECIAL:
             _fill(node, raw)
             node.written = _ZERO_WRITTEN.get(short_name(node.name), ())
-            node.spared = _spared(node)
+            node.nulls = _NULL_WRITTEN.get(short_name(node.name), ())
+            plain = _plain_fields(node)
+            node.spared = _spared(node, plain)
+            node.structs = tuple(f for f in node.required if f in plain and node.properties[f].properties)
     return node
 
 
-def _spared(node: SchemaNode) -> frozenset[str]:
+def _plain_fields(node: SchemaNode) -> list[str]:
+    """The fields that are not pointers in Go."""
+    columns = list(numbers().get(short_name(node.name), {}).values())
+    for inner in [column.inline for column in columns if column.inline]:
+        columns += numbers().get(inner, {}).values()
+    return [column.field for column in columns if not column.pointer]
+
+
+def is_pointer(node: SchemaNode, field: str) -> bool:
+    """True if a field of a definition is a pointer in Go, so that null unsets it."""
+    return bool(node.name) and field not in _plain_fields(node)
+
+
+def _spared(node: SchemaNode, plain: list[str]) -> frozenset[str]:
     """The optional scalars that are not pointers in Go."""
-    plain = [
-        column.field for column in numbers().get(short_name(node.name), {}).values() if not column.pointer
-    ]
     written = (*node.required, *node.written)
     return frozenset(
         field
@@ -222,13 +255,27 @@ def _type(raw: Raw) -> str:
 
 def _fill(node: SchemaNode, raw: Raw) -> None:
     for field, below in raw.get("properties", {}).items():
-        node.properties[field] = _field(below)
+        made = node.properties[field] = _field(below)
+        if name := go_type_of(short_name(node.name), field):
+            _name_type(made, name)
     node.required = tuple(raw.get("required", ()))
     if "items" in raw:
         node.items = _field(raw["items"])
     if isinstance(raw.get("additionalProperties"), dict):
         node.values = _field(raw["additionalProperties"])
     _mark(node, raw)
+
+
+# Quirk: these are names of whole maps and lists.
+_NAMED_WHOLE = ("v1.ResourceList", "v1.Verbs")
+
+
+def _name_type(node: SchemaNode, name: str) -> None:
+    """Give the node of a field, or that of its items, its Go type."""
+    below = node.items if node.type == "array" else node.values if node.type == "map" else None
+    target = node if below is None or name in _NAMED_WHOLE else below
+    if not target.name:  # which no other field shares
+        target.go_type = name
 
 
 def _field(raw: Raw) -> SchemaNode:

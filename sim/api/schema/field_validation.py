@@ -11,8 +11,7 @@ Bodies of in-process clients are well-typed already and skip this.
 Mirrors  sigs.k8s.io/json v1.25 (type errors, strict errors), apiserver
          pkg/endpoints/handlers/create.go, apimachinery pkg/apis/meta/v1/{time,micro_time}.go,
          pkg/api/resource/quantity.go, pkg/util/intstr.
-Differs  duplicate keys are reported for text only, because a decoded value has none; of duplicate
-         keys the last value counts, where Go merges maps and structs into the first one.
+Differs  duplicate keys are reported for text only, because a decoded value has none.
 """
 
 from __future__ import annotations
@@ -21,15 +20,21 @@ import re
 from base64 import b64encode
 from binascii import Error as BinasciiError
 from binascii import a2b_base64
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
 
-from sim.api.schema.field_schemas import JSON_SCHEMA, SchemaNode, definition_name, schema_of
-from sim.api.schema.json_text import Twice, duplicates, go_quote, parse_noting_twice, summarize
+from sim.api.schema.field_schemas import (
+    JSON_SCHEMA,
+    SchemaNode,
+    definition_name,
+    is_pointer,
+    schema_of,
+)
+from sim.api.schema.json_text import Fraction, Twice, duplicates, go_quote, parse_noting_twice, summarize
 from sim.api.schema.resource import Resource
 from sim.api.types import Json, Obj
 from sim.ident import NAMES
-from sim.units import format_micro_time, format_time, parse_time, quantity_nano, quantity_text
+from sim.units import format_micro_time, format_time, parse_time, quantity_text
 
 # Groups with kinds that exist, or existed, in another group under the same name.
 _OTHER_GROUPS = ("apps", "extensions", *(names.group("events") for names in NAMES.values()))
@@ -72,18 +77,31 @@ class DecodeError(Exception):
         self.message = message
 
 
+class Sent(NamedTuple):
+    """What Go remembers of a body, and shows in some errors.
+
+    quantities: the texts as they were sent, by the texts that the object holds
+    emptied: the paths of empty lists and maps, which the object lacks
+    """
+
+    quantities: Mapping[str, str]
+    emptied: Collection[str]
+
+
 class Decoded:
     """A decoded body.
 
     obj: the object
     problems: messages about unknown and duplicate fields, in the order of the text
+    sent: what Go remembers of the body, and the object does not show
     """
 
-    __slots__ = ("obj", "problems")
+    __slots__ = ("obj", "problems", "sent")
 
-    def __init__(self, obj: Obj, problems: list[str]) -> None:
+    def __init__(self, obj: Obj, problems: list[str], sent: Sent) -> None:
         self.obj = obj
         self.problems = problems
+        self.sent = sent
 
 
 def decode(
@@ -98,13 +116,14 @@ def decode(
     if isinstance(text, str):
         shown = text
         try:
-            value = parse_noting_twice(text)
+            value = parse_noting_twice(text, exact=True)
         except ValueError as error:
             raise _unrecognized(
                 resource, f"couldn't get version/kind; json parse error: {error}", text
             ) from None
     value = _typed(resource, value, shown)
-    obj, problems = conform(resource.schema, value, resource.kind)
+    walk = _Walk()
+    obj, problems = walk.conform(resource.schema, value, resource.kind)
     cannot = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
     if isinstance(obj, DecodeError):
         raise DecodeError(cannot + obj.message)
@@ -113,7 +132,7 @@ def decode(
         raise DecodeError(cannot + "strict decoding error: " + ", ".join(listed))
     typed = {"apiVersion": resource.api_version, "kind": resource.kind}
     obj = {**typed, **obj, **typed}
-    return Decoded(obj, [] if directive == IGNORE else problems)
+    return Decoded(obj, [] if directive == IGNORE else problems, Sent(walk.quantities, walk.emptied))
 
 
 def _unrecognized(resource: Resource, why: str, text: str) -> DecodeError:
@@ -205,13 +224,7 @@ def has_sections(node: SchemaNode, obj: Json) -> bool:
 
 def conform(node: SchemaNode, value: Json, kind: str) -> tuple[Any, list[str]]:
     """(object, problems), or (DecodeError, []) at the first value of a wrong type."""
-    if not isinstance(value, dict):
-        return DecodeError(f"json: cannot unmarshal {go_kind(value)} into Go value of type v1.{kind}"), []
-    walk = _Walk()
-    try:
-        return walk.fields(node, value, kind, "", ""), walk.problems
-    except _WrongType as error:
-        return DecodeError(str(error)), []
+    return _Walk().conform(node, value, kind)
 
 
 def conform_part(node: SchemaNode, value: Json, at: str) -> tuple[Any, list[str]]:
@@ -219,14 +232,7 @@ def conform_part(node: SchemaNode, value: Json, at: str) -> tuple[Any, list[str]
 
     at: the path of the value in the object
     """
-    owner = node.name.rpartition(".")[2]
-    if not isinstance(value, dict):
-        return DecodeError(f"json: cannot unmarshal {go_kind(value)} into Go value of type v1.{owner}"), []
-    walk = _Walk()
-    try:
-        return walk.fields(node, value, owner, "", at), walk.problems
-    except _WrongType as error:
-        return DecodeError(str(error)), []
+    return _Walk().conform(node, value, node.name.rpartition(".")[2], at)
 
 
 def duplicate_fields(value: Json) -> list[str]:
@@ -239,7 +245,14 @@ def duplicate_fields(value: Json) -> list[str]:
 
 
 class _WrongType(Exception):
-    pass
+    """A value of a wrong type.  Go notes the first one and reads on."""
+
+
+class _Refused(Exception):
+    """A text that a type of its own cannot read, which ends the reading.
+
+    Quirk: so its error takes the place of those of values of a wrong type before it.
+    """
 
 
 def go_kind(value: Json) -> str:
@@ -265,6 +278,8 @@ _GO_SCALARS = {
 
 
 def _go_type(node: SchemaNode) -> str:
+    if node.go_type:
+        return node.go_type
     if node.type == "array":
         return "[]" + (_go_type(node.items) if node.items else "interface {}")
     if node.type == "map":
@@ -288,6 +303,23 @@ class _Walk:
 
     def __init__(self) -> None:
         self.problems: list[str] = []
+        self.quantities: dict[str, str] = {}
+        self.emptied: dict[str, None] = {}
+        self.wrong: str = ""
+
+    def _note(self, error: _WrongType) -> None:
+        self.wrong = self.wrong or str(error)
+
+    def conform(self, node: SchemaNode, value: Json, kind: str, at: str = "") -> tuple[Any, list[str]]:
+        """(object, problems), or (DecodeError, []) at the first value of a wrong type."""
+        if not isinstance(value, dict):
+            wrong = f"json: cannot unmarshal {go_kind(value)} into Go value of type v1.{kind}"
+            return DecodeError(wrong), []
+        try:
+            made = self.fields(node, value, kind, "", at)
+        except _Refused as error:
+            return DecodeError(str(error)), []
+        return (DecodeError(self.wrong), []) if self.wrong else (made, self.problems)
 
     def _report(self, problem: str) -> None:
         if len(self.problems) < PROBLEMS_MAX and problem not in self.problems:
@@ -296,30 +328,42 @@ class _Walk:
     def fields(self, node: SchemaNode, value: Obj, owner: str, go: str, at: str) -> Obj:
         """The object with known, well-typed fields."""
         out: Obj = {}
-        duplicated = dict.fromkeys(value.keys_twice) if isinstance(value, Twice) else ()
-        for key, given in value.items():
+        twice = isinstance(value, Twice)
+        met: dict[str, None] = {}
+        for key, given in value.pairs if isinstance(value, Twice) else value.items():
             path = f"{at}.{key}" if at else key
             below = node.properties.get(key)
-            if key in duplicated:
+            if twice and key in met and below is not None:
                 self._report(f"duplicate field {go_quote(path)}")
+            met[key] = None
             if below is None:
                 self._report(f"unknown field {go_quote(path)}")
                 continue
             if given is None:
+                if key in out and (below.type in ("array", "map") or is_pointer(node, key)):
+                    del out[key]
                 continue
-            made = self.value(
-                below,
-                given,
-                f"{owner}.{go}.{key}" if go else f"{owner}.{key}",
-                f"{go}.{key}" if go else key,
-                path,
-            )
+            try:
+                made = self.value(
+                    below,
+                    given,
+                    f"{owner}.{go}.{key}" if go else f"{owner}.{key}",
+                    f"{go}.{key}" if go else key,
+                    path,
+                )
+            except _WrongType as error:
+                self._note(error)
+                continue
+            if key in out:
+                made = _merged(below, out.pop(key), made)
             if not made and key in node.spared:
                 continue
             # An empty list of managedFields has a meaning: a reset (`managed.given_record`).
             kept = key in node.required or key in node.written or path == RECORD
             if made or kept or below.type not in ("array", "map"):
                 out[key] = made
+            else:
+                self.emptied[path] = None
         return {**out, **missing} if (missing := _missing(node, out)) else out
 
     def value(self, node: SchemaNode, value: Json, field: str, go: str, at: str) -> Any:
@@ -347,13 +391,18 @@ class _Walk:
         below = node.values
         if below is None:
             return _plain(value)
-        for key in value.keys_twice if isinstance(value, Twice) else ():
-            self._report(f"duplicate field {go_quote(f'{at}.{key}')}")
-        if _are_texts(below, value.values()):
+        if not isinstance(value, Twice) and _are_texts(below, value.values()):
             return dict(value)
-        out = {}
-        for key, given in value.items():
-            out[key] = _zero(below) if given is None else self.value(below, given, field, go, f"{at}.{key}")
+        out: Obj = {}
+        for key, given in value.pairs if isinstance(value, Twice) else value.items():
+            if key in out:
+                self._report(f"duplicate field {go_quote(f'{at}.{key}')}")
+            try:
+                out[key] = (
+                    _zero(below) if given is None else self.value(below, given, field, go, f"{at}.{key}")
+                )
+            except _WrongType as error:
+                self._note(error)
         return out
 
     def _list(self, node: SchemaNode, value: Json, field: str, go: str, at: str) -> Any:
@@ -364,10 +413,13 @@ class _Walk:
             return [_plain(item) for item in value]
         if _are_texts(below, value):
             return list(value)
-        return [
-            _zero(below) if item is None else self.value(below, item, field, go, f"{at}[{i}]")
-            for i, item in enumerate(value)
-        ]
+        out = []
+        for i, item in enumerate(value):
+            try:
+                out.append(_zero(below) if item is None else self.value(below, item, field, go, f"{at}[{i}]"))
+            except _WrongType as error:
+                self._note(error)
+        return out
 
     def _scalar(self, node: SchemaNode, value: Json, field: str) -> Any:
         kind = node.type
@@ -375,7 +427,7 @@ class _Walk:
             if node.format == "byte":
                 return self._bytes(value, field)
             if not isinstance(value, str):
-                raise self._wrong(value, field, "string")
+                raise self._wrong(value, field, node.go_type or "string")
             return value
         if kind == "boolean":
             if not isinstance(value, bool):
@@ -384,9 +436,9 @@ class _Walk:
         if kind in ("integer", "number"):
             return self._number(node, value, field)
         if kind == "quantity":
-            return _quantity(value)
+            return self._quantity(value)
         if kind == "int-or-string":
-            return value if isinstance(value, str) else self._number(node, value, field)
+            return value if isinstance(value, str) else self._int_of_either(node, value, field)
         if kind in ("time", "micro-time"):
             if not isinstance(value, str):
                 raise self._wrong(value, field, "string")
@@ -397,12 +449,19 @@ class _Walk:
         if node.type == "number":
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise self._wrong(value, field, "float64")
-            return value
+            return float(value) if isinstance(value, Fraction) else value
         target = "int32" if node.type == "int-or-string" else node.format or "int64"
         bits = 31 if target == "int32" else 63
         if isinstance(value, bool) or not isinstance(value, int) or not -(1 << bits) <= value < 1 << bits:
             raise self._wrong(value, field, target)
         return value
+
+    def _int_of_either(self, node: SchemaNode, value: Json, field: str) -> Any:
+        """The number of an IntOrString, which has a decoder of its own."""
+        try:
+            return self._number(node, value, field)
+        except _WrongType as error:
+            raise _Refused(str(error)) from None
 
     def _bytes(self, value: Json, field: str) -> Any:
         if isinstance(value, list):
@@ -422,14 +481,53 @@ class _Walk:
             ) from None
         return text
 
+    def _quantity(self, value: Json) -> str:
+        text = value if isinstance(value, str) else None
+        if text is None and isinstance(value, int | float) and not isinstance(value, bool):
+            text = _number_text(value)
+        try:
+            shown = quantity_text(text if text is not None else "")
+        except ValueError as error:
+            raise _Refused(str(error)) from None
+        if shown != text and text:
+            self.quantities[shown] = text.strip()
+        return shown
+
     def _wrong(self, value: Json, field: str, target: str) -> _WrongType:
         kind = go_kind(value)
         if kind == "number" and target[:3] in ("int", "uin", "flo"):
-            kind = f"number {value}"
+            kind = f"number {_number_text(value)}"
         return _WrongType(f"json: cannot unmarshal {kind} into Go struct field {field} of type {target}")
 
 
+def _number_text(value: Json) -> str:
+    """A number as its body held it."""
+    return value.text if isinstance(value, Fraction) else str(value)
+
+
+def _merged(node: SchemaNode, before: Any, made: Any) -> Any:
+    """The value of a field that a text holds twice: Go decodes the second one into the first.
+
+    Quirk: so structs and maps are merged, and lists item by item.
+    """
+    if node.type in ("object", "map") and isinstance(before, dict) and isinstance(made, dict):
+        if node.type == "map" or not node.properties:
+            return {**before, **made}
+        merged = {
+            key: _merged(node.properties[key], before[key], value) if key in before else value
+            for key, value in made.items()
+        }
+        return {**before, **merged}
+    if node.type == "array" and node.items is not None and isinstance(before, list):
+        if node.items.type == "object":
+            items = [_merged(node.items, old, new) for old, new in zip(before, made, strict=False)]
+            return items + made[len(items) :]
+    return made
+
+
 def _plain(value: Json) -> Json:
+    if isinstance(value, Fraction):
+        return float(value)
     if isinstance(value, dict):
         return {k: _plain(v) for k, v in value.items()}
     return [_plain(v) for v in value] if isinstance(value, list) else value
@@ -447,20 +545,28 @@ def _schema_or(kind: str, value: Json) -> Any:
     """
     node = schema_of(JSON_SCHEMA)
     if isinstance(value, dict):
-        return _Walk().fields(node, value, "JSONSchemaProps", "", "")
+        return _schema(node, value)
     if kind == "schema-or-bool":
         if not isinstance(value, bool):
-            raise _WrongType("boolean or JSON schema expected")
+            raise _Refused("boolean or JSON schema expected")
         return value
     if not isinstance(value, list) or not value:
         return None
     wanted, what = (dict, _go_type(node)) if kind == "schema-or-list" else (str, "string")
     for item in value:
         if item is not None and not isinstance(item, wanted):
-            raise _WrongType(f"json: cannot unmarshal {go_kind(item)} into Go value of type {what}")
+            raise _Refused(f"json: cannot unmarshal {go_kind(item)} into Go value of type {what}")
     if wanted is str:
         return [item or "" for item in value]
-    return [_Walk().fields(node, item or {}, "JSONSchemaProps", "", "") for item in value]
+    return [_schema(node, item or {}) for item in value]
+
+
+def _schema(node: SchemaNode, value: Obj) -> Obj:
+    walk = _Walk()
+    made = walk.fields(node, value, "JSONSchemaProps", "", "")
+    if walk.wrong:
+        raise _Refused(walk.wrong)
+    return made
 
 
 _ZEROS = {"string": "", "boolean": False, "integer": 0, "number": 0}
@@ -472,9 +578,11 @@ def _are_texts(node: SchemaNode, values: Iterable[Json]) -> bool:
 
 
 def _missing(node: SchemaNode, made: Obj) -> Obj:
-    """Absent scalars that Go always writes: other code relies on them."""
+    """What Go always writes, where it is absent or empty: other code relies on it."""
     absent = [key for key in node.required if key not in made and node.properties[key].type in _ZEROS]
-    return {key: _ZEROS[node.properties[key].type] for key in absent}
+    missing = {key: _ZEROS[node.properties[key].type] for key in absent}
+    missing |= {key: None for key in node.nulls if not made.get(key)}
+    return missing | {key: _missing(node.properties[key], {}) for key in node.structs if key not in made}
 
 
 def _zero(node: SchemaNode) -> Any:
@@ -482,17 +590,6 @@ def _zero(node: SchemaNode) -> Any:
     if node.type == "object":
         return _missing(node, {})
     return "0" if node.type == "quantity" else _ZEROS.get(node.type)
-
-
-def _quantity(value: Json) -> str:
-    text = value if isinstance(value, str) else None
-    if text is None and isinstance(value, int | float) and not isinstance(value, bool):
-        text = str(value)
-    try:
-        quantity_nano(text if text is not None else "")
-        return quantity_text(text or "")
-    except ValueError as error:
-        raise _WrongType(str(error)) from None
 
 
 # --- times ----------------------------------------------------------------------------------------
@@ -520,7 +617,7 @@ def _time(text: str, micro: bool) -> str:
         if match is None:
             raise _bad_time(text, layout, rest, chunk)
         if what and not low <= int(match[0]) <= high:
-            raise _WrongType(f'parsing time "{text}": {what} out of range')
+            raise _Refused(f'parsing time "{text}": {what} out of range')
         rest = rest[match.end() :]
     fraction = re.match(r"\.\d{6}" if micro else r"(\.\d+)?", rest)
     if fraction is None:
@@ -530,9 +627,9 @@ def _time(text: str, micro: bool) -> str:
         raise _bad_time(text, layout, rest, "Z07:00")
     for digits, most, what in ((rest[1:3], 23, "hour"), (rest[4:], 59, "minute")):
         if digits and int(digits) > most:
-            raise _WrongType(f'parsing time "{text}": time zone offset {what} out of range')
+            raise _Refused(f'parsing time "{text}": time zone offset {what} out of range')
     if int(text[8:10]) > _DAYS[int(text[5:7]) - 1]:
-        raise _WrongType(f'parsing time "{text}": day out of range')
+        raise _Refused(f'parsing time "{text}": day out of range')
     return text if micro and rest == "Z" else _canonical(text, micro)
 
 
@@ -541,5 +638,5 @@ def _canonical(text: str, micro: bool) -> str:
     return format_micro_time(us) if micro else format_time(us)
 
 
-def _bad_time(text: str, layout: str, rest: str, chunk: str) -> _WrongType:
-    return _WrongType(f'parsing time "{text}" as "{layout}": cannot parse "{rest}" as "{chunk}"')
+def _bad_time(text: str, layout: str, rest: str, chunk: str) -> _Refused:
+    return _Refused(f'parsing time "{text}" as "{layout}": cannot parse "{rest}" as "{chunk}"')

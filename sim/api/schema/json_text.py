@@ -69,9 +69,24 @@ class Twice(dict[str, Any]):
     types with `dict`.
     """
 
-    __slots__ = ("keys_twice", "lost")
+    __slots__ = ("keys_twice", "lost", "pairs")
     keys_twice: list[str]
     lost: dict[str, list[str]]  # duplicate keys within values that do not count
+    pairs: list[tuple[str, Any]]  # all members, in the order of the text
+
+
+class Fraction(float):
+    """A number with a fraction or an exponent, and its text, which some types read."""
+
+    __slots__ = ("text",)
+    text: str
+
+    @classmethod
+    def of(cls, text: str) -> Fraction:
+        """The number of a JSON text."""
+        made = cls(text)
+        made.text = text
+        return made
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -83,7 +98,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     for key, _ in pairs:
         seen[key] = seen.get(key, 0) + 1
     out.keys_twice = [key for key, count in seen.items() if count > 1]
-    out.lost = {}
+    out.lost, out.pairs = {}, pairs
     for key, value in pairs:
         if value is not plain[key] and isinstance(value, dict | list):
             out.lost.setdefault(key, []).extend(duplicates(value, key))
@@ -127,10 +142,13 @@ def plain(value: Any) -> Any:
     return value
 
 
-def parse_noting_twice(text: str) -> Any:
-    """As `parse`, with a `Twice` for each object with duplicate keys."""
+def parse_noting_twice(text: str, exact: bool = False) -> Any:
+    """As `parse`, with a `Twice` for each object with duplicate keys; `exact`: and a `Fraction` for
+    each number that is not written as an integer.
+    """
+    to_float = Fraction.of if exact else float
     try:
-        return json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
+        return json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant, parse_float=to_float)
     except (ValueError, RecursionError):
         raise ValueError(syntax_error(text)) from None
 

@@ -91,6 +91,7 @@ def decode(call: Call, resource: Resource) -> Obj:
         cannot = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
         raise bad_request(cannot + error_text)
     call.warnings += decoded.problems
+    call.sent = decoded.sent
     # An equal body keeps its shared parts, which defaults and validation know by identity.
     return body if decoded.obj == body else decoded.obj
 

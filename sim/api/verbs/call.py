@@ -183,6 +183,7 @@ class Call:
     options: Mapping[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     subresource: str = ""
+    sent: fieldvalidation.Sent | None = None  # of the body of a create or update
 
     @property
     def key(self) -> str:

@@ -24,8 +24,11 @@ from sim.units import (
     parse_whole,
     quantity_milli,
     quantity_nano,
+    quantity_parts,
+    quantity_rounded,
     quantity_text,
     quantity_value,
+    quantity_wrapped_milli,
     unsigned_problem,
     whole_problem,
 )
@@ -154,28 +157,72 @@ def test_a_number_in_no_known_unit_is_refused_for_its_suffix(text):
 @pytest.mark.parametrize(
     ("text", "nano"),
     [
-        ("9" * 5000, (2**63 - 1) * 10**9),
+        ("9" * 5000, (10**60 - 1) * 10**9),
         ("9" * 5000 + "Gi", (2**63 - 1) * 10**9),
         ("0." + "9" * 5000, 10**9),
         ("1." + "0" * 5000, 10**9),
         ("1." + "0" * 5000 + "1", 10**9 + 1),
-        ("1e400", (2**63 - 1) * 10**9),
+        ("1e400", 10**409),
+        ("9Ei", (2**63 - 1) * 10**9),
     ],
 )
 def test_a_quantity_of_any_length_is_capped_and_rounded(text, nano):
     assert quantity_nano(text) == nano
 
 
-def test_quantities_keep_their_text_unless_too_fine():
-    assert [quantity_text(t) for t in ("0010", "+5", "5.", "0.5Gi", "1Gi ", 3, "1.0000000001")] == [
-        "0010",
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        *((text, text) for text in ("0010", "+5", "5.", "1Gi", "3", "1500m", "100Mi", "999.Mi", "1e3")),
+        ("1Gi ", "1Gi"),
+        ("0.5", "500m"),
+        ("-0", "0"),
+        ("0Gi", "0"),
+        ("1000", "1k"),
+        ("1000m", "1"),
+        ("1024Ki", "1Mi"),
+        ("0.5Gi", "512Mi"),
+        ("1.0000000001", "1000000001n"),
+        ("10E", "10E"),
+        ("1e30", "1e30"),
+        ("1E3", "1E3"),
+        ("1e4", "10e3"),
+        ("1e400", "10e399"),
+        ("1000000000000000000E", "1"),
+    ],
+)
+def test_quantities_keep_their_text_if_it_is_canonical(text, shown):
+    """quantity.go: ParseQuantity keeps the text, String writes the canonical form otherwise."""
+    assert quantity_text(text) == shown
+
+
+def test_quantity_without_digits_is_zero_or_refused_by_its_size():
+    assert [quantity_nano(text) for text in ("+", ".", "Ki", "Ti")] == [0, 0, 0, 0]
+    for text in ("Pi", "Ei", "e-10"):
+        with pytest.raises(ValueError, match="unable to parse numeric part of quantity"):
+            quantity_nano(text)
+
+
+def test_rounding_of_defaults_changes_only_what_is_finer_than_milli():
+    assert [quantity_rounded(text) for text in ("+5", "0.5", "1500u", "-1500u", "1n")] == [
         "+5",
-        "5.",
-        "512Mi",
-        "1Gi",
-        "3",
-        "1000000001n",
+        "0.5",
+        "2m",
+        "-2m",
+        "1m",
     ]
+
+
+def test_parts_of_a_quantity_are_those_that_go_prints():
+    assert quantity_parts("500m") == (500, -3, "500m", "DecimalSI")
+    assert quantity_parts("0.5") == (5, -1, "", "DecimalSI")
+    assert quantity_parts("1Ki") == (1024, 0, "1Ki", "BinarySI")
+    assert quantity_parts("1.5Gi") == (0, None, "", "BinarySI")
+
+
+def test_milli_units_of_large_quantities_wrap_around():
+    """amount.go: AsScaledInt64; scale_int.go: scaledValue."""
+    assert [quantity_wrapped_milli(text) for text in ("1", "1Ei", "1e18")] == [1000, -(2**63), 0]
 
 
 def test_canonical_quantities_take_the_largest_exact_suffix():

@@ -10,7 +10,8 @@ Differs  overhead is compared as text: both texts are canonical here.
 
 from __future__ import annotations
 
-from sim.api.admission.base import Attributes, Denial, View, forbidden, name_of
+from sim.api.admission.base import Attributes, Denial, View, bad_name, failed, forbidden, name_of
+from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj
 from sim.ident import Names
 
@@ -62,7 +63,10 @@ class RuntimeClass:
             return obj
         found = view.get("runtimeclasses", "", name)
         if found is None:
-            return self._no(attributes, obj, f'pod rejected: RuntimeClass "{name}" not found')
+            wrong = bad_name(name)
+            if wrong:
+                return failed(wrong)
+            return self._no(attributes, obj, f"pod rejected: RuntimeClass {go_quote(name)} not found")
         made = spec
         overhead = (found.get("overhead") or EMPTY).get("podFixed")
         if overhead is not None:

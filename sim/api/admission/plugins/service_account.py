@@ -13,8 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sim.api.admission.base import Attributes, Denial, View, forbidden, is_mirror, is_pod, name_of
+from sim.api.admission.base import (
+    Attributes,
+    Denial,
+    View,
+    bad_name,
+    forbidden,
+    is_mirror,
+    is_pod,
+    name_of,
+)
 from sim.api.memo import IdentityMemo
+from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj
 from sim.ident import Names
 
@@ -70,7 +80,8 @@ class ServiceAccount:
         return None
 
     def _not_found(self, attributes: Attributes, obj: Obj, name: str) -> Denial:
-        text = f'error looking up service account {attributes.namespace}/{name}: serviceaccount "{name}" not found'
+        why = bad_name(name) or f"serviceaccount {go_quote(name)} not found"
+        text = f"error looking up service account {attributes.namespace}/{name}: {why}"
         return forbidden(attributes, text, name_of(attributes, obj))
 
     def _admitted(self, spec: Obj, name: str, account: Obj) -> Obj:

@@ -32,6 +32,7 @@ from sim.api.kinds.common.workloads import (
     collision_errors,
     counter_errors,
     fill_rolling_update,
+    go_strategy,
     is_empty,
     mismatch_errors,
     read_only_disk_errors,
@@ -50,7 +51,9 @@ def _fill_defaults(obj: Obj) -> Obj:
         value = present(fill(value, {"revisionHistoryLimit": 10}), {"template": {}})
         value = fill_rolling_update(value, "updateStrategy", {"maxUnavailable": 1, "maxSurge": 0})
         value = within(
-            value, "updateStrategy", lambda s: within(s, "rollingUpdate", lambda r: fill(r, {"maxSurge": 0}))
+            value,
+            "updateStrategy",
+            lambda s: within(s, "rollingUpdate", lambda r: present(r, {"maxSurge": 0})),
         )
         return within(value, "template", fill_template)
 
@@ -137,15 +140,15 @@ def _strategy_errors(strategy: Obj) -> Errors:
     if kind == "OnDelete":
         return []
     if kind != "RollingUpdate":
-        return [unsupported(field, kind, ("RollingUpdate", "OnDelete"))]
+        shown = go_strategy("DaemonSet", "DaemonSetUpdateStrategy", strategy)
+        return [unsupported(field, shown, ("RollingUpdate", "OnDelete"))]
     if rolling is None:
         return [required(f"{field}.rollingUpdate")]
     at = f"{field}.rollingUpdate"
     unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
-    errors = int_or_percent(unavailable, f"{at}.maxUnavailable") + not_above_all(
-        unavailable, f"{at}.maxUnavailable"
-    )
-    errors += int_or_percent(surge, f"{at}.maxSurge") + not_above_all(surge, f"{at}.maxSurge")
+    errors = int_or_percent(unavailable, f"{at}.maxUnavailable")
+    errors += int_or_percent(surge, f"{at}.maxSurge")
+    errors += not_above_all(unavailable, f"{at}.maxUnavailable") + not_above_all(surge, f"{at}.maxSurge")
     if not is_zero(unavailable) and not is_zero(surge):
         errors.append(
             invalid(

@@ -23,6 +23,7 @@ from sim.api.kinds.common.workloads import (
     collision_errors,
     counter_errors,
     fill_rolling_update,
+    go_strategy,
     selector_errors,
     set_template_errors,
     spec_of,
@@ -86,7 +87,8 @@ def _strategy_errors(strategy: Obj) -> Errors:
         if rolling is None:
             return [required("spec.strategy.rollingUpdate", "this should be defaulted and never be nil")]
         return _rolling_errors(rolling, "spec.strategy.rollingUpdate")
-    return [unsupported("spec.strategy.type", kind, ("Recreate", "RollingUpdate"))]
+    shown = go_strategy("Deployment", "DeploymentStrategy", strategy)
+    return [unsupported("spec.strategy", shown, ("Recreate", "RollingUpdate"))]
 
 
 def _rolling_errors(rolling: Obj, field: str) -> Errors:

@@ -7,7 +7,8 @@ Mirrors  kubernetes v1.25 pkg/registry/apps/statefulset/strategy.go,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
+from functools import partial
 
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, WIDE, age, container_cells, count
@@ -31,7 +32,7 @@ from sim.api.kinds.common.metadata import (
     object_meta_update,
 )
 from sim.api.kinds.common.pods.defaults import fill_metadata, fill_template
-from sim.api.kinds.common.pods.warnings import claim_warnings, keeps_generation, template_warnings
+from sim.api.kinds.common.pods.warnings import template_warnings
 from sim.api.kinds.common.status import fill_counters
 from sim.api.kinds.common.workloads import (
     always_running_errors,
@@ -42,7 +43,7 @@ from sim.api.kinds.common.workloads import (
     spec_of,
 )
 from sim.api.kinds.core.persistent_volume_claim import fill_defaults
-from sim.api.kinds.kind import NOTHING, SCALE, STATUS, Cells, GatedField, Kind, Row, Scaling, Strategy
+from sim.api.kinds.kind import SCALE, STATUS, Cells, GatedField, Kind, Row, Scaling, Strategy
 from sim.api.objects import name_of
 from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj
@@ -60,9 +61,7 @@ def _fill_defaults(obj: Obj) -> Obj:
         return within(value, "rollingUpdate", lambda rolling: fill(rolling, {"partition": 0}))
 
     def template(claim: Obj) -> Obj:
-        return fill_defaults(
-            fill_metadata(fill(claim, {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}))
-        )
+        return fill_defaults(fill_metadata({**claim, "apiVersion": "v1", "kind": "PersistentVolumeClaim"}))
 
     def spec(value: Obj) -> Obj:
         value = fill(
@@ -244,17 +243,6 @@ def _cells(obj: Obj, now_us: int, _: Names) -> Cells:
     return [name_of(obj), ready, age(obj, now_us), *container_cells(obj)]
 
 
-_TEMPLATE = ("spec", "template")
-
-
-def _client_warnings(obj: Obj, old: Obj | None, names: Names) -> Iterator[str]:
-    if old is not None and keeps_generation(obj, old):
-        return
-    yield from template_warnings(obj, old, names, _TEMPLATE)
-    for index, claim in enumerate((obj.get("spec") or NOTHING).get("volumeClaimTemplates") or ()):
-        yield from claim_warnings(claim.get("spec") or NOTHING, f"spec.volumeClaimTemplates[{index}].spec")
-
-
 KIND = Kind(
     rows=(
         Row(
@@ -273,12 +261,12 @@ KIND = Kind(
     gated_defaults=_fill_gated,
     validate_create=_validate_create,
     validate_update={"": _validate_update, "status": _validate_status},
-    pod_spec=(*_TEMPLATE, "spec"),
+    pod_spec=("spec", "template", "spec"),
     gated_fields=(
         GatedField(CLAIM_RETENTION, ("spec", "persistentVolumeClaimRetentionPolicy")),
         GatedField(MAX_UNAVAILABLE, ("spec", "updateStrategy", "rollingUpdate", "maxUnavailable")),
     ),
     columns=(NAME, "Ready", AGE, *WIDE),
     cells=_cells,
-    client_warnings=_client_warnings,
+    client_warnings=partial(template_warnings, path=("spec", "template")),
 )

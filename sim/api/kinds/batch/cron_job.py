@@ -10,7 +10,6 @@ from __future__ import annotations
 from functools import partial
 
 from sim.api.cron import ScheduleError, parse_schedule, zone_of
-from sim.api.kinds.batch.job.defaults import fill_failure_policy
 from sim.api.kinds.batch.job.validation import work_errors
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, WIDE, age, template_cells
@@ -32,13 +31,12 @@ from sim.units import human_duration, parse_time
 def _defaults_with(templates: Fn) -> Fn:
     """The defaults of a CronJob.
 
-    Quirk: in the template of its Jobs, only pod template and failure policy get defaults.
+    Quirk: in the template of its Jobs, only the pod template gets defaults.
 
     templates: fills in a pod template
     """
 
     def job_spec(value: Obj) -> Obj:
-        value = within(value, "podFailurePolicy", fill_failure_policy)
         return within(present(value, {"template": {}}), "template", templates)
 
     def job_template(value: Obj) -> Obj:
@@ -68,11 +66,12 @@ CRON_JOB_NAME_MAX = 52  # the names of its Jobs are longer by 11 characters
 _ZONES = "https://www.iana.org/time-zones"
 
 
-def _spec_errors(spec: Obj) -> Errors:
+def _spec_errors(spec: Obj, before: Obj = NOTHING) -> Errors:
     errors = _schedule_errors(spec)
     errors += at_least_zero("spec.startingDeadlineSeconds", spec.get("startingDeadlineSeconds"))
-    if spec.get("timeZone") is not None:
-        errors += _zone_errors(spec["timeZone"])
+    zone = spec.get("timeZone")
+    if zone is not None and zone != before.get("timeZone"):
+        errors += _zone_errors(zone)
     policy = spec.get("concurrencyPolicy", "")
     if not policy:
         errors.append(required("spec.concurrencyPolicy"))
@@ -130,7 +129,7 @@ def _validate_create(obj: Obj) -> Errors:
 
 def _validate_update(new: Obj, old: Obj) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"])
-    return errors if spec_of(new) is spec_of(old) else errors + _spec_errors(spec_of(new))
+    return errors if spec_of(new) is spec_of(old) else errors + _spec_errors(spec_of(new), spec_of(old))
 
 
 # --- table ----------------------------------------------------------------------------------------

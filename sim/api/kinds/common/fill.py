@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sim.api.types import Obj
-from sim.units import format_quantity_milli, quantity_milli, quantity_style
+from sim.units import quantity_rounded, quantity_text
 
 Fn = Callable[[Any], Any]
 
@@ -62,7 +62,7 @@ def amounts(amounts: Obj) -> Obj:
     rounded = {}
     for name, text in amounts.items():
         try:
-            canonical = format_quantity_milli(quantity_milli(text), quantity_style(text))
+            canonical = quantity_text(quantity_rounded(text))
         except ValueError:
             continue  # validation reports it
         if canonical != text:

@@ -20,7 +20,7 @@ from sim.api.kinds.common.errors import (
 )
 from sim.api.types import Obj
 from sim.ident import NAMES
-from sim.units import quantity_nano, quantity_style, quantity_text
+from sim.units import quantity_nano, quantity_parts, quantity_text, quantity_wrapped_milli
 
 _CONTAINER = ("cpu", "memory", "ephemeral-storage")
 _STANDARD = (
@@ -44,6 +44,18 @@ _STANDARD = (
     "services.loadbalancers",
 )
 _HUGE = "hugepages-"
+# helpers.go: integerResources
+_INTEGER = (
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "services.nodeports",
+    "services.loadbalancers",
+)
 # helpers.go: IsNativeResource; the domain of unprefixed names, in every naming set.
 _NATIVE_MARKS = tuple(f"{names.domain}/" for names in NAMES.values())
 _NANO = 1_000_000_000
@@ -83,23 +95,21 @@ def container_resource_name(name: str, field: str) -> Errors:
 
 
 def go_quantity(value: Any) -> Shown:
-    """A quantity as Go's %#v shows it, in whole or milli units."""
-    text = quantity_text(value)
-    fine = text.endswith("m")
-    amount = quantity_nano(value) // (1_000_000 if fine else 1_000_000_000)
-    inner = f"resource.int64Amount{{value:{amount}, scale:{-3 if fine else 0}}}"
+    """A quantity as Go's %#v shows it.  Quirk: a text that is not canonical is not shown."""
+    whole, scale, text, style = quantity_parts(value)
+    # An amount of the slower form shows the address of a number, which differs in each answer.
+    inner = f"resource.int64Amount{{value:{whole}, scale:{scale or 0}}}"
     return Shown(
         f"resource.Quantity{{i:{inner}, d:resource.infDecAmount{{Dec:(*inf.Dec)(nil)}},"
-        f' s:"{text}", Format:"{quantity_style(value)}"}}'
+        f' s:"{text}", Format:"{style}"}}'
     )
 
 
 def quantity(name: str, value: Any, field: str) -> Errors:
     """Errors of an amount of a resource."""
-    nano = quantity_nano(value)
-    errors = [_bad(field, value, AT_LEAST_ZERO)] if nano < 0 else []
-    if nano % _NANO and (name in ("pods", "services") or is_extended(name)):
-        errors.append(invalid(field, _go_quantity(value), "must be an integer"))
+    errors = [_bad(field, value, AT_LEAST_ZERO)] if quantity_nano(value) < 0 else []
+    if quantity_wrapped_milli(value) % 1000 and (name in _INTEGER or is_extended(name)):
+        errors.append(invalid(field, go_quantity(value), "must be an integer"))
     return errors
 
 
@@ -109,26 +119,15 @@ def _fills_pages(nano: int, page: str) -> bool:
         page_nano = quantity_nano(page)
     except ValueError:
         return False
-    return page_nano > 0 and page_nano % _NANO == 0 and nano % page_nano == 0
+    # Value() rounds the amount up to whole units.
+    return page_nano > 0 and page_nano % _NANO == 0 and -nano // _NANO * _NANO % page_nano == 0
 
 
 def pages(name: str, value: Any, field: str) -> Errors:
-    """As `quantity`, and huge pages must be whole; a quota need not keep to that."""
-    errors, nano = quantity(name, value, field), quantity_nano(value)
-    if name.startswith(_HUGE) and not _fills_pages(nano, name.removeprefix(_HUGE)):
-        detail = f"{quantity_text(value)} is not positive integer multiple of {name}"
-        errors.append(_bad(field, value, detail))
-    return errors
-
-
-def _go_quantity(value: Any) -> Shown:
-    """A quantity as Go's %#v shows it."""
-    milli, shown = quantity_nano(value) // 1_000_000, quantity_text(value)
-    amount = f"resource.int64Amount{{value:{milli}, scale:-3}}"
-    return Shown(
-        f"resource.Quantity{{i:{amount}, d:resource.infDecAmount{{Dec:(*inf.Dec)(nil)}},"
-        f' s:"{shown}", Format:"{quantity_style(value)}"}}'
-    )
+    """Errors of an amount of huge pages, which must be whole; a quota need not keep to that."""
+    if not name.startswith(_HUGE) or _fills_pages(quantity_nano(value), name.removeprefix(_HUGE)):
+        return []
+    return [_bad(field, value, f"{quantity_text(value)} is not positive integer multiple of {name}")]
 
 
 def _bad(field: str, value: Any, detail: str) -> FieldError:
@@ -144,13 +143,13 @@ def requirements(given: Obj, field: str) -> Errors:
     has_cpu_or_memory = False
     for name, value in limits.items():
         at = f"{field}.limits[{name}]"
-        errors += container_resource_name(name, at) + pages(name, value, at)
+        errors += container_resource_name(name, at) + quantity(name, value, at) + pages(name, value, at)
         needs_cpu_or_memory |= name.startswith(_HUGE)
         has_cpu_or_memory |= name in ("cpu", "memory")
     for name, value in requests.items():
         at = f"{field}.requests[{name}]"
-        errors += container_resource_name(name, at) + pages(name, value, at)
-        errors += _against_limit(name, value, limits.get(name), field)
+        errors += container_resource_name(name, at) + quantity(name, value, at)
+        errors += _against_limit(name, value, limits.get(name), field) + pages(name, value, at)
         needs_cpu_or_memory |= name.startswith(_HUGE)
         has_cpu_or_memory |= name in ("cpu", "memory")
     if needs_cpu_or_memory and not has_cpu_or_memory:

@@ -10,6 +10,7 @@ from typing import Any
 
 from sim.api.kinds.common.errors import (
     Errors,
+    Shown,
     at_least_zero,
     forbidden,
     go_map,
@@ -21,6 +22,7 @@ from sim.api.kinds.common.fill import fill, within
 from sim.api.kinds.common.metadata import go_selector, is_sound, label_selector, matches
 from sim.api.kinds.common.pods.spec import template
 from sim.api.kinds.kind import Strategy
+from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj
 
 WORKLOAD = Strategy(status=True, generation="spec")
@@ -32,13 +34,26 @@ WORKLOAD = Strategy(status=True, generation="spec")
 def fill_rolling_update(spec: Obj, field: str, defaults: Mapping[str, Any]) -> Obj:
     """The spec with an update strategy, and with these defaults of a rolling update."""
 
+    def amounts(rolling: Obj) -> Obj:
+        # An empty text is a value of its own.
+        missing = {k: v for k, v in defaults.items() if rolling.get(k) is None}
+        return {**rolling, **missing} if missing else rolling
+
     def strategy(value: Obj) -> Obj:
         value = fill(value, {"type": "RollingUpdate"})
         if value["type"] != "RollingUpdate":
             return value
-        return within(fill(value, {"rollingUpdate": {}}), "rollingUpdate", lambda r: fill(r, defaults))
+        return within(fill(value, {"rollingUpdate": {}}), "rollingUpdate", amounts)
 
     return within(fill(spec, {field: {}}), field, strategy)
+
+
+def go_strategy(kind: str, name: str, strategy: Obj) -> Shown:
+    """The strategy of an update as Go shows it.  name: of its type; kind: of what has it"""
+    rolling = strategy.get("rollingUpdate")
+    # A pointer shows an address, which differs in each answer.
+    shown = f"(*apps.RollingUpdate{kind}){'(nil)' if rolling is None else '(0xc000000000)'}"
+    return Shown(f"apps.{name}{{Type:{go_quote(strategy.get('type', ''))}, RollingUpdate:{shown}}}")
 
 
 # --- validation -----------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ Mirrors  kubernetes v1.25 pkg/registry/core/persistentvolumeclaim/strategy.go,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 
 from sim.api.kinds.common import text
@@ -26,7 +26,6 @@ from sim.api.kinds.common.errors import (
 from sim.api.kinds.common.fill import amounts, fill, present, within
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.pods.defaults import fill_claim_spec
-from sim.api.kinds.common.pods.warnings import claim_warnings
 from sim.api.kinds.common.status import PROBE_TIMES, fill_conditions
 from sim.api.kinds.kind import NOTHING, STATUS, Cells, Create, Deletion, Kind, Row, Strategy, Update
 from sim.api.kinds.quota_use import ONE, Amounts, QuotaUse, amounts_of
@@ -235,10 +234,6 @@ def _cells(obj: Obj, now_us: int, names: Names) -> Cells:
     return [*head, age(obj, now_us), spec.get("volumeMode") or "<unset>"]
 
 
-def _client_warnings(obj: Obj, _old: Obj | None, _: Names) -> Iterator[str]:
-    return claim_warnings(obj.get("spec") or NOTHING, "spec")
-
-
 # --- quotas (pkg/quota/v1/evaluator/core/persistent_volume_claims.go) -----------------------------
 
 
@@ -287,6 +282,5 @@ KIND = Kind(
         "*VolumeMode=spec.volumeMode",
     ),
     cells=_cells,
-    client_warnings=_client_warnings,
     quota=QuotaUse(_owns, _usage, charges_updates=True),
 )

@@ -50,8 +50,8 @@ def _spec_errors(spec: Obj) -> Errors:
     errors += at_least_zero("spec.replicas", spec.get("replicas"))
     if given is None:
         return [*errors, required("spec.template")]
-    found = (given.get("metadata") or {}).get("labels") or {}
-    if any(found.get(key) != value for key, value in (selector or {}).items()):
+    found = (given.get("metadata") or {}).get("labels")
+    if any((found or {}).get(key) != value for key, value in (selector or {}).items()):
         errors.append(invalid("spec.template.metadata.labels", go_map(found), MISMATCH))
     errors += template(given, "spec.template")
     return (

@@ -242,7 +242,7 @@ def _gated(constraint: Obj, at: str, action: str) -> Errors:
 def spread_constraints(given: Any, field: str) -> Errors:
     """Errors of topology spread constraints."""
     errors: Errors = []
-    seen: dict[tuple[str, str], None] = {}
+    pairs = [(each.get("topologyKey", ""), each.get("whenUnsatisfiable", "")) for each in given or ()]
     for i, constraint in enumerate(given or ()):
         at = f"{field}[{i}]"
         skew, key = constraint.get("maxSkew", 0), constraint.get("topologyKey", "")
@@ -253,10 +253,8 @@ def spread_constraints(given: Any, field: str) -> Errors:
             errors.append(required(f"{at}.topologyKey", "can not be empty"))
         if action not in ("DoNotSchedule", "ScheduleAnyway"):
             errors.append(unsupported(f"{at}.whenUnsatisfiable", action, ("DoNotSchedule", "ScheduleAnyway")))
-        if (key, action) in seen:
+        if (key, action) in pairs[i + 1 :]:
             shown = f"{{{key}, {action}}}"
             errors.append(duplicate(f"{at}.{{topologyKey, whenUnsatisfiable}}", shown))
-        seen[key, action] = None
         errors += _gated(constraint, at, action)
-        errors += label_selector(constraint.get("labelSelector"), f"{at}.labelSelector")
     return errors

@@ -7,6 +7,7 @@ Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: validateContai
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from sim.api.kinds.common import text
@@ -41,10 +42,11 @@ _ENV_FIELDS = (
     "status.podIPs",
 )
 _SECCOMP_TYPES = ("Localhost", "RuntimeDefault", "Unconfined")
+_HEADER = re.compile("[-A-Za-z0-9]+")
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
 
 
-def containers(given: Any, field: str, volumes: dict[str, Obj], host_network: bool) -> Errors:
+def containers(given: Any, field: str, volumes: dict[str, Obj]) -> Errors:
     """Errors of the main containers."""
     if not given:
         return [required(field)]
@@ -52,7 +54,7 @@ def containers(given: Any, field: str, volumes: dict[str, Obj], host_network: bo
     names: dict[str, None] = {}
     for i, container in enumerate(given):
         at = f"{field}[{i}]"
-        errors += _common(container, at, volumes, host_network)
+        errors += _common(container, at, volumes)
         name = container.get("name", "")
         if name in names:
             errors.append(duplicate(f"{at}.name", name))
@@ -80,17 +82,15 @@ def _probes(container: Obj, at: str) -> Errors:
     return errors
 
 
-def init_containers(
-    given: Any, field: str, others: Any, volumes: dict[str, Obj], host_network: bool
-) -> Errors:
+def init_containers(given: Any, field: str, others: Any, volumes: dict[str, Obj]) -> Errors:
     """Errors of init containers; their names must differ from those of the main containers."""
     errors: Errors = []
     names = dict.fromkeys(c.get("name", "") for c in others or ())
     for i, container in enumerate(given or ()):
         at = f"{field}[{i}]"
-        errors += _common(container, at, volumes, host_network)
+        errors += _common(container, at, volumes)
         name = container.get("name", "")
-        if name and name in names:
+        if name in names:
             errors.append(duplicate(f"{at}.name", name))
         elif name:
             names[name] = None
@@ -112,7 +112,8 @@ def ephemeral_containers(given: Any, field: str, spec: Obj, volumes: dict[str, O
     names = targets | dict.fromkeys(c.get("name", "") for c in spec.get("initContainers") or ())
     for i, container in enumerate(given or ()):
         at = f"{field}[{i}]"
-        errors += _common(container, at, volumes, bool(spec.get("hostNetwork")))
+        errors += _common(container, at, volumes)
+        errors += image_space(container.get("image", ""), f"{at}.image")
         name = container.get("name", "")
         if name in names:
             errors.append(duplicate(f"{at}.name", name))
@@ -121,7 +122,8 @@ def ephemeral_containers(given: Any, field: str, spec: Obj, volumes: dict[str, O
         if target and target not in targets:
             errors.append(not_found(f"{at}.targetContainerName", target))
         for key in _EPHEMERAL_FORBIDDEN:
-            if container.get(key):
+            # Resources are no pointer in Go: empty ones are not set.
+            if container.get(key) if key == "resources" else container.get(key) is not None:
                 errors.append(forbidden(f"{at}.{key}", "cannot be set for an Ephemeral Container"))
         for j, mount in enumerate(container.get("volumeMounts") or ()):
             for key in ("subPath", "subPathExpr"):
@@ -131,7 +133,14 @@ def ephemeral_containers(given: Any, field: str, spec: Obj, volumes: dict[str, O
     return errors
 
 
-def _common(container: Obj, at: str, volumes: dict[str, Obj], host_network: bool) -> Errors:
+def image_space(image: str, field: str) -> Errors:
+    """Errors of an image of a pod; templates may have blanks around it."""
+    if image == image.strip():
+        return []
+    return [invalid(field, image, "must not have leading or trailing whitespace")]
+
+
+def _common(container: Obj, at: str, volumes: dict[str, Obj]) -> Errors:
     errors: Errors = []
     name = container.get("name")
     if not name:
@@ -145,9 +154,9 @@ def _common(container: Obj, at: str, volumes: dict[str, Obj], host_network: bool
         if not policy:
             errors.append(required(f"{at}.terminationMessagePolicy"))
         else:
-            supported = ("FallbackToLogsOnError", "File")
+            supported = ("File", "FallbackToLogsOnError")
             errors.append(unsupported(f"{at}.terminationMessagePolicy", policy, supported))
-    errors += ports(container.get("ports"), f"{at}.ports", host_network)
+    errors += ports(container.get("ports"), f"{at}.ports")
     errors += environment(container.get("env"), f"{at}.env")
     errors += _env_from(container.get("envFrom"), f"{at}.envFrom")
     errors += _mounts(container, f"{at}.volumeMounts", volumes)
@@ -165,7 +174,7 @@ def _common(container: Obj, at: str, volumes: dict[str, Obj], host_network: bool
 # --- ports ----------------------------------------------------------------------------------------
 
 
-def ports(given: Any, field: str, host_network: bool) -> Errors:
+def ports(given: Any, field: str) -> Errors:
     """Errors of the ports of one container."""
     errors: Errors = []
     names: dict[str, None] = {}
@@ -187,10 +196,18 @@ def ports(given: Any, field: str, host_network: bool) -> Errors:
         if host:
             errors += [invalid(f"{at}.hostPort", host, p) for p in text.port_number(host)]
         errors += one_of(f"{at}.protocol", port.get("protocol"), PROTOCOLS)
-        if host_network and host != number:
-            detail = "must match `hostPort` when `hostNetwork` is true"
-            errors.append(invalid(f"{at}.containerPort", number, detail))
     return errors
+
+
+def host_network_errors(given: Any, field: str) -> Errors:
+    """Errors of ports of main containers in a pod that uses the network of its node."""
+    detail = "must match `hostPort` when `hostNetwork` is true"
+    return [
+        invalid(f"{field}[{i}].ports[{j}].containerPort", port.get("containerPort", 0), detail)
+        for i, container in enumerate(given or ())
+        for j, port in enumerate(container.get("ports") or ())
+        if port.get("hostPort", 0) != port.get("containerPort", 0)
+    ]
 
 
 def _host_ports(given: Any, field: str) -> Errors:
@@ -271,8 +288,12 @@ def _env_from(given: Any, field: str) -> Errors:
         kinds = [kind for kind in ("configMapRef", "secretRef") if source.get(kind) is not None]
         for kind in kinds:
             name = source[kind].get("name", "")
-            if not name:  # Quirk: there is no further check; `a-` is accepted
-                errors.append(required(f"{at}.{kind}.name"))
+            where = f"{at}.{kind}.name"
+            if not name:
+                errors.append(required(where))
+            else:  # Quirk: checked as the begin of a generated name, so `a-` is accepted
+                checked = name[:-1] + "a" if name.endswith("-") else name
+                errors += [invalid(where, name, problem) for problem in text.subdomain(checked)]
         if not kinds:
             errors.append(invalid(field, "", "must specify one of: `configMapRef` or `secretRef`"))
         elif len(kinds) > 1:
@@ -287,14 +308,14 @@ def _mounts(container: Obj, field: str, volumes: dict[str, Obj]) -> Errors:
     errors: Errors = []
     paths: dict[str, None] = {}
     devices = container.get("volumeDevices") or ()
-    device_names = {d.get("name"): None for d in devices}
-    device_paths = {d.get("devicePath"): None for d in devices}
+    device_names = {d.get("name", ""): None for d in devices}
+    device_paths = {d.get("devicePath", ""): None for d in devices}
     for i, mount in enumerate(container.get("volumeMounts") or ()):
         at = f"{field}[{i}]"
         name, path = mount.get("name", ""), mount.get("mountPath", "")
         if not name:
             errors.append(required(f"{at}.name"))
-        elif name not in volumes:
+        if name not in volumes:
             errors.append(not_found(f"{at}.name", name))
         if not path:
             errors.append(required(f"{at}.mountPath"))
@@ -307,16 +328,20 @@ def _mounts(container: Obj, field: str, volumes: dict[str, Obj]) -> Errors:
             errors.append(
                 invalid(f"{at}.mountPath", path, "must not already exist as a path in volumeDevices")
             )
-        # Quirk: sub-paths are reported without the index.
-        for key in ("subPath", "subPathExpr"):
-            if mount.get(key):
-                problems = text.relative_path(mount[key])
-                errors += [invalid(f"{field}.{key}", mount[key], problem) for problem in problems]
+        # Quirk: some errors lack the index.
+        errors += _sub_path(mount, "subPath", field)
         if mount.get("subPath") and mount.get("subPathExpr"):
             detail = "subPathExpr and subPath are mutually exclusive"
-            errors.append(invalid(f"{field}.subPathExpr", mount["subPathExpr"], detail))
-        errors += _propagation(mount.get("mountPropagation"), container, f"{at}.mountPropagation")
+            errors.append(invalid(f"{at}.subPathExpr", mount["subPathExpr"], detail))
+        errors += _sub_path(mount, "subPathExpr", field)
+        errors += _propagation(mount.get("mountPropagation"), container, f"{field}.mountPropagation")
     return errors
+
+
+def _sub_path(mount: Obj, key: str, field: str) -> Errors:
+    if not mount.get(key):
+        return []
+    return [invalid(f"{field}.{key}", mount[key], p) for p in text.relative_path(mount[key])]
 
 
 def _propagation(mode: Any, container: Obj, field: str) -> Errors:
@@ -338,8 +363,8 @@ def _devices(container: Obj, field: str, volumes: dict[str, Obj]) -> Errors:
     names: dict[str, None] = {}
     paths: dict[str, None] = {}
     mounts = container.get("volumeMounts") or ()
-    mount_names = {m.get("name"): None for m in mounts}
-    mount_paths = {m.get("mountPath"): None for m in mounts}
+    mount_names = {m.get("name", ""): None for m in mounts}
+    mount_paths = {m.get("mountPath", ""): None for m in mounts}
     for i, device in enumerate(container.get("volumeDevices") or ()):
         at = f"{field}[{i}]"
         name, path = device.get("name", ""), device.get("devicePath", "")
@@ -351,22 +376,24 @@ def _devices(container: Obj, field: str, volumes: dict[str, Obj]) -> Errors:
         if volume is not None and "persistentVolumeClaim" not in volume and "ephemeral" not in volume:
             detail = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
             errors.append(invalid(f"{at}.name", name, detail))
-        if name and volume is None:
+        if volume is None:
             errors.append(not_found(f"{at}.name", name))
         if not path:
             errors.append(required(f"{at}.devicePath"))
-        if path and path in paths:
+        if path in paths:
             errors.append(invalid(f"{at}.devicePath", path, "must be unique"))
-        if path and ".." in path.split("/"):
+        if ".." in path.split("/"):
             errors.append(invalid(f"{at}.devicePath", path, "can not contain backsteps ('..')"))
+        else:
+            paths[path] = None
         if name in mount_names:
             errors.append(invalid(f"{at}.name", name, "must not already exist in volumeMounts"))
         if path in mount_paths:
             errors.append(
                 invalid(f"{at}.devicePath", path, "must not already exist as a path in volumeMounts")
             )
-        names[name] = None
-        paths[path] = None
+        if name:
+            names[name] = None
     return errors
 
 
@@ -432,7 +459,7 @@ def _action(kind: str, action: Obj, at: str) -> Errors:
             errors.append(unsupported(f"{at}.scheme", scheme or "", ("HTTP", "HTTPS")))
         for header in action.get("httpHeaders") or ():
             name = header.get("name", "")
-            if not name or any(not (c.isalnum() or c == "-") for c in name):
+            if not _HEADER.fullmatch(name):
                 detail = (
                     "a valid HTTP header must consist of alphanumeric characters or '-'"
                     " (e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')"
@@ -488,8 +515,7 @@ def seccomp(profile: Any, field: str) -> Errors:
             errors.append(required(f"{field}.localhostProfile", "must be set when seccomp type is Localhost"))
         else:
             errors += [
-                invalid(f"{field}.localhostProfile", local, problem)
-                for problem in text.reserved_relative_path(local)
+                invalid(f"{field}.localhostProfile", local, problem) for problem in text.relative_path(local)
             ]
     elif local is not None:
         detail = "can only be set when seccomp type is Localhost"

@@ -24,12 +24,14 @@ from sim.api.types import Obj
 
 # --- containers -----------------------------------------------------------------------------------
 
-# docker/distribution reference grammar: an image that it cannot parse has no tag, so it is not
-# the latest one.
+# docker/distribution reference grammar, of a name with its registry.
 _IMAGE = re.compile(
-    r"(?:[A-Za-z0-9][A-Za-z0-9.-]*(?::\d+)?/)?[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*"
-    r"(?::(?P<tag>[\w][\w.-]{0,127}))?(?P<digest>@[A-Za-z][A-Za-z0-9]*:[0-9a-fA-F]{32,})?"
+    r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*(?::[0-9]+)?"
+    r"(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)+)"
+    r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?(?P<digest>@[A-Za-z][A-Za-z0-9]*:[0-9a-fA-F]{32,})?"
 )
+_IMAGE_ID = re.compile("[a-f0-9]{64}")
+_IMAGE_NAME_MAX = 255
 
 _PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
 
@@ -40,11 +42,21 @@ TCP = {"protocol": "TCP"}
 
 def pull_policy(image: str) -> str:
     """Always for the tag latest, explicit or implied; IfNotPresent otherwise."""
-    match = _IMAGE.fullmatch(image)
-    if match is None:
+    match = _IMAGE.fullmatch(_whole_image(image))
+    # An image that upstream cannot parse has no tag, so it is not the latest one.
+    if match is None or len(match["name"]) > _IMAGE_NAME_MAX or _IMAGE_ID.fullmatch(image):
         return "IfNotPresent"
     tag = match["tag"] or ("" if match["digest"] else "latest")
     return "Always" if tag == "latest" else "IfNotPresent"
+
+
+def _whole_image(image: str) -> str:
+    """The image with its registry (docker/distribution reference/normalize.go: splitDockerDomain)."""
+    host, slash, rest = image.partition("/")
+    if not slash or not (set(host) & {".", ":"} or host == "localhost"):
+        host, rest = "docker.io", image
+    host = "docker.io" if host == "index.docker.io" else host
+    return f"{host}/library/{rest}" if host == "docker.io" and "/" not in rest else f"{host}/{rest}"
 
 
 def _probe(probe: Obj) -> Obj:
@@ -125,6 +137,10 @@ def _projection(source: Obj) -> Obj:
     return within(source, "downwardAPI", lambda api: all_of(api, "items", _field_file))
 
 
+def _projected(value: Obj) -> Obj:
+    return all_of(value, "sources", _projection)
+
+
 def _volume(volume: Obj) -> Obj:
     if len(volume) == 1:  # a name without a source
         return {**volume, "emptyDir": {}}
@@ -133,7 +149,7 @@ def _volume(volume: Obj) -> Obj:
             volume = within(volume, source, partial(fill, defaults=defaults))
     volume = within(volume, "hostPath", lambda value: present(value, {"type": ""}))
     volume = within(volume, "downwardAPI", lambda api: all_of(api, "items", _field_file))
-    volume = within(volume, "projected", lambda value: all_of(value, "sources", _projection))
+    volume = within(volume, "projected", _projected)
 
     def template(claim: Obj) -> Obj:
         return within(within(claim, "metadata", fill_creation_time), "spec", fill_claim_spec)

@@ -11,16 +11,35 @@ from __future__ import annotations
 import re
 
 from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import Errors, duplicate, forbidden, invalid, one_of, required
+from sim.api.kinds.common.errors import (
+    Errors,
+    duplicate,
+    forbidden,
+    invalid,
+    one_of,
+    required,
+    unsupported,
+)
 from sim.api.kinds.common.metadata import annotation_map, labels
 from sim.api.kinds.common.pods.affinity import affinity, spread_constraints, tolerations
-from sim.api.kinds.common.pods.containers import containers, ephemeral_containers, init_containers, seccomp
+from sim.api.kinds.common.pods.annotations import annotation_errors, seccomp_mismatches
+from sim.api.kinds.common.pods.containers import (
+    containers,
+    ephemeral_containers,
+    host_network_errors,
+    init_containers,
+    seccomp,
+)
 from sim.api.kinds.common.pods.volumes import volumes
-from sim.api.kinds.common.pods.windows_options import host_processes, only_linux_knows, windows_options
+from sim.api.kinds.common.pods.windows_options import (
+    host_processes,
+    only_linux_knows,
+    only_windows_knows,
+    windows_options,
+)
+from sim.api.kinds.common.resources import requirements
 from sim.api.memo import IdentityMemo
 from sim.api.types import Obj
-from sim.ident import NAMES
-from sim.units import parse_whole
 
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 
@@ -32,10 +51,6 @@ _SYSCTL_MAX = 253
 
 # MaxDNSNameservers, MaxDNSSearchPaths, MaxDNSSearchListChars of this release (legacy limits).
 _NAMESERVERS_MAX, _SEARCHES_MAX, _SEARCH_CHARS_MAX = 3, 6, 256
-
-MIRROR = tuple(names.annotation_mirror_pod for names in NAMES.values())
-
-_DELETION_COST = tuple(names.annotation_pod_deletion_cost for names in NAMES.values())
 
 _specs: dict[str, IdentityMemo[tuple[Errors]]] = {}
 
@@ -56,9 +71,9 @@ def pod_spec(spec: Obj, field: str) -> Errors:
 
 def _pod_spec(spec: Obj, field: str) -> Errors:
     known, errors = volumes(spec.get("volumes"), f"{field}.volumes")
-    main, host = spec.get("containers"), bool(spec.get("hostNetwork"))
-    errors += containers(main, f"{field}.containers", known, host)
-    errors += init_containers(spec.get("initContainers"), f"{field}.initContainers", main, known, host)
+    main = spec.get("containers")
+    errors += containers(main, f"{field}.containers", known)
+    errors += init_containers(spec.get("initContainers"), f"{field}.initContainers", main, known)
     errors += ephemeral_containers(
         spec.get("ephemeralContainers"), f"{field}.ephemeralContainers", spec, known
     )
@@ -66,16 +81,32 @@ def _pod_spec(spec: Obj, field: str) -> Errors:
     errors += one_of(f"{field}.dnsPolicy", spec.get("dnsPolicy"), _DNS_POLICIES)
     errors += labels(spec.get("nodeSelector"), f"{field}.nodeSelector")
     errors += _security(spec, field)
-    for i, secret in enumerate(spec.get("imagePullSecrets") or ()):
-        if not secret.get("name"):
-            errors.append(required(f"{field}.imagePullSecrets[{i}].name"))
     errors += affinity(spec.get("affinity") or {}, f"{field}.affinity")
     errors += _dns(spec, field)
     for i, gate in enumerate(spec.get("readinessGates") or ()):
         at, kind = f"{field}.readinessGates[{i}].conditionType", gate.get("conditionType", "")
         errors += [invalid(at, kind, problem) for problem in text.qualified_name(kind)]
     errors += spread_constraints(spec.get("topologySpreadConstraints"), f"{field}.topologySpreadConstraints")
-    return errors + _scalars(spec, field)
+    errors += host_processes(spec, field)
+    errors += _scalars(spec, field)
+    overhead = spec.get("overhead")
+    if overhead:
+        errors += requirements({"limits": overhead}, f"{field}.overhead")
+    return errors + _system(spec, field)
+
+
+def _system(spec: Obj, field: str) -> Errors:
+    """Errors of the operating system, and of fields that it does not know."""
+    if spec.get("os") is None:
+        return []
+    system = spec["os"].get("name")
+    if not system:
+        return [required(f"{field}.os.name", "cannot be empty")]
+    if system == "linux":
+        return only_windows_knows(spec, field)
+    if system == "windows":
+        return only_linux_knows(spec, field)
+    return [unsupported(f"{field}.os", system, ("linux", "windows"))]
 
 
 def _scalars(spec: Obj, field: str) -> Errors:
@@ -108,33 +139,30 @@ def _scalars(spec: Obj, field: str) -> Errors:
     policy = spec.get("preemptionPolicy")
     if policy is not None:
         errors += one_of(f"{field}.preemptionPolicy", policy, ("PreemptLowerPriority", "Never"))
-    system = (spec.get("os") or {}).get("name")
-    if spec.get("os") is not None:
-        errors += one_of(f"{field}.os.name", system, ("linux", "windows"))
-    if system == "windows":
-        errors += only_linux_knows(spec, field)
-    return errors + host_processes(spec, field)
+    return errors
 
 
 def _security(spec: Obj, field: str) -> Errors:
     security = spec.get("securityContext") or {}
     errors: Errors = []
     at = f"{field}.securityContext"
-    if spec.get("shareProcessNamespace") and spec.get("hostPID"):
-        detail = "ShareProcessNamespace and HostPID cannot both be enabled"
-        errors.append(invalid(f"{at}.shareProcessNamespace", True, detail))
+    if spec.get("hostNetwork"):
+        errors += host_network_errors(spec.get("containers"), f"{field}.containers")
     for key in ("fsGroup", "runAsUser", "runAsGroup"):
         value = security.get(key)
         if value is not None:
             errors += [invalid(f"{at}.{key}", value, problem) for problem in text.user_id(value)]
     for i, group in enumerate(security.get("supplementalGroups") or ()):
         errors += [invalid(f"{at}.supplementalGroups[{i}]", group, p) for p in text.user_id(group)]
+    if spec.get("shareProcessNamespace") and spec.get("hostPID"):
+        detail = "ShareProcessNamespace and HostPID cannot both be enabled"
+        errors.append(invalid(f"{at}.shareProcessNamespace", True, detail))
     names: dict[str, None] = {}
     for i, sysctl in enumerate(security.get("sysctls") or ()):
         errors += _sysctl(sysctl.get("name", ""), f"{at}.sysctls[{i}].name", names)
     policy = security.get("fsGroupChangePolicy")
-    if policy is not None:
-        errors += one_of(f"{at}.fsGroupChangePolicy", policy, ("Always", "OnRootMismatch"))
+    if policy is not None and policy not in ("Always", "OnRootMismatch"):
+        errors.append(unsupported(f"{at}.fsGroupChangePolicy", policy, ("Always", "OnRootMismatch")))
     errors += seccomp(security.get("seccompProfile"), f"{at}.seccompProfile")
     return errors + windows_options(security, at)
 
@@ -161,7 +189,7 @@ def _dns(spec: Obj, field: str) -> Errors:
     servers, searches = config.get("nameservers") or [], config.get("searches") or []
     if alone and not servers:
         detail = "must provide at least one DNS nameserver when `dnsPolicy` is None"
-        errors.append(required(f"{at}.nameservers", detail))
+        return [required(f"{at}.nameservers", detail)]
     if len(servers) > _NAMESERVERS_MAX:
         detail = f"must not have more than {_NAMESERVERS_MAX} nameservers"
         errors.append(invalid(f"{at}.nameservers", servers, detail))
@@ -195,28 +223,8 @@ def template(given: Obj, field: str) -> Errors:
     errors += annotation_map(metadata.get("annotations"), f"{field}.annotations")
     errors += annotation_errors(metadata, spec, f"{field}.annotations")
     errors += pod_spec(spec, f"{field}.spec")
+    errors += seccomp_mismatches(metadata, spec, f"{field}.spec")
     if spec.get("ephemeralContainers"):
         detail = "ephemeral containers not allowed in pod template"
         errors.append(forbidden(f"{field}.spec.ephemeralContainers", detail))
     return errors
-
-
-def annotation_errors(metadata: Obj, spec: Obj, field: str) -> Errors:
-    """Errors of the annotations that have a meaning for pods."""
-    given = metadata.get("annotations")
-    if not given:
-        return []
-    errors: Errors = []
-    for key in MIRROR:
-        if key in given and not spec.get("nodeName"):
-            detail = "must set spec.nodeName if mirror pod annotation is set"
-            errors.append(invalid(f"{field}[{key}]", given[key], detail))
-    for key in _DELETION_COST:
-        if key in given and not _is_int32(given[key]):
-            errors.append(invalid(f"{field}[{key}]", given[key], "must be a 32bit integer"))
-    return errors
-
-
-def _is_int32(value: str) -> bool:
-    # ParseInt, and neither a plus sign nor a leading zero.
-    return re.fullmatch(r"0|-?[1-9][0-9]*", value) is not None and parse_whole(value, 32) is not None

@@ -226,8 +226,14 @@ def _storage_os_errors(source: Obj, at: str) -> Errors:
     return errors
 
 
+def _git_repo(source: Obj, at: str) -> Errors:
+    path = source.get("directory") or ""
+    errors = _lacking(source, at, "repository")
+    return errors + [invalid(f"{at}.directory", path, problem) for problem in text.relative_path(path)]
+
+
 CHECKS: dict[str, Check] = {
-    "gitRepo": _mandatory("repository"),
+    "gitRepo": _git_repo,
     "gcePersistentDisk": _partitioned("pdName"),
     "awsElasticBlockStore": _partitioned("volumeID"),
     "iscsi": _iscsi,

@@ -19,9 +19,10 @@ from sim.api.kinds.common.errors import (
     too_long,
     unsupported,
 )
+from sim.api.kinds.common.metadata import annotation_map, labels
 from sim.api.kinds.common.pods import vendor_volumes as volumes_vendor
 from sim.api.types import Obj
-from sim.units import quantity_nano
+from sim.units import quantity_nano, quantity_text
 
 _MODE_ERROR = "must be a number between 0 and 0777 (octal), both inclusive"
 _HOST_PATH_TYPES = (
@@ -278,23 +279,27 @@ _CONVERTED = (
 
 def resource_reference(reference: Obj, field: str, volume: bool) -> Errors:
     """Errors of a reference to a resource of a container."""
-    if volume and not reference.get("containerName"):
-        return [required(f"{field}.containerName")]
+    errors: Errors = []
     resource = reference.get("resource", "")
-    if not resource:
-        return [required(f"{field}.resource")]
-    if resource not in _RESOURCES and not resource.startswith(("limits.hugepages-", "requests.hugepages-")):
-        return [unsupported(f"{field}.resource", resource, _RESOURCES)]
-    return _divisor(resource, reference.get("divisor"), f"{field}.divisor")
+    huge = ("limits.hugepages-", "requests.hugepages-")
+    if volume and not reference.get("containerName"):
+        errors.append(required(f"{field}.containerName"))
+    elif not resource:
+        errors.append(required(f"{field}.resource"))
+    elif resource not in _RESOURCES and not resource.startswith(huge):
+        errors.append(unsupported(f"{field}.resource", resource, _RESOURCES))
+    if resource in _RESOURCES or resource.startswith(huge):
+        errors += _divisor(resource, reference.get("divisor"), f"{field}.divisor")
+    return errors
 
 
 def _divisor(resource: str, divisor: Any, field: str) -> Errors:
-    amount = quantity_nano(divisor) if divisor is not None else 0
-    if not amount:
+    if divisor is None or not quantity_nano(divisor):
         return []
+    amount = quantity_text(divisor)
     what = resource.partition(".")[2]
     if what == "cpu":
-        if amount in map(quantity_nano, ("1m", "1")):
+        if amount in ("1m", "1"):
             return []
         return [
             invalid(
@@ -304,7 +309,7 @@ def _divisor(resource: str, divisor: Any, field: str) -> Errors:
             )
         ]
     units = ("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei")
-    if amount in map(quantity_nano, units):
+    if amount in units:
         return []
     name = {"memory": "memory", "ephemeral-storage": "local ephemeral storage"}.get(what, "hugepages")
     listed = ", ".join(units)
@@ -362,20 +367,42 @@ def _taken(kind: str, given: Obj, field: str, paths: dict[str, None]) -> Errors:
     for item in items:
         path = item.get("path")
         if path and path in paths:
-            errors.append(invalid(field, given.get("name") or path, "conflicting duplicate paths"))
+            shown = given.get("name", "") if kind in ("secret", "configMap") else path
+            errors.append(invalid(field, shown, "conflicting duplicate paths"))
         elif path:
             paths[path] = None
     return errors
+
+
+# Of the metadata of a claim template, in the order of the Go struct.
+_NOT_IN_TEMPLATE = (
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+)
 
 
 def _ephemeral(source: Obj, field: str) -> Errors:
     claim, at = source.get("volumeClaimTemplate"), f"{field}.volumeClaimTemplate"
     if claim is None:
         return [required(at)]
-    metadata = claim.get("metadata") or {}
-    errors = [
-        forbidden(f"{at}.metadata.{key}", "cannot be set for an ephemeral volume")
-        for key in ("name", "generateName", "namespace", "ownerReferences", "finalizers")
+    metadata, where = claim.get("metadata") or {}, f"{at}.metadata"
+    errors = annotation_map(metadata.get("annotations"), f"{where}.annotations")
+    errors += labels(metadata.get("labels"), f"{where}.labels")
+    errors += [
+        # Quirk: upstream lowers the first letter of the Go name only.
+        forbidden(f"{where}.{'uID' if key == 'uid' else key}", "cannot be set for an ephemeral volume")
+        for key in _NOT_IN_TEMPLATE
         if metadata.get(key)
     ]
     return errors + claim_spec(claim.get("spec") or {}, f"{at}.spec")
@@ -398,7 +425,7 @@ def _csi(source: Obj, field: str) -> Errors:
     if reference is not None:
         name = reference.get("name", "")
         if not name:
-            errors.append(required(f"{field}.nodePublishSecretRef.name"))
+            return [*errors, required(f"{field}.nodePublishSecretRef.name")]
         # Quirk: the path of a bad name lacks the reference.
         errors += [invalid(f"{field}.name", name, problem) for problem in text.subdomain(name)]
     return errors

@@ -4,7 +4,7 @@ likely mistakes.
 Turns a valid object into the texts of its `Warning` headers, in upstream's order.
 
 Mirrors  kubernetes v1.25 pkg/api/pod/warnings.go, pkg/api/node/util.go (deprecated labels),
-         pkg/api/persistentvolumeclaim/util.go (fractional sizes), pkg/registry/*/*/strategy.go
+         pkg/registry/*/*/strategy.go
          (WarningsOnCreate, WarningsOnUpdate: which path, and when).
 Differs  the cluster's own components get no such warnings, because they read none.  Labels of a
          node selector come in the order of the object, upstream's in a random one.
@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
+from sim.api.schema.json_text import go_quote
 from sim.api.types import Json, Obj
 from sim.ident import Names
-from sim.units import quantity_milli, quantity_text
+from sim.units import quantity_text, quantity_wrapped_milli
 
 EMPTY: Obj = {}
 
@@ -33,7 +34,9 @@ _VOLUMES = {
 
 _SIZES = ("memory", "ephemeral-storage")
 
-_SECCOMP = 'deprecated since v1.19, non-functional in v1.25+; use the "seccompProfile" field instead'
+_SECCOMP = (
+    'deprecated since v1.19, non-functional in a future release; use the "seccompProfile" field instead'
+)
 
 
 @lru_cache(maxsize=4)
@@ -72,12 +75,6 @@ def keeps_generation(obj: Obj, old: Obj) -> bool:
     return bool(obj["metadata"].get("generation") == old["metadata"].get("generation"))
 
 
-def claim_warnings(spec: Obj, path: str) -> Iterator[str]:
-    """Warnings about the spec of a volume claim."""
-    requests = (spec.get("resources") or EMPTY).get("requests") or EMPTY
-    yield from _fractional(requests, ("storage",), f"{path}.resources.requests")
-
-
 def warnings_of_template(template: Obj, path: str, names: Names) -> Iterator[str]:
     """Warnings about a pod, or a pod template, at `path`."""
     spec = template.get("spec") or EMPTY
@@ -92,10 +89,10 @@ def warnings_of_template(template: Obj, path: str, names: Names) -> Iterator[str
                 yield f"{path}spec.volumes[{index}].{shown}: {text}"
     yield from _repeated(spec.get("hostAliases") or (), "ip", f"{path}spec.hostAliases")
     secrets = spec.get("imagePullSecrets") or ()
+    yield from _repeated(secrets, "name", f"{path}spec.imagePullSecrets")
     for index, secret in enumerate(secrets):
         if not secret.get("name"):
             yield f'{path}spec.imagePullSecrets[{index}].name: invalid empty name ""'
-    yield from _repeated(secrets, "name", f"{path}spec.imagePullSecrets")
     yield from _fractional(spec.get("overhead") or EMPTY, _SIZES, f"{path}spec.overhead")
     if names.annotation_seccomp_pod in annotations and not _has_seccomp(spec):
         yield f"{path}metadata.annotations[{names.annotation_seccomp_pod}]: {_SECCOMP}"
@@ -162,13 +159,13 @@ def _repeated(items: Json, field: str, at: str) -> Iterator[str]:
     met: dict[str, None] = {}
     for index, item in enumerate(items):
         value = item.get(field) or ""
-        if value and value in met:
-            yield f'{at}[{index}].{field}: duplicate {field} "{value}"'
+        if value in met:
+            yield f"{at}[{index}].{field}: duplicate {field} {go_quote(value)}"
         met[value] = None
 
 
 def _fractional(amounts: Obj, of: tuple[str, ...], at: str) -> Iterator[str]:
     for name in of:
-        if name in amounts and quantity_milli(amounts[name]) % 1000:
+        if name in amounts and quantity_wrapped_milli(amounts[name]) % 1000:
             text = quantity_text(amounts[name])
             yield f'{at}[{name}]: fractional byte value "{text}" is invalid, must be an integer'

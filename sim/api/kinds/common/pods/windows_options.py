@@ -37,7 +37,7 @@ _OF_SPEC = (
     "hostPID",
     "hostIPC",
     "shareProcessNamespace",
-)  # set beside the security context; false counts as not set
+)  # set beside the security context; false counts as not set, but for the last
 
 
 def windows_options(security: Obj, field: str) -> Errors:
@@ -102,7 +102,8 @@ def only_linux_knows(spec: Obj, field: str) -> Errors:
     errors: Errors = []
     for key in _OF_LINUX_POD:
         if key in _OF_SPEC:
-            given, at = spec.get(key) or None, f"{field}.{key}"
+            given, at = spec.get(key), f"{field}.{key}"
+            given = given if key == "shareProcessNamespace" else given or None
         else:
             given, at = security.get(key), f"{field}.securityContext.{key}"
         if given is not None and given != []:
@@ -115,6 +116,15 @@ def only_linux_knows(spec: Obj, field: str) -> Errors:
             if security.get(key) is not None
         ]
     return errors
+
+
+def only_windows_knows(spec: Obj, field: str) -> Errors:
+    """Errors of fields that only Windows has, in a pod for Linux."""
+    return [
+        forbidden(f"{at}.securityContext.windowsOptions", "windows options cannot be set for a linux pod")
+        for holder, at in ((spec, field), *_containers(spec, field))
+        if (holder.get("securityContext") or {}).get("windowsOptions") is not None
+    ]
 
 
 def host_processes(spec: Obj, field: str) -> Errors:

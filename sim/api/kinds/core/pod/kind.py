@@ -11,7 +11,8 @@ from typing import Any
 
 from sim import remembered
 from sim.api.kinds.common.cells import AGE, NAME
-from sim.api.kinds.common.fill import present, within
+from sim.api.kinds.common.fill import each_of, present, within
+from sim.api.kinds.common.pods.annotations import with_seccomp_fields
 from sim.api.kinds.common.pods.defaults import fill_pod_spec
 from sim.api.kinds.common.pods.warnings import template_warnings
 from sim.api.kinds.common.status import PROBE_TIMES, fill_conditions, with_members
@@ -43,13 +44,29 @@ CONTAINER_STATUS: Mapping[str, Any] = {
 _STATUS: Mapping[str, Any] = {"status": {}}
 
 
+_STARTED: Mapping[str, Any] = {"startedAt": None}
+_ENDED: Mapping[str, Any] = {"exitCode": 0, "startedAt": None, "finishedAt": None}
+
+
+def _fill_states(container: Obj) -> Obj:
+    for name in ("state", "lastState"):
+        if container[name]:
+            container = within(container, name, _fill_state)
+    return container
+
+
+def _fill_state(state: Obj) -> Obj:
+    state = within(state, "running", lambda running: present(running, _STARTED))
+    return within(state, "terminated", lambda ended: present(ended, _ENDED))
+
+
 def _fill_status(status: Obj) -> Obj:
     if not status:
         return status
     status = fill_conditions(status, PROBE_TIMES)
     for field in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
         items = status.get(field)
-        if items and (whole := with_members(items, CONTAINER_STATUS)) is not items:
+        if items and (whole := each_of(with_members(items, CONTAINER_STATUS), _fill_states)) is not items:
             status = {**status, field: whole}
     address = status.get("podIP")
     listed = status.get("podIPs")
@@ -106,8 +123,9 @@ def _qos_of(spec: Obj) -> str:
     return answer
 
 
-def _prepare_create(obj: Obj, _: Names) -> Obj:
-    return {**obj, "status": {"phase": "Pending", "qosClass": _qos_of(obj.get("spec") or NOTHING)}}
+def _prepare_create(obj: Obj, names: Names) -> Obj:
+    status = {"phase": "Pending", "qosClass": _qos_of(obj.get("spec") or NOTHING)}
+    return with_seccomp_fields({**obj, "status": status}, names)
 
 
 def _prepare_status(new: Obj, old: Obj, _: Names) -> Obj:

@@ -11,21 +11,30 @@ from __future__ import annotations
 from typing import Any
 
 from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import Errors, forbidden, invalid, required
+from sim.api.kinds.common.errors import (
+    INTERNAL,
+    Errors,
+    FieldError,
+    Shown,
+    duplicate,
+    forbidden,
+    invalid,
+    required,
+)
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.pods.affinity import tolerations
-from sim.api.kinds.common.pods.spec import MIRROR, annotation_errors, pod_spec
+from sim.api.kinds.common.pods.annotations import annotation_changes, annotation_errors, seccomp_mismatches
+from sim.api.kinds.common.pods.containers import image_space
+from sim.api.kinds.common.pods.spec import pod_spec
 from sim.api.memo import IdentityMemo
+from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj
-from sim.ident import NAMES
 
 _UPDATE_FORBIDDEN = (
     "pod updates may not change fields other than `spec.containers[*].image`, `spec.initContainers[*].image`,"
     " `spec.activeDeadlineSeconds`, `spec.tolerations` (only additions to existing tolerations) or"
     " `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)\n"
 )
-
-_APP_ARMOR = tuple(f"container.apparmor.security.beta.{names.domain}/" for names in NAMES.values())
 
 
 # --- create ---------------------------------------------------------------------------------------
@@ -39,10 +48,12 @@ def validate_pod_create(obj: Obj) -> Errors:
     if _sound.get(spec):
         metadata = obj["metadata"]
         errors = object_meta(metadata, True, text.subdomain)
-        return errors + annotation_errors(metadata, spec, "metadata.annotations")
+        errors += annotation_errors(metadata, spec, "metadata.annotations")
+        return errors + seccomp_mismatches(metadata, spec, "spec")
     errors = _whole(obj, spec)
     if spec.get("ephemeralContainers"):
         errors.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
+    errors += seccomp_mismatches(obj["metadata"], spec, "spec")
     if not errors and not any("ephemeral" in volume for volume in spec.get("volumes") or ()):
         _sound.put(True, spec)  # it is valid for every name of the pod
     return errors
@@ -94,14 +105,8 @@ def _find_pod_only(spec: Obj) -> Errors:
                     errors.append(forbidden(at, detail))
     for kind in ("containers", "initContainers"):
         for i, container in enumerate(spec.get(kind) or ()):
-            errors += _image_space(container.get("image", ""), f"spec.{kind}[{i}].image")
+            errors += image_space(container.get("image", ""), f"spec.{kind}[{i}].image")
     return errors
-
-
-def _image_space(image: str, field: str) -> Errors:
-    if image == image.strip():
-        return []
-    return [invalid(field, image, "must not have leading or trailing whitespace")]
 
 
 # --- update ---------------------------------------------------------------------------------------
@@ -112,7 +117,7 @@ def _images(given: Any, field: str) -> Errors:
     errors: Errors = []
     for i, container in enumerate(given):
         image, at = container.get("image", ""), f"{field}[{i}].image"
-        errors += _image_space(image, at) if image.strip() else [required(at)]
+        errors += image_space(image, at) if image else [required(at)]
     return errors
 
 
@@ -122,35 +127,10 @@ def validate_pod_update(new: Obj, old: Obj) -> Errors:
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     if spec is before and new["metadata"] is old["metadata"]:
         return errors
-    errors += _whole(new, spec) + _annotations_update(new["metadata"], old["metadata"])
+    errors += _whole(new, spec) + annotation_changes(new["metadata"], old["metadata"], spec)
     if spec is before:
         return errors
     return errors + _spec_update(spec, before)
-
-
-def _annotations_update(new: Obj, old: Obj) -> Errors:
-    """Errors of changed AppArmor profiles and mirror pod annotations."""
-    after, before = new.get("annotations") or {}, old.get("annotations") or {}
-    if after is before:
-        return []
-    errors: Errors = []
-    for key in (k for k in before if k.startswith(_APP_ARMOR)):
-        if after.get(key) != before[key]:
-            detail = "may not remove or update AppArmor annotations"
-            errors.append(forbidden(f"metadata.annotations[{key}]", detail))
-    for key in (k for k in after if k.startswith(_APP_ARMOR)):
-        if key not in before:
-            errors.append(forbidden(f"metadata.annotations[{key}]", "may not add AppArmor annotations"))
-    for key in MIRROR:
-        if after.get(key) == before.get(key):
-            continue
-        what = (
-            "may not add mirror pod annotation"
-            if key not in before
-            else "may not remove or update mirror pod annotation"
-        )
-        errors.append(forbidden(f"metadata.annotations[{key}]", what))
-    return errors
 
 
 def _spec_update(spec: Obj, before: Obj) -> Errors:
@@ -160,7 +140,11 @@ def _spec_update(spec: Obj, before: Obj) -> Errors:
             errors.append(forbidden(f"spec.{kind}", "pod updates may not add or remove containers"))
             return errors
         errors += _images(spec.get(kind) or (), f"spec.{kind}")
-    errors += _deadline_update(spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds"))
+    deadline = spec.get("activeDeadlineSeconds")
+    wrong = _deadline_update(deadline, before.get("activeDeadlineSeconds"))
+    if wrong and deadline is not None:
+        return errors + wrong
+    errors += wrong
     errors += _tolerations_update(spec.get("tolerations") or [], before.get("tolerations") or [])
     if _fixed(spec, before) != _fixed(before, before):
         errors.append(forbidden("spec", _UPDATE_FORBIDDEN))
@@ -213,7 +197,7 @@ def validate_ephemeral(new: Obj, old: Obj) -> Errors:
     """Errors of a write to /ephemeralcontainers, which may only add containers."""
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     errors = object_meta_update(new["metadata"], old["metadata"])
-    errors += _whole(new, spec)
+    errors += _whole(new, spec) + annotation_changes(new["metadata"], old["metadata"], spec)
     now = {c.get("name"): c for c in spec.get("ephemeralContainers") or ()}
     field = "spec.ephemeralContainers"
     for container in before.get("ephemeralContainers") or ():
@@ -228,22 +212,34 @@ def validate_ephemeral(new: Obj, old: Obj) -> Errors:
 # --- status ---------------------------------------------------------------------------------------
 
 
+_SYSTEM_CONDITIONS = ("PodScheduled", "Ready", "Initialized")
+
+
 def validate_pod_status(new: Obj, old: Obj) -> Errors:
     """Errors of a write to /status of a pod."""
     errors = object_meta_update(new["metadata"], old["metadata"])
     spec, before = new.get("spec") or {}, old.get("spec") or {}
+    if new["metadata"] is not old["metadata"]:
+        errors += annotation_changes(new["metadata"], old["metadata"], spec)
+    status, was = new.get("status") or {}, old.get("status") or {}
+    if status.get("conditions") is not was.get("conditions"):
+        for i, condition in enumerate(status.get("conditions") or ()):
+            # Quirk: the path is one of the metadata.
+            kind, at = condition.get("type", ""), f"metadata.conditions[{i}].Type"
+            if kind not in _SYSTEM_CONDITIONS:
+                errors += [invalid(at, kind, problem) for problem in text.qualified_name(kind)]
     if spec.get("nodeName") != before.get("nodeName"):
         errors.append(forbidden("status.nodeName", "may not be changed directly"))
-    status, was = new.get("status") or {}, old.get("status") or {}
     if status is was:
         return errors
     nominated = status.get("nominatedNodeName")
-    if nominated:
+    if nominated and nominated != was.get("nominatedNodeName"):
         errors += [invalid("status.nominatedNodeName", nominated, p) for p in text.subdomain(nominated)]
-    policy = spec.get("restartPolicy")
+    policy = before.get("restartPolicy")
     for kind, field_policy in (
         ("containerStatuses", policy),
-        ("initContainerStatuses", "OnFailure" if policy == "Always" else policy),
+        ("initContainerStatuses", policy),
+        ("ephemeralContainerStatuses", "Never"),
     ):
         if status.get(kind) is not was.get(kind):
             errors += _transitions(status.get(kind), was.get(kind), f"status.{kind}", field_policy)
@@ -273,9 +269,21 @@ def _pod_ips(given: Any, field: str) -> Errors:
     addresses = [item.get("ip", "") for item in given or ()]
     for i, address in enumerate(addresses):
         errors += [invalid(f"{field}[{i}]", address, problem) for problem in text.ip(address)]
-    if len(addresses) > 1:
-        families = [":" in address for address in addresses]
-        if len(addresses) > 2 or families[0] == families[1]:
-            detail = "may specify no more than one IP for each IP family"
-            errors.append(invalid(field, addresses, detail))
+    if len(addresses) < 2:
+        return errors
+    unread = [address for address in addresses if text.ip(address)]
+    if unread:
+        detail = "failed to check for dual stack with error:ip <nil> is invalid"
+        errors.append(FieldError(field, INTERNAL, detail))
+    families = [":" in address for address in addresses]
+    if len(addresses) > 2 or families[0] == families[1] or unread:
+        shown = Shown(f"[]core.PodIP{{{', '.join(map(_go_ip, addresses))}}}")
+        errors.append(invalid(field, shown, "may specify no more than one IP for each IP family"))
+    for i, address in enumerate(addresses):
+        if address in addresses[:i]:
+            errors.append(duplicate(f"{field}[{i}]", _go_ip(address)))
     return errors
+
+
+def _go_ip(address: str) -> Shown:
+    return Shown(f"core.PodIP{{IP:{go_quote(address)}}}")

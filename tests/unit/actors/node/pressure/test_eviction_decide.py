@@ -182,7 +182,7 @@ def test_eviction_message_keeps_notation_of_requests_and_limits() -> None:
     assert "Container a was using 900Mi, which exceeds its request of 300M. " in text
     assert "Container b was using 900Mi, which exceeds its request of 512Mi. " in text
     assert '"1G"' in over_local_limit(LocalUse(volumes=(("tmp", 2 << 30, "1G"),)))
-    assert '"1024Mi"' in over_local_limit(LocalUse(containers=(("c", 2 << 30, "1024Mi"),)))
+    assert '"1Gi"' in over_local_limit(LocalUse(containers=(("c", 2 << 30, "1024Mi"),)))
 
 
 @pytest.mark.parametrize(

