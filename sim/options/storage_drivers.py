@@ -38,6 +38,7 @@ OPERATIONS: tuple[Operation, ...] = (
     "expand",
     "node-expand",
 )
+BY_NODE: tuple[Operation, ...] = ("mount", "unmount", "node-expand")  # carried out on a node
 How = Literal["slow", "failing", "hanging", "away"]
 # A gRPC client reports a driver of which no process listens like this.
 UNREACHABLE = (
@@ -132,7 +133,12 @@ class DriverFault:
     cause: int = 0
 
     def concerns(self, operation: Operation, node: str) -> bool:
-        """True if the fault changes this operation at this node."""
+        """True if the fault changes this operation at this node.
+
+        Attaching concerns a node, and is not carried out there.
+        """
+        if self.how == "away" and self.nodes and operation not in BY_NODE:
+            return False
         return (not self.operations or operation in self.operations) and self.is_at(node)
 
     def is_at(self, node: str) -> bool:

@@ -61,3 +61,10 @@ def test_listeners_learn_of_each_change_until_they_end() -> None:
     end()
     drivers.set_faults("disk", [])
     assert changed == ["disk"]
+
+
+def test_driver_that_is_away_from_a_node_attaches_there_and_mounts_nothing() -> None:
+    drivers = drivers_with(DriverFault("away", nodes=("n1",)))
+    assert drivers.call("disk", "attach", "n1").error == ""
+    assert drivers.call("disk", "mount", "n1").error == UNREACHABLE
+    assert drivers.call("disk", "mount", "n2").error == ""
