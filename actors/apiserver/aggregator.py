@@ -143,7 +143,8 @@ class Aggregator:
         """Pass a request to the server of its group version; its whole answer arrives."""
         call = self._call_for(request)
         if call is None:
-            respond(_text(delegation.UNAVAILABLE))
+            documented = request.path.startswith("/openapi/")  # its document was not taken in
+            respond(OutsideAnswer(404, (), b"") if documented else _text(delegation.UNAVAILABLE))
             return
 
         def arrived(answer: OutsideAnswer) -> None:

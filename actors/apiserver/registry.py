@@ -23,7 +23,7 @@ class Parts(Protocol):
     sees: Scheme
     options: ApiServerOptions
     authorizer: Authorizer
-    log: Callable[[Call, Any, str], Reply] | None
+    log: Callable[[Call, Any, str], Reply | None] | None
     identities: Identities | None
     unreachable: Callable[[], Collection[str]] | None
     agent_listens: Callable[[str], bool] | None

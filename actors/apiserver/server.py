@@ -117,7 +117,7 @@ class ApiServer:
         self.scheme = scheme
         self.options = options or ApiServerOptions()
         self.authorizer: Authorizer = authorizer or allow_all(scheme.names)
-        self.log: Callable[[Call, Any, str], Reply] | None = None
+        self.log: Callable[[Call, Any, str], Reply | None] | None = None
         self.unreachable: Callable[[], Collection[str]] | None = None
         self.agent_listens: Callable[[str], bool] | None = None
         self.trust = Trust()

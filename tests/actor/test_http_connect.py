@@ -75,7 +75,7 @@ async def test_streams_are_refused_for_what_is_not_there() -> None:
             dry = await said(client, "POST", f"{PODS}/one/{sub}?dryRun=All", UPGRADE)
             assert dry == (400, "dryRun is not supported")
             host = await said(client, "POST", f"{PODS}/lost/{sub}", UPGRADE)
-            assert host == (404, 'nodes "absent" not found')
+            assert host == (404, 'pods "absent" not found')
             assert (await said(client, "PUT", f"{PODS}/one/{sub}", UPGRADE))[0] == 405
         for sub in ("exec", "attach"):
             assert await said(client, "POST", f"{PODS}/two/{sub}", UPGRADE) == (400, several)
@@ -178,7 +178,7 @@ async def test_proxy_of_a_service_names_what_is_missing() -> None:
         ports = [{"name": "a", "port": 90, "targetPort": 80}, {"name": "b", "port": 91}]
         await make(client, SERVICES, {"metadata": {"name": "s"}, "spec": {"ports": ports}})
         none = 'no endpoints available for service "s"'
-        assert await said(client, "GET", f"{SERVICES}/s/proxy/") == (404, 'endpoints "s" not found')
+        assert await said(client, "GET", f"{SERVICES}/s/proxy/") == (404, 'services "s" not found')
         assert await said(client, "GET", f"{SERVICES}/t:90/proxy/") == (404, 'services "t" not found')
         port = await said(client, "GET", f"{SERVICES}/s:80/proxy/")
         assert port == (503, 'no service port 80 found for service "s"')

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
+from sim.api.crd.versions import version_order
 from sim.api.types import Obj, UserInfo
 
 DISCOVERY_S, REQUEST_S = 5, 60  # aggregatedDiscoveryTimeout; the time of every other request
@@ -125,7 +126,7 @@ def merged_groups(
     versions: dict[str, list[str]] = {group: list(each) for group, each in own.items()}
     for place, group in enumerate(own):
         places[group] = (-rank.get(group, DEFINITION_PRIORITY), place, "")
-    for each in sorted(found, key=_version_order):
+    for each in sorted(found, key=version_rank):
         if not each.group:
             continue
         priority = int(each.obj["spec"].get("groupPriorityMinimum") or 0)
@@ -141,8 +142,9 @@ def merged_groups(
 DEFINITION_PRIORITY = 1000  # crdregistration_controller.go: GroupPriorityMinimum
 
 
-def _version_order(each: Delegated) -> tuple[int, str]:
-    return -int(each.obj["spec"].get("versionPriority") or 0), each.version
+def version_rank(each: Delegated) -> tuple[int, tuple[int, int, int, int, str]]:
+    """Sort key of the versions of a group: by priority, then the more stable and newer first."""
+    return -int(each.obj["spec"].get("versionPriority") or 0), version_order(each.version)
 
 
 def passed_target(request: Forwarded) -> str:

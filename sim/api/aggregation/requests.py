@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from sim.api import status
-from sim.api.aggregation.delegation import Delegated, Forwarded
+from sim.api.aggregation.delegation import Delegated, Forwarded, version_rank
 from sim.api.kinds.kind import Kind
 from sim.api.schema.json_text import go_quote
 from sim.api.schema.resource import Resource
@@ -142,7 +142,7 @@ def in_order(found: Iterable[Delegated]) -> list[Delegated]:
     """Group versions as discovery lists them: the preferred version of a group first."""
     return sorted(
         found,
-        key=lambda each: (each.group, -int(each.obj["spec"].get("versionPriority") or 0), each.version),
+        key=lambda each: (each.group, version_rank(each)),
     )
 
 

@@ -14,7 +14,6 @@ Mirrors  apiextensions-apiserver v1.25 pkg/apiserver/customresource_handler.go
 
 from __future__ import annotations
 
-import re
 from base64 import b64encode
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from sim.api.crd.structural import Structural, ownership_node, structural
+from sim.api.crd.versions import version_order
 from sim.api.kinds import custom as custom_kinds
 from sim.api.memo import IdentityMemo
 from sim.api.schema.field_schemas import SchemaNode
@@ -34,8 +34,6 @@ from sim.api.types import Json, Obj
 VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 SUB_VERBS = ("get", "patch", "update")
 _EMPTY: Obj = {}
-_VERSION = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?")
-_STAGES = {"": 2, "beta": 1, "alpha": 0}
 
 
 class Scale(NamedTuple):
@@ -306,14 +304,6 @@ class Latest:
         if self._served is None:
             self._served = Served(self._found[key] for key in sorted(self._found))
         return self._served
-
-
-def version_order(version: str) -> tuple[int, int, int, int, str]:
-    """Sort key: v10, v2, v1beta1, v1alpha1, then all other names alphabetically."""
-    match = _VERSION.fullmatch(version)
-    if match is None:
-        return (1, 0, 0, 0, version)
-    return (0, -_STAGES[match[2] or ""], -int(match[1]), -int(match[3] or 0), version)
 
 
 # --- reading definitions that may not have been validated

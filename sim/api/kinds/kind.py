@@ -264,7 +264,7 @@ class Kind:
     misread: the error of an object that upstream cannot convert to its internal form, "" for none
     columns: of the table that kubectl prints: "Name", "*Wide" (priority 1), "Count:integer",
         "Attacher:name" (a text in the format of names); the path after "=" names the field that
-        describes the column
+        describes the column, or is its description in quotes
     described_by: (upstream's group, version) of the definition with these fields; None for the
         resource's own
     cells: makes the cells of one row; None for name and creation time

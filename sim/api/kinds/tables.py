@@ -42,9 +42,16 @@ def _column(text: str, definition: str) -> Obj:
         "name": title,
         "type": "string" if type in ("", "name") else type,
         "format": "name" if "name" in (type, title.lower()) else "",
-        "description": description(definition, tuple(path.split("."))) if path else "",
+        "description": _described(path, definition),
         "priority": 1 if wide else 0,
     }
+
+
+def _described(path: str, definition: str) -> str:
+    """The description of a column: a text in quotes, or that of a field."""
+    if path.startswith("'"):
+        return path.strip("'")
+    return description(definition, tuple(path.split("."))) if path else ""
 
 
 def cells(resource: Resource, obj: Obj, now_us: int, names: Names) -> Cells:

@@ -633,6 +633,15 @@ def _time(text: str, micro: bool) -> str:
     return text if micro and rest == "Z" else _canonical(text, micro)
 
 
+def time_problem(text: str) -> str:
+    """Why a text is no time in the form of RFC 3339, "" if it is one."""
+    try:
+        _time(text, micro=False)
+    except _WrongType as error:
+        return str(error)
+    return ""
+
+
 def _canonical(text: str, micro: bool) -> str:
     us = parse_time(text)
     return format_micro_time(us) if micro else format_time(us)

@@ -128,7 +128,7 @@ class Registry:
 
     bits: draws that number of random bits
     wall_us: reads Unix time, in microseconds
-    log: reads the log of a container by name
+    log: reads the log of a container by name; its result is None if no agent listens
     collects: True if a garbage collector runs, so that a deletion may wait for it
     checks_fields: True if the server honours fieldValidation; otherwise it drops unknown fields
     gates: with another value than their default (`Kind.gated_fields`)
@@ -145,7 +145,7 @@ class Registry:
     bits: Callable[[int], int]
     wall_us: Callable[[], int]
     service_cidr: str = "10.0.0.0/24"
-    log: Callable[[Call, Item, str], Reply] | None = None
+    log: Callable[[Call, Item, str], Reply | None] | None = None
     collects: bool = True
     checks_fields: bool = True
     node_ports: range = range(30000, 32768)

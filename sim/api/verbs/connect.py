@@ -24,7 +24,7 @@ Differs  no process listens in a simulated container: a proxied connection to a 
 from __future__ import annotations
 
 from collections.abc import Generator
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_address
 
 from sim.api.kinds.kind import CONNECTING
 from sim.api.schema.json_text import go_quote
@@ -32,17 +32,13 @@ from sim.api.status import not_found, service_unavailable
 from sim.api.store import Answer, Get, Op
 from sim.api.types import Obj, Reply
 from sim.api.verbs.call import Call, Refusal, Steps, bad_request, found, internal
-from sim.api.verbs.log import container_of
+from sim.api.verbs.log import agent_of, container_of
 
 PATH, UPGRADE = "path", "upgrade"
 NOT_STREAMED = "this server opens no streams to containers and passes no requests to node agents"
-# The default of the option for the preferred types of node addresses.
-_PREFERRED = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
-_AGENT_PORT = 10250
 _PORT_MAX = 65535
 _PORTS = {"": 80, "http": 80, "https": 443}  # of schemes, and of names that every system knows
-# Multicast of an interface or a link.
-_NEAR = tuple(ip_network(each) for each in ("224.0.0.0/24", "ff01::/16", "ff02::/16"))
+_BROADCAST = ip_address("255.255.255.255")
 _Found = Generator[Op, Answer, Obj]
 
 
@@ -61,6 +57,9 @@ def connect(call: Call) -> Steps:
 
 
 def _stream(call: Call) -> Steps:
+    problem = port_problem(call.options["ports"]) if "ports" in call.options else ""
+    if problem and call.subresource == "portforward":
+        raise bad_request(f"cannot convert to []int32: {problem}")
     pod = yield from _object(call, "pods", call.request.name)
     name = pod["metadata"]["name"]
     if call.subresource != "portforward":
@@ -69,24 +68,25 @@ def _stream(call: Call) -> Steps:
     if not node_name:
         raise bad_request(f"pod {name} does not have a host assigned")
     node = yield from _object(call, "nodes", node_name)
-    address, port = _agent_of(node)
+    address, port = agent_of(node)
     if UPGRADE not in call.options:
         raise bad_request("Upgrade request required")
     raise _from_agent(call, node_name, _refused(address, str(port)))
 
 
-def _agent_of(node: Obj) -> tuple[str, int]:
-    """Address and port of a node's agent; raises if the node reports no address."""
-    status = node.get("status") or {}
-    addresses = status.get("addresses") or []
-    known = {each["type"]: each["address"] for each in reversed(addresses)}
-    chosen = next((known[kind] for kind in _PREFERRED if kind in known), None)
-    if chosen is None:
-        shown = " ".join(f"{{{each['type']} {each['address']}}}" for each in addresses)
-        raise internal(f"no preferred addresses found; known addresses: [{shown}]")
-    endpoints = status.get("daemonEndpoints") or {}
-    port = ((endpoints.get("kubeletEndpoint") or {}).get("Port")) or _AGENT_PORT
-    return known.get("InternalIP", chosen), port
+def port_problem(given: str) -> str:
+    """Why ports are no numbers, "" if they are (pkg/apis/core/v1/conversion.go:
+    Convert_Slice_string_To_Slice_int32).
+    """
+    for text in given.split(","):
+        if not (text.isascii() and text.isdecimal()):
+            problem = "invalid syntax"
+        elif len(text.lstrip("0")) > len(str(_PORT_MAX)) or int(text) > _PORT_MAX:
+            problem = "value out of range"
+        else:
+            continue
+        return f"strconv.ParseUint: parsing {go_quote(text)}: {problem}"
+    return ""
 
 
 def _from_agent(call: Call, node_name: str, refused: str) -> Refusal:
@@ -107,7 +107,7 @@ def _proxy_pod(call: Call) -> Steps:
         declared = [each for container in pod["spec"]["containers"] for each in container.get("ports") or ()]
         port = str(declared[0]["containerPort"]) if declared else ""
     address = next(iter(_addresses_of(pod)), "")
-    if not _is_proxyable(address):
+    if not is_proxyable(address):
         raise bad_request("address not allowed")
     return _answered(call, _refused(address, port, scheme))
 
@@ -155,7 +155,9 @@ def _is_of_pod(call: Call, address: Obj) -> Generator[Op, Answer, bool]:
 def _proxy_node(call: Call) -> Steps:
     scheme, name, port = _parts_of(call, "node")
     node = yield from _object(call, "nodes", name)
-    address, own = _agent_of(node)
+    address, own = agent_of(node)
+    if _is_address(address) and not is_proxyable(address):
+        raise bad_request("address not allowed")
     if port and port != str(own):
         return _answered(call, _refused(address, port, scheme))
     if _is_redirected(call):
@@ -176,13 +178,24 @@ def _addresses_of(pod: Obj) -> list[str]:
     return [each.get("ip", "") for each in (pod.get("status") or {}).get("podIPs") or ()]
 
 
-def _is_proxyable(address: str) -> bool:
-    """False for what is no address, or one of the host itself or of its link."""
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def is_proxyable(address: str) -> bool:
+    """False for what is no address, or none of a single host beyond this one and its link (golang
+    net, IsGlobalUnicast).
+    """
     try:
         parsed = ip_address(address)
     except ValueError:
         return False
-    return not (parsed.is_loopback or parsed.is_link_local or any(parsed in each for each in _NEAR))
+    near = parsed.is_loopback or parsed.is_link_local or parsed.is_unspecified
+    return not (near or parsed.is_multicast or parsed == _BROADCAST)
 
 
 # --- connections ----------------------------------------------------------------------------------
@@ -219,10 +232,14 @@ def _unreachable(call: Call, why: str) -> Refusal:
 
 
 def _object(call: Call, plural: str, name: str) -> _Found:
-    """An object in the namespace of the request; raises if there is none."""
+    """An object in the namespace of the request; raises if there is none.
+
+    Quirk: the refusal names the resource of the request, also for another kind of object (InterpretGetError
+    with the resource of the context).
+    """
     resource = call.registry.scheme.resource(plural)
     namespace = call.request.namespace if resource.namespaced else ""
     item = found((yield Get(call.registry.scheme.key(resource, namespace, name))))
     if item is None:
-        raise Refusal.of(not_found(resource, name))
+        raise Refusal.of(not_found(call.registry.scheme.resource(call.request.resource), name))
     return item.obj

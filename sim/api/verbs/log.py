@@ -11,14 +11,19 @@ Differs  `timestamps`, `sinceSeconds` and `sinceTime` change nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import urlencode
 
 from sim.api import status
 from sim.api.kinds.common.errors import AT_LEAST_ZERO, FieldError, forbidden, invalid
+from sim.api.schema.field_validation import time_problem
 from sim.api.store import Get
 from sim.api.types import Obj, Reply
-from sim.api.verbs.call import Call, Refusal, Steps, bad_request, found
+from sim.api.verbs.call import Call, Refusal, Steps, bad_request, found, internal, is_true
 
 INT64_DIGITS = 19
+# The default of the option for the preferred types of node addresses.
+PREFERRED = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
+AGENT_PORT = 10250
 _ABOVE_ZERO = "must be greater than 0"
 
 
@@ -31,16 +36,59 @@ def read_log(call: Call) -> Steps:
     if item is None:
         raise call.not_found()
     container = container_of(item.obj, call.options.get("container", ""))
-    if not item.obj["spec"].get("nodeName"):
+    node_name = item.obj["spec"].get("nodeName")
+    if not node_name:
         return Reply(204, body="")
     if call.registry.log is None:
         return Reply(200, body="")
-    return call.registry.log(call, item, container)
+    nodes = call.registry.scheme.resource("nodes")
+    node = found((yield Get(call.registry.scheme.key(nodes, "", node_name))))
+    if node is None:  # Quirk: the missing node is reported as a missing pod
+        raise Refusal.of(status.not_found(call.resource, node_name))
+    url, host = _location(call, item.obj, node.obj, container)
+    answer = call.registry.log(call, item, container)
+    if answer is None:
+        text = f'Get "{url}": dial tcp {host}: connect: connection refused'
+        return Reply(500, body=status.plain_error(text))
+    return answer
+
+
+def agent_of(node: Obj) -> tuple[str, int]:
+    """Address and port of a node's agent; raises if the node reports no address."""
+    status = node.get("status") or {}
+    addresses = status.get("addresses") or []
+    known = {each["type"]: each["address"] for each in reversed(addresses)}
+    chosen = next((known[kind] for kind in PREFERRED if kind in known), None)
+    if chosen is None:
+        shown = " ".join(f"{{{each['type']} {each['address']}}}" for each in addresses)
+        raise internal(f"no preferred addresses found; known addresses: [{shown}]")
+    endpoints = status.get("daemonEndpoints") or {}
+    port = ((endpoints.get("kubeletEndpoint") or {}).get("Port")) or AGENT_PORT
+    return known.get("InternalIP", chosen), port
+
+
+def _location(call: Call, pod: Obj, node: Obj, container: str) -> tuple[str, str]:
+    """The URL at the node's agent, and its host with the port."""
+    address, port = agent_of(node)
+    host = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+    options, metadata = call.options, pod["metadata"]
+    query = {name: "true" for name in ("follow", "previous", "timestamps") if is_true(options, name)}
+    numbers = {name: number_of(options, name) for name in ("sinceSeconds", "tailLines", "limitBytes")}
+    query |= {name: str(value) for name, value in numbers.items() if value is not None}
+    if options.get("sinceTime"):
+        query["sinceTime"] = options["sinceTime"]
+    path = f"/containerLogs/{metadata['namespace']}/{metadata['name']}/{container}"
+    shown = f"?{urlencode(sorted(query.items()))}" if query else ""
+    return f"https://{host}{path}{shown}", host
 
 
 def errors_of(options: Mapping[str, str]) -> list[FieldError]:
     """Errors in the options of a log request; raises `Refusal` for a text that is not a number."""
     errors = []
+    if options.get("sinceTime"):
+        problem = time_problem(options["sinceTime"])
+        if problem:
+            raise bad_request(problem)
     tail, limit, since = (number_of(options, name) for name in ("tailLines", "limitBytes", "sinceSeconds"))
     if tail is not None and tail < 0:
         errors.append(invalid("tailLines", tail, AT_LEAST_ZERO))

@@ -463,7 +463,8 @@ class Front:
     # --- answers ----------------------------------------------------------------------------------
 
     def _response(self, answer: Answer) -> Response:
-        headers = [("Content-Type", answer.media)] if answer.media else []
+        typed = answer.media and answer.code != HTTPStatus.NO_CONTENT
+        headers = [("Content-Type", answer.media)] if typed else []
         headers += answer.headers.items()
         headers += [("Warning", warning) for warning in rendering.warning_headers(answer.warnings)]
         common = [each for each in self._common() if each[0] not in answer.headers]

@@ -25,7 +25,7 @@ from sim.wire.http.pages.document import NO_PAGE, Document, refused
 from sim.wire.http.pages.health import health_page
 from sim.wire.http.pages.logs import logs_page
 from sim.wire.http.pages.openapi import openapi_page
-from sim.wire.http.pages.pprof import pprof_page
+from sim.wire.http.pages.pprof import flags_page, pprof_page
 from sim.wire.http.rendering import TEXT
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -125,11 +125,11 @@ class Documents:
             return Document(raw=self._metrics().encode(), media=METRICS_TYPE)
         if self._logs and parts[0] == "logs":
             return logs_page(method, path, accept)
-        if self._profiling and (profiles := pprof_page(path)) is not None:
-            return profiles
+        if self._profiling and (page := pprof_page(method, path) or flags_page(path)) is not None:
+            return page
         if path.startswith(DEBUG):
-            page = self._debug(path.removeprefix(DEBUG), query)
-            return NO_PAGE if page is None else Document(raw=page.encode(), media=TEXT)
+            text = self._debug(path.removeprefix(DEBUG), query)
+            return NO_PAGE if text is None else Document(raw=text.encode(), media=TEXT)
         if path in ("/", "/index.html"):
             return Document(
                 value=discovery.root_paths(self._scheme, (*self._others, *self._issuer)),

@@ -188,6 +188,12 @@ KIND = Kind(
     defaults=_fill_defaults,
     validate_create=_validate_create,
     validate_update={"": _validate_update, "status": _validate_status},
-    columns=(NAME, "Service", "Available", AGE),
+    # pkg/registry/apiservice/etcd/etcd.go: ConvertToTable
+    columns=(
+        NAME,
+        "Service='The reference to the service that hosts this API endpoint.'",
+        "Available='Whether this service is available.'",
+        AGE,
+    ),
     cells=_cells,
 )

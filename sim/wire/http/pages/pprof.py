@@ -32,6 +32,27 @@ _INDEX = b"""<html>
 """
 
 
+FLAGS = "/debug/flags"
+_FLAGS_INDEX = b"""<html>
+<head>
+<title>/debug/flags/</title>
+</head>
+<body>
+/debug/flags/<br>
+<br>
+flags:<br>
+<table>
+
+<tr>v<br>
+
+</table>
+<br>
+full flags configurable<br>
+</body>
+</html>
+"""
+
+
 class Frame(NamedTuple):
     """One level of a stack."""
 
@@ -43,15 +64,31 @@ class Frame(NamedTuple):
 Stack = tuple[Frame, ...]  # the innermost frame first
 
 
-def pprof_page(path: str) -> Document | None:
+def pprof_page(method: str, path: str) -> Document | None:
     """The page of a path below /debug/pprof that needs no measurement; None for other paths."""
     if path == ROOT:
-        page = b'<a href="/debug/pprof/">Moved Permanently</a>.\n\n'
-        return Document(301, raw=page, media="text/html; charset=utf-8", headers={"Location": f"{ROOT}/"})
+        page = b'<a href="/debug/pprof/">Found</a>.\n\n'
+        shown = method in ("GET", "HEAD")  # http.Redirect
+        media = "text/html; charset=utf-8" if shown else ""
+        return Document(302, raw=page if shown else b"", media=media, headers={"Location": f"{ROOT}/"})
     if path == f"{ROOT}/":
         return Document(raw=_INDEX, media="text/html; charset=utf-8", headers=NO_SNIFF)
     if path.startswith(f"{ROOT}/") and path != PROFILE:
         return Document(404, raw=b"Unknown profile\n", media=TEXT, headers=NO_SNIFF)
+    return None
+
+
+def flags_page(path: str) -> Document | None:
+    """The page of a path below /debug/flags, where the verbosity of the log would be set; None for
+    other paths.
+
+    Mirrors  apiserver pkg/server/routes/flags.go (Index, StringFlagPutHandler).
+    Differs  the verbosity cannot be set: a PUT is refused as every other method.
+    """
+    if path == f"{FLAGS}/v":
+        return Document(406, raw=b"unsupported http method\n", media="text/plain", headers=NO_SNIFF)
+    if path == FLAGS or path.startswith(f"{FLAGS}/"):
+        return Document(raw=_FLAGS_INDEX, media="text/html; charset=utf-8")
     return None
 
 

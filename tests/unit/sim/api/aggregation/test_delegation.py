@@ -102,3 +102,9 @@ def test_discovery_names_the_unavailable_group_versions() -> None:
     text = discovery_failure(["z/v1", "a/v1"])
     problem = "the server is currently unable to handle the request"
     assert text == f"unable to retrieve the complete list of server APIs: a/v1: {problem}, z/v1: {problem}"
+
+
+def test_versions_of_one_priority_are_ordered_by_stability_and_number() -> None:
+    names = ("v1", "v10", "v2beta1", "v2")
+    found = merged_groups({"a": ["v1"]}, {}, [delegated("g", name, 1) for name in names], "a")
+    assert found["g"] == ["v10", "v2", "v1", "v2beta1"]

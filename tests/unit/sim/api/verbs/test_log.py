@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sim.api.verbs.call import Refusal
-from sim.api.verbs.log import container_of, errors_of
+from sim.api.verbs.log import agent_of, container_of, errors_of
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,17 @@ def test_a_container_is_named_where_there_are_several() -> None:
 def test_a_text_longer_than_a_number_is_refused() -> None:
     with pytest.raises(Refusal, match="value out of range"):
         errors_of({"tailLines": "9" * 5000})
+
+
+def test_time_that_is_none_is_refused_as_go_words_it() -> None:
+    with pytest.raises(Refusal, match='parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x"'):
+        errors_of({"sinceTime": "x"})
+
+
+def test_agent_is_reached_at_the_internal_address_of_its_node() -> None:
+    addresses = [{"type": "Hostname", "address": "n"}, {"type": "InternalIP", "address": "10.0.0.9"}]
+    assert agent_of({"status": {"addresses": addresses}}) == ("10.0.0.9", 10250)
+    port = {"kubeletEndpoint": {"Port": 7}}
+    assert agent_of({"status": {"addresses": addresses[:1], "daemonEndpoints": port}}) == ("n", 7)
+    with pytest.raises(Refusal, match=r"no preferred addresses found; known addresses: \[\]"):
+        agent_of({})
