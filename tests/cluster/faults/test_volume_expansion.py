@@ -6,6 +6,10 @@ from typing import Any
 
 from sim import Cluster
 from sim.api.types import Obj
+from sim.app.plain_plan import plain_nodes
+from sim.ident import NAMES
+from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
+from sim.scenario.plan.storage import storage_of
 
 from .test_volume_attachment import MERGE
 from .test_volume_binding import claim, events, phases
@@ -150,8 +154,26 @@ async def test_driver_refuses_what_it_cannot_do_and_publishes_what_it_has_left()
         assert other is not None and other["spec"]["nodeName"] != at and other["status"]["phase"] == "Running"
         text = "2 node(s) did not have enough free storage"
         assert any(text in message for _, message in events(c, "large"))
-        # Both are the node's own rights: its CSINode, and the status of its claims.
         assert c.refused == ()
+
+
+async def test_node_has_the_rights_to_register_drivers_and_to_finish_expansions() -> None:
+    flags = {"authorization-mode": "Node,RBAC", "enable-admission-plugins": "NodeRestriction"}
+    plan = ClusterPlan(
+        api_server=ComponentPlan(flags=flags),
+        nodes=plain_nodes(1),
+        storage=storage_of([{"driver": ONLINE, "class": "online"}], NAMES["orch"]),
+    )
+    async with Cluster(plan) as c:
+        await c.run_for("20s")
+        (registered,) = c.list("csinodes")
+        assert [each["name"] for each in registered["spec"]["drivers"]] == [ONLINE]
+        c.apply(claim("online", "1Gi", storageClassName="online"), pod("online", "", "online"))
+        await c.run_for("30s")
+        assert phases(c, "pods") == {"online": "Running"}
+        grow(c, "online", "2Gi")
+        await c.run_for("100s")
+        assert status(c, "online")["capacity"] == {"storage": "2Gi"}
 
 
 def _failure(c: Cluster, name: str) -> str:
