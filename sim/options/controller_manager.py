@@ -45,6 +45,7 @@ from sim.options.gates import (
     OF_FIELDS,
     OUT_OF_SERVICE,
     POD_DISRUPTION,
+    RETROACTIVE_CLASS,
     STORAGE_VERSIONS,
     TERMINATING_CONDITION,
     TIME_ZONE,
@@ -137,6 +138,7 @@ class ControllerManagerOptions(ClientFlags):
         OUT_OF_SERVICE,
         IDENTITY,
         JOB_TRACKING,
+        RETROACTIVE_CLASS,
         STORAGE_VERSIONS,
         *OF_FIELDS,
     )

@@ -144,8 +144,8 @@ class Tracking:
 
     removing: uids of pods with a pending finalizer removal
     policy: the Job's podFailurePolicy; None if it has none or the gate is off
-    by_finalizer: False for a Job without the tracking annotation, and while JobTrackingWithFinalizers
-        is off: then the pods that are there are counted, each time
+    by_finalizer: False for a Job without the tracking annotation, and while the gate
+        JobTrackingWithFinalizers is off: then the pods that are there are counted, each time
     """
 
     finalizer: str

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sim.api.objects import annotations_of, is_deleting, phase_of, status_of, uid_of, with_metadata
+from sim.api.objects import annotations_of, is_deleting, name_of, phase_of, status_of, uid_of, with_metadata
 from sim.api.types import Obj
 from sim.api.volumes import (
     capacity_bytes,
@@ -208,6 +208,18 @@ def mode_mismatch(volume: Obj, claim: Obj) -> tuple[str, str] | None:
         f'Cannot bind PersistentVolume "{of_volume}" to requested PersistentVolumeClaim'
         " due to incompatible volumeMode.",
     )
+
+
+# --- default class --------------------------------------------------------------------------------
+
+
+def default_class(classes: Iterable[Obj], names: Names) -> str:
+    """The name of the only default class (GetDefaultClass); "" if there is none, or more than one."""
+    marks = (names.annotation_default_storage_class, names.annotation_beta_default_storage_class)
+    found = [
+        name_of(each) for each in classes if any(annotations_of(each).get(mark) == "true" for mark in marks)
+    ]
+    return found[0] if len(found) == 1 else ""
 
 
 # --- provisioning ---------------------------------------------------------------------------------

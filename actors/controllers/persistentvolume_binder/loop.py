@@ -30,6 +30,7 @@ from sim.api.generated_names import new_uid
 from sim.api.objects import annotations_of, key_of, name_of, phase_of, split_key, uid_of
 from sim.api.types import Obj
 from sim.api.volumes import MIGRATED, class_of, delays_binding, is_bound_to, reserved_for, volume_mode
+from sim.options.gates import RETROACTIVE_CLASS, enabled
 from sim.units import SECOND
 
 CLIENT = "persistent-volume-binder"
@@ -65,6 +66,7 @@ class Binder:
         self._pods = env.informers["pods"]
         self._nodes = env.informers["nodes"]
         self._classes = env.informers["storageclasses"]
+        self._assigns = enabled(env.options.feature_gates, RETROACTIVE_CLASS)
         self._operations = Operations(env.ctx, "volume operation")
         self._claim_queue = env.queue("claims")
         self._volume_queue = env.queue("volumes")
@@ -144,6 +146,11 @@ class Binder:
         volume = decide.best_match(claim, self._store.volumes.listed(), names, delays)
         if volume is not None:
             return await self._bind(volume, claim)
+        if self._assigns and not class_name:
+            claim, error = await self._with_default_class(claim)
+            class_name = class_of(claim, names)
+            if error is not None:
+                return error
         if delays and names.annotation_selected_node not in annotations_of(claim):
             self._note_delay(claim)
         elif class_name:
@@ -152,6 +159,20 @@ class Binder:
         else:
             self._recorder.event(claim, "Normal", "FailedBinding", UNCLAIMED)
         return await self._claim_phase(claim, "Pending")
+
+    async def _with_default_class(self, claim: Obj) -> tuple[Obj, str | None]:
+        """A claim without a class after it got the default one, and an error.
+
+        Quirk: a claim that wants no class ("") is included, which the API server refuses.
+        """
+        name = decide.default_class(self._classes.list(), self._names)
+        if not name:
+            return claim, None
+        new = {**claim, "spec": {**claim["spec"], "storageClassName": name}}
+        written = await self._store.claims.write(new)
+        if isinstance(written, str):
+            return claim, f'can\'t update PersistentVolumeClaim["{key_of(claim)}"]: {written}'
+        return written, None
 
     async def _sync_requested(self, claim: Obj, volume: Obj | None) -> str | None:
         """A claim that names its volume."""

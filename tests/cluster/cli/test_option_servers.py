@@ -20,7 +20,7 @@ from sim.errors import InputError
 from sim.options.controller_manager import parse_controller_manager
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from tests.cluster.cli.test_options import Commits, deployment
-from tests.cluster.faults.test_volume_binding import claim, volume
+from tests.cluster.faults.test_volume_binding import claim, storage_class, volume
 
 SCRUB = {
     "apiVersion": "v1",
@@ -146,3 +146,22 @@ async def test_tokens_of_secrets_are_signed_by_the_key_of_the_file(given: bool, 
             assert given
         except InvalidSignature:
             assert not given
+
+
+@pytest.mark.parametrize("on", [True, False])
+async def test_claim_gets_a_default_class_that_came_later_while_its_gate_is_on(on: bool) -> None:
+    gates = ComponentPlan(1, {"feature-gates": f"RetroactiveDefaultStorageClass={str(on).lower()}"})
+    plan = ClusterPlan(api_server=gates, controller_manager=gates, scheduler=ComponentPlan(0))
+    async with Cluster(plan) as cluster:
+        names = cluster.names
+        late = claim("late", "1Gi")
+        del late["spec"]["storageClassName"]
+        cluster.apply(late, claim("none", "1Gi"))
+        await cluster.run_for("5s")
+        made = storage_class("fast", "disk.example.com")
+        annotations = {names.annotation_default_storage_class: "true"}
+        cluster.apply({**made, "metadata": {**made["metadata"], "annotations": annotations}})
+        await cluster.run_for("30s")
+        got = (cluster.get("persistentvolumeclaims", "late") or {})["spec"].get("storageClassName")
+        assert got == ("fast" if on else None)
+        assert (cluster.get("persistentvolumeclaims", "none") or {})["spec"]["storageClassName"] == ""

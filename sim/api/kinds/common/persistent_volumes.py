@@ -52,6 +52,7 @@ def fill_volume_source(spec: Obj) -> Obj:
     """Defaults of the source and the capacity of a volume."""
     for source, defaults in _SOURCES.items():
         spec = within(spec, source, partial(fill, defaults=defaults))
+    spec = within(spec, "azureFile", lambda value: present(value, {"secretNamespace": None}))
     spec = within(spec, "hostPath", lambda value: present(value, {"type": ""}))
     return within(spec, "capacity", amounts)
 

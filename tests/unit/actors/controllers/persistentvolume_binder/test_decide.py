@@ -115,3 +115,15 @@ def test_plugin_that_has_migrated_is_annotated_with_its_driver() -> None:
     assert marked("kubernetes.io/gce-pd") == migrated
     assert marked("kubernetes.io/host-path") == {}
     assert marked("own.example.com", **migrated) == {}
+
+
+def test_only_one_default_class_is_the_default() -> None:
+    def made(name: str, **marks: str) -> dict[str, Any]:
+        return {"metadata": {"name": name, "annotations": marks}}
+
+    old = {NAMING.annotation_beta_default_storage_class: "true"}
+    new = {NAMING.annotation_default_storage_class: "true"}
+    plain = made("plain", **{NAMING.annotation_default_storage_class: "false"})
+    assert decide.default_class([plain, made("old", **old)], NAMING) == "old"
+    assert decide.default_class([made("old", **old), made("new", **new)], NAMING) == ""
+    assert decide.default_class([plain], NAMING) == ""
