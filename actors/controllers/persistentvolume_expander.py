@@ -75,7 +75,7 @@ class Expander:
             kind = "Normal" if "fc" in volume["spec"] else "Warning"
             self._recorder.event(claim, kind, "ExternalExpanding", IGNORED)
             return None
-        plugin, driver = f"{names.volume_plugin_prefix}{moved[0]}", moved[1]
+        plugin, driver = names.in_tree(moved.plugin), moved.driver
         text = f"CSI migration enabled for {plugin}; waiting for external resizer to expand the pvc"
         self._recorder.event(claim, "Normal", "ExternalExpanding", text)
         key = names.annotation_storage_resizer

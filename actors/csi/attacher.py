@@ -13,6 +13,7 @@ from __future__ import annotations
 from actors.csi.shell import DriverEnv, with_status
 from sim.api.objects import annotations_of, is_deleting, key_of, name_of, status_of, uid_of, with_metadata
 from sim.api.types import Obj
+from sim.api.volumes import disk_of
 from sim.units import SECOND, format_time
 
 ATTACHMENTS, VOLUMES = "volumeattachments", "persistentvolumes"
@@ -20,6 +21,12 @@ NODE_INDEX = "node"
 WORKERS = 10
 FULL = "rpc error: code = ResourceExhausted desc = no more volumes can be attached to the node"
 DEADLINE_US = 15 * SECOND
+
+
+def handle_of(volume: Obj) -> str:
+    """The handle of a volume, also of one of a plugin that the driver has replaced."""
+    disk = disk_of(volume["spec"])
+    return "" if disk is None else disk[1]
 
 
 class Attacher:
@@ -89,7 +96,7 @@ class Attacher:
             reply = await self._client.patch(resource, "", name_of(obj), {"metadata": finalizers}, "merge")
             if not reply.ok:
                 return reply.message
-        handle = volume["spec"]["csi"]["volumeHandle"]
+        handle = handle_of(volume)
         subject, uid = f"{handle} {spec['nodeName']}", uid_of(attachment)
         if self._is_full(attachment):
             return await self._fail(attachment, "attachError", FULL)
@@ -123,7 +130,7 @@ class Attacher:
     async def _detach(self, attachment: Obj) -> str | None:
         spec = attachment["spec"]
         volume = self._volumes.get(spec["source"].get("persistentVolumeName") or "")
-        handle = name_of(attachment) if volume is None else volume["spec"]["csi"]["volumeHandle"]
+        handle = name_of(attachment) if volume is None else handle_of(volume)
         subject = f"{handle} {spec['nodeName']}"
         error = await self._env.calls.call("detach", subject, DEADLINE_US, spec["nodeName"])
         if error:

@@ -17,7 +17,7 @@ Differs  of volumes that suit a claim equally well the first by name is chosen (
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from sim.api.objects import (
     annotations_of,
@@ -34,17 +34,44 @@ from sim.ident import Names
 from sim.units import quantity_value
 
 RESIZING, RESIZE_PENDING = "Resizing", "FileSystemResizePending"
-# Plugins of which the volumes belong to a driver from v1.25 on, by the field of a volume's source:
-# the short name of the plugin, and the driver (csi-translation-lib/plugins).
+
+
+class Moved(NamedTuple):
+    """The driver that has replaced a plugin.
+
+    plugin: the short name of the plugin
+    handle: the field of the source that names the disk; "" for shares, which are not attached
+    """
+
+    plugin: str
+    driver: str
+    handle: str = ""
+
+
+# Plugins of which the volumes belong to a driver from v1.25 on, by the field of a volume's source
+# (csi-translation-lib/plugins).
 MIGRATED = {
-    "awsElasticBlockStore": ("aws-ebs", "ebs.csi.aws.com"),
-    "azureDisk": ("azure-disk", "disk.csi.azure.com"),
-    "azureFile": ("azure-file", "file.csi.azure.com"),
-    "cinder": ("cinder", "cinder.csi.openstack.org"),
-    "gcePersistentDisk": ("gce-pd", "pd.csi.storage.gke.io"),
-    "vsphereVolume": ("vsphere-volume", "csi.vsphere.vmware.com"),
+    "awsElasticBlockStore": Moved("aws-ebs", "ebs.csi.aws.com", "volumeID"),
+    "azureDisk": Moved("azure-disk", "disk.csi.azure.com", "diskURI"),
+    "azureFile": Moved("azure-file", "file.csi.azure.com"),
+    "cinder": Moved("cinder", "cinder.csi.openstack.org", "volumeID"),
+    "gcePersistentDisk": Moved("gce-pd", "pd.csi.storage.gke.io", "pdName"),
+    "vsphereVolume": Moved("vsphere-volume", "csi.vsphere.vmware.com", "volumePath"),
 }
 RESIZE_CONDITIONS = (RESIZING, RESIZE_PENDING)
+
+
+def disk_of(source: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The driver and the handle of a volume's source, which may be that of a plugin that has moved;
+    None for other sources, and for shares of such a plugin.
+    """
+    own = source.get("csi")
+    if own is not None:
+        return own["driver"], own["volumeHandle"]
+    for field, moved in MIGRATED.items():
+        if source.get(field) is not None and moved.handle:
+            return moved.driver, str(source[field].get(moved.handle) or "")
+    return None
 
 
 def class_of(obj: Obj, names: Names) -> str:

@@ -15,6 +15,7 @@ from actors.controllers.shared.shell import Env
 from sim.api.objects import is_deleting
 from sim.api.types import Obj
 from sim.api.volume_names import attachment_name
+from sim.api.volumes import disk_of
 from sim.client import Client
 from sim.kernel.sync import Future
 from sim.units import MS, SECOND
@@ -59,8 +60,9 @@ class Attacher:
 
     async def attach(self, volume: Obj, node: str) -> str:
         """Attach a volume; returns "" or the error text."""
-        source = volume["spec"]["csi"]
-        driver, handle = source["driver"], source["volumeHandle"]
+        disk = disk_of(volume["spec"])
+        assert disk is not None  # only such volumes are attached
+        driver, handle = disk
         name = attachment_name(driver, handle, node)
         if self._attachments.get(name) is None:
             made: Obj = {

@@ -11,8 +11,8 @@ Mirrors  kubernetes v1.25 pkg/controller/volume/attachdetach: attach_detach_cont
          reconciler/reconciler.go, populator/desired_state_of_world_populator.go,
          statusupdater/node_status_updater.go, util/util.go; pkg/volume/util/operationexecutor.
 Differs  a pass begins at whole multiples of its period, and only if something has changed or is
-         due; only volumes of CSI drivers are attached: those of plugins that have migrated are not
-         translated, and iscsi, fc and rbd volumes count as never attached.
+         due; only volumes of CSI drivers are attached, and claimed ones of plugins that have
+         migrated, at every node; iscsi, fc and rbd volumes count as never attached.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from actors.controllers.shared.shell import Env, run_workers
 from sim.api.objects import annotations_of, is_ready, key_of, name_of, phase_of, status_of, uid_of
 from sim.api.types import Obj
 from sim.api.volume_names import csi_volume_name, csi_volume_of
-from sim.api.volumes import claim_name, foreign_claim_problem
+from sim.api.volumes import claim_name, disk_of, foreign_claim_problem
 from sim.client import unmoved
 from sim.kernel.sync import Future
 from sim.options.gates import OUT_OF_SERVICE, enabled
@@ -159,15 +159,16 @@ class AttachDetach:
                 yield volume
 
     def _is_attachable(self, volume: Obj) -> bool:
-        source = volume["spec"].get("csi")
-        if source is None:
+        disk = disk_of(volume["spec"])
+        if disk is None:
             return False
-        driver = self._drivers.get(source["driver"])
+        driver = self._drivers.get(disk[0])
         return driver is None or driver["spec"].get("attachRequired") is not False
 
     def _unique_name(self, volume: Obj) -> str:
-        source = volume["spec"]["csi"]
-        return csi_volume_name(self._names, source["driver"], source["volumeHandle"])
+        disk = disk_of(volume["spec"])
+        assert disk is not None  # as `_is_attachable` has seen
+        return csi_volume_name(self._names, *disk)
 
     def _node_added(self, node: Obj) -> None:
         self._node_changed(node)

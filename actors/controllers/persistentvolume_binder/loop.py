@@ -42,7 +42,7 @@ LOST = "Bound claim has lost reference to PersistentVolume. Data on the volume i
 LOST_VOLUME = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
 MISBOUND = "Two claims are bound to the same volume, this one is bound incorrectly"
 UNCLAIMED = "no persistent volumes available for this claim and no storage class is set"
-_MIGRATED: Mapping[str, str] = dict(MIGRATED.values())
+_MIGRATED: Mapping[str, str] = {moved.plugin: moved.driver for moved in MIGRATED.values()}
 # Plugins that the controller knows, and that do not provision (app/plugins.go).
 _NOT_PROVISIONING = ("csi", "local-volume", "nfs")
 

@@ -17,7 +17,7 @@ from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.scenario.plan.storage import storage_of
 from sim.units import SECOND
 
-from .test_volume_binding import claim, events, phases
+from .test_volume_binding import claim, events, phases, volume
 
 NAMING = NAMES["orch"]
 DISK = "disk.csi.example.com"
@@ -191,3 +191,31 @@ async def test_ephemeral_volume_gets_a_claim_that_ends_with_its_pod() -> None:
         await c.run_for("60s")
         assert phases(c, "persistentvolumeclaims") == {"other-v": "Pending"}
         assert c.list("persistentvolumes") == []
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ({"awsElasticBlockStore": {"volumeID": "vol-1"}}, "ebs.csi.aws.com^vol-1"),
+        ({"gcePersistentDisk": {"pdName": "disk-1"}}, "pd.csi.storage.gke.io^disk-1"),
+        ({"azureFile": {"secretName": "s", "shareName": "t"}}, ""),
+    ],
+)
+async def test_volume_of_a_migrated_plugin_is_attached_by_its_driver(
+    source: dict[str, Any], name: str
+) -> None:
+    driver = name.partition("^")[0] or "file.csi.azure.com"
+    async with Cluster(storage=[{"driver": driver}]) as c:
+        made = volume("v", "1Gi", **source)
+        del made["spec"]["hostPath"]
+        c.apply(node("n1"), made, claim("data", "1Gi", volumeName="v"))
+        await c.run_for("20s")
+        c.apply(pod("first", "n1"))
+        await c.run_for("20s")
+        assert c.refused == ()
+        assert attached_at(c, "n1") == ([f"orch.io/csi/{name}"] if name else [])
+        said = ("SuccessfulAttachVolume", 'AttachVolume.Attach succeeded for volume "v" ')
+        assert (said in events(c, "first")) is bool(name)
+        remove(c, "first")
+        await c.run_for("20s")
+        assert attached_at(c, "n1") == [] and c.list("volumeattachments") == []
