@@ -33,8 +33,8 @@ from sim.api.kinds.apiregistration.api_service import local
 from sim.api.kinds.strategies import for_create
 from sim.api.objects import name_of, with_metadata
 from sim.api.ownership import managed as ownership
-from sim.api.ownership.differences import field_set
-from sim.api.ownership.managed import APPLY
+from sim.api.ownership.differences import changed_fields
+from sim.api.ownership.managed import UPDATE
 from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Managed
@@ -197,7 +197,7 @@ def _created(
         obj = {**obj, "spec": {**obj["spec"], **each.allocated}}
     obj = for_create(resource, obj, registry.names)
     if each.status is not None:
-        fields = field_set(resource.schema, {"status": each.status})
-        applied = Managed(flows.CONSUMER, APPLY, resource.api_version, writer.time_s, fields, "status")
-        obj, owners = {**obj, "status": each.status}, (applied, *owners)
+        fields, _ = changed_fields(resource.schema, {}, {"status": each.status})
+        patched = Managed(flows.CONSUMER, UPDATE, resource.api_version, writer.time_s, fields, "status")
+        obj, owners = {**obj, "status": each.status}, (patched, *owners)
     return obj, owners

@@ -1,6 +1,6 @@
 """The controller that keeps the condition `Dangling` of FlowSchemas.
 
-Turns changes of FlowSchemas and PriorityLevelConfigurations into server-side applies of that
+Turns changes of FlowSchemas and PriorityLevelConfigurations into strategic merge patches of that
 condition, which shows whether the priority level that a FlowSchema names exists.
 
 Holds: no request is sent while neither kind changes; replicas that sync at one instant write the
@@ -59,12 +59,7 @@ class Dangling:
         server, names = self._server, self._server.scheme.names
         resource = server.scheme.resource(SCHEMAS)
         name = schema["metadata"]["name"]
-        body = {
-            "apiVersion": resource.api_version,
-            "kind": resource.kind,
-            "metadata": {"name": name},
-            "status": {"conditions": [condition]},
-        }
+        body = {"status": {"conditions": [condition]}}
         request = Request(
             verb="patch",
             resource=resource.plural,
@@ -73,8 +68,8 @@ class Dangling:
             subresource="status",
             name=name,
             body=body,
-            content_type=names.media_apply_patch,
-            options={"fieldManager": CONSUMER, "force": "true"},
+            content_type=names.media_strategic_patch,
+            options={"fieldManager": CONSUMER},
             user=own_user(names),
         )
         server.handle(request, lambda _: None)

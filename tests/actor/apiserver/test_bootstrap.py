@@ -106,10 +106,11 @@ async def test_status_of_a_flow_schema_has_an_owner_of_its_own() -> None:
         assert item is not None
         entries = render(item.managed, item.obj)
         shown = [(entry["manager"], entry["operation"], entry.get("subresource", "")) for entry in entries]
-        assert shown == [(flows.CONSUMER, "Apply", "status"), (flows.PRODUCER, "Update", "")]
+        assert shown == [(flows.CONSUMER, "Update", "status"), (flows.PRODUCER, "Update", "")]
         assert entries[0]["fieldsV1"] == {
             "f:status": {
                 "f:conditions": {
+                    ".": {},
                     'k:{"type":"Dangling"}': {
                         ".": {},
                         "f:lastTransitionTime": {},
