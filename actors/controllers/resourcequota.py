@@ -3,7 +3,8 @@
 Turns quotas and the objects of their namespaces into the status of the quotas. The API server adds
 new usage at once (`verbs_quota`); this controller finds usage that has ended.
 
-Custom resources are found every 30 s; a quota from before then counts them from its next recount on.
+Custom resources are found every 30 s; a quota from before then counts them from its next recount
+on.
 
 Holds: a recount uses only complete lists, of kinds with a first list that has arrived.
 

@@ -234,8 +234,8 @@ def _unreachable(call: Call, why: str) -> Refusal:
 def _object(call: Call, plural: str, name: str) -> _Found:
     """An object in the namespace of the request; raises if there is none.
 
-    Quirk: the refusal names the resource of the request, also for another kind of object (InterpretGetError
-    with the resource of the context).
+    Quirk: the refusal names the resource of the request, also for another kind of object
+    (InterpretGetError with the resource of the context).
     """
     resource = call.registry.scheme.resource(plural)
     namespace = call.request.namespace if resource.namespaced else ""

@@ -30,7 +30,8 @@ from sim.ident import Names
 from sim.scenario.read.source import Document, Path_, parts_of
 
 SOME_UID = "00000000-0000-4000-8000-000000000000"
-ALLOCATED = ("spec.clusterIPs",)  # required fields that a server fills in
+# Required fields that a server fills in.
+ALLOCATED = ("spec.clusterIPs", "spec.healthCheckNodePort")
 _FIELD = re.compile(r'"([^"]+)"')
 
 
@@ -121,6 +122,9 @@ def check(
     path: of its manifest in the document
     gates: features that are on at the servers although they are off by default
     """
+    if misread := resource.behavior.misread:
+        if problem := misread(dict(new)):
+            raise document.error(path, problem)
     named = {**new, "metadata": {**new["metadata"], "uid": SOME_UID}}
     problems = Problems()
     for error in _errors(resource, named, names, gates):

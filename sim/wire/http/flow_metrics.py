@@ -5,8 +5,8 @@ Turns the state of a replica into the metric families `apiserver_flowcontrol_*`.
 Holds: the series of a family are sorted by their labels.
 
 Mirrors  kubernetes v1.25 apiserver pkg/util/flowcontrol/metrics/metrics.go.
-Differs  requests that take no time need no seat, and are counted from the first reader on; families about samples of each
-         nanosecond, virtual time and the duration of executions are missing.
+Differs  requests that take no time need no seat, and are counted from the first reader on; families
+         about samples of each nanosecond, virtual time and the duration of executions are missing.
 """
 
 from __future__ import annotations

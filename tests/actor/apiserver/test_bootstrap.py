@@ -118,7 +118,7 @@ async def test_status_of_a_flow_schema_has_an_owner_of_its_own() -> None:
                         "f:reason": {},
                         "f:status": {},
                         "f:type": {},
-                    }
+                    },
                 }
             }
         }

@@ -4,7 +4,8 @@ Mirrors  kubernetes v1.25 pkg/registry/core/persistentvolume/strategy.go,
          pkg/apis/core/validation/validation.go: ValidatePersistentVolume and its updates;
          pkg/api/persistentvolume/util.go (the field behind a gate, warnings);
          pkg/printers/internalversion/printers.go: printPersistentVolume.
-Differs  an error about a changed source shows no difference, which upstream prints as Go structures.
+Differs  an error about a changed source shows no difference, which upstream prints as Go
+         structures.
 """
 
 from __future__ import annotations

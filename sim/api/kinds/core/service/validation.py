@@ -117,7 +117,8 @@ def _by_type(spec: Obj, kind: str) -> Errors:
 
 
 def _is_headless(spec: Obj) -> bool:
-    return spec.get("clusterIPs") == ["None"]
+    # A manifest of a scenario is validated before one field is set by the other.
+    return (spec.get("clusterIPs") or [spec.get("clusterIP")]) == ["None"]
 
 
 def _ports(ports: Any) -> Errors:
