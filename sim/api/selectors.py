@@ -127,7 +127,13 @@ def format_selector(obj: Mapping[str, Any] | None) -> str:
     """metav1.FormatLabelSelector: "a=b,c in (d,e),!f"; "<none>" for an empty selector."""
     if obj is None:
         return "<none>"
-    parts = [_format(r) for r in sorted(from_selector(obj).requirements, key=lambda r: r.key)]
+    match = obj.get("matchLabels") or {}
+    parts = [
+        f"{r.key}={r.values[0]}"
+        if r.operator == "In" and list(r.values) == [match.get(r.key)]
+        else _format(r)
+        for r in sorted(from_selector(obj).requirements, key=lambda r: r.key)
+    ]
     return ",".join(parts) or "<none>"
 
 
@@ -139,11 +145,9 @@ def _format(requirement: Requirement) -> str:
         case "DoesNotExist":
             return f"!{key}"
         case "NotIn":
-            return f"{key} notin ({','.join(values)})"
-        case "In" if len(values) == 1:
-            return f"{key}={values[0]}"
+            return f"{key} notin ({','.join(sorted(values))})"
         case "In":
-            return f"{key} in ({','.join(values)})"
+            return f"{key} in ({','.join(sorted(values))})"
         case operator:
             return f"{key}{'>' if operator == GREATER else '<'}{values[0]}"
 
@@ -365,10 +369,10 @@ _FIELDS: dict[tuple[str, str], dict[str, Getter]] = {
         "spec.host": _path("spec.nodeName"),
         "status.podIPs": _none,  # Quirk: accepted and never set
     },
-    ("", "Node"): {**_ALWAYS, "spec.unschedulable": _unschedulable},
+    ("", "Node"): {**_paths("metadata.name"), "spec.unschedulable": _unschedulable},
     ("certificates", "CertificateSigningRequest"): _paths("metadata.name", "spec.signerName"),
     ("batch", "Job"): {**_ALWAYS, "status.successful": _path("status.succeeded")},
-    ("", "Namespace"): {**_ALWAYS, **_paths("status.phase")},
+    ("", "Namespace"): _paths("metadata.name", "status.phase"),
     ("", "Secret"): {**_ALWAYS, **_paths("type")},
     ("", "ReplicationController"): {**_ALWAYS, **_paths("status.replicas")},
     ("", "Event"): {

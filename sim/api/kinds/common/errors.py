@@ -113,6 +113,32 @@ def go_pointer(kind: str, value: Any) -> str:
     return f"(*{kind})({'nil' if value is None else '0xc000000000'})"
 
 
+_MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
+
+
+def go_time(text: str | None) -> str:
+    """A pointer to a time as Go's %#v shows it."""
+    if text is None:
+        return "<nil>"
+    year, month, rest = text.partition("T")[0].split("-")
+    hour, minute, second = text.partition("T")[2][:8].split(":")
+    day = f"{int(year)}, time.{_MONTHS[int(month) - 1]}, {int(rest)}"
+    return f"time.Date({day}, {int(hour)}, {int(minute)}, {int(second)}, 0, time.Local)"
+
+
 def required(field: str, detail: str = "") -> FieldError:
     """The field must be set."""
     return FieldError(field, REQUIRED, detail)

@@ -105,7 +105,7 @@ def owner_references(value: Any, field: str) -> Errors:
                 f"{controller} and {owner.get('name', '')}"
             )
             if shown_owners is None:  # made once, because it is long
-                shown_owners = _go_owners(value)
+                shown_owners = go_owners(value)
             errors.append(invalid(field, shown_owners, detail))
         else:
             controller = owner.get("name", "")
@@ -141,7 +141,10 @@ def _go_owner(owner: Obj) -> Shown:
     )
 
 
-def _go_owners(owners: Any) -> Shown:
+def go_owners(owners: Any) -> Shown:
+    """Owner references as Go's %#v shows them."""
+    if owners is None:
+        return Shown("[]v1.OwnerReference(nil)")
     return Shown(f"[]v1.OwnerReference{{{', '.join(map(_go_owner, owners))}}}")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from sim.api.kinds.common import text
-from sim.api.kinds.common.errors import Errors, Shown, duplicate, invalid, required, unsupported
+from sim.api.kinds.common.errors import Errors, Shown, duplicate, go_time, invalid, required, unsupported
 from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj
 from sim.ident import TAINT_EFFECTS
@@ -40,4 +40,5 @@ def taint_errors(given: Any, field: str) -> Errors:
 
 def _go_taint(taint: Obj) -> Shown:
     key, value, effect = (go_quote(taint.get(k, "")) for k in ("key", "value", "effect"))
-    return Shown(f"core.Taint{{Key:{key}, Value:{value}, Effect:{effect}, TimeAdded:<nil>}}")
+    since = go_time(taint.get("timeAdded"))
+    return Shown(f"core.Taint{{Key:{key}, Value:{value}, Effect:{effect}, TimeAdded:{since}}}")

@@ -11,7 +11,7 @@ from typing import Any
 
 from sim.api.kinds.common import text
 from sim.api.kinds.common.errors import Errors, invalid, required
-from sim.api.kinds.common.fill import present
+from sim.api.kinds.common.fill import present, within
 from sim.api.kinds.kind import Cells, Kind, Row, Strategy
 from sim.api.objects import get_in, name_of
 from sim.api.types import Obj
@@ -33,7 +33,8 @@ _SYSTEM = tuple(names.system_namespace for names in NAMES.values())
 
 
 def _fill_defaults(obj: Obj) -> Obj:
-    return present(obj, _EVENT)
+    obj = present(obj, _EVENT)
+    return within(obj, "series", lambda series: present(series, {"lastObservedTime": None}))
 
 
 def _validate_create(obj: Obj) -> Errors:

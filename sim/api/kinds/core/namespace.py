@@ -66,7 +66,8 @@ def _validate_create(obj: Obj) -> Errors:
 
 
 def _validate_update(new: Obj, old: Obj) -> Errors:
-    return object_meta_update(new["metadata"], old["metadata"])
+    """Quirk: the strategy checks the object as a new one too."""
+    return _validate_create(new) + object_meta_update(new["metadata"], old["metadata"])
 
 
 def _validate_status(new: Obj, old: Obj) -> Errors:

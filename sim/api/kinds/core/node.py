@@ -235,7 +235,9 @@ def _warnings(obj: Obj, _: Names) -> tuple[str, ...]:
 
 
 def _cells(obj: Obj, now_us: int, names: Names) -> Cells:
-    ready = {"True": "Ready", "": "Unknown"}.get(condition_status(obj, "Ready"), "NotReady")
+    conditions = get_in(obj, ("status", "conditions")) or ()
+    known = any(condition.get("type") == "Ready" for condition in conditions)
+    ready = "Ready" if condition_status(obj, "Ready") == "True" else "NotReady" if known else "Unknown"
     if get_in(obj, ("spec", "unschedulable")):
         ready += ",SchedulingDisabled"
     roles = set()

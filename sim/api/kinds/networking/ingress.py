@@ -11,7 +11,7 @@ from typing import NamedTuple
 from sim.api.kinds.common import text
 from sim.api.kinds.common.cells import AGE, NAME, age
 from sim.api.kinds.common.errors import Errors, Shown, invalid, required, unsupported
-from sim.api.kinds.common.fill import present, within
+from sim.api.kinds.common.fill import all_of, present, within
 from sim.api.kinds.common.load_balancers import validate_balanced_status
 from sim.api.kinds.common.metadata import object_meta, object_meta_update
 from sim.api.kinds.common.references import checked, reference_errors
@@ -21,7 +21,24 @@ from sim.api.types import Obj
 from sim.ident import NAMES, Names
 
 
+def _fill_backend(backend: Obj) -> Obj:
+    return within(backend, "resource", lambda resource: present(resource, {"apiGroup": None}))
+
+
+def _fill_rule(rule: Obj) -> Obj:
+    def path(value: Obj) -> Obj:
+        return within(value, "backend", _fill_backend)
+
+    return within(rule, "http", lambda http: all_of(http, "paths", path))
+
+
+def _fill_spec(spec: Obj) -> Obj:
+    return all_of(within(spec, "defaultBackend", _fill_backend), "rules", _fill_rule)
+
+
 def _fill_defaults(obj: Obj) -> Obj:
+    """The object with the members that upstream's encoding always writes."""
+    obj = within(obj, "spec", _fill_spec)
     return within(
         present(obj, {"spec": {}, "status": {}}), "status", lambda s: present(s, {"loadBalancer": {}})
     )

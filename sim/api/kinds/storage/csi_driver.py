@@ -85,7 +85,8 @@ def _validate_update(new: Obj, old: Obj) -> Errors:
         errors += immutable(at, spec[field], before[field])
     modes = spec["volumeLifecycleModes"]
     shown = Shown("[]storage.VolumeLifecycleMode{" + ", ".join(map(go_quote, modes)) + "}")
-    return errors + immutable("spec.volumeLifecycleModes", modes, before["volumeLifecycleModes"], shown)
+    errors += immutable("spec.volumeLifecycleModes", modes, before["volumeLifecycleModes"], shown)
+    return errors + _token_errors(spec)  # Quirk: a second time
 
 
 def _spec_errors(spec: Obj) -> Errors:
@@ -93,6 +94,15 @@ def _spec_errors(spec: Obj) -> Errors:
     policy = spec["fsGroupPolicy"]
     if policy not in POLICIES:
         errors.append(unsupported("spec.fsGroupPolicy", policy, POLICIES))
+    errors += _token_errors(spec)
+    for mode in spec["volumeLifecycleModes"]:
+        if mode not in MODES:
+            errors.append(unsupported("spec.volumeLifecycleModes", mode, MODES))
+    return errors
+
+
+def _token_errors(spec: Obj) -> Errors:
+    errors: Errors = []
     met: dict[str, None] = {}
     for i, request in enumerate(spec.get("tokenRequests") or ()):
         at, audience = f"spec.tokenRequests[{i}]", request.get("audience") or ""
@@ -105,9 +115,6 @@ def _spec_errors(spec: Obj) -> Errors:
             errors.append(invalid(where, seconds, "may not specify a duration less than 10 minutes"))
         if seconds is not None and seconds > TOKEN_SECONDS_MAX:
             errors.append(invalid(where, seconds, "may not specify a duration larger than 2^32 seconds"))
-    for mode in spec["volumeLifecycleModes"]:
-        if mode not in MODES:
-            errors.append(unsupported("spec.volumeLifecycleModes", mode, MODES))
     return errors
 
 

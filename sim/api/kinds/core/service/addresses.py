@@ -60,8 +60,8 @@ def prepare_service(prefix: str, obj: Obj, old: Obj | None, ranges: Ranges) -> G
     spec: Obj = dict(obj.get("spec") or {})
     before: Obj = (old or {}).get("spec") or {}
     if old is not None:
-        _keep_allocated(spec, before)
-    _sync_addresses(spec, before)
+        keep_allocated(spec, before)
+    sync_addresses(spec, before)
     if _needs_ip(spec):
         _families(spec, before)
     wanted = next(iter(spec.get("clusterIPs") or ()), "")
@@ -127,13 +127,13 @@ def _asks_ports(spec: Obj, before: Obj) -> bool:
 # --- what stays and what goes ---------------------------------------------------------------------
 
 
-def _keep_allocated(spec: Obj, before: Obj) -> None:
+def keep_allocated(spec: Obj, before: Obj) -> None:
     """Keep allocated fields that an update leaves empty (patchAllocatedValues)."""
     if _needs_ip(before) and _needs_ip(spec):
         if not spec.get("clusterIP") and before.get("clusterIP"):
             spec["clusterIP"] = before["clusterIP"]
-        if not spec.get("clusterIPs") and spec.get("clusterIP") == before.get("clusterIP"):
-            spec["clusterIPs"] = before.get("clusterIPs") or []
+        if not spec.get("clusterIPs") and before.get("clusterIPs"):
+            spec["clusterIPs"] = before["clusterIPs"]
     if _needs_ports(before) and _needs_ports(spec):
         known = {port.get("name", ""): port.get("nodePort", 0) for port in before.get("ports") or ()}
         used = list(_ports_of(spec))
@@ -149,7 +149,7 @@ def _keep_allocated(spec: Obj, before: Obj) -> None:
         spec["healthCheckNodePort"] = before.get("healthCheckNodePort", 0)
 
 
-def _sync_addresses(spec: Obj, before: Obj) -> None:
+def sync_addresses(spec: Obj, before: Obj) -> None:
     """Set clusterIP and clusterIPs by each other if only one is given or changed
     (normalizeClusterIPs).
     """
@@ -158,11 +158,11 @@ def _sync_addresses(spec: Obj, before: Obj) -> None:
         if first and not listed:
             spec["clusterIPs"] = [first]
         return
-    same_first, same_listed = first == before.get("clusterIP", ""), listed == (before.get("clusterIPs") or [])
-    if same_listed and not same_first:
+    had = before.get("clusterIPs") or []
+    if first == before.get("clusterIP", ""):
+        spec["clusterIPs"] = listed or had
+    elif listed == had:
         spec["clusterIPs"] = [first] if first else []
-    elif same_first and not same_listed:
-        spec["clusterIP"] = listed[0] if listed else ""
     for name in ("clusterIP", "clusterIPs"):
         if name in spec and not spec[name]:
             del spec[name]

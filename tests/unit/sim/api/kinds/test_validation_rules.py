@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from sim.api.kinds.autoscaling.horizontal_pod_autoscaler.forms import settled, to_beta
+from sim.api.kinds.core.service.addresses import keep_allocated, sync_addresses
 from sim.api.kinds.defaults import apply_defaults
 from sim.api.kinds.strategies import for_create, for_status, for_update
 from sim.api.kinds.validation import validate_create, validate_update
 from sim.api.schema.resource import Resource
-from sim.api.selectors import parse_fields
+from sim.api.selectors import SelectorError, format_selector, parse_fields
+from sim.api.verbs.review import errors_of
 from tests.unit.sim.api.kinds.writes import NAMING, SCHEME
 
 Obj = dict[str, Any]
@@ -272,3 +274,43 @@ def test_term_of_an_operator_alone_counts_for_nothing() -> None:
     """fields.ParseSelector drops a term of an empty field and an empty value."""
     assert parse_fields(SCHEME.resource("configmaps"), "=").empty
     assert len(parse_fields(SCHEME.resource("configmaps"), "!=,metadata.name=a").requirements) == 1
+
+
+def test_addresses_of_a_service_are_kept_one_by_one() -> None:
+    """patchAllocatedValues, normalizeClusterIPs."""
+
+    def synced(**given: Any) -> Obj:
+        before = {"type": "ClusterIP", "clusterIP": "1.2.3.4", "clusterIPs": ["1.2.3.4"]}
+        spec = {"type": "ClusterIP", **given}
+        keep_allocated(spec, before)
+        sync_addresses(spec, before)
+        return {key: spec.get(key) for key in ("clusterIP", "clusterIPs")}
+
+    assert synced() == {"clusterIP": "1.2.3.4", "clusterIPs": ["1.2.3.4"]}
+    assert synced(clusterIP="x") == {"clusterIP": "x", "clusterIPs": ["x"]}
+    assert synced(clusterIPs=["x"]) == {"clusterIP": "1.2.3.4", "clusterIPs": ["x"]}
+
+
+def test_structures_in_messages_are_written_as_go_does() -> None:
+    taint = {"key": "k", "effect": "NoSchedule", "timeAdded": "2020-02-03T04:05:06Z"}
+    (error,) = created("nodes", {"spec": {"taints": [taint, taint]}})
+    assert "TimeAdded:time.Date(2020, time.February, 3, 4, 5, 6, 0, time.Local)}" in error
+    review = {"metadata": {"labels": {"a": "b"}}, "spec": {"nonResourceAttributes": {}}}
+    (found,) = errors_of("selfsubjectaccessreviews", review)
+    assert (
+        found.value.startswith('v1.ObjectMeta{Name:"", ')
+        and 'Labels:map[string]string{"a":"b"}' in found.value
+    )
+
+
+def test_selector_of_one_value_is_shown_as_a_set_unless_a_label() -> None:
+    """labels.Requirement.String."""
+    one = {"key": "b", "operator": "In", "values": ["x"]}
+    assert format_selector({"matchLabels": {"a": "x"}, "matchExpressions": [one]}) == "a=x,b in (x)"
+
+
+def test_fields_of_namespaces_and_nodes_do_not_have_a_namespace() -> None:
+    """AddFieldLabelConversionsForNamespace, addConversionFuncs."""
+    for plural in ("namespaces", "nodes"):
+        with pytest.raises(SelectorError, match=r"field label not supported: metadata\.namespace"):
+            parse_fields(SCHEME.resource(plural), "metadata.namespace=a")
