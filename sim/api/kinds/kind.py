@@ -156,7 +156,8 @@ class Strategy:
     create_by_put: True if a PUT to a missing name creates the object
     unconditional: True if a PUT without resourceVersion is accepted
     graceful: True if deletion waits for a grace period
-        default_propagation: the propagation policy of a delete that names none
+        default_propagation: the propagation policy of a delete that names none; "Unsupported" if a
+            delete never heeds dependents
     fill_named: defaults that depend on the naming set, filled in when an object is created
     prepare_create, prepare_update, prepare_status: change an object before it is validated and
         stored

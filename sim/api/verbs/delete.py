@@ -304,13 +304,14 @@ def _finalizers(call: Call, options: DeleteOptions, obj: Obj) -> list[str]:
     present = obj["metadata"].get("finalizers") or []
     if not call.registry.collects:
         return list(present)
-    policy = options.policy
+    default = call.resource.behavior.strategy.default_propagation
+    policy = "Background" if default == "Unsupported" else options.policy
     if not policy and options.orphan_dependents is not None:
         policy = "Orphan" if options.orphan_dependents else "Background"
     if not policy:
         if orphan in present or foreground in present:
             return list(present)
-        policy = call.resource.behavior.strategy.default_propagation
+        policy = default
     kept = [name for name in present if name not in (orphan, foreground)]
     if policy == "Orphan":
         return [*kept, orphan]

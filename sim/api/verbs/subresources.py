@@ -85,10 +85,13 @@ def bind(call: Call) -> Steps:
         raise bad_request("name in URL does not match name in Binding object")
     target = any_of(body.get("target"))
     kind, node = target.get("kind", ""), target.get("name", "")
+    wrong = []
     if kind not in ("", "Node"):
-        raise internal(f'target.kind: Unsupported value: "{kind}": supported values: "Node", "<empty>"')
+        wrong.append(f'target.kind: Unsupported value: "{kind}": supported values: "Node", "<empty>"')
     if not node:
-        raise internal("target.name: Required value")
+        wrong.append("target.name: Required value")
+    if wrong:
+        raise internal(wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
     call.registry.rules.check(call, body, None)
     yield from approved_by_hooks(call, body, None)
 

@@ -35,7 +35,10 @@ def _validate_create(obj: Obj) -> Errors:
 
 
 def _validate_update(new: Obj, old: Obj) -> Errors:
+    """Quirk: the metadata is checked twice, so most errors about it are listed twice."""
     errors = object_meta_update(new["metadata"], old["metadata"])
+    if new["metadata"] is not old["metadata"]:
+        errors += object_meta(new["metadata"], True, text.subdomain)
     if new.get("subsets") is not old.get("subsets"):
         known = [subset.get(kind) or () for subset in old.get("subsets") or () for kind in _ADDRESSES]
         errors += _subsets(new.get("subsets"), identities(*known))

@@ -121,7 +121,7 @@ COLUMNS = (
 
 KIND = Kind(
     rows=(Row("", "v1", "events", "Event", short=("ev",)),),
-    strategy=Strategy(create_by_put=True),
+    strategy=Strategy(create_by_put=True, default_propagation="Unsupported"),
     defaults=_fill_defaults,
     validate_create=_validate_create,
     validate_update={"": _validate_update},

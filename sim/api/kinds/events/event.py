@@ -125,7 +125,7 @@ KIND = Kind(
     rows=(
         Row("events", "v1", "events", "Event", short=("ev",), stored_in="", stored_version="v1", form=_form),
     ),
-    strategy=Strategy(create_by_put=True),
+    strategy=Strategy(create_by_put=True, default_propagation="Unsupported"),
     defaults=_fill_defaults,
     validate_create=_validate_create,
     validate_update={"": _validate_update},

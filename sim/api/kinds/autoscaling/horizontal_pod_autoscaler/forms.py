@@ -113,7 +113,7 @@ def _first_target(field: str, source: Obj) -> Obj:
 
 def _second_target(field: str, source: Obj) -> Obj:
     named = _kept(
-        name=source.get("metricName", ""), selector=source.get("selector") or source.get("metricSelector")
+        name=source.get("metricName", ""), selector=source.get("selector", source.get("metricSelector"))
     )
     value = source.get("targetValue")
     average = source.get("averageValue") if field == "object" else source.get("targetAverageValue")
@@ -164,7 +164,7 @@ def _first_value(field: str, source: Obj) -> Obj:
 
 def _second_value(field: str, source: Obj) -> Obj:
     named = _kept(
-        name=source.get("metricName", ""), selector=source.get("selector") or source.get("metricSelector")
+        name=source.get("metricName", ""), selector=source.get("selector", source.get("metricSelector"))
     )
     average = source.get("averageValue") if field == "object" else source.get("currentAverageValue")
     current = _kept(

@@ -14,6 +14,7 @@ from sim.api.kinds.validation import validate_create, validate_update
 from sim.api.schema.resource import Resource
 from sim.api.selectors import SelectorError, format_selector, parse_fields
 from sim.api.verbs.review import errors_of
+from tests.unit.sim.api.golden_api import Api
 from tests.unit.sim.api.kinds.writes import NAMING, SCHEME
 
 Obj = dict[str, Any]
@@ -314,3 +315,25 @@ def test_fields_of_namespaces_and_nodes_do_not_have_a_namespace() -> None:
     for plural in ("namespaces", "nodes"):
         with pytest.raises(SelectorError, match=r"field label not supported: metadata\.namespace"):
             parse_fields(SCHEME.resource(plural), "metadata.namespace=a")
+
+
+def test_counts_of_objects_are_whole_numbers() -> None:
+    """helper.IsIntegerResourceName."""
+    hard = {"secrets": "1500m", "services.nodeports": "1500m", "cpu": "1500m"}
+    found = created("resourcequotas", {"spec": {"hard": hard}})
+    assert [error.split(":")[0] for error in found] == ["spec.hard[secrets]", "spec.hard[services.nodeports]"]
+
+
+def test_update_of_endpoints_lists_errors_of_metadata_again() -> None:
+    """ValidateEndpointsUpdate."""
+    found = updated("endpoints", {}, {"metadata": {"labels": {"k": "-"}}})
+    assert len(found) == 4 and len(dict.fromkeys(found)) == 1
+
+
+def test_deletion_of_an_event_never_waits_for_dependents() -> None:
+    """rest.Unsupported, eventStrategy.DefaultGarbageCollectionPolicy."""
+    api, path = Api(), "/api/v1/namespaces/golden-ns/events"
+    about = {"namespace": "golden-ns", "kind": "Pod", "name": "p"}
+    api.ask("POST", path, {"metadata": {"name": "e"}, "involvedObject": about})
+    assert api.ask("DELETE", f"{path}/e", {"propagationPolicy": "Foreground"}).code == 200
+    assert api.ask("GET", f"{path}/e").code == 404
