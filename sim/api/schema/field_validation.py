@@ -285,7 +285,7 @@ def _go_type(node: SchemaNode) -> str:
     if node.type == "map":
         return "map[string]" + (_go_type(node.values) if node.values else "interface {}")
     if node.type == "object":
-        return "v1." + node.name.rpartition(".")[2]
+        return ".".join(node.name.split(".")[-2:])  # its package is its version
     if node.type == "integer":
         return node.format or "int64"
     if node.type == "number":

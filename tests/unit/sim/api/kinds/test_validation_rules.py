@@ -337,3 +337,10 @@ def test_deletion_of_an_event_never_waits_for_dependents() -> None:
     api.ask("POST", path, {"metadata": {"name": "e"}, "involvedObject": about})
     assert api.ask("DELETE", f"{path}/e", {"propagationPolicy": "Foreground"}).code == 200
     assert api.ask("GET", f"{path}/e").code == 404
+
+
+@pytest.mark.parametrize("version", ["v2", "v2beta2"])
+def test_wrong_type_names_the_package_of_the_version(version: str) -> None:
+    path = f"/apis/autoscaling/{version}/namespaces/golden-ns/horizontalpodautoscalers"
+    reply = Api().ask("POST", path, {"metadata": {"name": "a"}, "spec": "x"})
+    assert f"HorizontalPodAutoscaler.spec of type {version}.HorizontalPodAutoscalerSpec" in reply.message
