@@ -207,7 +207,7 @@ def _typed_part(key: str, given: Json, path: str, unknown: list[str]) -> Any:
             raise BadPart(f"{path}: Invalid value: {shown}: must be a string")
         return given
     if given is None:
-        return given
+        return {}
     made, problems = conform_part(schema_of(OBJECT_META), given, path)
     if isinstance(made, DecodeError):
         raise BadPart(f"{path}: Invalid value: {go_syntax(given)}: {made.message}")

@@ -20,7 +20,14 @@ from typing import NamedTuple
 
 from sim.api import status
 from sim.api.admission.base import Attributes, Denial, View, forbidden, name_of
-from sim.api.admission.plugins.pod_security_standards import LATEST, LEVELS, Finding, findings
+from sim.api.admission.plugins.pod_security_standards import (
+    CONTAINERS,
+    EMPTY,
+    LATEST,
+    LEVELS,
+    Finding,
+    findings,
+)
 from sim.api.kinds.common.errors import FieldError, invalid
 from sim.api.kinds.registry import POD_SPECS
 from sim.api.objects import annotations_of, get_in, labels_of
@@ -75,6 +82,8 @@ class PodSecurity:
     def __init__(self, names: Names, limits: PodSecurityLimits = PodSecurityLimits()) -> None:
         self._prefix = names.label_pod_security_prefix
         self._apparmor = names.annotation_apparmor_prefix
+        self._seccomp = names.annotation_seccomp_pod
+        self._seccomp_of_container = names.annotation_seccomp_container_prefix
         self._seccomp = names.annotation_seccomp_container_prefix
         self._defaults, self._exempt = limits
         self._privileged = all(each.level == PRIVILEGED for each in self._defaults.values())
@@ -156,9 +165,12 @@ class PodSecurity:
 
     def _against(self, standard: Standard, holder: Obj, spec: Obj) -> list[Finding]:
         """The checks that a pod or template (`holder`) fails at a standard."""
-        prefix = self._apparmor
-        profiles = {k: v for k, v in annotations_of(holder).items() if k.startswith(prefix)}
-        return findings(standard.level, standard.minor, profiles, spec)
+        prefix, annotations = self._apparmor, annotations_of(holder)
+        profiles = {k: v for k, v in annotations.items() if k.startswith(prefix)}
+        containers = (one for kind in CONTAINERS for one in spec.get(kind) or ())
+        keys = [self._seccomp, *(f"{self._seccomp_of_container}{one.get('name', '')}" for one in containers)]
+        seccomp = {key: annotations[key] for key in keys if key in annotations} if annotations else EMPTY
+        return findings(standard.level, standard.minor, profiles, spec, seccomp)
 
     def _namespace(self, attributes: Attributes, obj: Obj, view: View) -> Denial | None:
         labels = labels_of(obj)

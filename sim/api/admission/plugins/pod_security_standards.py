@@ -7,7 +7,6 @@ Holds: only the arguments are read. A check of the level "restricted" replaces t
 
 Mirrors  pod-security-admission v0.25 policy/check_*.go, policy/registry.go (order: baseline by
          name, then restricted).
-Differs  seccomp profiles in annotations (versions before v1.19) are ignored.
 """
 
 from __future__ import annotations
@@ -20,6 +19,8 @@ from sim.api.types import Obj
 LEVELS = ("privileged", "baseline", "restricted")
 LATEST = 25  # the minor version of "latest"
 _NOTHING: Obj = {}
+EMPTY: Mapping[str, str] = {}
+CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 
 BASELINE_CAPABILITIES = (
     *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE"),
@@ -28,6 +29,8 @@ BASELINE_CAPABILITIES = (
 RESTRICTED_CAPABILITIES = ("NET_BIND_SERVICE",)
 SELINUX_TYPES = ("", "container_t", "container_init_t", "container_kvm_t")
 SECCOMP_TYPES = ("RuntimeDefault", "Localhost")
+SECCOMP_VALUES = ("runtime/default", "docker/default")  # of annotations
+SECCOMP_FIELDS_SINCE = 19  # before, only annotations are checked
 SYSCTLS = (
     "kernel.shm_rmid_forced",
     "net.ipv4.ip_local_port_range",
@@ -55,10 +58,12 @@ class Pod(NamedTuple):
     """The input of checks.
 
     apparmor: the annotations that name AppArmor profiles
+    seccomp: the annotations that name seccomp profiles of the pod and its containers
     containers: of all kinds, in the order init, ordinary, ephemeral
     """
 
     apparmor: Mapping[str, str]
+    seccomp: Mapping[str, str]
     spec: Obj
     containers: Sequence[Obj]
 
@@ -77,16 +82,17 @@ class Pod(NamedTuple):
         return [c.get("name", "") for c in self.containers if bad(c)]
 
 
-def findings(level: str, minor: int, apparmor: Mapping[str, str], spec: Obj) -> list[Finding]:
+def findings(
+    level: str, minor: int, apparmor: Mapping[str, str], spec: Obj, seccomp: Mapping[str, str] = EMPTY
+) -> list[Finding]:
     """The checks that a pod fails at a level as of v1.`minor`.
 
-    apparmor: the pod's annotations that name AppArmor profiles
+    apparmor, seccomp: the pod's annotations that name such profiles
     """
     if level == "privileged":
         return []
-    kinds = ("initContainers", "containers", "ephemeralContainers")
-    containers = [c for kind in kinds for c in spec.get(kind) or ()]
-    pod = Pod(apparmor, spec, containers)
+    containers = [c for kind in CONTAINERS for c in spec.get(kind) or ()]
+    pod = Pod(apparmor, seccomp, spec, containers)
     restricted = [check for check in _RESTRICTED if minor >= check.since] if level == "restricted" else []
     replaced = [check.instead_of for check in restricted]
     checks = [check for check in _BASELINE if check.name not in replaced] + restricted
@@ -203,8 +209,11 @@ def _selinux(pod: Pod, minor: int) -> Finding | None:
         return None
     given = [options(pod.context), *(options(_security(c)) for c in pod.containers)]
     types = sorted({str(o["type"]) for o in given if o.get("type", "") not in SELINUX_TYPES})
+    # Quirk: nothing is said about user and role unless there is a bad type as well.
     data = [_named("type", types)] if types else []
-    data += [f"{field} may not be set" for field in ("user", "role") if any(o.get(field) for o in given)]
+    data += [
+        f"{field} may not be set" for field in ("user", "role") if types and any(o.get(field) for o in given)
+    ]
     return Finding(
         "seLinuxOptions", f"{setters} set forbidden securityContext.seLinuxOptions: {'; '.join(data)}"
     )
@@ -230,7 +239,15 @@ def _seccomp_bad(pod: Pod) -> Finding | None:
 
 
 def _seccomp_baseline(pod: Pod, minor: int) -> Finding | None:
-    return _seccomp_bad(pod)
+    if minor >= SECCOMP_FIELDS_SINCE:
+        return _seccomp_bad(pod)
+    bad = sorted(
+        f'{key}="{value}"'
+        for key, value in pod.seccomp.items()
+        if value not in SECCOMP_VALUES and not value.startswith("localhost/")
+    )
+    detail = f"forbidden {_many('annotation', len(bad))} {', '.join(bad)}"
+    return Finding("seccompProfile", detail) if bad else None
 
 
 def _sysctls(pod: Pod, minor: int) -> Finding | None:

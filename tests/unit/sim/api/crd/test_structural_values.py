@@ -145,6 +145,8 @@ def test_embedded_objects_have_metadata_too() -> None:
         {"spec": {"e": {"kind": "K", "metadata": {"name": "x"}}}},
         ["spec.e.metadata.foo"],
     )
+    null = with_typed_parts(node, {"spec": {"e": {"kind": "K", "metadata": None}}})
+    assert null == ({"spec": {"e": {"kind": "K", "metadata": {}}}}, [])
     with pytest.raises(BadPart, match=r"spec\.e\.kind: Invalid value: 1: must be a string"):
         with_typed_parts(node, {"spec": {"e": {"kind": 1}}})
 

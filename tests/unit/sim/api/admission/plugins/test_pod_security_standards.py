@@ -106,6 +106,21 @@ def test_apparmor_profiles_that_are_unconfined_are_found() -> None:
     ]
 
 
+def test_seccomp_is_a_matter_of_annotations_before_their_fields() -> None:
+    annotations = {"y/pod": "unconfined", "y/c": "localhost/p", "y/d": "docker/default"}
+    context = spec(securityContext={"seccompProfile": {"type": "Unconfined"}})
+    (old,) = findings("baseline", 18, {}, context, annotations)
+    assert old.detail == 'forbidden annotation y/pod="unconfined"'
+    (new,) = findings("baseline", 19, {}, context, annotations)
+    assert new.detail == 'pod must not set securityContext.seccompProfile.type to "Unconfined"'
+
+
+def test_role_alone_is_forbidden_without_words() -> None:
+    assert found("baseline", spec(securityContext={"seLinuxOptions": {"role": "r"}})) == [
+        "seLinuxOptions (pod set forbidden securityContext.seLinuxOptions: )"
+    ]
+
+
 def test_what_restricted_finds_in_a_pod_that_says_nothing() -> None:
     assert found("restricted", spec()) == [
         'allowPrivilegeEscalation != false (container "c" must set securityContext.allowPrivilegeEscalation=false)',
