@@ -126,6 +126,8 @@ def on_update(
     if not managed or old is new:
         return managed
     if versions is not None:
+        if not node.typed and misfit(managed, (old, new), writer.api_version, versions):
+            return ()
         managed = _left_elsewhere(managed, old, new, writer.api_version, versions)
     if not node.typed:
         if type_errors(node, new) or type_errors(node, old):
@@ -143,6 +145,21 @@ def on_update(
     managed = _renamed(managed, own, spelled)
     managed = _updated(node, managed, old, new, writer, reset)
     return _renamed(managed, now, bound) if now else managed
+
+
+def misfit(
+    managed: tuple[Managed, ...], objects: tuple[Obj, ...], version: str, versions: Versions
+) -> list[str]:
+    """Why objects of a custom kind do not fit a version that entries were written in.
+
+    Another version need not declare all fields (merge/update.go: a conversion that fails).
+    """
+    for entry in managed:
+        other = versions(entry.api_version) if entry.api_version != version else None
+        for obj in objects if other is not None else ():
+            if wrong := type_errors(other.node, other.shown(obj)):
+                return wrong
+    return []
 
 
 def _left_elsewhere(

@@ -27,6 +27,7 @@ from sim.api.ownership import scale as managed_scale
 from sim.api.ownership.apply import Applied, Configuration, apply, conflict_texts, with_last_applied
 from sim.api.ownership.differences import bound, own_address
 from sim.api.ownership.field_sets import NOTHING, Tree
+from sim.api.ownership.managed import misfit
 from sim.api.ownership.typed_values import go_value, type_errors
 from sim.api.schema import field_validation as fieldvalidation
 from sim.api.schema.resource import Resource
@@ -129,6 +130,10 @@ def _shown_kind(body: Obj) -> str:
 def _merged(kind: Resource, live: Obj, managed: Record, wanted: Configuration) -> Applied:
     """The typed outcome of an apply; raises the refusal that names its conflicts."""
     _check_live(kind, live, managed)
+    if kind.custom and wanted.versions is not None:
+        wrong = misfit(managed, (live,), wanted.writer.api_version, wanted.versions)
+        if wrong:
+            raise internal(_listed(wrong))
     outcome = apply(kind.schema, live, managed, wanted)
     if not isinstance(outcome, Applied):
         raise Refusal.of(status.apply_conflict(*conflict_texts(outcome)))

@@ -42,6 +42,9 @@ def _version(call: Call, api_version: str) -> Version | None:
     other = call.registry.scheme.find(group, version, call.resource.plural)
     if other is None:
         return None
+    if isinstance(other, CustomResource):
+        # Here a conversion changes the name of the version only, and removes no field.
+        return Version(other.schema, lambda obj: {**obj, "apiVersion": api_version})
     here, there = form_of(call.resource, names), form_of(other, names)
 
     def shown(obj: Obj) -> Obj:
