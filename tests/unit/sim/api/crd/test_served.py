@@ -11,7 +11,7 @@ from sim.api.crd.jsonpath import find
 from sim.api.crd.served import CustomResource, Latest, Served, resources_of
 from sim.api.kinds.tables import cells, columns
 from sim.api.ownership.apply import Applied, Configuration, apply
-from sim.api.ownership.managed import Writer, on_create, on_update
+from sim.api.ownership.managed import Version, Writer, misfit, on_create, on_update
 from sim.api.ownership.typed_values import type_errors
 from sim.api.schema import discovery
 from sim.api.schema.scheme import Scheme
@@ -248,6 +248,23 @@ def test_fields_of_unknown_form_are_owned_as_far_as_they_are_maps() -> None:
 def test_an_object_of_wrong_types_has_no_record() -> None:
     node = one(schema={"type": "object", "properties": {"s": {"type": "object"}}}).schema
     assert on_create(node, {"s": [1]}, Writer("m", "example.com/v1", 1)) == ()
+
+
+def test_record_is_dropped_when_a_version_does_not_declare_a_field() -> None:
+    def node(name: str) -> Any:
+        field = {"type": "object", "properties": {name: {"type": "string"}}}
+        return one(schema={"type": "object", "properties": {"spec": field}}).schema
+
+    old_node, new_node = node("a"), node("b")
+    versions = {"example.com/v1": Version(old_node, lambda obj: obj)}
+    writer = Writer("m", "example.com/v1", 1)
+    record = on_create(old_node, {"spec": {"a": "x"}}, writer)
+    later = Writer("n", "example.com/v2", 2)
+    before, after = {"spec": {}}, {"spec": {"b": "y"}}
+    assert misfit(record, (after,), "example.com/v2", versions.get) == [
+        ".spec.b: field not declared in schema"
+    ]
+    assert on_update(new_node, record, before, after, later, versions=versions.get) == ()
 
 
 def test_values_of_unknown_form_replace_any_live_value() -> None:
