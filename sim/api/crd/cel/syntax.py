@@ -45,7 +45,7 @@ _TOKEN = re.compile(
 _AFTER_A_FIELD = frozenset(
     ["", *re.findall(r"\S+", "in == != < <= > >= && || + - * / % ? : , ) ] } [ ( { .")]
 )
-# tokens that only the newer grammar has
+# Tokens that only the newer grammar has.
 _NEWER = re.compile(r", '\\\\u003F'|, '\\u003F'|, ESC_IDENTIFIER")
 _TEXT, _INTEGER = 2, 0  # wire types
 
