@@ -156,7 +156,9 @@ def misfit(
     """
     for entry in managed:
         other = versions(entry.api_version) if entry.api_version != version else None
-        for obj in objects if other is not None else ():
+        if other is None:
+            continue
+        for obj in objects:
             if wrong := type_errors(other.node, other.shown(obj)):
                 return wrong
     return []

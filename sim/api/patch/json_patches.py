@@ -34,7 +34,10 @@ GENERIC_REFUSAL = "the server rejected our request due to an error in our reques
 
 
 class PatchError(Exception):
-    """A refused patch: HTTP code, Status reason ("" for upstream's bare 500), message, details."""
+    """A refused patch: HTTP code, Status reason ("" for upstream's bare 500), message, details.
+
+    cause: what the library says, which only the patches of webhooks show
+    """
 
     def __init__(self, code: int, reason: str, message: str, details: Obj | None = None) -> None:
         super().__init__(message)
@@ -42,6 +45,7 @@ class PatchError(Exception):
         self.reason = reason
         self.message = message
         self.details = details
+        self.cause = message
 
 
 def bad_patch(message: str) -> PatchError:
@@ -166,10 +170,36 @@ def json_patch(document: Json, patch: Json) -> Json:
             copied += _length(_source(document, operation))
             if copied > COPIED_MAX:
                 raise _unprocessable()
-        document = _apply(document, operation)
+        try:
+            document = _apply(document, operation)
+        except PatchError as error:
+            error.cause = _cause(document, operation)
+            raise
     if _is_deep(document):
         raise _unprocessable()
     return _plain(document)
+
+
+_OPERATIONS = ("add", "remove", "replace", "test", "move", "copy")
+
+
+def _cause(document: Json, operation: Obj) -> str:
+    """Why an operation fails, in the words of evanphx/json-patch v4.12."""
+    op, path = operation.get("op"), operation.get("path")
+    if op not in _OPERATIONS:
+        return f"Unexpected kind: {op or 'unknown'}"
+    if not isinstance(path, str):
+        return GENERIC_REFUSAL
+    try:
+        key = _find(document, path)[1]
+    except PatchError:
+        return f'{op} operation does not apply: doc is missing path: "{path}": missing value'
+    texts = {
+        "remove": f"error in remove for path: '{path}': Unable to remove nonexistent key: {key}: missing value",
+        "replace": f"replace operation does not apply: doc is missing key: {path}: missing value",
+        "test": f"testing value {path} failed: test failed",
+    }
+    return texts.get(op, GENERIC_REFUSAL)
 
 
 def _source(document: Json, operation: Obj) -> Json:

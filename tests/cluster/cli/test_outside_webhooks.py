@@ -102,7 +102,7 @@ async def test_outside_webhooks_judge_and_change_requests_and_replay_without_a_c
                 "allowed": False,
                 "status": {"message": "no"},
             }
-            assert await make("b") == (403, 'admission webhook "a.example.com" denied the request: no')
+            assert await make("b") == (400, 'admission webhook "a.example.com" denied the request: no')
             # What is no review.
             hook.code, hook.answer = 500, lambda request: "boom"
             said = 'an error on the server ("boom") has prevented the request from succeeding'

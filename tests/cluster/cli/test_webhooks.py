@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -135,7 +136,30 @@ async def test_denial_without_a_message_names_reason_or_none(status: Obj, text: 
     async with world(validating()) as found:
         found.answer({"allowed": False, "status": status})
         refused = await found.create()
-        assert refused.code == 403 and refused.message.endswith(text)
+        assert refused.code == 400 and refused.message.endswith(text)
+
+
+@pytest.mark.parametrize(
+    ("operations", "text"),
+    [
+        ([{"op": "remove", "path": "/nope"}], "Unable to remove nonexistent key: nope: missing value"),
+        ([{"op": "foo"}], "Unexpected kind: foo"),
+        (
+            [{"op": "add", "path": "/data", "value": 5}],
+            "cannot unmarshal number into Go struct field ConfigMap.data of type map[string]string",
+        ),
+        ({}, "cannot unmarshal object into Go value of type jsonpatch.Patch"),
+    ],
+)
+async def test_patch_that_cannot_be_applied_is_an_internal_error(operations: Any, text: str) -> None:
+    async with world(mutating({})) as found:
+        found.answer({"allowed": True, "patchType": "JSONPatch", "patch": json.dumps(operations).encode()})
+        refused = await found.create()
+        assert refused.code == 500 and refused.message.endswith(text), refused.message
+        unknown = [{"op": "add", "path": "/zz", "value": 5}]
+        found.answer({"allowed": True, "patchType": "JSONPatch", "patch": json.dumps(unknown).encode()})
+        made = await found.create("other")
+        assert made.ok and "zz" not in made.obj
 
 
 async def test_update_and_delete_are_asked_with_the_old_object() -> None:
@@ -289,7 +313,7 @@ async def test_service_is_reached_while_it_has_a_ready_endpoint() -> None:
         assert (await found.ask("create", "endpoints", body=body)).ok
         assert (await found.create()).ok
         found.answer({"allowed": False}, "default/hook")
-        assert (await found.create("second")).code == 403
+        assert (await found.create("second")).code == 400
 
 
 @pytest.mark.parametrize(

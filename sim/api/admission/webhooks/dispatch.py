@@ -23,8 +23,6 @@ import json
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
-import msgspec
-
 from sim.api import status
 from sim.api.admission.base import Attributes, Denial, View
 from sim.api.admission.webhooks.hooks import MUTATING as MUTATING_KIND
@@ -38,12 +36,14 @@ from sim.api.admission.webhooks.review import (
     dry_run_unsupported,
     question_of,
     rejection,
+    unregistered,
     verdict_of,
     version_of,
 )
 from sim.api.generated_names import new_uid
 from sim.api.patch.json_patches import PatchError, json_patch
-from sim.api.schema.json_text import go_quote
+from sim.api.schema.field_validation import DecodeError, conform, go_kind
+from sim.api.schema.json_text import go_quote, parse
 from sim.api.schema.resource import Resource
 from sim.api.store import Answer, Consult, Consulted, Op, Question
 from sim.api.types import Json, Obj
@@ -152,20 +152,35 @@ def _call_mutating(
     try:
         patched = json_patch(shown.obj, operations)
     except PatchError as error:
-        raise Refusal.of(status.internal_error(error.message)) from None
+        raise Refusal.of(status.internal_error(error.cause)) from None
     if patched == shown.obj or not isinstance(patched, dict):
         return obj
+    patched = _decoded(invocation.resource, patched)
     return machine.taken_in(invocation.resource, patched)
+
+
+def _decoded(resource: Resource, patched: Obj) -> Obj:
+    """A patched object as its Go type has it: without unknown fields."""
+    if resource.custom:
+        return patched
+    made, _ = conform(resource.schema, patched, resource.kind)
+    if isinstance(made, DecodeError):
+        raise Refusal.of(status.internal_error(made.message))
+    return {"apiVersion": resource.api_version, "kind": resource.kind, **made}
 
 
 def _operations(verdict: Verdict) -> Json:
     """The operations of a patch."""
-    if verdict.patch_type != "JSONPatch":
-        raise _Failed(f"unsupported patch type {go_quote(verdict.patch_type)}")
     try:
-        return msgspec.json.decode(verdict.patch)
-    except msgspec.DecodeError as error:
+        operations = parse(verdict.patch.decode("utf-8", "replace"))
+    except ValueError as error:
         raise Refusal.of(status.internal_error(str(error))) from None
+    if operations is not None and not isinstance(operations, list):
+        text = f"json: cannot unmarshal {go_kind(operations)} into Go value of type jsonpatch.Patch"
+        raise Refusal.of(status.internal_error(text))
+    if operations and verdict.patch_type != "JSONPatch":
+        raise _Failed(f"unsupported patch type {go_quote(verdict.patch_type)}")
+    return operations
 
 
 def validate(call: Call, attributes: Attributes, obj: Obj | None, machine: Machine) -> Run:
@@ -222,7 +237,17 @@ def _validating_failure(
 def _shown(attributes: Attributes, invocation: Invocation, obj: Obj | None, machine: Machine) -> Shown:
     resource = invocation.resource
     pair = (obj, attributes.old)
-    return Shown(*(None if each is None else machine.shown(resource, each) for each in pair))
+    return Shown(
+        *(None if each is None else _dated(resource, machine.shown(resource, each)) for each in pair)
+    )
+
+
+def _dated(resource: Resource, obj: Obj) -> Obj:
+    """An object as Go writes it, whose metadata has a time of creation or null."""
+    metadata = obj.get("metadata")
+    if resource.custom or not isinstance(metadata, dict) or "creationTimestamp" in metadata:
+        return obj
+    return {**obj, "metadata": {**metadata, "creationTimestamp": None}}
 
 
 def _question(
@@ -245,6 +270,7 @@ def _verdict(
     call: Call, attributes: Attributes, question: Question, answer: Json, failure: str, mutating: bool
 ) -> Verdict:
     """The answer of an allowed request; raises `Refusal` or `_Failed`."""
+    failure = failure or unregistered(answer, question)
     if failure:
         raise _Failed(f"failed to call webhook: {failure}")
     try:

@@ -149,6 +149,21 @@ def _resource(resource: Any) -> Obj:
 # --- answers --------------------------------------------------------------------------------------
 
 
+_REVIEWS = ("v1", "v1beta1")
+
+
+def unregistered(answer: Json, question: Question) -> str:
+    """Why an answer cannot be decoded, because its kind is unknown; "" if it can."""
+    if not isinstance(answer, dict):
+        return ""
+    version, kind = str(answer.get("apiVersion") or ""), str(answer.get("kind") or "")
+    group = str(question.body["apiVersion"]).partition("/")[0]
+    known = kind == "AdmissionReview" and version in [f"{group}/{one}" for one in _REVIEWS]
+    if known or not version or not kind:
+        return ""
+    return f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:100"'
+
+
 def verdict_of(answer: Json, question: Question, mutating: bool) -> Verdict:
     """The answer of a webhook; raises ValueError with upstream's text if it is not valid."""
     if not isinstance(answer, dict) or not isinstance(answer.get("response"), dict):
@@ -204,7 +219,7 @@ def _check_patch(patch: bytes, patch_type: str | None, mutating: bool) -> None:
 
 # --- refusals -------------------------------------------------------------------------------------
 
-FORBIDDEN, BAD_REQUEST = 403, 400
+BAD_REQUEST = 400
 
 
 def rejection(name: str, result: Obj | None) -> Denial:
@@ -217,7 +232,7 @@ def rejection(name: str, result: Obj | None) -> Denial:
         text = f"{denied}: {message or reason}"
     else:
         text = f"{denied} without explanation"
-    return Denial(code if code >= BAD_REQUEST else FORBIDDEN, reason, text, result.get("details"))
+    return Denial(max(code, BAD_REQUEST), reason, text, result.get("details"))
 
 
 def dry_run_unsupported(name: str) -> Denial:
