@@ -152,12 +152,15 @@ async def test_denial_without_a_message_names_reason_or_none(status: Obj, text: 
     ],
 )
 async def test_patch_that_cannot_be_applied_is_an_internal_error(operations: Any, text: str) -> None:
+    def decide(review: Obj) -> Obj:
+        unknown = [{"op": "add", "path": "/zz", "value": 5}]
+        given = operations if review["request"]["name"] == "m" else unknown
+        return {"allowed": True, "patchType": "JSONPatch", "patch": json.dumps(given).encode()}
+
     async with world(mutating({})) as found:
-        found.answer({"allowed": True, "patchType": "JSONPatch", "patch": json.dumps(operations).encode()})
+        found.answer(decide)
         refused = await found.create()
         assert refused.code == 500 and refused.message.endswith(text), refused.message
-        unknown = [{"op": "add", "path": "/zz", "value": 5}]
-        found.answer({"allowed": True, "patchType": "JSONPatch", "patch": json.dumps(unknown).encode()})
         made = await found.create("other")
         assert made.ok and "zz" not in made.obj
 
