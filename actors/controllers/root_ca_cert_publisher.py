@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from actors.controllers.serviceaccount import is_active
 from actors.controllers.shared.shell import Env, is_terminating, run_workers
-from sim.api.types import Obj
+from sim.api.types import INTERNAL_SERVER_ERROR, Obj
+from sim.units import SECOND
 
 CLIENT = "root-ca-cert-publisher"
 WORKERS = 1
+OK = 200
 DATA_KEY = "ca.crt"
 
 
@@ -36,6 +38,7 @@ class CertificatePublisher:
         self._name = names.config_map_root_ca
         self._annotation = f"{names.domain}/description"
         self._data = {DATA_KEY: env.root_ca.pem}
+        self._code = OK  # of the answer to the last write of the one worker
         self._description = (
             f"Contains a CA bundle that can be used to verify the {names.component('apiserver')} when using "
             "internal endpoints such as the internal service IP or "
@@ -50,7 +53,7 @@ class CertificatePublisher:
         ctx = self._env.ctx
         ctx.on_stop(self._env.root_ca.on_change(lambda: ctx.call_later_us(0, self._authority_changed)))
         await self._env.informers.start_and_sync()
-        run_workers(self._env, self._queue, self._sync, WORKERS)
+        run_workers(self._env, self._queue, self._counted, WORKERS)
 
     def _authority_changed(self, _: object) -> None:
         self._data = {DATA_KEY: self._env.root_ca.pem}
@@ -64,6 +67,18 @@ class CertificatePublisher:
     def _map_changed(self, config_map: Obj) -> None:
         if config_map["metadata"]["name"] == self._name:
             self._queue.add(config_map["metadata"]["namespace"])
+
+    async def _counted(self, key: str) -> str | None:
+        """Sync a namespace, and count it for a reader of metrics (metrics.go)."""
+        began_us, self._code = self._env.ctx.now_us(), OK
+        error = await self._sync(key)
+        meters = self._env.ctx.kernel.meters
+        if meters is not None:
+            code = str(self._code if error is not None else OK)
+            took_s = (self._env.ctx.now_us() - began_us) / SECOND
+            meters.count("root_ca_cert_publisher_sync_total", (code,))
+            meters.observe("root_ca_cert_publisher_sync_duration_seconds", (code,), took_s)
+        return error
 
     async def _sync(self, key: str) -> str | None:
         old = self._config_maps.get(f"{key}/{self._name}")
@@ -81,6 +96,7 @@ class CertificatePublisher:
             reply = await self._client.create("configmaps", key, new)
             # The namespace may be terminating or gone by now.
             gone = is_terminating(reply) or reply.reason == "NotFound"
+            self._code = reply.code or INTERNAL_SERVER_ERROR
             return None if reply.ok or gone else reply.message
         annotations = old["metadata"].get("annotations") or {}
         if old.get("data") == self._data and annotations.get(self._annotation):
@@ -92,4 +108,5 @@ class CertificatePublisher:
             "data": self._data,
         }
         reply = await self._client.update("configmaps", new)
+        self._code = reply.code or INTERNAL_SERVER_ERROR
         return None if reply.ok else reply.message

@@ -33,7 +33,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         "etcd_",
         "field_validation_",
     ),
-    "controller-manager": ("workqueue_", "node_collector_", "root_ca_", "job_controller_", "endpoint_slice_"),
+    "controller-manager": ("workqueue_", "node_collector_", "root_ca_cert_publisher_"),
     "scheduler": ("scheduler_",),
 }
 

@@ -14,7 +14,7 @@ Differs  the worker with a period of 0.1 s runs only at ticks at which a queue h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from actors.controllers.nodelifecycle.decide import (
@@ -65,6 +65,15 @@ class Zones:
         self._zones: dict[str, Zone] = {}
         self._kind = self._ctx.kernel.kind("zone", "zone", "state")
         self._kick: Future | None = None
+        self._ctx.kernel.gauges[f"{self._ctx.name} node_collector"] = self._gauges
+
+    def _gauges(self) -> Iterator[tuple[str, tuple[str, ...], float]]:
+        """The zones that have nodes, for a reader of metrics (metrics.go)."""
+        for key, zone in self._zones.items():
+            if zone.size:
+                yield "node_collector_zone_size", (key,), zone.size
+                yield "node_collector_zone_health", (key,), 100 * zone.ready / zone.size
+                yield "node_collector_unhealthy_nodes_in_zone", (key,), zone.not_ready
 
     # --- counts -----------------------------------------------------------------------------------
 
@@ -192,5 +201,7 @@ class Zones:
             self._ctx.decided("taint", f"nodes/{name}", why, health.verdict if health is not None else 0)
             if await self._writer.swap(node, [(taint, NO_EXECUTE)], [(opposite, NO_EXECUTE)]):
                 zone.queue.done(name)
+                if (meters := self._ctx.kernel.meters) is not None:
+                    meters.count("node_collector_evictions_total", (self._key(node),))
             else:
                 zone.queue.failed(name)

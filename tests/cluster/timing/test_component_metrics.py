@@ -38,9 +38,17 @@ async def test_metrics_of_the_scheduler_follow_its_attempts_and_change_no_result
             assert value("workqueue_adds_total", name="endpointslice") > 0
             assert value("apiserver_request_total", verb="POST", resource="pods", code="201") == 3
             assert value("scheduler_preemption_victims_count") == 0
+            assert value("root_ca_cert_publisher_sync_total", code="200") >= 4
+            assert value("node_collector_zone_size") == 2
+            assert value("node_collector_zone_health") == 100
             text = metrics.text("scheduler")
             assert "# TYPE scheduler_pending_pods gauge\n" in text
             assert "workqueue" not in text
             with pytest.raises(InputError, match="no process 'kubelet' has metrics"):
                 metrics.text("kubelet")
+            cluster.fail_node("node-0", "power-loss")
+            await cluster.run_for("60s")
+            assert value("node_collector_zone_health") == 50
+            assert value("node_collector_unhealthy_nodes_in_zone") == 1
+            assert value("node_collector_evictions_total") == 1
     assert hashes[0] == hashes[1]

@@ -52,6 +52,26 @@ _REST_S = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 _ADMISSION_S = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
 _HOOK = ("name", "type", "operation")
 _ATTEMPT = ("profile", "result")
+_SYNCS = "Number of namespace syncs happened in root ca cert publisher."
+CONTROLLER_FAMILIES: Mapping[str, Family] = {
+    "node_collector_evictions_total": Family(
+        ("zone",),
+        "Number of Node evictions that happened since current instance of NodeController started.",
+        (),
+        STABLE,
+    ),
+    "node_collector_unhealthy_nodes_in_zone": Family(
+        ("zone",), "Gauge measuring number of not Ready Nodes per zones.", is_gauge=True
+    ),
+    "node_collector_zone_health": Family(
+        ("zone",), "Gauge measuring percentage of healthy nodes per zone.", is_gauge=True
+    ),
+    "node_collector_zone_size": Family(
+        ("zone",), "Gauge measuring number of registered Nodes per zones.", is_gauge=True
+    ),
+    "root_ca_cert_publisher_sync_duration_seconds": Family(("code",), _SYNCS, _SCHEDULER_S),
+    "root_ca_cert_publisher_sync_total": Family(("code",), _SYNCS),
+}
 SCHEDULER_FAMILIES: Mapping[str, Family] = {
     "scheduler_pending_pods": Family(
         ("queue",),
@@ -209,6 +229,7 @@ FAMILIES: Mapping[str, Family] = {
         ("host", "verb"), "Request latency in seconds. Broken down by verb, and host.", _REST_S
     ),
     **SCHEDULER_FAMILIES,
+    **CONTROLLER_FAMILIES,
     "workqueue_adds_total": Family(("name",), "Total number of adds handled by workqueue"),
     "workqueue_longest_running_processor_seconds": Family(
         ("name",),
