@@ -30,7 +30,15 @@ from sim.api.schema.field_schemas import (
     is_pointer,
     schema_of,
 )
-from sim.api.schema.json_text import Fraction, Twice, duplicates, go_quote, parse_noting_twice, summarize
+from sim.api.schema.json_text import (
+    Fraction,
+    Twice,
+    as_converted,
+    duplicates,
+    go_quote,
+    parse_noting_twice,
+    summarize,
+)
 from sim.api.schema.resource import Resource
 from sim.api.types import Json, Obj
 from sim.ident import NAMES
@@ -222,9 +230,12 @@ def has_sections(node: SchemaNode, obj: Json) -> bool:
     return True
 
 
-def conform(node: SchemaNode, value: Json, kind: str) -> tuple[Any, list[str]]:
-    """(object, problems), or (DecodeError, []) at the first value of a wrong type."""
-    return _Walk().conform(node, value, kind)
+def conform(node: SchemaNode, value: Json, kind: str, converted: bool = False) -> tuple[Any, list[str]]:
+    """(object, problems), or (DecodeError, []) at the first value of a wrong type.
+
+    converted: True if Go converts a map (runtime/converter.go), and does not read a text
+    """
+    return _Walk(converted).conform(node, value, kind)
 
 
 def conform_part(node: SchemaNode, value: Json, at: str) -> tuple[Any, list[str]]:
@@ -301,7 +312,8 @@ class _Walk:
     at: the field path with indexes
     """
 
-    def __init__(self) -> None:
+    def __init__(self, converted: bool = False) -> None:
+        self.converted = converted
         self.problems: list[str] = []
         self.quantities: dict[str, str] = {}
         self.emptied: dict[str, None] = {}
@@ -441,7 +453,8 @@ class _Walk:
             return value if isinstance(value, str) else self._int_of_either(node, value, field)
         if kind in ("time", "micro-time"):
             if not isinstance(value, str):
-                raise self._wrong(value, field, "string")
+                wrong = self._wrong(value, field, "string")
+                raise _Refused(self._alone(str(wrong))) if self.converted else wrong
             return _time(value, kind == "micro-time")
         return _plain(value)
 
@@ -452,6 +465,8 @@ class _Walk:
             return float(value) if isinstance(value, Fraction) else value
         target = "int32" if node.type == "int-or-string" else node.format or "int64"
         bits = 31 if target == "int32" else 63
+        if self.converted and node.type == "integer":
+            value = as_converted(value, bits)
         if isinstance(value, bool) or not isinstance(value, int) or not -(1 << bits) <= value < 1 << bits:
             raise self._wrong(value, field, target)
         return value
@@ -461,7 +476,12 @@ class _Walk:
         try:
             return self._number(node, value, field)
         except _WrongType as error:
-            raise _Refused(str(error)) from None
+            raise _Refused(self._alone(str(error))) from None
+
+    def _alone(self, error: str) -> str:
+        """The error of a type with a decoder of its own, which a conversion calls for a part alone."""
+        head, _, target = error.partition(" into Go struct field ")
+        return f"{head} into Go value of type {target.partition(' of type ')[2]}" if self.converted else error
 
     def _bytes(self, value: Json, field: str) -> Any:
         if isinstance(value, list):

@@ -290,3 +290,17 @@ def _digits(text: str, at: int, where: str) -> int:
     if end == at:
         raise _bad(text, at, where)
     return end
+
+
+# --- numbers of converted maps ---------------------------------------------------------------------
+
+
+def as_converted(value: Any, bits: int) -> Any:
+    """A number as Go converts it: whole fractions are integers, and large ones wrap around."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        return value
+    if not -(1 << 63) <= value < 1 << 63:
+        value = -(1 << 63)  # of a float64
+    return (value + (1 << bits)) % (1 << bits + 1) - (1 << bits)

@@ -11,6 +11,9 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from sim.api.kinds.common.errors import Errors, at_least_zero
+from sim.api.kinds.common.metadata import object_meta
+from sim.api.kinds.common.text import subdomain
 from sim.api.kinds.kind import Scaling
 from sim.api.ownership import scale as managed_scale
 from sim.api.ownership.managed import on_update
@@ -21,7 +24,7 @@ from sim.api.patch.json_patches import (
     json_patch_problems,
     merge_patch,
 )
-from sim.api.patch.strategic_merge import strategic_merge
+from sim.api.patch.strategic_merge import go_print, restore_error, strategic_merge
 from sim.api.schema.resource import Resource
 from sim.api.selectors import format_selector
 from sim.api.status import invalid, not_found
@@ -29,19 +32,25 @@ from sim.api.store import Get, Item
 from sim.api.types import Obj, Reply
 from sim.api.verbs.apply import applied_scale, is_apply
 from sim.api.verbs.body import Patched, body_kind, conform, decode
-from sim.api.verbs.call import Call, Refusal, Steps, any_of, bad_request, check_name, found
+from sim.api.verbs.call import (
+    Call,
+    Refusal,
+    Steps,
+    any_of,
+    bad_request,
+    check_name,
+    found,
+    parse_revision,
+)
 from sim.api.verbs.single import Record, patch_body, registry_key, update_object
 
 Shown = Callable[[Obj], Obj]  # makes the Scale of an object
 
 
-class _Cause:
-    """The cause in the refusal of a negative number of replicas."""
-
-    reason, field = "FieldValueInvalid", "spec.replicas"
-
-    def __init__(self, value: int) -> None:
-        self.message = f"Invalid value: {value}: must be greater than or equal to 0"
+def _scale_errors(scale: Obj) -> Errors:
+    """Errors of a Scale (autoscaling validation.go: ValidateScale)."""
+    errors = object_meta(any_of(scale.get("metadata")), True, subdomain)
+    return errors + at_least_zero("spec.replicas", any_of(scale.get("spec")).get("replicas"))
 
 
 def scale_of(scaling: Scaling, obj: Obj) -> Obj:
@@ -97,19 +106,28 @@ def write_scale(call: Call) -> Steps:
                 "the namespace of the provided object does not match the namespace sent on the request"
             )
         check_name(scale, call)
+        errors = _scale_errors({**scale, "metadata": {**metadata, "namespace": call.request.namespace}})
+        if errors:
+            group = call.registry.names.group("autoscaling")
+            raise Refusal.of(invalid(group, "Scale", call.request.name, errors))
         uid, stored = metadata.get("uid", ""), item.obj["metadata"]["uid"]
         if uid and uid != stored:
-            raise call.conflict(
-                f"StorageError: invalid object, Code: 4, Key: {registry_key(call)}, ResourceVersion: 0, "
-                f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {stored}"
-            )
+            if call.request.verb == "update":
+                raise call.conflict(
+                    f"StorageError: invalid object, Code: 4, Key: {registry_key(call)}, ResourceVersion: 0, "
+                    f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {stored}"
+                )
+            resource = call.resource
+            shown_as = f"{resource.plural}/scale" + (f".{resource.group}" if resource.group else "")
+            text = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {stored}"
+            message = f'Operation cannot be fulfilled on {shown_as} "{call.request.name}": {text}'
+            details = {**call.details(call.request.name), "kind": f"{resource.plural}/scale"}
+            raise Refusal(409, "Conflict", message, details)
         revision = metadata.get("resourceVersion", "")
+        parse_revision(revision)
         if revision and revision != item.obj["metadata"]["resourceVersion"]:
             raise call.modified()
         replicas = any_of(scale.get("spec")).get("replicas") or 0
-        if replicas < 0:
-            group = call.registry.names.group("autoscaling")
-            raise Refusal.of(invalid(group, "Scale", call.request.name, [_Cause(replicas)]))
         spec = item.obj.get("spec") or {}
         if spec.get("replicas") == replicas:
             return item.obj
@@ -171,6 +189,9 @@ def patched_scale(call: Call, kind: Resource, shown: Shown) -> Callable[[Item], 
                 out = merge_patch(scale, patch)
         except PatchError as error:
             raise Refusal(error.code, error.reason, error.message, error.details) from None
+        if media == names.media_strategic_patch:
+            wrong = restore_error(kind.schema, out)
+            return conform(call, kind, out, Patched(partial(go_print, patch), wrong, problems, True))
         return conform(call, kind, out, Patched(lambda: json.dumps(out, separators=(",", ":")), "", problems))
 
     return patched

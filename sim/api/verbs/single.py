@@ -227,9 +227,11 @@ def _once_owned(call: Call, obj: Obj, again: bool = False) -> Obj:
 _EMPTIED = ("labels", "annotations", "finalizers", "ownerReferences")
 
 
-def tidied(obj: Obj) -> Obj:
+def tidied(obj: Obj, keeps_link: bool = False) -> Obj:
     """The object without empty maps and lists in its metadata, which upstream's encoding leaves
     out.
+
+    keeps_link: True if selfLink stays, which only the store removes
     """
     metadata = obj.get("metadata")
     if not metadata:
@@ -238,9 +240,10 @@ def tidied(obj: Obj) -> Obj:
         if name in metadata and not metadata[name]:
             break
     else:
-        if "selfLink" not in metadata:
+        if keeps_link or "selfLink" not in metadata:
             return obj
-    kept = {k: v for k, v in metadata.items() if k != "selfLink" and (v or k not in _EMPTIED)}
+    link = () if keeps_link else ("selfLink",)
+    kept = {k: v for k, v in metadata.items() if k not in link and (v or k not in _EMPTIED)}
     return {**obj, "metadata": kept}  # RemoveSelfLink: it is never stored
 
 
@@ -288,7 +291,7 @@ def update(call: Call) -> Steps:
     revision, uid = metadata.get("resourceVersion", ""), metadata.get("uid", "")
     parse_revision(revision)
     strategy = call.resource.behavior.strategy
-    obj = _defaulted(call, _once_owned(call, tidied(obj)))
+    obj = _defaulted(call, _once_owned(call, tidied(obj, call.dry_run)))
 
     def replace(item: Item) -> Obj:
         _check_uid(call, uid, item)
@@ -340,7 +343,19 @@ def registry_key(call: Call) -> str:
     request = call.request
     middle = f"{request.namespace}/" if request.namespace else ""
     group = f"{call.resource.group}/" if call.resource.custom else ""
-    return f"{'' if call.dry_run else '/registry'}/{group}{call.resource.plural}/{middle}{request.name}"
+    stored = call.resource.plural if call.resource.custom else _STORED_AS.get(call.resource.plural)
+    plural = stored or call.resource.plural
+    return f"{'' if call.dry_run else '/registry'}/{group}{plural}/{middle}{request.name}"
+
+
+# kubeapiserver/default_storage_factory_builder.go: SpecialDefaultResourcePrefixes
+_STORED_AS = {
+    "replicationcontrollers": "controllers",
+    "endpoints": "services/endpoints",
+    "nodes": "minions",
+    "services": "services/specs",
+    "ingresses": "ingress",
+}
 
 
 def must_specify_revision(call: Call) -> Refusal:
@@ -515,7 +530,7 @@ def patch(call: Call) -> Steps:
                 raise call.modified()
         elif not resource.behavior.strategy.unconditional:
             raise must_specify_revision(call)
-        return _defaulted(call, tidied(out))
+        return _defaulted(call, tidied(out, call.dry_run))
 
     return (yield from update_object(call, change))
 

@@ -209,8 +209,7 @@ def _validate_update(new: Obj, old: Obj) -> Errors:
         k: v for k, v in before.items() if k not in _FREE
     }:
         errors.append(forbidden("spec", _FORBIDDEN))
-    errors += at_least_zero("spec.replicas", spec.get("replicas"))
-    return errors + at_least_zero("spec.minReadySeconds", spec.get("minReadySeconds"))
+    return errors
 
 
 _COUNTERS = (

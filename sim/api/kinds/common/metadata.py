@@ -53,6 +53,8 @@ def masked(name: str) -> str:
 def name_errors(rule: NameRule, name: str, field: str, prefix: bool = False) -> Errors:
     """Errors of a name, or of the prefix of a generated one."""
     problems = rule(masked(name) if prefix else name)
+    if prefix and rule is text.segment and name in (".", ".."):
+        return []  # IsValidPathSegmentPrefix: something follows
     return [invalid(field, name, problem) for problem in problems] if problems else []
 
 

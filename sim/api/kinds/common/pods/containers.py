@@ -27,6 +27,7 @@ from sim.api.kinds.common.errors import (
 from sim.api.kinds.common.pods.volumes import field_reference, resource_reference
 from sim.api.kinds.common.pods.windows_options import windows_options
 from sim.api.kinds.common.resources import requirements
+from sim.api.schema.json_text import go_quote
 from sim.api.types import Obj
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")
@@ -505,10 +506,10 @@ def seccomp(profile: Any, field: str) -> Errors:
     if profile is None:
         return []
     kind, local = profile.get("type"), profile.get("localhostProfile")
-    if not kind:
-        return [required(f"{field}.type", "type is required when seccompProfile is set")]
     errors: Errors = []
-    if kind not in _SECCOMP_TYPES:
+    if not kind:
+        errors.append(required(f"{field}.type", "type is required when seccompProfile is set"))
+    elif kind not in _SECCOMP_TYPES:
         errors.append(unsupported(f"{field}.type", kind, _SECCOMP_TYPES))
     if kind == "Localhost":
         if local is None:
@@ -519,7 +520,11 @@ def seccomp(profile: Any, field: str) -> Errors:
             ]
     elif local is not None:
         detail = "can only be set when seccomp type is Localhost"
-        errors.append(invalid(f"{field}.localhostProfile", local, detail))
+        # A pointer shows an address, which differs in each answer.
+        shown = (
+            f"core.SeccompProfile{{Type:{go_quote(kind or '')}, LocalhostProfile:(*string)(0xc000000000)}}"
+        )
+        errors.append(invalid(f"{field}.localhostProfile", Shown(shown), detail))
     return errors
 
 

@@ -62,11 +62,18 @@ def _whole_image(image: str) -> str:
 def _probe(probe: Obj) -> Obj:
     probe = fill_zero(probe, _PROBE)
     probe = within(probe, "grpc", lambda grpc: present(grpc, {"service": ""}))
-    return within(probe, "httpGet", lambda get: fill(get, _HTTP))
+    return _action_ports(within(probe, "httpGet", lambda get: fill(get, _HTTP)))
+
+
+def _action_ports(handler: Obj) -> Obj:
+    """The handler with ports, which the encoding always writes."""
+    for kind in ("httpGet", "tcpSocket"):
+        handler = within(handler, kind, lambda action: present(action, {"port": 0}))
+    return handler
 
 
 def _hook(hook: Obj) -> Obj:
-    return within(hook, "httpGet", lambda get: fill(get, _HTTP))
+    return _action_ports(within(hook, "httpGet", lambda get: fill(get, _HTTP)))
 
 
 def _lifecycle(lifecycle: Obj) -> Obj:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sim.api.schema.field_validation import STRICT, DecodeError, decode
+from sim.api.schema.field_validation import STRICT, DecodeError, conform, decode
 from sim.api.schema.json_text import syntax_error
 from sim.api.schema.scheme import Scheme
 from sim.ident import NAMES
@@ -264,3 +264,10 @@ def test_structs_and_lists_that_go_always_writes_are_filled_in():
     (term,) = spec["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
     assert term == {"weight": 1, "preference": {}}
     assert spec["volumes"] == [{"name": "v", "projected": {"sources": None}}] and spec["containers"] is None
+
+
+def test_converted_numbers_lose_their_fraction_and_wrap_around():
+    """runtime/converter.go: a strategic merge patch gives a map, whose numbers are converted."""
+    spec = {"spec": {"replicas": 2147483648, "minReadySeconds": 5.0}}
+    made, _ = conform(SCHEME.resource("deployments").schema, spec, "Deployment", converted=True)
+    assert (made["spec"]["replicas"], made["spec"]["minReadySeconds"]) == (-2147483648, 5)
