@@ -243,7 +243,7 @@ def _shown(attributes: Attributes, invocation: Invocation, obj: Obj | None, mach
 
 
 def _dated(resource: Resource, obj: Obj) -> Obj:
-    """An object as Go writes it, whose metadata has a time of creation or null."""
+    """An object as Go writes it: with the time of its creation, or null, in the metadata."""
     metadata = obj.get("metadata")
     if resource.custom or not isinstance(metadata, dict) or "creationTimestamp" in metadata:
         return obj
