@@ -12,7 +12,7 @@ Differs  the replicas of a process are counted together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
 from prometheus_client import Metric
@@ -20,7 +20,9 @@ from prometheus_client import Metric
 from sim.errors import InputError, suggestion_or_all
 from sim.kernel import Kernel
 from sim.kernel.meters import Meters
+from sim.options.controller_manager import ControllerManagerOptions
 from sim.wire.http.measures.families import BOUNDS, families
+from sim.wire.http.measures.restricted import restricted
 from sim.wire.http.measures.text import text_format
 
 # The families of each kind of process, by how their names begin.
@@ -67,11 +69,22 @@ def present_gauges(kernel: Kernel) -> dict[str, dict[tuple[str, ...], float]]:
     return found
 
 
+def as_managers_show(counted: Iterable[Metric], manager: ControllerManagerOptions) -> Iterator[Metric]:
+    """Families, those of controller managers as their options restrict them."""
+    for family in counted:
+        if family.name.startswith(FAMILIES["controller-manager"]):
+            yield from restricted((family,), manager.disabled_metrics, manager.allow_metric_labels)
+        else:
+            yield family
+
+
 class ComponentMetrics:
     """The metrics of a cluster's components since this reader, or an earlier one, began to count."""
 
-    def __init__(self, kernel: Kernel, servers: Mapping[str, Rebound]) -> None:
-        self._kernel = kernel
+    def __init__(
+        self, kernel: Kernel, servers: Mapping[str, Rebound], manager: ControllerManagerOptions
+    ) -> None:
+        self._kernel, self._manager = kernel, manager
         begin_counting(kernel, servers, Meters(BOUNDS))
 
     def families(self, process: str = "") -> Iterator[Metric]:
@@ -83,7 +96,8 @@ class ComponentMetrics:
             raise InputError(problem, "", suggestion_or_all(process, tuple(FAMILIES)))
         meters = self._kernel.meters
         assert meters is not None
-        for found in families(meters, present_gauges(self._kernel)):
+        counted = families(meters, present_gauges(self._kernel))
+        for found in as_managers_show(counted, self._manager):
             if not process or found.name.startswith(FAMILIES[process]):
                 yield found
 

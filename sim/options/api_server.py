@@ -44,7 +44,7 @@ from sim.options.base import (
     within,
 )
 from sim.options.gates import OF_API_SERVER, enabled, feature_gates
-from sim.options.refusals import FRONT, HELP, LOGS, METRICS, refusals
+from sim.options.refusals import FRONT, HELP, LOGS, NO_HIDDEN, refusals
 from sim.units import MS
 
 # Known upstream, and without effect in this program (the frequent ones: others are called unknown).
@@ -52,7 +52,7 @@ WITHOUT_EFFECT = refusals(
     {
         HELP: "help version",
         LOGS: "logging-format v vmodule",
-        METRICS: "show-hidden-metrics-for-version",
+        NO_HIDDEN: "show-hidden-metrics-for-version",
         FRONT: """
             advertise-address bind-address cert-dir external-hostname
             secure-port tls-cert-file tls-cipher-suites tls-min-version tls-private-key-file

@@ -16,6 +16,7 @@ Differs  use-service-account-credentials is true by default, as kubeadm sets it:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,7 @@ from sim.options.base import (
     duration,
     file_name,
     integer,
+    mapping,
     more_than,
     not_faster,
     number,
@@ -53,7 +55,7 @@ from sim.options.gates import (
     enabled,
     feature_gates,
 )
-from sim.options.refusals import CLIENT, HELP, LOGS, METRICS, PROFILE, SERVER, refusals
+from sim.options.refusals import CLIENT, HELP, LOGS, NO_HIDDEN, PROFILE, SERVER, refusals
 from sim.units import MS
 
 # Every name that upstream's --controllers takes (NewControllerInitializers of v1.25); the one of
@@ -92,6 +94,14 @@ WORKERS_MAX = 10_000  # each is a task
 
 def _workers(value: int) -> str | None:
     return None if value <= WORKERS_MAX else f"must be at most {WORKERS_MAX}"
+
+
+_METRIC_LABEL = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*,[a-zA-Z_][a-zA-Z0-9_]*")
+
+
+def _metric_labels(value: Mapping[str, str]) -> str | None:
+    wrong = next((key for key in value if not _METRIC_LABEL.fullmatch(key)), None)
+    return None if wrong is None else f"{wrong!r} is not of the form FAMILY,LABEL"
 
 
 def _syncs(name: str, default: int, loop: str) -> int:
@@ -364,6 +374,16 @@ class ControllerManagerOptions(ClientFlags):
     concurrent_ttl_after_finished_syncs: int = _syncs("ttl-after-finished", 5, "ttl-after-finished")
 
     # --- certificates ---
+    disabled_metrics: tuple[str, ...] = option(
+        "disabled-metrics", strings, (), "metric families of the controller manager that are not shown"
+    )
+    allow_metric_labels: Mapping[str, str] = option(
+        "allow-metric-labels",
+        mapping,
+        {},
+        "values that a label may have, as {'FAMILY,LABEL': 'a,b'}; others are shown as unexpected",
+        check=_metric_labels,
+    )
     cluster_signing_duration_us: int = option(
         "cluster-signing-duration",
         duration,
@@ -473,7 +493,7 @@ WITHOUT_EFFECT = refusals(
             tls-min-version tls-sni-cert-key http2-max-streams-per-connection permit-address-sharing
             permit-port-sharing
         """,
-        METRICS: "allow-metric-labels disabled-metrics show-hidden-metrics-for-version",
+        NO_HIDDEN: "show-hidden-metrics-for-version",
         PROFILE: "profiling contention-profiling",
         "a simulated machine holds no drivers of FlexVolumes": "flex-volume-plugin-dir",
         "volume drivers here open no connections": "volume-host-allow-local-loopback volume-host-cidr-denylist",

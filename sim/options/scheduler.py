@@ -30,7 +30,7 @@ from sim.options.base import (
 )
 from sim.options.election import ElectionFlags
 from sim.options.gates import OF_SPREAD, OF_VOLUMES, POD_DISRUPTION, feature_gates
-from sim.options.refusals import CLIENT, HELP, LOGS, METRICS, PROFILE, SERVER, refusals
+from sim.options.refusals import CLIENT, HELP, LOGS, NO_HIDDEN, PROFILE, SERVER, refusals
 
 # Known upstream, and without effect in this program.
 WITHOUT_EFFECT = refusals(
@@ -42,7 +42,7 @@ WITHOUT_EFFECT = refusals(
             authorization-{short}config
         """,
         PROFILE: "profiling contention-profiling",
-        METRICS: "show-hidden-metrics-for-version",
+        NO_HIDDEN: "show-hidden-metrics-for-version",
         SERVER: """
             authentication-skip-lookup bind-address cert-dir client-ca-file secure-port tls-cert-file
             tls-private-key-file tls-cipher-suites tls-min-version write-config-to
