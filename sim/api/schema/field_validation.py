@@ -40,9 +40,10 @@ from sim.api.schema.json_text import (
     summarize,
 )
 from sim.api.schema.resource import Resource
+from sim.api.schema.times import read_time
 from sim.api.types import Json, Obj
 from sim.ident import NAMES
-from sim.units import format_micro_time, format_time, parse_time, quantity_text
+from sim.units import quantity_text
 
 # Groups with kinds that exist, or existed, in another group under the same name.
 _OTHER_GROUPS = ("apps", "extensions", *(names.group("events") for names in NAMES.values()))
@@ -455,7 +456,10 @@ class _Walk:
             if not isinstance(value, str):
                 wrong = self._wrong(value, field, "string")
                 raise _Refused(self._alone(str(wrong))) if self.converted else wrong
-            return _time(value, kind == "micro-time")
+            try:
+                return read_time(value, kind == "micro-time")
+            except ValueError as error:
+                raise _Refused(str(error)) from None
         return _plain(value)
 
     def _number(self, node: SchemaNode, value: Json, field: str) -> Any:
@@ -610,62 +614,3 @@ def _zero(node: SchemaNode) -> Any:
     if node.type == "object":
         return _missing(node, {})
     return "0" if node.type == "quantity" else _ZEROS.get(node.type)
-
-
-# --- times ----------------------------------------------------------------------------------------
-
-_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-
-
-def _time(text: str, micro: bool) -> str:
-    layout = "2006-01-02T15:04:05" + (".000000" if micro else "") + "Z07:00"
-    rest = text
-    for chunk, pattern, low, high, what in (
-        ("2006", r"\d{4}", 0, 9999, ""),
-        ("-", "-", 0, 0, ""),
-        ("01", r"\d\d", 1, 12, "month"),
-        ("-", "-", 0, 0, ""),
-        ("02", r"\d\d", 1, 31, "day"),
-        ("T", "T", 0, 0, ""),
-        ("15", r"\d\d", 0, 23, "hour"),
-        (":", ":", 0, 0, ""),
-        ("04", r"\d\d", 0, 59, "minute"),
-        (":", ":", 0, 0, ""),
-        ("05", r"\d\d", 0, 59, "second"),
-    ):
-        match = re.match(pattern, rest)
-        if match is None:
-            raise _bad_time(text, layout, rest, chunk)
-        if what and not low <= int(match[0]) <= high:
-            raise _Refused(f'parsing time "{text}": {what} out of range')
-        rest = rest[match.end() :]
-    fraction = re.match(r"\.\d{6}" if micro else r"(\.\d+)?", rest)
-    if fraction is None:
-        raise _bad_time(text, layout, rest, ".000000")
-    rest = rest[fraction.end() :]
-    if not re.fullmatch(r"Z|[-+]\d\d:\d\d", rest):
-        raise _bad_time(text, layout, rest, "Z07:00")
-    for digits, most, what in ((rest[1:3], 23, "hour"), (rest[4:], 59, "minute")):
-        if digits and int(digits) > most:
-            raise _Refused(f'parsing time "{text}": time zone offset {what} out of range')
-    if int(text[8:10]) > _DAYS[int(text[5:7]) - 1]:
-        raise _Refused(f'parsing time "{text}": day out of range')
-    return text if micro and rest == "Z" else _canonical(text, micro)
-
-
-def time_problem(text: str) -> str:
-    """Why a text is no time in the form of RFC 3339, "" if it is one."""
-    try:
-        _time(text, micro=False)
-    except _WrongType as error:
-        return str(error)
-    return ""
-
-
-def _canonical(text: str, micro: bool) -> str:
-    us = parse_time(text)
-    return format_micro_time(us) if micro else format_time(us)
-
-
-def _bad_time(text: str, layout: str, rest: str, chunk: str) -> _Refused:
-    return _Refused(f'parsing time "{text}" as "{layout}": cannot parse "{rest}" as "{chunk}"')

@@ -292,7 +292,7 @@ def _digits(text: str, at: int, where: str) -> int:
     return end
 
 
-# --- numbers of converted maps ---------------------------------------------------------------------
+# --- numbers of converted maps -------------------------------------------------------------------
 
 
 def as_converted(value: Any, bits: int) -> Any:

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 from sim.api import status
 from sim.api.kinds.common.errors import AT_LEAST_ZERO, FieldError, forbidden, invalid
-from sim.api.schema.field_validation import time_problem
+from sim.api.schema.times import time_problem
 from sim.api.store import Get
 from sim.api.types import Obj, Reply
 from sim.api.verbs.call import Call, Refusal, Steps, bad_request, found, internal, is_true

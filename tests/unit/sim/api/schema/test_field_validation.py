@@ -267,7 +267,7 @@ def test_structs_and_lists_that_go_always_writes_are_filled_in():
 
 
 def test_converted_numbers_lose_their_fraction_and_wrap_around():
-    """runtime/converter.go: a strategic merge patch gives a map, whose numbers are converted."""
+    """runtime/converter.go: a strategic merge patch gives a map with converted numbers."""
     spec = {"spec": {"replicas": 2147483648, "minReadySeconds": 5.0}}
     made, _ = conform(SCHEME.resource("deployments").schema, spec, "Deployment", converted=True)
     assert (made["spec"]["replicas"], made["spec"]["minReadySeconds"]) == (-2147483648, 5)
