@@ -264,6 +264,7 @@ class Writer:
         if action in ("post", "delete"):
             answers["202"] = {**good, "description": "Accepted"}
         given = [_query(parameter) for parameter in parameters]
+        group = title(r.short_group, "")
         if body:
             needed = {} if body == "DeleteOptions" else {"required": True}
             schema = self._refers(body, gvk if body == gvk["kind"] else own)
@@ -273,7 +274,7 @@ class Writer:
             "consumes": self._patches if action == "patch" else ["*/*"],
             "produces": produces or self._json,
             "schemes": ["https"],
-            "tags": [f"{(r.short_group or 'core').replace('.', '')}_{r.version}"],
+            "tags": [f"{group[:1].lower()}{group[1:]}_{r.version}"],
             "operationId": name,
             **({"parameters": given} if given else {}),
             "responses": {**answers, "401": {"description": "Unauthorized"}},
