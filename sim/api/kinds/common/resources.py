@@ -23,26 +23,6 @@ from sim.ident import NAMES
 from sim.units import quantity_nano, quantity_parts, quantity_text, quantity_wrapped_milli
 
 _CONTAINER = ("cpu", "memory", "ephemeral-storage")
-_STANDARD = (
-    *_CONTAINER,
-    "requests.cpu",
-    "requests.memory",
-    "requests.ephemeral-storage",
-    "limits.cpu",
-    "limits.memory",
-    "limits.ephemeral-storage",
-    "pods",
-    "resourcequotas",
-    "services",
-    "replicationcontrollers",
-    "secrets",
-    "configmaps",
-    "persistentvolumeclaims",
-    "storage",
-    "requests.storage",
-    "services.nodeports",
-    "services.loadbalancers",
-)
 _HUGE = "hugepages-"
 # helpers.go: integerResources
 _INTEGER = (
@@ -55,6 +35,19 @@ _INTEGER = (
     "persistentvolumeclaims",
     "services.nodeports",
     "services.loadbalancers",
+)
+# helpers.go: the standard resources, those of quotas included
+_STANDARD = (
+    *_CONTAINER,
+    "requests.cpu",
+    "requests.memory",
+    "requests.ephemeral-storage",
+    "limits.cpu",
+    "limits.memory",
+    "limits.ephemeral-storage",
+    *_INTEGER,
+    "storage",
+    "requests.storage",
 )
 # helpers.go: IsNativeResource; the domain of unprefixed names, in every naming set.
 _NATIVE_MARKS = tuple(f"{names.domain}/" for names in NAMES.values())
