@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.ports import Authorizer
+from sim.api.kinds.core.component_status import Probed
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Reply
 from sim.api.verbs.call import Call, Identities, Registry, Rules
@@ -17,7 +18,7 @@ class Parts(Protocol):
     """The parts of a server that verbs use; the composition root sets those that it alone knows.
 
     log: serves pods/log
-    unreachable, agent_listens: see `Registry`
+    probed, agent_listens: see `Registry`
     """
 
     sees: Scheme
@@ -25,7 +26,7 @@ class Parts(Protocol):
     authorizer: Authorizer
     log: Callable[[Call, Any, str], Reply | None] | None
     identities: Identities | None
-    unreachable: Callable[[], Collection[str]] | None
+    probed: Probed | None
     agent_listens: Callable[[str], bool] | None
 
 
@@ -46,6 +47,6 @@ def make_registry(server: Parts, ctx: Context, rules: Rules) -> Registry:
         identities=server.identities,
         authorizer=server.authorizer,
         user_rules=server.authorizer.user_rules,
-        unreachable=server.unreachable,
+        probed=server.probed,
         agent_listens=server.agent_listens,
     )

@@ -22,7 +22,7 @@ Differs  - The transport authenticates clients.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -61,6 +61,7 @@ from actors.apiserver.webhooks import Webhooks
 from sim.api import status
 from sim.api.audit.events import unstored
 from sim.api.auth.attributes import AccessAttributes, Opinion
+from sim.api.kinds.core.component_status import Probed
 from sim.api.schema.scheme import Scheme
 from sim.api.store import Answer, Consult, Get, Op, Pause, Range, Unavailable
 from sim.api.types import Obj, Reply, Request, UserInfo
@@ -118,7 +119,7 @@ class ApiServer:
         self.options = options or ApiServerOptions()
         self.authorizer: Authorizer = authorizer or allow_all(scheme.names)
         self.log: Callable[[Call, Any, str], Reply | None] | None = None
-        self.unreachable: Callable[[], Collection[str]] | None = None
+        self.probed: Probed | None = None
         self.agent_listens: Callable[[str], bool] | None = None
         self.trust = Trust()
         self.identities: Identities | None = None

@@ -344,7 +344,7 @@ class Cluster:
         """
         from sim.app.component_metrics import ComponentMetrics
 
-        return ComponentMetrics(self.kernel, self.api_servers, self.options.controller_manager)
+        return ComponentMetrics(self.kernel, self.api_servers, self.options)
 
     def add_webhook(self, address: str, decide: Decide, *, latency: str | int = "2ms") -> None:
         """Answer admission webhooks, or a service that an option names, with a function.

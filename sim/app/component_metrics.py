@@ -17,11 +17,12 @@ from typing import Protocol
 
 from prometheus_client import Metric
 
+from sim.app.options import ClusterOptions
 from sim.errors import InputError, suggestion_or_all
 from sim.kernel import Kernel
 from sim.kernel.meters import Meters
-from sim.options.controller_manager import ControllerManagerOptions
-from sim.wire.http.measures.families import BOUNDS, families
+from sim.options.metrics import MetricsFlags
+from sim.wire.http.measures.families import BOUNDS, HIDDEN, families
 from sim.wire.http.measures.restricted import restricted
 from sim.wire.http.measures.text import text_format
 
@@ -69,11 +70,20 @@ def present_gauges(kernel: Kernel) -> dict[str, dict[tuple[str, ...], float]]:
     return found
 
 
-def as_managers_show(counted: Iterable[Metric], manager: ControllerManagerOptions) -> Iterator[Metric]:
-    """Families, those of controller managers as their options restrict them."""
+def as_shown(counted: Iterable[Metric], options: ClusterOptions) -> Iterator[Metric]:
+    """Families as the options of their daemons restrict them."""
+    daemons: Mapping[str, MetricsFlags] = {
+        "apiserver": options.server_metrics,
+        "controller-manager": options.controller_manager,
+        "scheduler": options.scheduler,
+    }
     for family in counted:
-        if family.name.startswith(FAMILIES["controller-manager"]):
-            yield from restricted((family,), manager.disabled_metrics, manager.allow_metric_labels)
+        for process, flags in daemons.items():
+            if family.name.startswith(FAMILIES[process]):
+                hidden = () if flags.show_hidden_metrics_for_version else HIDDEN
+                disabled = (*flags.disabled_metrics, *hidden)
+                yield from restricted((family,), disabled, flags.allow_metric_labels)
+                break
         else:
             yield family
 
@@ -81,10 +91,8 @@ def as_managers_show(counted: Iterable[Metric], manager: ControllerManagerOption
 class ComponentMetrics:
     """The metrics of a cluster's components since this reader, or an earlier one, began to count."""
 
-    def __init__(
-        self, kernel: Kernel, servers: Mapping[str, Rebound], manager: ControllerManagerOptions
-    ) -> None:
-        self._kernel, self._manager = kernel, manager
+    def __init__(self, kernel: Kernel, servers: Mapping[str, Rebound], options: ClusterOptions) -> None:
+        self._kernel, self._options = kernel, options
         begin_counting(kernel, servers, Meters(BOUNDS))
 
     def families(self, process: str = "") -> Iterator[Metric]:
@@ -97,7 +105,7 @@ class ComponentMetrics:
         meters = self._kernel.meters
         assert meters is not None
         counted = families(meters, present_gauges(self._kernel))
-        for found in as_managers_show(counted, self._manager):
+        for found in as_shown(counted, self._options):
             if not process or found.name.startswith(FAMILIES[process]):
                 yield found
 

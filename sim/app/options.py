@@ -36,6 +36,7 @@ from sim.options.authentication import AuthenticationFlags
 from sim.options.base import mapping, options_of, raw_option
 from sim.options.controller_manager import ControllerManagerOptions, parse_controller_manager
 from sim.options.gates import FEATURE_GATES, built_gates, enabled, idle_gates, of_api_server
+from sim.options.metrics import MetricsFlags
 from sim.options.node_agent import NodeAgentOptions, parse_node_agent
 from sim.options.scheduler import SchedulerOptions, parse_scheduler
 from sim.scenario.plan.plan import ClusterPlan, ComponentPlan, NodePlan
@@ -52,6 +53,7 @@ class ClusterOptions:
     off: group, version and plural of resources that are not served
     tokens: how tokens of service accounts are issued
     authentication: how clients from outside are authenticated
+    server_metrics: which metrics an API server shows
     """
 
     api_server: ApiServerOptions
@@ -60,6 +62,7 @@ class ClusterOptions:
     nodes: dict[str, NodeAgentOptions]
     tokens: TokenRules
     authentication: AuthenticationFlags
+    server_metrics: MetricsFlags
     off: frozenset[tuple[str, str, str]] = frozenset()
 
 
@@ -94,6 +97,7 @@ def check_options(plan: ClusterPlan) -> ClusterOptions:
         parse_scheduler(scheduler.flags, names=names, place=scheduler.place, places=scheduler.places),
         nodes,
         token_rules(flags, names),
+        flags,
         flags,
         off,
     )

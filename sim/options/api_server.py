@@ -44,7 +44,8 @@ from sim.options.base import (
     within,
 )
 from sim.options.gates import OF_API_SERVER, enabled, feature_gates
-from sim.options.refusals import FRONT, HELP, LOGS, NO_HIDDEN, refusals
+from sim.options.metrics import MetricsFlags
+from sim.options.refusals import FRONT, HELP, LOGS, refusals
 from sim.units import MS
 
 # Known upstream, and without effect in this program (the frequent ones: others are called unknown).
@@ -52,7 +53,6 @@ WITHOUT_EFFECT = refusals(
     {
         HELP: "help version",
         LOGS: "logging-format v vmodule",
-        NO_HIDDEN: "show-hidden-metrics-for-version",
         FRONT: """
             advertise-address bind-address cert-dir external-hostname
             secure-port tls-cert-file tls-cipher-suites tls-min-version tls-private-key-file
@@ -139,7 +139,7 @@ def _known_modes(modes: tuple[str, ...]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class ApiServerFlags(AuthenticationFlags, AuditFlags):
+class ApiServerFlags(AuthenticationFlags, AuditFlags, MetricsFlags):
     """The options of every API server replica."""
 
     authorization_modes: tuple[str, ...] = option(

@@ -143,7 +143,11 @@ def mapping(value: object) -> Mapping[str, str]:
 
 
 def document(value: object) -> Mapping[str, object]:
-    """The content of a file that an option names; a scenario's files are read during its planning."""
+    """The content of a file that an option names, "" for none; a scenario's files are read during
+    its planning.
+    """
+    if value == "":
+        return {}
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         return {str(key): entry for key, entry in value.items()}
     raise ValueError("the content of the file, as a mapping")

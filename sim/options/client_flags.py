@@ -15,36 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from sim.options.base import document, option, string
+from sim.options.client_config import configured_server, host_of
 from sim.options.volume_flags import VolumeFlags
-
-
-def host_of(address: str) -> str:
-    """The host of an address, with or without scheme and port; "" if it has none."""
-    try:
-        return urlsplit(address if "://" in address else f"//{address}").hostname or ""
-    except ValueError:
-        return ""
-
-
-def configured_server(given: Mapping[str, Any]) -> str:
-    """The address of the current context's cluster.  Raises ValueError."""
-    current = _named(given, "contexts", "context", given.get("current-context"))
-    server = _named(given, "clusters", "cluster", current.get("cluster")).get("server")
-    if not isinstance(server, str) or not server:
-        raise ValueError("the cluster of the current context has no server")
-    return server
-
-
-def _named(given: Mapping[str, Any], listed: str, field: str, name: object) -> Mapping[str, Any]:
-    entries = given.get(listed)
-    for each in entries if isinstance(entries, list) else ():
-        if isinstance(each, Mapping) and each.get("name") == name and isinstance(each.get(field), Mapping):
-            found: Mapping[str, Any] = each[field]
-            return found
-    raise ValueError(f"{listed} has no entry {name!r} with a {field}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ Differs  use-service-account-credentials is true by default, as kubeadm sets it:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +28,6 @@ from sim.options.base import (
     duration,
     file_name,
     integer,
-    mapping,
     more_than,
     not_faster,
     number,
@@ -55,7 +53,8 @@ from sim.options.gates import (
     enabled,
     feature_gates,
 )
-from sim.options.refusals import CLIENT, HELP, LOGS, NO_HIDDEN, PROFILE, SERVER, refusals
+from sim.options.refusals import CLIENT, HELP, LOGS, PROFILE, SERVER, refusals
+from sim.options.serving import secure_port
 from sim.units import MS
 
 # Every name that upstream's --controllers takes (NewControllerInitializers of v1.25); the one of
@@ -94,14 +93,6 @@ WORKERS_MAX = 10_000  # each is a task
 
 def _workers(value: int) -> str | None:
     return None if value <= WORKERS_MAX else f"must be at most {WORKERS_MAX}"
-
-
-_METRIC_LABEL = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*,[a-zA-Z_][a-zA-Z0-9_]*")
-
-
-def _metric_labels(value: Mapping[str, str]) -> str | None:
-    wrong = next((key for key in value if not _METRIC_LABEL.fullmatch(key)), None)
-    return None if wrong is None else f"{wrong!r} is not of the form FAMILY,LABEL"
 
 
 def _syncs(name: str, default: int, loop: str) -> int:
@@ -172,6 +163,7 @@ class ControllerManagerOptions(ClientFlags):
     leader_elect_resource_name: str = option(
         "leader-elect-resource-name", string, "{short}-controller-manager", "name of the lock object"
     )
+    secure_port: int = secure_port(10257)
 
     # --- nodes ---
     node_monitor_period_us: int = option(
@@ -374,16 +366,6 @@ class ControllerManagerOptions(ClientFlags):
     concurrent_ttl_after_finished_syncs: int = _syncs("ttl-after-finished", 5, "ttl-after-finished")
 
     # --- certificates ---
-    disabled_metrics: tuple[str, ...] = option(
-        "disabled-metrics", strings, (), "metric families of the controller manager that are not shown"
-    )
-    allow_metric_labels: Mapping[str, str] = option(
-        "allow-metric-labels",
-        mapping,
-        {},
-        "values that a label may have, as {'FAMILY,LABEL': 'a,b'}; others are shown as unexpected",
-        check=_metric_labels,
-    )
     cluster_signing_duration_us: int = option(
         "cluster-signing-duration",
         duration,
@@ -407,6 +389,7 @@ class ControllerManagerOptions(ClientFlags):
 
     def __post_init__(self) -> None:
         self.check_client()
+        self.check_server()
         self.check_election()
         self.check_migration()
         self.check_networks(self.cloud)
@@ -482,18 +465,17 @@ WITHOUT_EFFECT = refusals(
     {
         HELP: "help version",
         LOGS: "v vmodule logging-format log-flush-frequency",
-        CLIENT: "{short}-api-content-type authentication-kubeconfig authorization-kubeconfig",
+        CLIENT: "{short}-api-content-type authentication-kubeconfig",
         SERVER: """
             authentication-skip-lookup authentication-tolerate-lookup-failure
-            authentication-token-webhook-cache-ttl authorization-always-allow-paths
+            authentication-token-webhook-cache-ttl
             authorization-webhook-cache-authorized-ttl authorization-webhook-cache-unauthorized-ttl
             client-ca-file requestheader-client-ca-file requestheader-allowed-names
             requestheader-username-headers requestheader-group-headers requestheader-extra-headers-prefix
-            bind-address secure-port cert-dir tls-cert-file tls-private-key-file tls-cipher-suites
+            cert-dir tls-cert-file tls-private-key-file tls-cipher-suites
             tls-min-version tls-sni-cert-key http2-max-streams-per-connection permit-address-sharing
             permit-port-sharing
         """,
-        NO_HIDDEN: "show-hidden-metrics-for-version",
         PROFILE: "profiling contention-profiling",
         "a simulated machine holds no drivers of FlexVolumes": "flex-volume-plugin-dir",
         "volume drivers here open no connections": "volume-host-allow-local-loopback volume-host-cidr-denylist",

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from sim.options.base import boolean, duration, one_of, option, string
+from sim.options.serving import ServerFlags
 from sim.units import SECOND
 
 # What the API takes, roughly: it has the last word.
@@ -19,7 +20,7 @@ JITTER_FACTOR = 1.2
 
 
 @dataclass(frozen=True, slots=True)
-class ElectionFlags:
+class ElectionFlags(ServerFlags):
     """A daemon gives `leader_elect_resource_name` a default of its own."""
 
     leader_elect: bool = option("leader-elect", boolean, True, "true: only the leader works")

@@ -12,7 +12,6 @@ from types import MappingProxyType
 CLIENT = "the process is connected to the API servers of its cluster without a client configuration"
 HELP = "orrery options and orrery --version print this"
 LOGS = "the process writes no log: its decisions are in the trace"
-NO_HIDDEN = "v1.25 hides no metric of this process"
 PROFILE = "a simulated process uses no time of the machine that could be profiled"
 SERVER = "the process serves no requests"
 FRONT = "addresses and certificates of the servers are those of orrery serve"

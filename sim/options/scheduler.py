@@ -30,7 +30,8 @@ from sim.options.base import (
 )
 from sim.options.election import ElectionFlags
 from sim.options.gates import OF_SPREAD, OF_VOLUMES, POD_DISRUPTION, feature_gates
-from sim.options.refusals import CLIENT, HELP, LOGS, NO_HIDDEN, PROFILE, SERVER, refusals
+from sim.options.refusals import CLIENT, HELP, LOGS, PROFILE, SERVER, refusals
+from sim.options.serving import secure_port
 
 # Known upstream, and without effect in this program.
 WITHOUT_EFFECT = refusals(
@@ -39,13 +40,10 @@ WITHOUT_EFFECT = refusals(
         LOGS: "logging-format v vmodule",
         CLIENT: """
             {short}config master {short}-api-content-type authentication-{short}config
-            authorization-{short}config
         """,
         PROFILE: "profiling contention-profiling",
-        NO_HIDDEN: "show-hidden-metrics-for-version",
         SERVER: """
-            authentication-skip-lookup bind-address cert-dir client-ca-file secure-port tls-cert-file
-            tls-private-key-file tls-cipher-suites tls-min-version write-config-to
+            authentication-skip-lookup cert-dir client-ca-file tls-cert-file tls-private-key-file tls-cipher-suites tls-min-version write-config-to
         """,
         "a scenario configures the scheduler by its options": "config",
     }
@@ -74,6 +72,7 @@ class SchedulerOptions(ElectionFlags):
     leader_elect_resource_name: str = option(
         "leader-elect-resource-name", string, "{short}-scheduler", "name of the lock object"
     )
+    secure_port: int = secure_port(10259)
 
     feature_gates: Mapping[str, str] = feature_gates(POD_DISRUPTION, *OF_SPREAD, *OF_VOLUMES)
 
@@ -127,6 +126,7 @@ class SchedulerOptions(ElectionFlags):
         if self.pod_max_backoff_us < self.pod_initial_backoff_us:
             raise ValueError("pod-max-backoff must not be less than pod-initial-backoff")
         self.check_election()
+        self.check_server()
 
 
 def parse_scheduler(

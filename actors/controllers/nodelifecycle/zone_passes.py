@@ -202,6 +202,7 @@ class Zones:
             if await self._writer.swap(node, [(taint, NO_EXECUTE)], [(opposite, NO_EXECUTE)]):
                 zone.queue.done(name)
                 if (meters := self._ctx.kernel.meters) is not None:
-                    meters.count("node_collector_evictions_total", (self._key(node),))
+                    for counted in ("evictions_number", "evictions_total"):
+                        meters.count(f"node_collector_{counted}", (self._key(node),))
             else:
                 zone.queue.failed(name)

@@ -13,7 +13,7 @@ Differs  the size of an object is the length of its JSON text without managedFie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -25,6 +25,7 @@ from sim.api.auth.authenticator import Reviewer
 from sim.api.auth.chain import UserRules
 from sim.api.auth.web_tokens import Sign, digest_token
 from sim.api.kinds.common.errors import UNSUPPORTED, FieldError
+from sim.api.kinds.core.component_status import Probed
 from sim.api.ownership.managed import Writer
 from sim.api.schema import field_validation as fieldvalidation
 from sim.api.schema.json_text import go_quote, parse
@@ -136,7 +137,7 @@ class Registry:
         everything
     identities: None for those of a cluster without options (see `issuing`)
     user_rules: lists what a user may do in a namespace
-    unreachable: names the components of the control plane that do not answer probes; None for none
+    probed: what components of the control plane do with probes, by name; None if all are healthy
     agent_listens: True if the agent of the node of that name accepts connections; None if all do
     """
 
@@ -153,7 +154,7 @@ class Registry:
     authorizer: OpinionGiver | None = None
     identities: Identities | None = None
     user_rules: Callable[[UserInfo, str], UserRules] | None = None
-    unreachable: Callable[[], Collection[str]] | None = None
+    probed: Probed | None = None
     agent_listens: Callable[[str], bool] | None = None
 
     @property

@@ -6,9 +6,10 @@ Mirrors  kubernetes v1.25 pkg/registry/core/componentstatus/rest.go.
 from __future__ import annotations
 
 from sim.api import selectors
-from sim.api.kinds.core.component_status import components, status_of
+from sim.api.auth.attributes import AccessAttributes, Decision
+from sim.api.kinds.core.component_status import Answer, Component, components, status_of
 from sim.api.store import Item
-from sim.api.types import Reply
+from sim.api.types import Reply, UserInfo
 from sim.api.verbs.call import Call, Refusal, Steps, bad_request
 from sim.api.verbs.list import parse_limit
 
@@ -39,6 +40,19 @@ def list_components(call: Call) -> Steps:
 
 def _items(call: Call) -> list[Item]:
     registry = call.registry
-    down = () if registry.unreachable is None else registry.unreachable()
-    made = [status_of(component, component.name not in down) for component in components(registry.names)]
-    return [Item("", obj, 0, 0) for obj in made]
+    answers = {} if registry.probed is None else registry.probed()
+    found = []
+    for component in components(registry.names):
+        answer = answers.get(component.name, Answer.HEALTHY)
+        if answer is Answer.REVIEWED:
+            answer = Answer.HEALTHY if _may_ask(call, component) else Answer.FORBIDDEN
+        found.append(Item("", status_of(component, answer), 0, 0))
+    return found
+
+
+def _may_ask(call: Call, component: Component) -> bool:
+    """True if a user without credentials may read the path of a component's health."""
+    names, authorizer = call.registry.names, call.registry.authorizer
+    user = UserInfo(names.user_anonymous, (names.group_unauthenticated,))
+    wanted = AccessAttributes("get", component.path)
+    return authorizer is None or authorizer.authorize(user, wanted).decision is Decision.ALLOW

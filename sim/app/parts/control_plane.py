@@ -19,6 +19,7 @@ from actors.scheduler.actor import scheduler_main
 from actors.scheduler.plugins import SchedulerPlugin
 from actors.storage import Storage
 from sim.api.auth.webhook_authorizer import WebhookAuthorizer
+from sim.api.kinds.core.component_status import Answer
 from sim.api.schema.scheme import Scheme
 from sim.api.types import Obj, UserInfo
 from sim.api.verbs.call import Identities
@@ -29,7 +30,7 @@ from sim.app.options import ClusterOptions, read_receivers
 from sim.app.parts import metrics_apis
 from sim.app.parts.api_services import ApiPrograms
 from sim.app.parts.metrics_apis import DelegatedMetrics, MetricsApis
-from sim.app.parts.overview import unreachable
+from sim.app.parts.overview import probed
 from sim.app.parts.services import Services
 from sim.app.parts.signing import SigningAuthorities
 from sim.app.parts.webhooks import WebhookPrograms
@@ -107,7 +108,7 @@ class ControlPlane:
             address,
         )
         server.log = partial(pod_log, cluster.nodes, cluster.options.nodes)
-        server.unreachable = self._unreachable
+        server.probed = self._probed
         server.agent_listens = partial(agent_listens, cluster.nodes, cluster.options.nodes)
         server.identities = cluster.identities
         server.addons = self._addons
@@ -192,9 +193,11 @@ class ControlPlane:
     def _wall_us(self) -> int:
         return self._cluster.kernel.epoch_us + self._cluster.kernel.now_us
 
-    def _unreachable(self) -> list[str]:
+    def _probed(self) -> dict[str, Answer]:
         cluster = self._cluster
-        return unreachable(cluster.names, cluster.plan, cluster.supervisor, cluster.storage.prompt)
+        return probed(
+            cluster.names, cluster.plan, cluster.options, cluster.supervisor, cluster.storage.prompt
+        )
 
     def _address_of(self, server: ApiServer, user: UserInfo) -> str:
         """The address of a client: that of its node, or of the host of the control plane."""

@@ -1,4 +1,4 @@
-"""A cluster at one instant: in numbers, by the names of its objects, by what does not run, and as a
+"""A cluster at one instant: in numbers, by the names of its objects, by what its components answer, and as a
 table for notebooks.
 
 Functions from the state of a cluster to values and HTML; they change nothing.
@@ -8,17 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from sim.api.kinds.core.component_status import Answer, components
 from sim.api.objects import condition_status, is_ready
 from sim.api.store import Item
+from sim.app.options import ClusterOptions
 from sim.check import split_key
 from sim.ident import Names
 from sim.kernel import Supervisor
+from sim.options.serving import Access, ServerFlags
 from sim.report import pod_state
 from sim.report.page import fragment, table
-from sim.scenario.plan.plan import ClusterPlan
+from sim.scenario.plan.plan import ClusterPlan, ComponentPlan
 from sim.units import format_duration
 
 PODS = ("running", "pending", "terminating", "failed", "succeeded")
+_ANSWERS = {
+    Access.ALLOWED: Answer.HEALTHY,
+    Access.FORBIDDEN: Answer.FORBIDDEN,
+    Access.REFUSED: Answer.REFUSED,
+    Access.REVIEWED: Answer.REVIEWED,
+}
 NO_NODE = "(no node)"
 
 
@@ -35,15 +44,25 @@ def named(names: Names, keys: Iterable[str]) -> list[tuple[str, str]]:
     return [(namespace or names.default_namespace, name) for _, namespace, name in parts]
 
 
-def unreachable(names: Names, plan: ClusterPlan, supervisor: Supervisor, storage_answers: bool) -> list[str]:
-    """The components of the control plane of which no replica runs."""
-    counts = {"controller-manager": plan.controller_manager.replicas, "scheduler": plan.scheduler.replicas}
-    down = [
-        name
-        for name, count in counts.items()
-        if not any(supervisor[f"{name}-{index}"].running for index in range(count))
-    ]
-    return down if storage_answers else [*down, f"{names.check_storage}-0"]
+def probed(
+    names: Names, plan: ClusterPlan, options: ClusterOptions, supervisor: Supervisor, storage_answers: bool
+) -> dict[str, Answer]:
+    """What the components of the control plane do with the probes of their health, by name."""
+    found = {
+        component.name: Answer.HEALTHY if storage_answers else Answer.REFUSED
+        for component in components(names)
+    }
+    daemons: dict[str, tuple[ComponentPlan, ServerFlags]] = {
+        "controller-manager": (plan.controller_manager, options.controller_manager),
+        "scheduler": (plan.scheduler, options.scheduler),
+    }
+    for component in components(names):
+        if component.name in daemons:
+            part, flags = daemons[component.name]
+            runs = any(supervisor[f"{component.name}-{index}"].running for index in range(part.replicas))
+            access = flags.access(component.port, component.path)
+            found[component.name] = _ANSWERS[access] if runs else Answer.REFUSED
+    return found
 
 
 def overview(names: Names, now_us: int, nodes: Iterable[Item], pods: Iterable[Item]) -> str:

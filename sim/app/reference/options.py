@@ -83,7 +83,7 @@ def _default(declared: Option, names: Names) -> str:
         return default.replace("{short}", names.short)
     if isinstance(default, int) and declared.unit == "us":
         return format_duration(default)
-    return str(default) if default != {} else ""
+    return str(default) if default not in ({}, ()) else ""
 
 
 def _spelled(name: str, names: Names) -> str:

@@ -29,7 +29,7 @@ from sim.api.aggregation.availability import is_available
 from sim.api.audit.policy import LEVEL_TEXTS
 from sim.app.audit.outputs import AuditOutputs
 from sim.app.cluster import Cluster
-from sim.app.component_metrics import as_managers_show, begin_counting, present_gauges
+from sim.app.component_metrics import as_shown, begin_counting, present_gauges
 from sim.wire.http.flow_metrics import flow_families
 from sim.wire.http.gateway import READS, Gateway
 from sim.wire.http.measures.counts import Counts
@@ -46,12 +46,10 @@ def metrics_text(cluster: Cluster, gateway: Gateway, counts: Counts, about: Mapp
     fairness = gateway.fairness()
     flows = () if fairness is None else flow_families(fairness.state())
     audited = audit_families(cluster.audit)
-    counted = as_managers_show(
-        counts.families(present_gauges(cluster.kernel)), cluster.options.controller_manager
-    )
-    own = (*state_families(cluster), *flows, *audited, *counted, build_info(cluster, about))
+    counted = counts.families(present_gauges(cluster.kernel))
+    own = as_shown((*state_families(cluster), *flows, *audited, *counted), cluster.options)
     runtime = [metric for collector in _RUNTIME for metric in collector.collect()]
-    return text_format((*own, *runtime, memory_limit()))
+    return text_format((*own, build_info(cluster, about), *runtime, memory_limit()))
 
 
 def state_families(cluster: Cluster) -> Iterator[Metric]:

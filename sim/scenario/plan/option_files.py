@@ -47,7 +47,7 @@ def with_files(
             found[name] = str(folder / value)
         elif reader is file_names and isinstance(value, str | list):
             found[name] = [str(folder / each) if isinstance(each, str) else each for each in _listed(value)]
-        elif reader is content_reader and isinstance(value, str):
+        elif reader is content_reader and isinstance(value, str) and value:
             at = (*path, name)
             content = _content(document, folder, value, at)
             found[name] = _with_plugins(document, folder, Path(value).parent, content, at)

@@ -165,3 +165,30 @@ async def test_claim_gets_a_default_class_that_came_later_while_its_gate_is_on(o
         got = (cluster.get("persistentvolumeclaims", "late") or {})["spec"].get("storageClassName")
         assert got == ("fast" if on else None)
         assert (cluster.get("persistentvolumeclaims", "none") or {})["spec"]["storageClassName"] == ""
+
+
+async def test_component_statuses_show_what_the_servers_of_daemons_answer() -> None:
+    """To see it fail: let `probed` ignore the flags, or the review of rights."""
+    reviewed = {
+        "authorization-always-allow-paths": "/livez",
+        "authorization-kubeconfig": config("https://apiserver-0"),
+    }
+    plan = ClusterPlan(
+        naming="kubernetes",
+        controller_manager=ComponentPlan(flags=reviewed),
+        scheduler=ComponentPlan(flags={"secure-port": 10258}),
+    )
+    async with Cluster(plan) as cluster:
+        await cluster.run_for("5s")
+
+        def health() -> dict[str, str]:
+            found = cluster.request("list", "componentstatuses", "").items or []
+            return {each.obj["metadata"]["name"]: each.obj["conditions"][0]["message"] for each in found}
+
+        refused = "dial tcp 127.0.0.1:10259: connect: connection refused"
+        assert health()["controller-manager"] == "ok"
+        assert health()["scheduler"] == f'Get "https://127.0.0.1:10259/healthz": {refused}'
+        binding = "system:public-info-viewer"
+        assert cluster.request("delete", "clusterrolebindings", "", binding).ok
+        await cluster.run_for("5s")
+        assert health()["controller-manager"] == "HTTP probe failed with statuscode: 403"

@@ -2,14 +2,16 @@
 
 Mirrors  kubernetes v1.25 pkg/registry/core/componentstatus/rest.go,
          pkg/registry/core/rest/storage_core.go (which components),
-         pkg/probe/http (an unreachable server is a failure with the error as its text),
+         pkg/probe/http (an unreachable server is a failure with the error as its text, and so is
+         a code of 400 or more),
          pkg/printers/internalversion/printers.go: printComponentStatus.
 Differs  components come in a fixed order, upstream's in a random one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
 from typing import NamedTuple
 
 from sim.api.kinds.common.cells import NAME
@@ -22,12 +24,13 @@ from sim.ident import Names
 class Component(NamedTuple):
     """A part of the control plane that is probed.
 
-    address: of its probe, as the server sees it
+    host, port, path: of its probe, as the server sees it
     says: what it answers while it is healthy
     """
 
     name: str
-    address: str
+    host: str
+    port: int
     path: str
     says: str
 
@@ -37,21 +40,33 @@ def components(names: Names) -> tuple[Component, ...]:
     local = "127.0.0.1"
     storage = '{"health":"true","reason":""}'
     return (
-        Component("controller-manager", f"{local}:10257", "/healthz", "ok"),
-        Component("scheduler", f"{local}:10259", "/healthz", "ok"),
-        Component(f"{names.check_storage}-0", f"{local}:2379", "/health", storage),
+        Component("controller-manager", local, 10257, "/healthz", "ok"),
+        Component("scheduler", local, 10259, "/healthz", "ok"),
+        Component(f"{names.check_storage}-0", local, 2379, "/health", storage),
     )
 
 
-def status_of(component: Component, healthy: bool) -> Obj:
-    """The status of a component.
+class Answer(Enum):
+    """What the server of a component does with a probe without credentials."""
 
-    healthy: False if its server refuses connections
-    """
+    HEALTHY = "healthy"
+    REFUSED = "refused"  # nothing listens there
+    FORBIDDEN = "forbidden"
+    REVIEWED = "reviewed"  # as the rights of users that are not known say
+
+
+Probed = Callable[[], Mapping[str, Answer]]
+
+
+def status_of(component: Component, answer: Answer) -> Obj:
+    """The status of a component.  answer: not REVIEWED"""
     text = component.says
-    if not healthy:
-        url = f"https://{component.address}{component.path}"
-        text = f'Get "{url}": dial tcp {component.address}: connect: connection refused'
+    if answer is Answer.REFUSED:
+        url = f"https://{component.host}:{component.port}{component.path}"
+        text = f'Get "{url}": dial tcp {component.host}:{component.port}: connect: connection refused'
+    elif answer is Answer.FORBIDDEN:
+        text = "HTTP probe failed with statuscode: 403"
+    healthy = answer is Answer.HEALTHY
     condition = {"type": "Healthy", "status": "True" if healthy else "False", "message": text}
     return {
         "apiVersion": "v1",

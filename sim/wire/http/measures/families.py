@@ -38,13 +38,23 @@ _AUTHENTICATION_S = tuple(0.001 * 2**i for i in range(15))
 
 
 class Family(NamedTuple):
-    """One family.  buckets: of a histogram; () for a counter, or for a gauge"""
+    """One family.
+
+    buckets: of a histogram; () for a counter, or for a gauge
+    deprecated: the version since which it is deprecated, so that v1.25 hides it; "" for none
+    """
 
     labels: tuple[str, ...]
     text: str
     buckets: tuple[float, ...] = ()
     stability: str = ALPHA
     is_gauge: bool = False
+    deprecated: str = ""
+
+    def described(self) -> str:
+        """The text with which the family is shown (component-base metrics/opts.go)."""
+        since = f"(Deprecated since {self.deprecated}) " if self.deprecated else ""
+        return f"[{self.stability}] {since}{self.text}"
 
 
 _SCHEDULER_S = tuple(0.001 * 2**i for i in range(15))
@@ -54,6 +64,12 @@ _HOOK = ("name", "type", "operation")
 _ATTEMPT = ("profile", "result")
 _SYNCS = "Number of namespace syncs happened in root ca cert publisher."
 CONTROLLER_FAMILIES: Mapping[str, Family] = {
+    "node_collector_evictions_number": Family(
+        ("zone",),
+        "Number of Node evictions that happened since current instance of NodeController started, This metric is "
+        "replaced by node_collector_evictions_total.",
+        deprecated="1.24.0",
+    ),
     "node_collector_evictions_total": Family(
         ("zone",),
         "Number of Node evictions that happened since current instance of NodeController started.",
@@ -73,6 +89,13 @@ CONTROLLER_FAMILIES: Mapping[str, Family] = {
     "root_ca_cert_publisher_sync_total": Family(("code",), _SYNCS),
 }
 SCHEDULER_FAMILIES: Mapping[str, Family] = {
+    "scheduler_e2e_scheduling_duration_seconds": Family(
+        _ATTEMPT,
+        "E2e scheduling latency in seconds (scheduling algorithm + binding). This metric is replaced by "
+        "scheduling_attempt_duration_seconds.",
+        _SCHEDULER_S,
+        deprecated="1.23.0",
+    ),
     "scheduler_pending_pods": Family(
         ("queue",),
         "Number of pending pods, by the queue type. 'active' means number of pods in activeQ; 'backoff' means number "
@@ -254,6 +277,9 @@ FAMILIES: Mapping[str, Family] = {
 BOUNDS: Mapping[str, tuple[float, ...]] = {
     name: family.buckets for name, family in FAMILIES.items() if family.buckets
 }
+# What v1.25 shows with --show-hidden-metrics-for-version only (component-base metrics/registry.go:
+# shouldHide).
+HIDDEN = frozenset(name for name, family in FAMILIES.items() if family.deprecated)
 
 
 Gauges = Mapping[str, Mapping[tuple[str, ...], float]]
@@ -262,7 +288,7 @@ Gauges = Mapping[str, Mapping[tuple[str, ...], float]]
 def families(meters: Meters, gauges: Gauges = MappingProxyType({})) -> Iterator[Metric]:
     """The families that have a series.  gauges: values of the present state"""
     for name, family in FAMILIES.items():
-        text = f"[{family.stability}] {family.text}"
+        text = family.described()
         if family.buckets:
             measured = meters.histograms.get(name)
             if measured or not family.labels:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from sim.api.auth.attributes import NO_OPINION, AccessAttributes, Opinion
+from sim.api.kinds.core.component_status import Answer
 from sim.api.kinds.tables import cells
+from sim.api.types import UserInfo
 from sim.ident import NAMES
 from tests.unit.sim.api.golden_api import Api
 
 PATH = "/api/v1/componentstatuses"
 
 
-def api(*down: str) -> Api:
+def api(**answers: Answer) -> Api:
     made = Api()
-    made.registry = replace(made.registry, unreachable=lambda: down)
+    made.registry = replace(made.registry, probed=lambda: answers)
     return made
 
 
@@ -32,11 +35,28 @@ def test_component_statuses_list_the_parts_of_the_control_plane():
 
 
 def test_component_that_does_not_answer_is_unhealthy():
-    condition = listed(api("scheduler"))[1]["conditions"][0]
+    condition = listed(api(scheduler=Answer.REFUSED))[1]["conditions"][0]
     assert condition["status"] == "False"
     assert condition["message"] == (
         'Get "https://127.0.0.1:10259/healthz": dial tcp 127.0.0.1:10259: connect: connection refused'
     )
+
+
+def test_probe_without_rights_is_a_failure_with_its_code():
+    condition = listed(api(scheduler=Answer.FORBIDDEN))[1]["conditions"][0]
+    assert condition["message"] == "HTTP probe failed with statuscode: 403"
+
+
+def test_probe_is_reviewed_by_the_rights_of_unknown_users():
+    class Denies:
+        def authorize(self, user: UserInfo, attributes: AccessAttributes) -> Opinion:
+            assert (user.groups, attributes.path) == (("system:unauthenticated",), "/healthz")
+            return NO_OPINION
+
+    asked = api(scheduler=Answer.REVIEWED)
+    assert listed(asked)[1]["conditions"][0]["status"] == "True"
+    asked.registry = replace(asked.registry, authorizer=Denies())
+    assert listed(asked)[1]["conditions"][0]["status"] == "False"
 
 
 def test_component_status_is_read_by_name():
@@ -59,7 +79,7 @@ def test_component_statuses_are_selected_by_name_and_have_no_labels():
 
 
 def test_table_of_component_statuses_shows_the_health():
-    asked = api("scheduler")
+    asked = api(scheduler=Answer.REFUSED)
     resource = asked.scheme.resource("componentstatuses")
     rows = [cells(resource, obj, 0, NAMES["kubernetes"])[:2] for obj in listed(asked)]
     assert rows == [["controller-manager", "Healthy"], ["scheduler", "Unhealthy"], ["etcd-0", "Healthy"]]
