@@ -88,9 +88,11 @@ def count_answer(meters: Meters, request: Request, reply: Reply, server: str, to
         meters.observe("apiserver_request_duration_seconds", (COMPONENT, dry_run, *place), took_s)
         meters.observe("apiserver_request_slo_duration_seconds", (COMPONENT, *place), took_s)
         meters.observe(
-            "rest_client_request_duration_seconds", (server, _HTTP.get(request.verb, verb)), took_s
+            "rest_client_request_duration_seconds",
+            (request.manager, server, _HTTP.get(request.verb, verb)),
+            took_s,
         )
-    meters.count("rest_client_requests_total", (code, server, _HTTP.get(request.verb, verb)))
+    meters.count("rest_client_requests_total", (request.manager, code, server, _HTTP.get(request.verb, verb)))
 
 
 def metered(kernel: Kernel, steps: Steps, resource: Resource) -> Steps:

@@ -86,7 +86,7 @@ from sim.units import SECOND
 from sim.version import __version__
 
 if TYPE_CHECKING:
-    from sim.app.component_metrics import ComponentMetrics
+    from sim.app.measured.components import ComponentMetrics
 
 # The node agent restarts a controller manager or scheduler that exits after about a second of
 # back-off and start-up; a real component is healthy some seconds after its start.
@@ -342,9 +342,9 @@ class Cluster:
         `metrics().value("scheduler_schedule_attempts_total", result="scheduled")` one number.
         Times are virtual.
         """
-        from sim.app.component_metrics import ComponentMetrics
+        from sim.app.measured.components import ComponentMetrics
 
-        return ComponentMetrics(self.kernel, self.api_servers, self.options)
+        return ComponentMetrics(self)
 
     def add_webhook(self, address: str, decide: Decide, *, latency: str | int = "2ms") -> None:
         """Answer admission webhooks, or a service that an option names, with a function.

@@ -53,7 +53,7 @@ class ClusterOptions:
     off: group, version and plural of resources that are not served
     tokens: how tokens of service accounts are issued
     authentication: how clients from outside are authenticated
-    server_metrics: which metrics an API server shows
+    metrics: which metric families each kind of process shows
     """
 
     api_server: ApiServerOptions
@@ -62,7 +62,7 @@ class ClusterOptions:
     nodes: dict[str, NodeAgentOptions]
     tokens: TokenRules
     authentication: AuthenticationFlags
-    server_metrics: MetricsFlags
+    metrics: Mapping[str, MetricsFlags]
     off: frozenset[tuple[str, str, str]] = frozenset()
 
 
@@ -91,14 +91,15 @@ def check_options(plan: ClusterPlan) -> ClusterOptions:
     with problems.part():
         api_server = api_server_options(flags, server.place, server.replicas, server.places, names)
     problems.report()
+    schedulers = parse_scheduler(scheduler.flags, names=names, place=scheduler.place, places=scheduler.places)
     return ClusterOptions(
         api_server if audit is None else replace(api_server, audit=audit),
         controllers,
-        parse_scheduler(scheduler.flags, names=names, place=scheduler.place, places=scheduler.places),
+        schedulers,
         nodes,
         token_rules(flags, names),
         flags,
-        flags,
+        {"apiserver": flags, "controller-manager": controllers, "scheduler": schedulers},
         off,
     )
 

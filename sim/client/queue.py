@@ -66,7 +66,7 @@ class WorkQueue:
         self._causes[key] = cause
         meters = self._ctx.kernel.meters
         if meters is not None:
-            meters.count("workqueue_adds_total", (self.name,))
+            meters.count("workqueue_adds_total", (self._ctx.name, self.name))
         if key not in self._processing:
             self._push(key)
 
@@ -120,7 +120,7 @@ class WorkQueue:
         """Queue a failed key after the delay that its limiter sets."""
         meters = self._ctx.kernel.meters
         if meters is not None:
-            meters.count("workqueue_retries_total", (self.name,))
+            meters.count("workqueue_retries_total", (self._ctx.name, self.name))
         self.add_after_us(key, self._limiter.when_us(key, self._ctx.now_us()))
 
     def forget(self, key: Key) -> None:
@@ -159,8 +159,10 @@ class WorkQueue:
         meters, now_us = kernel.meters, kernel.now_us
         since = [] if meters is None else [meters.since.get((self, key), now_us) for key in self._processing]
         took_s = [(now_us - begun_us) / SECOND for begun_us in since]
-        yield "workqueue_unfinished_work_seconds", (self.name,), sum(sorted(took_s))
-        yield "workqueue_longest_running_processor_seconds", (self.name,), max(took_s, default=0.0)
+        labels = self._ctx.name, self.name
+        yield "workqueue_depth", labels, len(self._queue)
+        yield "workqueue_unfinished_work_seconds", labels, sum(sorted(took_s))
+        yield "workqueue_longest_running_processor_seconds", labels, max(took_s, default=0.0)
 
     def _measure(self, family: str, key: Key, *, again: bool) -> None:
         """Count the time since the key came into its present state.  again: a new one begins"""
@@ -170,7 +172,7 @@ class WorkQueue:
         now_us = self._ctx.kernel.now_us
         begun_us = meters.since.pop((self, key), None)
         if begun_us is not None:
-            meters.observe(family, (self.name,), (now_us - begun_us) / SECOND)
+            meters.observe(family, (self._ctx.name, self.name), (now_us - begun_us) / SECOND)
         if again:
             meters.since[self, key] = now_us
 

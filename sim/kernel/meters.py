@@ -29,6 +29,13 @@ class Histogram:
         self.counts = [0] * (size + 1)
         self.total = 0.0
 
+    def plus(self, other: Histogram) -> Histogram:
+        """Both together, for the same bounds."""
+        found = Histogram(len(self.counts) - 1)
+        found.counts = [one + two for one, two in zip(self.counts, other.counts, strict=True)]
+        found.total = self.total + other.total
+        return found
+
 
 class Meters:
     """The numbers since the first reader.
@@ -39,14 +46,24 @@ class Meters:
 
     def __init__(self, bounds: Mapping[str, tuple[float, ...]]) -> None:
         self.bounds = bounds
-        self.counters: dict[str, dict[Labels, int]] = {}
+        self.counters: dict[str, dict[Labels, float]] = {}
         self.histograms: dict[str, dict[Labels, Histogram]] = {}
         self.since: dict[Any, int] = {}
 
-    def count(self, family: str, labels: Labels, by: int = 1) -> None:
+    def count(self, family: str, labels: Labels, by: float = 1) -> None:
         """Add to a counter."""
         series = self.counters.setdefault(family, {})
         series[labels] = series.get(labels, 0) + by
+
+    def set(self, family: str, labels: Labels, value: float) -> None:
+        """Show a value of the present state; of several, the largest."""
+        series = self.counters.setdefault(family, {})
+        series[labels] = max(series.get(labels, value), value)
+
+    def merge(self, family: str, labels: Labels, measured: Histogram) -> None:
+        """Add the values of a histogram."""
+        series = self.histograms.setdefault(family, {})
+        series[labels] = measured.plus(series[labels]) if labels in series else measured
 
     def show(self, family: str, labels: Labels) -> None:
         """Begin a series of a histogram without a value."""
@@ -54,12 +71,12 @@ class Meters:
         if labels not in series:
             series[labels] = Histogram(len(self.bounds[family]))
 
-    def observe(self, family: str, labels: Labels, value: float) -> None:
-        """Add a value to a histogram."""
+    def observe(self, family: str, labels: Labels, value: float, times: int = 1) -> None:
+        """Add a value to a histogram, once or several times."""
         bounds = self.bounds[family]
         series = self.histograms.setdefault(family, {})
         found = series.get(labels)
         if found is None:
             found = series[labels] = Histogram(len(bounds))
-        found.counts[bisect_left(bounds, value)] += 1
-        found.total += value
+        found.counts[bisect_left(bounds, value)] += times
+        found.total += value * times

@@ -404,7 +404,7 @@ async def test_profile_names_the_functions_that_ran_and_can_be_switched_off() ->
 FAMILIES = """
     apiserver_request_total apiserver_request_duration_seconds apiserver_request_slo_duration_seconds
     apiserver_response_sizes apiserver_longrunning_requests apiserver_current_inflight_requests
-    apiserver_storage_objects apiserver_registered_watchers apiserver_watch_events_total
+    apiserver_storage_objects apiserver_watch_events_total
     apiserver_watch_events_sizes authentication_attempts authentication_duration_seconds
     authenticated_user_requests etcd_request_duration_seconds rest_client_requests_total
     workqueue_depth workqueue_adds_total workqueue_queue_duration_seconds
@@ -433,8 +433,9 @@ async def test_components_are_counted_from_the_first_reader_on() -> None:
         assert value('apiserver_request_total{code="200",component="apiserver",dry_run="",group="coordi') > 2
         assert value('rest_client_requests_total{code="200",host="apiserver-0",method="PUT"}') > 2
         assert value('leader_election_master_status{name="kube-scheduler"}') == 1
-        assert value("apiserver_longrunning_requests{") == 1
-        assert value("apiserver_registered_watchers{") > 10
+        watches = 'apiserver_longrunning_requests{component="apiserver",group="",resource="configmaps"'
+        assert [value(f'{watches},scope="{scope}"') for scope in ("cluster", "namespace")] == [1, 1]
+        assert value("apiserver_longrunning_requests{") > 10
         assert value("workqueue_adds_total{") > 0
         assert value('etcd_request_duration_seconds_count{operation="update",type="*coordination.Lease"}') > 2
 

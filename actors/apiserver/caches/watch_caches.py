@@ -172,11 +172,9 @@ class Caches:
         """The number of open watches."""
         return sum([cache.watched for cache in self._caches.values()])
 
-    def watchers(self) -> Iterator[tuple[str, int]]:
-        """The number of open watches of each cache that has any, by the prefix of its resource."""
-        for prefix, cache in self._caches.items():
-            if cache.watched:
-                yield prefix, cache.watched
+    def each(self) -> Iterator[tuple[str, WatchCache]]:
+        """The caches, by the prefix of their resource."""
+        yield from self._caches.items()
 
     def drop(self, resource: str, client: str) -> None:
         """End the watches of a resource ("": all) by users that match a glob ("": all)."""

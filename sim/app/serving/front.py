@@ -71,7 +71,7 @@ def make_front(
         scheme,
         address,
         partial(_failing_checks, cluster, gateway),
-        partial(metrics_text, cluster, gateway, counts, about),
+        partial(metrics_text, cluster, counts, about),
         about,
         checks,
         issuer,

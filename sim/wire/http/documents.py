@@ -27,6 +27,7 @@ from sim.wire.http.pages.logs import logs_page
 from sim.wire.http.pages.openapi import openapi_page
 from sim.wire.http.pages.pprof import flags_page, pprof_page
 from sim.wire.http.rendering import TEXT
+from sim.wire.http.routing import parse_query
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 PUBLIC = "public, max-age=3600"  # openidmetadata.go: cacheControl
@@ -55,7 +56,7 @@ class Documents:
     """The documents of a scheme, in its present state.
 
     failing: returns the checks of a health path that fail
-    metrics: returns their text
+    metrics: returns their text, of a kind of process ("": of all)
     version: the fields of /version
     checks: as from `pages.health.checks_of`
     issuer: documents of the issuer of service account tokens, by path
@@ -70,7 +71,7 @@ class Documents:
         scheme: Callable[[], Scheme],
         address: str,
         failing: Callable[[str], Collection[str]],
-        metrics: Callable[[], str],
+        metrics: Callable[[str], str],
         version: Mapping[str, str],
         checks: Mapping[str, tuple[str, ...]],
         issuer: Mapping[str, Published] = MappingProxyType({}),
@@ -122,7 +123,9 @@ class Documents:
             available = [each for each in self._delegated() if is_available(each.obj)]
             return openapi_page(self._scheme, parts, query, accept, available)
         if path == "/metrics":
-            return Document(raw=self._metrics().encode(), media=METRICS_TYPE)
+            return Document(
+                raw=self._metrics(parse_query(query).get("process", "")).encode(), media=METRICS_TYPE
+            )
         if self._logs and parts[0] == "logs":
             return logs_page(method, path, accept)
         if self._profiling and (page := pprof_page(method, path) or flags_page(path)) is not None:

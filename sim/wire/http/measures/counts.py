@@ -1,9 +1,9 @@
 """Metrics of the requests that came from outside, for Prometheus.
 
-Turns requests, watches and authentications into numbers and metric families.
+Turns requests, watches and authentications into numbers.
 
-Holds: the series of a family are sorted by their labels; a series exists only for a request that
-was served, so that requests for unknown resources add none.
+Holds: a series exists only for a request that was served, so that requests for unknown resources
+add none.
 
 Mirrors  kubernetes v1.25 apiserver pkg/endpoints/metrics/metrics.go (MonitorRequest,
          RecordDeprecatedRequest, CleanScope).
@@ -12,11 +12,7 @@ Differs  durations are virtual; the sizes of answers are those before compressio
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
-
-from prometheus_client import Metric
-from prometheus_client.core import GaugeMetricFamily
+from collections.abc import Mapping
 
 from sim.api import request_labels
 from sim.api.auth.attributes import AccessAttributes
@@ -24,9 +20,8 @@ from sim.api.kinds.kind import Lifecycle
 from sim.api.request_labels import COMPONENT, METHODS
 from sim.api.schema.resource import Resource
 from sim.kernel.meters import Meters
-from sim.wire.http.measures.families import BOUNDS, PLACE, Gauges, families
+from sim.wire.http.measures.families import BOUNDS
 
-DEPRECATED_LABELS = ("group", "removed_release", "resource", "subresource", "version")
 Values = tuple[str, ...]
 FIELD_VALIDATIONS = ("", "Ignore", "Warn", "Strict")
 _TERMINATIONS = (429, 504)  # metrics.go: RecordRequestTermination
@@ -112,32 +107,19 @@ class Counts:
         """Record a request for a version that a later release removes."""
         values = (
             request.group,
-            f"1.{lifecycle.removed}" if lifecycle.removed else "",
+            request.version,
             request.resource,
             request.subresource,
-            request.version,
+            f"1.{lifecycle.removed}" if lifecycle.removed else "",
         )
         self._deprecated[values] = None
 
-    def families(self, gauges: Gauges = MappingProxyType({})) -> Iterator[Metric]:
-        """The families, each with its series sorted by labels.  gauges: see `families`"""
-        yield from families(self.meters, gauges)
-        text = (
-            "[STABLE] Gauge of deprecated APIs that have been requested, broken out by API group, version, resource, "
-            "subresource, and removed_release."
-        )
-        deprecated = GaugeMetricFamily("apiserver_requested_deprecated_apis", text, labels=DEPRECATED_LABELS)
-        for values in sorted(self._deprecated):
-            deprecated.add_metric(values, 1)
-        yield deprecated
-        text = (
-            "[STABLE] Gauge of all active long-running apiserver requests broken out by verb, group, version, resource, "
-            "scope and component. Not all requests are tracked this way."
-        )
-        running = GaugeMetricFamily("apiserver_longrunning_requests", text, labels=("component", *PLACE))
-        for values, count in sorted(self.streams.items()):
-            running.add_metric(values, count)
-        yield running
+    def show(self, shown: Meters) -> None:
+        """Show what follows from the present state."""
+        for values in self._deprecated:
+            shown.set("apiserver_requested_deprecated_apis", values, 1)
+        for values, count in self.streams.items():
+            shown.set("apiserver_longrunning_requests", values, count)
 
 
 def _place(request: AccessAttributes, method: str) -> Values:

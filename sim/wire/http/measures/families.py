@@ -1,316 +1,166 @@
-"""The metric families with numbers that grow: their labels, buckets, texts and stability.
+"""The metric families that exist: names, types, labels, buckets, texts and stability.
 
-Turns `Meters` into metric families for Prometheus.
+Turns the list `families.txt` into values, and counted and shown numbers into metric families for
+Prometheus.
 
-Holds: the series of a family are sorted by their labels; a family without series is not shown, as
-with upstream's client; the text of a family begins with its stability.
+Holds: families are in the order of their names, and the series of a family in that of their
+    labels; a family with labels is absent while it has no series, as with upstream's client; the
+    text of a family begins with its stability.
 
-Mirrors  kubernetes v1.25 apiserver pkg/endpoints/metrics/metrics.go, pkg/storage/etcd3/metrics,
-         pkg/endpoints/filters/metrics.go, client-go util/workqueue and component-base
-         metrics/prometheus: names, labels, buckets and stability.
-Differs  times are virtual.
+Mirrors  kubernetes v1.25, the files metrics.go of its components: names, labels, buckets, texts and
+         stability; component-base metrics/{opts,registry}.go (deprecated and hidden families).
+Differs  times are virtual, so that work which takes no virtual time takes 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from operator import add
+from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 from prometheus_client import Metric
 from prometheus_client.core import HistogramMetricFamily
 
-from sim.kernel.meters import Histogram, Meters
+from sim.kernel.meters import Histogram, Labels, Meters
+from sim.options.metrics import PREVIOUS_MINOR
+from sim.wire.http.measures.text import go_float
 
 STABLE, ALPHA = "STABLE", "ALPHA"
+# The labels of what a request addresses.
 PLACE = ("group", "resource", "scope", "subresource", "verb", "version")
-REQUEST = ("code", "component", "dry_run", *PLACE)
-LATENCY = ("component", "dry_run", *PLACE)
-_REQUEST_S = (*(0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60),)
-_SIZES = tuple(1000.0 * 10**i for i in range(7))
-_WATCH_SIZES = tuple(1024.0 * 2**i for i in range(8))
-_QUEUE_S = tuple(1e-8 * 10**i for i in range(10))
-_STORE_S = (
-    *(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45),
-    60,
-)
-_AUTHENTICATION_S = tuple(0.001 * 2**i for i in range(15))
+EVERY_PROCESS = "every process"
+HISTOGRAM, GAUGE, SUMMARY = "histogram", "gauge", "summary"
+ONE_SERIES, FIRST_VALUE = "-", "{}"  # in the column of labels
+
+KindOf = Callable[[str], str]
+T = TypeVar("T")
 
 
 class Family(NamedTuple):
     """One family.
 
-    buckets: of a histogram; () for a counter, or for a gauge
-    deprecated: the version since which it is deprecated, so that v1.25 hides it; "" for none
+    process: the kind of process that has it
+    type: of Prometheus
+    buckets: the upper bounds of a histogram
+    deprecated: the minor version of upstream that deprecates it; 0 if none does
+    always: True if it has no labels and is shown before it has a value
     """
 
+    process: str
+    type: str
     labels: tuple[str, ...]
     text: str
     buckets: tuple[float, ...] = ()
     stability: str = ALPHA
-    is_gauge: bool = False
-    deprecated: str = ""
+    deprecated: int = 0
+    always: bool = False
 
-    def described(self) -> str:
-        """The text with which the family is shown (component-base metrics/opts.go)."""
-        since = f"(Deprecated since {self.deprecated}) " if self.deprecated else ""
+    @property
+    def help(self) -> str:
+        """The text that readers see."""
+        since = f"(Deprecated since 1.{self.deprecated}.0) " if self.deprecated else ""
         return f"[{self.stability}] {since}{self.text}"
 
-
-_SCHEDULER_S = tuple(0.001 * 2**i for i in range(15))
-_REST_S = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
-_ADMISSION_S = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
-_HOOK = ("name", "type", "operation")
-_ATTEMPT = ("profile", "result")
-_SYNCS = "Number of namespace syncs happened in root ca cert publisher."
-CONTROLLER_FAMILIES: Mapping[str, Family] = {
-    "node_collector_evictions_number": Family(
-        ("zone",),
-        "Number of Node evictions that happened since current instance of NodeController started, This metric is "
-        "replaced by node_collector_evictions_total.",
-        deprecated="1.24.0",
-    ),
-    "node_collector_evictions_total": Family(
-        ("zone",),
-        "Number of Node evictions that happened since current instance of NodeController started.",
-        (),
-        STABLE,
-    ),
-    "node_collector_unhealthy_nodes_in_zone": Family(
-        ("zone",), "Gauge measuring number of not Ready Nodes per zones.", is_gauge=True
-    ),
-    "node_collector_zone_health": Family(
-        ("zone",), "Gauge measuring percentage of healthy nodes per zone.", is_gauge=True
-    ),
-    "node_collector_zone_size": Family(
-        ("zone",), "Gauge measuring number of registered Nodes per zones.", is_gauge=True
-    ),
-    "root_ca_cert_publisher_sync_duration_seconds": Family(("code",), _SYNCS, _SCHEDULER_S),
-    "root_ca_cert_publisher_sync_total": Family(("code",), _SYNCS),
-}
-SCHEDULER_FAMILIES: Mapping[str, Family] = {
-    "scheduler_e2e_scheduling_duration_seconds": Family(
-        _ATTEMPT,
-        "E2e scheduling latency in seconds (scheduling algorithm + binding). This metric is replaced by "
-        "scheduling_attempt_duration_seconds.",
-        _SCHEDULER_S,
-        deprecated="1.23.0",
-    ),
-    "scheduler_pending_pods": Family(
-        ("queue",),
-        "Number of pending pods, by the queue type. 'active' means number of pods in activeQ; 'backoff' means number "
-        "of pods in backoffQ; 'unschedulable' means number of pods in unschedulablePods.",
-        (),
-        STABLE,
-        is_gauge=True,
-    ),
-    "scheduler_pod_scheduling_attempts": Family(
-        (), "Number of attempts to successfully schedule a pod.", (1, 2, 4, 8, 16), STABLE
-    ),
-    "scheduler_pod_scheduling_duration_seconds": Family(
-        ("attempts",),
-        "E2e latency for a pod being scheduled which may include multiple scheduling attempts.",
-        tuple(0.01 * 2**i for i in range(20)),
-        STABLE,
-    ),
-    "scheduler_preemption_attempts_total": Family(
-        (), "Total preemption attempts in the cluster till now", (), STABLE
-    ),
-    "scheduler_preemption_victims": Family(
-        (), "Number of selected preemption victims", tuple(5.0 * i for i in range(1, 11)), STABLE
-    ),
-    "scheduler_queue_incoming_pods_total": Family(
-        ("event", "queue"), "Number of pods added to scheduling queues by event and queue type.", (), STABLE
-    ),
-    "scheduler_schedule_attempts_total": Family(
-        _ATTEMPT,
-        "Number of attempts to schedule pods, by the result. 'unschedulable' means a pod could not be scheduled, while "
-        "'error' means an internal scheduler problem.",
-        (),
-        STABLE,
-    ),
-    "scheduler_scheduler_cache_size": Family(
-        ("type",),
-        "Number of nodes, pods, and assumed (bound) pods in the scheduler cache.",
-        is_gauge=True,
-    ),
-    "scheduler_scheduling_algorithm_duration_seconds": Family(
-        (), "Scheduling algorithm latency in seconds", _SCHEDULER_S
-    ),
-    "scheduler_scheduling_attempt_duration_seconds": Family(
-        _ATTEMPT,
-        "Scheduling attempt latency in seconds (scheduling algorithm + binding)",
-        _SCHEDULER_S,
-        STABLE,
-    ),
-    "scheduler_unschedulable_pods": Family(
-        ("plugin", "profile"),
-        "The number of unschedulable pods broken down by plugin name. A pod will increment the gauge for all plugins "
-        "that caused it to not schedule and so this metric have meaning only when broken down by plugin.",
-        is_gauge=True,
-    ),
-}
+    @property
+    def hidden(self) -> bool:
+        """True if it is only shown on request: an earlier version has deprecated it."""
+        return 0 < self.deprecated <= int(PREVIOUS_MINOR.partition(".")[2])
 
 
-FAMILIES: Mapping[str, Family] = {
-    "aggregator_unavailable_apiservice_total": Family(
-        ("name", "reason"),
-        "Counter of APIServices which are marked as unavailable broken down by APIService name and reason.",
-    ),
-    "apiserver_admission_webhook_admission_duration_seconds": Family(
-        (*_HOOK, "rejected"),
-        "Admission webhook latency histogram in seconds, identified by name and broken out for each operation and API "
-        "resource and type (validate or admit).",
-        _ADMISSION_S,
-        STABLE,
-    ),
-    "apiserver_admission_webhook_fail_open_count": Family(
-        ("name", "type"),
-        "Admission webhook fail open count, identified by name and broken out for each admission type (validating or "
-        "mutating).",
-    ),
-    "apiserver_admission_webhook_rejection_count": Family(
-        (*_HOOK, "error_type", "rejection_code"),
-        "Admission webhook rejection count, identified by name and broken out for each admission type (validating or "
-        "admit) and operation. Additional labels specify an error type (calling_webhook_error or "
-        "apiserver_internal_error if an error occurred; no_error otherwise) and optionally a non-zero rejection code "
-        "if the webhook rejects the request with an HTTP status code (honored by the apiserver when the code is "
-        "greater or equal to 400). Codes greater than 600 are truncated to 600, to keep the metrics cardinality "
-        "bounded.",
-    ),
-    "apiserver_admission_webhook_request_total": Family(
-        (*_HOOK, "code", "rejected"),
-        "Admission webhook request total, identified by name and broken out for each admission type (validating or "
-        "mutating) and operation. Additional labels specify whether the request was rejected or not and an HTTP "
-        "status code. Codes greater than 600 are truncated to 600, to keep the metrics cardinality bounded.",
-    ),
-    "apiserver_request_duration_seconds": Family(
-        LATENCY,
-        "Response latency distribution in seconds for each verb, dry run value, group, version, resource, subresource, scope and component.",
-        _REQUEST_S,
-        STABLE,
-    ),
-    "apiserver_request_slo_duration_seconds": Family(
-        ("component", *PLACE),
-        "Response latency distribution (not counting webhook duration) in seconds for each verb, group, version, resource, subresource, scope and component.",
-        _REQUEST_S,
-    ),
-    "apiserver_request_terminations_total": Family(
-        ("code", "component", *PLACE), "Number of requests which apiserver terminated in self-defense."
-    ),
-    "apiserver_request_total": Family(
-        REQUEST,
-        "Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, scope, component, and HTTP response code.",
-        (),
-        STABLE,
-    ),
-    "apiserver_response_sizes": Family(
-        ("component", *PLACE),
-        "Response size distribution in bytes for each group, version, verb, resource, subresource, scope and component.",
-        _SIZES,
-        STABLE,
-    ),
-    "apiserver_watch_events_sizes": Family(
-        ("group", "kind", "version"), "Watch event size distribution in bytes", _WATCH_SIZES
-    ),
-    "apiserver_watch_events_total": Family(
-        ("group", "kind", "version"), "Number of events sent in watch clients"
-    ),
-    "authenticated_user_requests": Family(
-        ("username",), "Counter of authenticated requests broken out by username."
-    ),
-    "authentication_attempts": Family(("result",), "Counter of authenticated attempts."),
-    "authentication_duration_seconds": Family(
-        ("result",), "Authentication duration in seconds broken out by result.", _AUTHENTICATION_S
-    ),
-    "etcd_request_duration_seconds": Family(
-        ("operation", "type"), "Etcd request latency in seconds for each operation and object type.", _STORE_S
-    ),
-    "field_validation_request_duration_seconds": Family(
-        ("enabled", "field_validation"),
-        "Response latency distribution in seconds for each field validation value and whether field validation is "
-        "enabled or not",
-        _REQUEST_S,
-    ),
-    "apiserver_terminated_watchers_total": Family(
-        ("resource",), "Counter of watchers closed due to unresponsiveness broken by resource type."
-    ),
-    "apiserver_storage_list_evaluated_objects_total": Family(
-        ("resource",), "Number of objects tested in the course of serving a LIST request from storage"
-    ),
-    "apiserver_storage_list_fetched_objects_total": Family(
-        ("resource",), "Number of objects read from storage in the course of serving a LIST request"
-    ),
-    "apiserver_storage_list_returned_objects_total": Family(
-        ("resource",), "Number of objects returned for a LIST request from storage"
-    ),
-    "apiserver_storage_list_total": Family(("resource",), "Number of LIST requests served from storage"),
-    "rest_client_requests_total": Family(
-        ("code", "host", "method"), "Number of HTTP requests, partitioned by status code, method, and host."
-    ),
-    "rest_client_request_duration_seconds": Family(
-        ("host", "verb"), "Request latency in seconds. Broken down by verb, and host.", _REST_S
-    ),
-    **SCHEDULER_FAMILIES,
-    **CONTROLLER_FAMILIES,
-    "workqueue_adds_total": Family(("name",), "Total number of adds handled by workqueue"),
-    "workqueue_longest_running_processor_seconds": Family(
-        ("name",),
-        "How many seconds has the longest running processor for workqueue been running.",
-        is_gauge=True,
-    ),
-    "workqueue_queue_duration_seconds": Family(
-        ("name",), "How long in seconds an item stays in workqueue before being requested.", _QUEUE_S
-    ),
-    "workqueue_retries_total": Family(("name",), "Total number of retries handled by workqueue"),
-    "workqueue_unfinished_work_seconds": Family(
-        ("name",),
-        "How many seconds of work has done that is in progress and hasn't been observed by work_duration. Large values "
-        "indicate stuck threads. One can deduce the number of stuck threads by observing the rate at which this "
-        "increases.",
-        is_gauge=True,
-    ),
-    "workqueue_work_duration_seconds": Family(
-        ("name",), "How long in seconds processing an item from workqueue takes.", _QUEUE_S
-    ),
-}
+def parse_families(text: str) -> dict[str, Family]:
+    """The families of a list, by name, in the order of the names."""
+    found: dict[str, Family] = {}
+    process = ""
+    for line in text.splitlines():
+        if line.startswith("["):
+            process = line[1:-1]
+        elif line and not line.startswith("#"):
+            name, kind, stability, labels, help_text = [*f"{line} ".split(" | ", 4), ""][:5]
+            level, _, since = stability.partition(" ")
+            type_of, _, bounds = kind.partition(" ")
+            named = () if labels in (ONE_SERIES, FIRST_VALUE) else tuple(labels.split(","))
+            found[name] = Family(
+                process,
+                type_of,
+                named,
+                help_text.strip(),
+                _bounds(bounds.split()),
+                level,
+                int(since.partition(".")[2] or 0),
+                labels == ONE_SERIES,
+            )
+    return dict(sorted(found.items()))
+
+
+def _bounds(words: list[str]) -> tuple[float, ...]:
+    if not words or words[0] not in ("exp", "lin"):
+        return tuple(map(float, words))
+    bound, by = float(words[1]), float(words[2])
+    found = []
+    for _ in range(int(words[3])):
+        found.append(bound)
+        bound = bound * by if words[0] == "exp" else bound + by
+    return tuple(found)
+
+
+FAMILIES: Mapping[str, Family] = parse_families(
+    Path(__file__).with_name("families.txt").read_text(encoding="utf-8")
+)
 BOUNDS: Mapping[str, tuple[float, ...]] = {
     name: family.buckets for name, family in FAMILIES.items() if family.buckets
 }
-# What v1.25 shows with --show-hidden-metrics-for-version only (component-base metrics/registry.go:
-# shouldHide).
-HIDDEN = frozenset(name for name, family in FAMILIES.items() if family.deprecated)
 
 
-Gauges = Mapping[str, Mapping[tuple[str, ...], float]]
+def families(process: str, meters: Meters, shown: Meters, kind_of: KindOf = str) -> Iterator[Metric]:
+    """The families of a kind of process that have a series, hidden ones too.
 
-
-def families(meters: Meters, gauges: Gauges = MappingProxyType({})) -> Iterator[Metric]:
-    """The families that have a series.  gauges: values of the present state"""
+    meters: what was counted; shown: what follows from the present state
+    kind_of: the kind of the process that owns a series of a family of every process, from the
+        first of its labels, which is not shown
+    """
     for name, family in FAMILIES.items():
-        text = family.described()
-        if family.buckets:
-            measured = meters.histograms.get(name)
-            if measured or not family.labels:
-                yield _histogram(name, family, text, measured or {(): Histogram(len(family.buckets))})
+        if family.process not in (process, EVERY_PROCESS):
             continue
-        values: Mapping[tuple[str, ...], float] | None = meters.counters.get(name)
-        if family.is_gauge:
-            values = gauges.get(name)
-        if values is None and not family.labels and not family.is_gauge:
+        owned = family.process == EVERY_PROCESS
+        if family.type == HISTOGRAM:
+            measured = meters.histograms.get(name, {}) | shown.histograms.get(name, {})
+            if owned:
+                measured = _owned(measured, process, kind_of, Histogram.plus)
+            if measured or family.always:
+                yield _histogram(name, family, measured or {(): Histogram(len(family.buckets))})
+            continue
+        values = meters.counters.get(name, {}) | shown.counters.get(name, {})
+        if owned:
+            values = _owned(values, process, kind_of, add)
+        if not values and family.always:
             values = {(): 0}
         if values:
-            found = Metric(name, text, "gauge" if family.is_gauge else "counter")
-            for labels, value in sorted(values.items()):
-                found.add_sample(name, dict(zip(family.labels, labels, strict=True)), value)
-            yield found
+            yield _plain(name, family, values)
 
 
-def _histogram(
-    name: str, family: Family, text: str, measured: Mapping[tuple[str, ...], Histogram]
-) -> HistogramMetricFamily:
-    found = HistogramMetricFamily(name, text, labels=family.labels)
-    bounds = [*(f"{bound:g}" for bound in family.buckets), "+Inf"]
+def _owned(
+    series: Mapping[Labels, T], process: str, kind_of: KindOf, plus: Callable[[T, T], T]
+) -> dict[Labels, T]:
+    """The series of one kind of process, without the owner; those that become equal are added."""
+    found: dict[Labels, T] = {}
+    for (owner, *rest), value in series.items():
+        if kind_of(owner) == process:
+            labels = tuple(rest)
+            found[labels] = plus(found[labels], value) if labels in found else value
+    return found
+
+
+def _plain(name: str, family: Family, values: Mapping[Labels, float]) -> Metric:
+    found = Metric(name, family.help, family.type)
+    for labels, value in sorted(values.items()):
+        found.add_sample(name, dict(zip(family.labels, labels, strict=True)), value)
+    return found
+
+
+def _histogram(name: str, family: Family, measured: Mapping[Labels, Histogram]) -> HistogramMetricFamily:
+    found = HistogramMetricFamily(name, family.help, labels=family.labels)
+    bounds = [*map(go_float, family.buckets), "+Inf"]
     for labels, histogram in sorted(measured.items(), key=lambda pair: pair[0]):
         reached, buckets = 0, []
         for bound, count in zip(bounds, histogram.counts, strict=True):

@@ -2,13 +2,21 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from sim.kernel.meters import Meters
 from sim.wire.http.measures.counts import Counts
+from sim.wire.http.measures.families import BOUNDS, families
 from sim.wire.http.measures.text import text_format
 from sim.wire.http.routing import attributes
 
 
+def page(counts: Counts) -> str:
+    shown = Meters(BOUNDS)
+    counts.show(shown)
+    return text_format(families("apiserver", counts.meters, shown))
+
+
 def series(counts: Counts) -> list[str]:
-    lines = text_format(counts.families()).splitlines()
+    lines = page(counts).splitlines()
     return [line for line in lines if line.startswith("apiserver_request_total{")]
 
 
@@ -40,7 +48,7 @@ def test_label_values_from_clients_are_escaped() -> None:
     counts = Counts()
     counts.answered(attributes("GET", "/livez", {}), 200, "", {"dryRun": 'a"\n\\'})
     assert 'dry_run="a\\"\\n\\\\"' in series(counts)[0]
-    found = {each.name: each for each in text_string_to_metric_families(text_format(counts.families()))}
+    found = {each.name: each for each in text_string_to_metric_families(page(counts))}
     assert found["apiserver_request"].samples[0].labels["dry_run"] == 'a"\n\\'
 
 
@@ -49,7 +57,7 @@ def test_durations_and_sizes_fall_into_the_buckets_of_their_family() -> None:
     request = attributes("GET", "/api/v1/pods", {})
     counts.answered(request, 200, "", {}, 0.3, 5000)
     counts.answered(request, 504, "", {}, 61.0, 10)
-    found = {each.name: each for each in text_string_to_metric_families(text_format(counts.families()))}
+    found = {each.name: each for each in text_string_to_metric_families(page(counts))}
 
     def buckets(name: str) -> dict[str, float]:
         samples = found[name].samples
@@ -66,7 +74,7 @@ def test_durations_and_sizes_fall_into_the_buckets_of_their_family() -> None:
 def test_family_without_series_is_absent_and_each_text_states_its_stability() -> None:
     counts = Counts()
     counts.authenticated("failure", "", 0.0)
-    text = text_format(counts.families())
+    text = page(counts)
     assert "apiserver_request_total" not in text
     helps = [line for line in text.splitlines() if line.startswith("# HELP")]
     assert helps and all("[ALPHA]" in line or "[STABLE]" in line for line in helps)

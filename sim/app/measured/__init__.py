@@ -1,0 +1,1 @@
+"""The metrics of a cluster's API servers, controller managers and schedulers."""

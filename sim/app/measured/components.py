@@ -1,0 +1,141 @@
+"""The metrics of the components of a cluster, for a program that runs it.
+
+Turns what API servers, controller managers and schedulers count, and what they show of their
+present state, into metric families of one kind of process, or of all together.
+
+Holds: counting begins with the first reader and costs nothing before; it changes no result, since
+the servers leave their fast paths, which give the same results as the ordinary ones.
+
+Mirrors  kubernetes v1.25 component-base metrics/{options,registry}.go; each process has a port with
+         its families there.
+Differs  the replicas of a process are counted together; on the page of all processes, equal series
+         of a family that every process has are added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
+
+from prometheus_client import Metric
+from prometheus_client.samples import Sample
+
+from sim.app.measured.state import Measured, show_state
+from sim.errors import InputError, suggestion_or_all
+from sim.ident import Names
+from sim.kernel import Kernel
+from sim.kernel.meters import Meters
+from sim.options.metrics import MetricsFlags
+from sim.wire.http.measures.families import BOUNDS, FAMILIES, families
+from sim.wire.http.measures.restricted import restricted
+from sim.wire.http.measures.text import text_format
+
+PROCESSES = ("apiserver", "controller-manager", "scheduler")
+
+
+class Rebound(Protocol):
+    """A server that may have to leave its fast paths."""
+
+    def rebound(self) -> None:
+        """Follow a change of what is counted."""
+        ...
+
+
+def begin_counting(kernel: Kernel, servers: Mapping[str, Rebound], meters: Meters) -> Meters:
+    """Let the components count from now on, unless they do already."""
+    if kernel.meters is None:
+        kernel.meters = meters
+        for server in servers.values():
+            server.rebound()
+    return kernel.meters
+
+
+def as_shown(counted: Iterable[Metric], flags: MetricsFlags) -> Iterator[Metric]:
+    """The families of a process as its options restrict them."""
+    visible = (
+        found
+        for found in counted
+        if found.name not in FAMILIES
+        or not FAMILIES[found.name].hidden
+        or flags.show_hidden_metrics_for_version
+    )
+    yield from restricted(visible, flags.disabled_metrics, flags.allow_metric_labels)
+
+
+def merged(found: Iterable[Metric]) -> list[Metric]:
+    """The families in the order of their names; the series of equal names are added up."""
+    by_name: dict[str, Metric] = {}
+    for family in found:
+        one = by_name.setdefault(family.name, Metric(family.name, family.documentation, family.type))
+        one.samples = one.samples + family.samples if not one.samples else _added(one, family)
+    return [by_name[name] for name in sorted(by_name)]
+
+
+def _added(one: Metric, other: Metric) -> list[Sample]:
+    places = {(s.name, tuple(s.labels.items())): at for at, s in enumerate(one.samples)}
+    samples = list(one.samples)
+    for sample in other.samples:
+        at = places.get((sample.name, tuple(sample.labels.items())))
+        if at is None:
+            samples.append(sample)
+        else:
+            samples[at] = samples[at]._replace(value=samples[at].value + sample.value)
+    return samples
+
+
+def process_of(owner: str, names: Names) -> str:
+    """The kind of a process, from the name of the process or from its user agent."""
+    for process in PROCESSES:
+        if owner == names.component(process) or owner.startswith(f"{process}-"):
+            return process
+    return ""
+
+
+def component_families(
+    cluster: Measured, meters: Meters, process: str = "", shown: Meters | None = None
+) -> list[Metric]:
+    """The families of a kind of process, or of all, as their options show them.
+
+    shown: values of the present state that are added to those of the cluster
+    """
+    shown = Meters(BOUNDS) if shown is None else shown
+    show_state(cluster, shown)
+    found: list[Metric] = []
+    for each in PROCESSES:
+        if process in ("", each):
+            counted = families(each, meters, shown, lambda owner: process_of(owner, cluster.names))
+            found.extend(as_shown(counted, cluster.options.metrics[each]))
+    return merged(found)
+
+
+class ComponentMetrics:
+    """The metrics of a cluster's components since this reader, or an earlier one, began to count."""
+
+    def __init__(self, cluster: Measured) -> None:
+        self._cluster = cluster
+        self._meters = begin_counting(cluster.kernel, cluster.api_servers, Meters(BOUNDS))
+
+    def families(self, process: str = "") -> list[Metric]:
+        """The families of a kind of process ("apiserver", "controller-manager", "scheduler"), or
+        of all.  Raises InputError.
+        """
+        if process and process not in PROCESSES:
+            problem = f"no process {process!r} has metrics"
+            raise InputError(problem, "", suggestion_or_all(process, PROCESSES))
+        return component_families(self._cluster, self._meters, process)
+
+    def text(self, process: str = "") -> str:
+        """The families as Prometheus reads them.  Raises InputError."""
+        return text_format(self.families(process))
+
+    def value(self, name: str, /, **labels: str) -> float:
+        """The sum of all samples of a name (of a histogram with _count or _sum) that have these
+        labels; 0 if there is none.
+        """
+        return sum(
+            sample.value
+            for family in self.families()
+            if name.startswith(family.name)
+            for sample in family.samples
+            if sample.name == name and all(sample.labels.get(key) == want for key, want in labels.items())
+        )

@@ -1,0 +1,139 @@
+"""What the present state of a cluster shows to a reader of its metrics.
+
+Turns objects, watches, requests in flight and leases into values by family and labels.
+
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/metrics/metrics.go, pkg/storage/etcd3/metrics,
+         kube-aggregator pkg/controllers/status/metrics.go, client-go tools/leaderelection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from actors.apiserver.server import ApiServer
+from actors.storage.actor import Storage
+from sim.api.aggregation.availability import is_available
+from sim.api.audit.policy import LEVEL_TEXTS
+from sim.api.request_labels import COMPONENT
+from sim.api.schema.scheme import Scheme
+from sim.app.audit.outputs import AuditOutputs
+from sim.app.options import ClusterOptions
+from sim.ident import Names
+from sim.kernel import Kernel
+from sim.kernel.meters import Meters
+from sim.wire.http.flow_metrics import show_flows
+from sim.wire.http.gateway import READS
+
+
+class Measured(Protocol):
+    """What is read of a cluster."""
+
+    kernel: Kernel
+    names: Names
+    scheme: Scheme
+    storage: Storage
+    options: ClusterOptions
+    audit: AuditOutputs | None
+
+    @property
+    def api_servers(self) -> Mapping[str, ApiServer]:
+        """The replicas of the API server."""
+        ...
+
+
+def show_state(cluster: Measured, shown: Meters) -> None:
+    """Show the present state."""
+    _show_processes(cluster.kernel, shown)
+    _show_objects(cluster, shown)
+    _show_requests(cluster, shown)
+    _show_watches(cluster, shown)
+    _show_services(cluster, shown)
+    _show_leaders(cluster, shown)
+    _show_audit(cluster, shown)
+
+
+def _show_processes(kernel: Kernel, shown: Meters) -> None:
+    """What processes and work queues show of themselves.
+
+    Of several replicas the largest value is shown: one of them leads, and the others see the same.
+    """
+    for _, values in sorted(kernel.gauges.items()):
+        for family, labels, value in values():
+            shown.set(family, labels, value)
+
+
+def _show_objects(cluster: Measured, shown: Meters) -> None:
+    # A store has one series: objects served by several groups or versions are counted once, under
+    # the first of them.
+    stored = {r.prefix: r for r in reversed(cluster.scheme.resources) if "get" in r.verbs}
+    for prefix, resource in stored.items():
+        count = len(cluster.storage.store.bucket(prefix).items)
+        shown.set("apiserver_storage_objects", (resource.group_resource,), count)
+
+
+def _show_requests(cluster: Measured, shown: Meters) -> None:
+    """What the API servers do now, all of them together."""
+    running, waiting = {"mutating": 0, "readOnly": 0}, {"mutating": 0, "readOnly": 0}
+    for server in cluster.api_servers.values():
+        running["readOnly"] += server.traffic.reading
+        running["mutating"] += server.traffic.writing
+        if server.seats is None:
+            continue
+        state = server.seats.state()
+        for number in (each for level in state.levels for queue in level.queues for each in queue.waiting):
+            waiting["readOnly" if state.held[number].request.verb in READS else "mutating"] += 1
+        show_flows(state, shown)
+    for kind, count in running.items():
+        shown.set("apiserver_current_inflight_requests", (kind,), count)
+    for kind, count in waiting.items():
+        shown.set("apiserver_current_inqueue_requests", (kind,), count)
+
+
+def _show_watches(cluster: Measured, shown: Meters) -> None:
+    """The watches of the cluster's components; the HTTP front knows those of other clients."""
+    running = shown.counters.setdefault("apiserver_longrunning_requests", {})
+    outside = dict(running)
+    resources = {resource.prefix: resource for resource in reversed(cluster.scheme.resources)}
+    for server in cluster.api_servers.values():
+        for prefix, cache in () if server.caches is None else server.caches.each():
+            one = resources.get(prefix)
+            if one is None:
+                continue
+            for watch in cache.watches():
+                addressed = "resource" if watch.key else "cluster" if watch.whole else "namespace"
+                labels = (COMPONENT, one.group, one.plural, addressed, "", "WATCH", one.version)
+                if outside.get(labels):
+                    outside[labels] -= 1
+                else:
+                    running[labels] = running.get(labels, 0) + 1
+
+
+def _show_services(cluster: Measured, shown: Meters) -> None:
+    """Which APIServices are unavailable."""
+    bucket = cluster.storage.store.bucket(cluster.scheme.prefix("apiservices"))
+    for key in sorted(bucket.items):
+        obj = bucket.items[key].obj
+        down = 0 if is_available(obj) else 1
+        shown.set("aggregator_unavailable_apiservice", (obj["metadata"]["name"],), down)
+
+
+def _show_leaders(cluster: Measured, shown: Meters) -> None:
+    names = cluster.names
+    for process in ("controller-manager", "scheduler"):
+        name = names.component(process)
+        item = cluster.storage.store.get(cluster.scheme.key("leases", names.system_namespace, name))
+        if item is not None:
+            held = bool((item.obj.get("spec") or {}).get("holderIdentity"))
+            shown.set("leader_election_master_status", (name, name), int(held))
+
+
+def _show_audit(cluster: Measured, shown: Meters) -> None:
+    audit = cluster.audit
+    if audit is None:
+        return
+    shown.set("apiserver_audit_event_total", (), audit.sent)
+    shown.set("apiserver_audit_requests_rejected_total", (), audit.refused)
+    for level, count in audit.levels.items():
+        if count:
+            shown.set("apiserver_audit_level_total", (LEVEL_TEXTS[level],), count)
