@@ -7,93 +7,60 @@ Mirrors  kubernetes v1.25 api/openapi-spec, apiserver pkg/server/routes/openapi.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from hashlib import sha512
 from typing import Any
 
 import msgspec
 
-from sim.api.crd.openapi import names_of, schemas
-from sim.api.crd.served import Served
+from sim.api.crd.openapi import schemas
+from sim.api.crd.served import CustomResource, Served
+from sim.api.go_json import escaped
 from sim.api.kinds.groups import FIRST_GROUP
 from sim.api.openapi import protobuf_form as openapi_protobuf
 from sim.api.openapi import protobuf_v3
-from sim.api.openapi.paths import EMPTY, SECURITY, Writer, document, logs, newer, title
+from sim.api.openapi.custom_paths import custom_paths
+from sim.api.openapi.operations import SECURITY, SECURITY_V3, newer
+from sim.api.openapi.order import sorted_maps
+from sim.api.openapi.paths import documents, paths_of
 from sim.api.openapi.schemas import V2, V3, definition_v2, definition_v3
 from sim.api.schema.discovery import fixed_versions
-from sim.api.schema.field_schemas import META, definition_name, raw_definition
+from sim.api.schema.field_schemas import META, definitions, raw_definition
 from sim.api.schema.resource import Resource
 from sim.api.schema.scheme import Scheme
 from sim.ident import Names
 
 Body = dict[str, Any]
-Named = Mapping[tuple[str, str, str], str]
-
-_DISCOVERED = ("APIGroup", "APIGroupList", "APIResourceList", "APIVersions")
 
 
-def _reached(roots: list[str]) -> list[str]:
-    """Definitions that the roots refer to, directly or indirectly, by name."""
+def _reached(content: Any) -> list[str]:
+    """Definitions that parts of a document refer to, directly or indirectly, by name."""
     seen: dict[str, None] = {}
-    todo = list(roots)
+    todo = _references(content)
     while todo:
         name = todo.pop()
-        if name not in seen:
+        if name not in seen and name in definitions():
             seen[name] = None
             todo.extend(_references(raw_definition(name)))
     return sorted(seen)
 
 
-def _references(raw: Any) -> list[str]:
-    if not isinstance(raw, dict):
+def _references(content: Any) -> list[str]:
+    if isinstance(content, list):
+        return [name for below in content for name in _references(below)]
+    if not isinstance(content, dict):
         return []
-    own = [raw["$ref"].rpartition("/")[2]] if isinstance(raw.get("$ref"), str) else []
-    return own + [name for below in raw.values() for name in _references(below)]
+    own = [content["$ref"].rpartition("/")[2]] if isinstance(content.get("$ref"), str) else []
+    return own + [name for below in content.values() for name in _references(below)]
 
 
-def _roots(resources: list[Resource], names: Names) -> list[str]:
-    """The definitions of request and reply bodies."""
-    kinds: list[tuple[str, str, str]] = []
-    for r in resources:
-        kinds += [(r.upstream_group, r.version, kind) for kind in (r.kind, r.list_kind)]
-        kinds += [
-            (names.upstream_group(sub.group), sub.version, sub.kind) for sub in r.subresources if sub.version
-        ]
-    found = [definition_name(*kind) for kind in kinds]
-    common = [f"{META}{kind}" for kind in ("DeleteOptions", "Patch", "Status", "WatchEvent", *_DISCOVERED)]
-    return [name for name in found if name] + common
+def _paths(resources: Iterable[Resource], names: Names) -> Body:
+    return {path: item for r in resources for path, item in paths_of(r, names).items()}
 
 
-def _paths(resources: Sequence[Resource], names: Names, own: Named = EMPTY) -> Body:
-    return {path: item for r in resources for path, item in Writer(r, names, own).items()}
-
-
-def _documents(scheme: Scheme) -> Body:
-    """The paths of discovery and of the version, by the path of their document."""
-    names = scheme.names
-
-    def at(path: str, name: str, answer: str = "") -> tuple[str, Body]:
-        return path, document(path, name, names, answer)
-
-    found = [
-        at("/api/", "getCoreAPIVersions", "APIVersions"),
-        at("/api/v1/", "getCoreV1APIResources", "APIResourceList"),
-        at("/apis/", "getAPIVersions", "APIGroupList"),
-        at("/version/", "getCodeVersion"),
-        at("/.well-known/openid-configuration/", "getServiceAccountIssuerOpenIDConfiguration"),
-        at("/openid/v1/jwks/", "getServiceAccountIssuerOpenIDKeyset"),
-        ("/logs/", logs("logFileListHandler")),
-        ("/logs/{logpath}", logs("logFileHandler", "logpath")),
-    ]
-    for group, versions in fixed_versions(scheme).items():
-        short = names.short_group(group)
-        found.append(at(f"/apis/{group}/", f"get{title(short, '')}APIGroup", "APIGroup"))
-        found += [
-            at(f"/apis/{group}/{version}/", f"get{title(short, version)}APIResources", "APIResourceList")
-            for version in versions
-        ]
-    return dict(found)
+def _custom(resources: Iterable[CustomResource], names: Names) -> Body:
+    return {path: item for r in resources for path, item in custom_paths(r, names).items()}
 
 
 def _info() -> Body:
@@ -101,16 +68,20 @@ def _info() -> Body:
 
 
 def _v3_document(paths: Body, schemas: Body, info: Body | None = None) -> bytes:
-    components: Body = {"schemas": schemas}
+    components: Body = {"schemas": schemas} if schemas else {}
     if info is None:
-        components["securitySchemes"] = SECURITY
+        components["securitySchemes"] = SECURITY_V3
     shown = {path: newer(item) for path, item in sorted(paths.items())}
     document = {"openapi": "3.0.0", "info": info or _info(), "paths": shown, "components": components}
-    return msgspec.json.encode(document)
+    return escaped(msgspec.json.encode(document))
 
 
-def _schemas(roots: list[str], names: Names) -> Body:
-    return {name: definition_v3(name, names) for name in _reached(roots)}
+def _schemas(content: Any, names: Names, *, apart: Collection[str] = ()) -> Body:
+    """The definitions that parts of a document refer to.
+
+    apart: names of those that are known already
+    """
+    return {name: definition_v3(name, names) for name in _reached(content) if name not in apart}
 
 
 def openapi_v3(scheme: Scheme, group: str, version: str) -> bytes | None:
@@ -123,14 +94,17 @@ def openapi_v3(scheme: Scheme, group: str, version: str) -> bytes | None:
 @lru_cache(maxsize=64)
 def _custom_v3(scheme: Scheme, served: Served, group: str, version: str) -> bytes:
     resources = [r for r in served.resources if (r.group, r.version) == (group, version) and r.established]
-    paths = _paths(resources, scheme.names, names_of(resources))
-    common = ("APIResourceList", "DeleteOptions", "ListMeta", "ObjectMeta", "Patch", "Status")
-    known = _schemas([f"{META}{kind}" for kind in common], scheme.names)
-    scale = definition_name("autoscaling", "v1", "Scale")
-    if any(r.scale is not None for r in resources):
-        known |= _schemas([scale], scheme.names)
+    paths = _custom(resources, scheme.names)
+    own = schemas(resources, V3)
+    metadata = {"$ref": f"{V3}{META}ObjectMeta"}  # a dependency of every kind, free ones too
+    known = {
+        name: {key: value for key, value in schema.items() if key != "x-kubernetes-group-version-kind"}
+        for name, schema in _schemas([paths, metadata], scheme.names, apart=own).items()
+    }
     return _v3_document(
-        paths, {**known, **schemas(resources, V3)}, {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
+        paths,
+        dict(sorted({**known, **own}.items())),
+        {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"},
     )
 
 
@@ -140,8 +114,8 @@ def _fixed_v3(scheme: Scheme, group: str, version: str) -> bytes | None:
     if not resources:
         return None
     root = f"/apis/{group}/{version}/" if group else f"/api/{version}/"
-    paths = {root: _documents(scheme)[root], **_paths(resources, scheme.names)}
-    return _v3_document(paths, _schemas(_roots(resources, scheme.names), scheme.names))
+    paths = {root: documents(scheme)[root], **_paths(resources, scheme.names)}
+    return _v3_document(paths, _schemas(paths, scheme.names))
 
 
 def openapi_v3_of_discovery(scheme: Scheme, path: str) -> bytes | None:
@@ -153,13 +127,12 @@ def openapi_v3_of_discovery(scheme: Scheme, path: str) -> bytes | None:
 def _discovery_v3(scheme: Scheme, path: str) -> bytes | None:
     found = {
         at: item
-        for at, item in _documents(scheme).items()
+        for at, item in documents(scheme).items()
         if at == f"/{path}/" or (path == "logs" and at.startswith("/logs/"))
     }
     if not found or path == "api/v1" or (path.startswith("apis/") and path.count("/") > 1):
         return None
-    roots = [f"{META}{kind}" for kind in _DISCOVERED]
-    return _v3_document(found, _schemas(roots, scheme.names))
+    return _v3_document(found, _schemas(found, scheme.names))
 
 
 # The documents that do not describe a group version.
@@ -223,18 +196,39 @@ def _fixed_index(scheme: Scheme) -> Body:
 
 
 def _v2_document(scheme: Scheme, served: Served) -> Body:
-    resources = list(scheme.resources)
     custom = [r for r in served.resources if r.established]
-    roots = _roots(resources, scheme.names)
-    definitions = {name: definition_v2(name, scheme.names) for name in _reached(roots)}
-    paths = {**_documents(scheme), **_paths(resources, scheme.names)}
+    fixed = {**documents(scheme), **_paths(scheme.resources, scheme.names)}
+    first = f"/apis/{scheme.names.group(FIRST_GROUP)}/"
+    known = {name: definition_v2(name, scheme.names) for name in _reached(fixed)}
     return {
         "swagger": "2.0",
         "info": _info(),
-        "paths": dict(sorted({**_paths(custom, scheme.names, names_of(custom)), **paths}.items())),
-        "definitions": {**schemas(custom, V2), **definitions},
+        "paths": _as_read(dict(sorted({**_custom(custom, scheme.names), **fixed}.items())), first),
+        "definitions": dict(sorted({**schemas(custom, V2), **known}.items())),
         "securityDefinitions": SECURITY,
         "security": [{"BearerToken": []}],
+    }
+
+
+def _as_read(paths: Body, first: str) -> Body:
+    """The paths with the members of extensions in the order of their names.
+
+    Quirk: the aggregator reads all documents but its own as JSON, which forgets the order of Go.
+
+    first: begin of the paths of its own document
+    """
+    return {
+        path: item
+        if path.startswith(first)
+        else {
+            key: {
+                name: sorted_maps(value) if name.startswith("x-") else value for name, value in made.items()
+            }
+            if isinstance(made, dict)
+            else made
+            for key, made in item.items()
+        }
+        for path, item in paths.items()
     }
 
 
@@ -245,7 +239,7 @@ def openapi_v2(scheme: Scheme) -> bytes:
 
 @lru_cache(maxsize=8)
 def _v2_json(scheme: Scheme, served: Served) -> bytes:
-    return msgspec.json.encode(_v2_document(scheme, served))
+    return escaped(msgspec.json.encode(_v2_document(scheme, served)))
 
 
 def openapi_v2_protobuf(scheme: Scheme) -> bytes:

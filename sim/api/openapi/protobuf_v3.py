@@ -1,182 +1,164 @@
 """The protobuf form of an OpenAPI v3 document, which clients read that ask for it by its type.
 
-Mirrors  google/gnostic-models openapiv3/OpenAPIv3.proto (field numbers only); kube-openapi
+Mirrors  google/gnostic openapiv3/OpenAPIv3.proto (field numbers), OpenAPIv3.go; kube-openapi
          pkg/handler3/handler.go (ToV3ProtoBinary).
-Differs  only the members that this server's documents contain are encoded; a default that is an
-         object has no form in this message and is left out.
+Quirk    a default that is an object or a list has no form there and is left empty; a reference has
+         no siblings.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
-import msgspec
-
-from sim.api.protobuf.wire import part, varint
+from sim.api.openapi.gnostic import (
+    Body,
+    Table,
+    any_values,
+    double,
+    each,
+    flag,
+    mapped,
+    message,
+    named,
+    nested,
+    text,
+    texts,
+    whole,
+)
+from sim.api.protobuf.wire import part
 
 MEDIA = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf"
-Body = dict[str, Any]
 
 
 def document(body: Body) -> bytes:
     """The bytes of a document."""
-    info, components = body["info"], body["components"]
-    out = _text(1, body["openapi"]) + part(2, _text(1, info["title"]) + _text(6, info["version"]))
-    out += part(4, b"".join(part(1, _named(path, _path(item))) for path, item in body["paths"].items()))
-    schemas = part(1, _mapped(components.get("schemas", {}), _schema_or_reference))
-    schemes = part(7, _mapped(components.get("securitySchemes", {}), lambda raw: part(1, _scheme(raw))))
-    return out + part(5, schemas + schemes) + _extensions(9, body)
-
-
-# --- the wire -------------------------------------------------------------------------------------
-
-
-def _text(number: int, text: str) -> bytes:
-    return part(number, text.encode())
-
-
-def _flag(number: int, value: bool) -> bytes:
-    return varint(number << 3) + varint(int(value)) if value else b""
-
-
-def _whole(number: int, value: int) -> bytes:
-    return varint(number << 3) + varint(int(value))
-
-
-def _double(number: int, value: float) -> bytes:
-    return varint(number << 3 | 1) + struct.pack("<d", value)
-
-
-def _named(name: str, value: bytes) -> bytes:
-    return _text(1, name) + part(2, value)
-
-
-def _mapped(values: Body, form: Callable[[Any], bytes]) -> bytes:
-    """A message that is a list of names with values."""
-    return b"".join(part(1, _named(name, form(value))) for name, value in values.items())
-
-
-def _any(value: Any) -> bytes:
-    """A value of any type, as YAML; JSON is YAML too."""
-    return _text(2, msgspec.json.encode(value).decode() + "\n")
-
-
-def _extensions(number: int, raw: Body) -> bytes:
-    return b"".join(
-        part(number, _named(key, _any(value))) for key, value in raw.items() if key.startswith("x-")
-    )
+    return message(body, _DOCUMENT, 9)
 
 
 # --- schemas --------------------------------------------------------------------------------------
 
 
 def _schema_or_reference(raw: Body) -> bytes:
-    if "$ref" in raw:
-        return part(2, _text(1, raw["$ref"]))
-    return part(1, _schema(raw))
+    return part(2, text(1, raw["$ref"])) if "$ref" in raw else part(1, _schema(raw))
 
 
 def _schema(raw: Body) -> bytes:
-    members = b"".join(_MEMBERS[key](value) for key, value in raw.items() if key in _MEMBERS)
-    return members + _extensions(36, raw)
+    return message(raw, _SCHEMA, 36)
 
 
-def _each(number: int, parts: Iterable[bytes]) -> bytes:
-    return b"".join(part(number, each) for each in parts)
-
-
-def _default(value: Any) -> bytes:
+def _default(number: int, value: Any) -> bytes:
     if isinstance(value, bool):
-        return part(33, varint(2 << 3) + varint(int(value)))
+        return part(number, b"\x10\x01" if value else b"\x10\x00")
     if isinstance(value, int | float):
-        return part(33, _double(1, value))
-    return part(33, _text(3, value)) if isinstance(value, str) else b""
+        return part(number, double(1, value) or b"\x09" + bytes(8))
+    return part(number, part(3, value.encode()) if isinstance(value, str) else b"")
 
 
-def _additional(value: Any) -> bytes:
-    if isinstance(value, bool):
-        return part(32, varint(2 << 3) + varint(int(value)))
-    return part(32, part(1, _schema_or_reference(value)))
+def _additional(number: int, value: Any) -> bytes:
+    if isinstance(value, dict):
+        return part(number, part(1, _schema_or_reference(value)))
+    return part(number, b"\x10\x01" if value else b"\x10\x00")
 
 
-_MEMBERS: dict[str, Callable[[Any], bytes]] = {
-    "nullable": lambda v: _flag(1, v),
-    "title": lambda v: _text(9, v),
-    "multipleOf": lambda v: _double(10, v),
-    "maximum": lambda v: _double(11, v),
-    "exclusiveMaximum": lambda v: _flag(12, v),
-    "minimum": lambda v: _double(13, v),
-    "exclusiveMinimum": lambda v: _flag(14, v),
-    "maxLength": lambda v: _whole(15, v),
-    "minLength": lambda v: _whole(16, v),
-    "pattern": lambda v: _text(17, v),
-    "maxItems": lambda v: _whole(18, v),
-    "minItems": lambda v: _whole(19, v),
-    "uniqueItems": lambda v: _flag(20, v),
-    "maxProperties": lambda v: _whole(21, v),
-    "minProperties": lambda v: _whole(22, v),
-    "required": lambda v: b"".join(_text(23, name) for name in v),
-    "enum": lambda v: _each(24, map(_any, v)),
-    "type": lambda v: _text(25, v),
-    "allOf": lambda v: _each(26, map(_schema_or_reference, v)),
-    "oneOf": lambda v: _each(27, map(_schema_or_reference, v)),
-    "anyOf": lambda v: _each(28, map(_schema_or_reference, v)),
-    "not": lambda v: part(29, _schema(v)),
-    "items": lambda v: part(30, part(1, _schema_or_reference(v))),
-    "properties": lambda v: part(31, _mapped(v, _schema_or_reference)),
-    "additionalProperties": _additional,
-    "default": _default,
-    "description": lambda v: _text(34, v),
-    "format": lambda v: _text(35, v),
+_SCHEMA: Final[Table] = {
+    "nullable": (1, flag),
+    "title": (9, text),
+    "multipleOf": (10, double),
+    "maximum": (11, double),
+    "exclusiveMaximum": (12, flag),
+    "minimum": (13, double),
+    "exclusiveMinimum": (14, flag),
+    "maxLength": (15, whole),
+    "minLength": (16, whole),
+    "pattern": (17, text),
+    "maxItems": (18, whole),
+    "minItems": (19, whole),
+    "uniqueItems": (20, flag),
+    "maxProperties": (21, whole),
+    "minProperties": (22, whole),
+    "required": (23, texts),
+    "enum": (24, any_values),
+    "type": (25, text),
+    "allOf": (26, each(_schema_or_reference)),
+    "oneOf": (27, each(_schema_or_reference)),
+    "anyOf": (28, each(_schema_or_reference)),
+    "not": (29, nested(_schema)),
+    "items": (30, nested(lambda raw: part(1, _schema_or_reference(raw)))),
+    "properties": (31, nested(lambda raw: mapped(raw, _schema_or_reference))),
+    "additionalProperties": (32, _additional),
+    "default": (33, _default),
+    "description": (34, text),
+    "format": (35, text),
 }
-
-
-def _scheme(raw: Body) -> bytes:
-    return _text(1, raw["type"]) + _text(2, raw["description"]) + _text(3, raw["name"]) + _text(4, raw["in"])
 
 
 # --- paths ----------------------------------------------------------------------------------------
 
-_METHODS = {"get": 4, "put": 5, "post": 6, "delete": 7, "options": 8, "head": 9, "patch": 10}
-
-
-def _path(item: Body) -> bytes:
-    out = b"".join(
-        part(_METHODS[method], _operation(raw)) for method, raw in item.items() if method in _METHODS
-    )
-    return out + _each(13, (part(1, _parameter(raw)) for raw in item.get("parameters", ())))
-
-
-def _operation(raw: Body) -> bytes:
-    out = b"".join(_text(1, tag) for tag in raw.get("tags", ()))
-    if "description" in raw:
-        out += _text(3, raw["description"])
-    if "operationId" in raw:
-        out += _text(5, raw["operationId"])
-    out += _each(6, (part(1, _parameter(each)) for each in raw.get("parameters", ())))
-    if "requestBody" in raw:
-        body = raw["requestBody"]
-        content = part(2, _content(body["content"]))
-        out += part(7, part(1, content + _flag(3, body.get("required", False))))
-    answers = b"".join(
-        part(2, _named(code, part(1, _response(answer)))) for code, answer in raw["responses"].items()
-    )
-    return out + part(8, answers) + _extensions(13, raw)
-
-
-def _response(raw: Body) -> bytes:
-    content = part(3, _content(raw["content"])) if "content" in raw else b""
-    return _text(1, raw["description"]) + content
-
-
-def _content(raw: Body) -> bytes:
-    return _mapped(raw, lambda media: part(1, _schema_or_reference(media["schema"])))
+_PARAMETER: Final[Table] = {
+    "name": (1, text),
+    "in": (2, text),
+    "description": (3, text),
+    "required": (4, flag),
+    "schema": (10, nested(_schema_or_reference)),
+}
 
 
 def _parameter(raw: Body) -> bytes:
-    out = _text(1, raw["name"]) + _text(2, raw["in"])
-    if "description" in raw:
-        out += _text(3, raw["description"])
-    return out + _flag(4, raw.get("required", False)) + part(10, _schema_or_reference(raw["schema"]))
+    return part(1, message(raw, _PARAMETER, 13))
+
+
+def _content(raw: Body) -> bytes:
+    return mapped(raw, lambda media: part(1, _schema_or_reference(media["schema"])))
+
+
+_BODY: Final[Table] = {
+    "description": (1, text),
+    "content": (2, nested(_content)),
+    "required": (3, flag),
+}
+_ANSWER: Final[Table] = {"description": (1, text), "content": (3, nested(_content))}
+
+
+def _answers(raw: Body) -> bytes:
+    return b"".join(
+        part(2, named(code, part(1, message(answer, _ANSWER, 5)))) for code, answer in raw.items()
+    )
+
+
+def _operation(raw: Body) -> bytes:
+    return message(raw, _OPERATION, 13)
+
+
+_OPERATION: Final[Table] = {
+    "tags": (1, texts),
+    "description": (3, text),
+    "operationId": (5, text),
+    "parameters": (6, each(_parameter)),
+    "requestBody": (7, nested(lambda raw: part(1, message(raw, _BODY, 4)))),
+    "responses": (8, nested(_answers)),
+}
+_ITEM: Final[Table] = {
+    "get": (4, nested(_operation)),
+    "put": (5, nested(_operation)),
+    "post": (6, nested(_operation)),
+    "delete": (7, nested(_operation)),
+    "options": (8, nested(_operation)),
+    "head": (9, nested(_operation)),
+    "patch": (10, nested(_operation)),
+    "parameters": (13, each(_parameter)),
+}
+_KEY: Final[Table] = {"type": (1, text), "description": (2, text), "name": (3, text), "in": (4, text)}
+_COMPONENTS: Final[Table] = {
+    "schemas": (1, nested(lambda raw: mapped(raw, _schema_or_reference))),
+    "securitySchemes": (
+        7,
+        nested(lambda raw: mapped(raw, lambda scheme: part(1, message(scheme, _KEY, 9)))),
+    ),
+}
+_INFO: Final[Table] = {"title": (1, text), "description": (2, text), "version": (6, text)}
+_DOCUMENT: Final[Table] = {
+    "openapi": (1, text),
+    "info": (2, nested(lambda raw: message(raw, _INFO, 7))),
+    "paths": (4, nested(lambda raw: mapped(raw, lambda item: message(item, _ITEM, 14)))),
+    "components": (5, nested(lambda raw: message(raw, _COMPONENTS, 10))),
+}

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from sim.api.openapi.order import in_order
 from sim.api.protobuf.numbers import Column, numbers, short_name
 from sim.api.schema.field_schemas import INT_OR_STRING, QUANTITY, raw_definition
 from sim.ident import UPSTREAM_GROUP_DOMAIN, Names
@@ -86,6 +87,10 @@ _STATED = {
 _ZEROS: Final[Mapping[str, Any]] = {"string": "", "integer": 0, "number": 0, "boolean": False}
 # Optional fields of definitions without field numbers that hold a struct, not a pointer.
 _STRUCTS = ("metadata", "status", "acceptedNames", "lastTransitionTime")
+# Fields with a false that the protobuf form writes too, though they are no pointers.
+_NO_POINTERS = tuple(
+    ("apiextensions.v1.CustomResourceDefinitionVersion", field) for field in ("served", "storage")
+)
 # Optional fields that Go writes although they are zero, so that the zero is their default.
 _WRITTEN = {
     ("core.v1.Event", "reportingComponent"),
@@ -107,22 +112,38 @@ _WRITTEN = {
 }
 
 
+# The dependency has none.
+_OF_QUANTITY = (
+    "A number with a suffix, exact to a billionth: a decimal number, followed by a power of 1024 (Ki, "
+    "Mi, Gi, Ti, Pi, Ei), a power of 1000 (n, u, m, k, M, G, T, P, E) or a decimal exponent (e3)."
+)
+_OF_INT_OR_STRING = "A whole number of 32 bits or a string, such as a number of pods or a percentage."
+
+
 def definition_v2(name: str, names: Names) -> Body:
     """A definition in the form of OpenAPI 2."""
+    return in_order(_older(name, names))
+
+
+def _older(name: str, names: Names) -> Body:
     if name == QUANTITY:
-        return {**_description(name), "type": "string"}
+        return {"description": _OF_QUANTITY, "type": "string"}
     if name == INT_OR_STRING:
-        return {**_description(name), "type": "string", "format": "int-or-string"}
+        return {"description": _OF_INT_OR_STRING, "type": "string", "format": "int-or-string"}
     return _enumerated(_clean(raw_definition(name), names), name)
 
 
 def definition_v3(name: str, names: Names) -> Body:
     """A definition in the form of OpenAPI 3."""
+    return in_order(_newer(name, names))
+
+
+def _newer(name: str, names: Names) -> Body:
     if name == QUANTITY:
-        return {**_description(name), "oneOf": [{"type": "string"}, {"type": "number"}]}
+        return {"description": _OF_QUANTITY, "oneOf": [{"type": "string"}, {"type": "number"}]}
     if name == INT_OR_STRING:
         return {
-            **_description(name),
+            "description": _OF_INT_OR_STRING,
             "format": "int-or-string",
             "oneOf": [{"type": "integer"}, {"type": "string"}],
         }
@@ -134,11 +155,6 @@ def definition_v3(name: str, names: Names) -> Body:
             for field, below in schema["properties"].items()
         }
     return schema
-
-
-def _description(name: str) -> Body:
-    raw = raw_definition(name)
-    return {"description": raw["description"]} if "description" in raw else {}
 
 
 def _clean(raw: Body, names: Names) -> Body:
@@ -186,6 +202,8 @@ def _with_default(schema: Body, message: str, field: str, written: bool) -> Body
     """
     column = _column(message, field)
     pointer = column.pointer if column is not None else not (written or _is_struct(message, field))
+    if (message, field) in _NO_POINTERS:
+        pointer = False
     if "$ref" in schema:
         return _referring(schema, struct=not pointer)
     out = _with_elements(schema)

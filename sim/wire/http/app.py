@@ -48,7 +48,8 @@ from sim.wire.http.measures.counts import Counts
 from sim.wire.http.negotiation import Form, NotAcceptable, accepts_gzip, has_table
 from sim.wire.http.options import BadOption, check_options, manager_of
 from sim.wire.http.pages import pprof
-from sim.wire.http.pages.document import NO_PAGE, NO_SNIFF, Document, is_current
+from sim.wire.http.pages.content import Content, http_time, serve, year_after
+from sim.wire.http.pages.document import NO_PAGE, NO_SNIFF, Document
 from sim.wire.http.rendering import PART_MAX, Answer, EventWriter, View
 from sim.wire.http.routing import NoRoute, Target
 from sim.wire.http.upgraded import STREAMED
@@ -64,6 +65,7 @@ DISCARD_S = 2.0
 INLINE_MAX = 8 * 1024  # bytes of a body that is converted at once: a few milliseconds at most
 # Bytes of a resource above which it is compressed, and how hard (writers.go).
 COMPRESSED_FROM, GZIP_LEVEL = 128 * 1024, 4
+SERVED_MAX = 512  # documents with a known time of their first answer
 ITEM_BYTES = 1024  # about as much is one object of a list
 LOG = logging.getLogger(__name__)
 
@@ -127,6 +129,7 @@ class Front:
         profile: measures this program for some seconds; None if it must not be measured
         """
         self._scheme = scheme
+        self._document_times: dict[str, int] = {}  # tags of documents: seconds
         self._names = scheme.names
         self._gateway = gateway
         self._identification = identification
@@ -213,6 +216,7 @@ class Front:
         if document is not None:
             found.asked = None if document.code == HTTPStatus.NOT_FOUND else asked
             response = self._response(self._document(document, exchange, options))
+            response.headers += [("Vary", name) for name in document.vary]
             response.compressed_from = document.compressed
             return response
         try:
@@ -309,17 +313,11 @@ class Front:
     def _document(self, document: Document, exchange: Exchange, options: dict[str, str]) -> Answer:
         names, header = self._names, exchange.headers.get("accept")
         if document.value is None:
-            headers = dict(document.headers)
-            if document.etag:
-                headers["ETag"] = f'"{document.etag}"'
-            if is_current(exchange.headers.get("if-none-match"), document.etag):
-                return Answer(304, "", b"", headers=headers)
-            return Answer(document.code, document.media, document.raw, headers=headers)
+            if document.parted:
+                return serve(self._content(document), exchange.method, exchange.headers.get)
+            return Answer(document.code, document.media, document.raw, headers=document.headers)
         if document.code != HTTPStatus.OK:
             raise Refused(document.value)
-        if document.media:  # OpenAPI's index: always JSON
-            form = Form(names.media_json)
-            return Answer(200, document.media, rendering.encode(names, form, document.value))
         try:
             if document.routed:
                 negotiation.check_route(names, header, False, document.json_only)
@@ -330,6 +328,20 @@ class Front:
         except NotAcceptable as error:
             raise Refused(error.body) from None
         return Answer(200, form.media, rendering.encode(names, form, document.value))
+
+    def _content(self, document: Document) -> Content:
+        """A document as content with the time at which it was first served."""
+        now_s = self._gateway.wall_us() // SECOND
+        headers = dict(document.headers)
+        if document.unchanging:
+            headers["Expires"] = http_time(year_after(now_s)).replace("GMT", "UTC")
+        if not document.etag:
+            return Content(document.raw, document.media, "", now_s, headers)
+        known = self._document_times
+        if document.etag not in known and len(known) >= SERVED_MAX:
+            known.pop(next(iter(known)))
+        modified_s = known.setdefault(document.etag, now_s)
+        return Content(document.raw, document.media, f'"{document.etag}"', modified_s, headers)
 
     # --- resources --------------------------------------------------------------------------------
 
@@ -435,7 +447,9 @@ class Front:
             return
         if len(body) > response.compressed_from and accepts_gzip(exchange.headers.get("accept-encoding")):
             response.body = await self._aside(len(body), partial(gzip.compress, body, GZIP_LEVEL, mtime=0))
-            response.headers += [("Content-Encoding", "gzip"), ("Vary", "Accept-Encoding")]
+            response.headers.append(("Content-Encoding", "gzip"))
+            if ("Vary", "Accept-Encoding") not in response.headers:
+                response.headers.append(("Vary", "Accept-Encoding"))
 
     def _stream(
         self, writer: EventWriter, watch: OutsideWatch, streamed: list[str] | None, resource: Resource

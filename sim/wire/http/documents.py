@@ -121,7 +121,7 @@ class Documents:
             return NO_PAGE
         if parts[0] == "openapi":
             available = [each for each in self._delegated() if is_available(each.obj)]
-            return openapi_page(self._scheme, parts, query, accept, available)
+            return openapi_page(self._scheme, parts, query, accept, available, method=method)
         if path == "/metrics":
             return Document(
                 raw=self._metrics(parse_query(query).get("process", "")).encode(), media=METRICS_TYPE

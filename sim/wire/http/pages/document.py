@@ -23,6 +23,9 @@ class Document:
     json_only: True if JSON is the only form, even if the client prefers another
     headers: in addition to, or in place of, those of all answers
     etag: entity tag without its quotes; "" if the document has none
+    parted: True if it is served with the time of its change, and in parts
+    unchanging: True if clients may keep it for a year
+    vary: headers of the request that decide about the answer
     compressed: from how many bytes on the answer is compressed for clients that accept it; 0: never
     """
 
@@ -34,6 +37,9 @@ class Document:
     json_only: bool = False
     headers: Mapping[str, str] = field(default_factory=dict)
     etag: str = ""
+    parted: bool = False
+    unchanging: bool = False
+    vary: tuple[str, ...] = ()
     compressed: int = 0
 
 
@@ -45,9 +51,3 @@ NO_PAGE = Document(404, raw=NOT_FOUND, media=TEXT, headers=NO_SNIFF)
 def refused(body: dict[str, Any]) -> Document:
     """The document of a refusal."""
     return Document(body["code"], body)
-
-
-def is_current(wanted: str, etag: str) -> bool:
-    """True if an If-None-Match header names the entity tag (net/http fs.go, checkIfNoneMatch)."""
-    tags = [tag.strip().removeprefix("W/") for tag in wanted.split(",")]
-    return bool(etag) and ("*" in tags or f'"{etag}"' in tags)

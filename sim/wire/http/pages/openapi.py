@@ -9,13 +9,15 @@ Mirrors  kube-openapi pkg/handler/handler.go (RegisterOpenAPIVersionedService), 
          (HandleDiscovery, HandleGroupVersion), net/http fs.go (ServeContent: the type of JSON is
          text/plain, of protobuf application/octet-stream) and http.Redirect, at the versions of
          Kubernetes v1.25; NYTimes/gziphandler (answers of version 2 are compressed).
-Differs  there is no Last-Modified, and no Expires beside Cache-Control.
+Differs  Last-Modified is when a server first served the document, not when it made it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from urllib.parse import quote
+
+import msgspec
 
 from sim.api.aggregation.delegation import Delegated
 from sim.api.openapi import protobuf_form, protobuf_v3
@@ -38,12 +40,18 @@ BINARY = "application/octet-stream"
 HTML = "text/html; charset=utf-8"
 COMPRESSED_FROM = 1400  # gziphandler: DefaultMinSize
 UNCHANGING = "public, immutable"
-_VARY = {"Vary": "Accept"}
+_NEGOTIATED, _COMPRESSED = ("Accept",), ("Accept-Encoding", "Accept")
 _JSON = "application/json"
 
 
 def openapi_page(
-    scheme: Scheme, parts: Sequence[str], query: str, accept: str, delegated: Sequence[Delegated] = ()
+    scheme: Scheme,
+    parts: Sequence[str],
+    query: str,
+    accept: str,
+    delegated: Sequence[Delegated] = (),
+    *,
+    method: str = "GET",
 ) -> Document:
     """The document of a path, given as its parts: ("openapi", "v3", ...).
 
@@ -55,38 +63,54 @@ def openapi_page(
         index = openapi_v3_index(scheme)
         paths = [f"apis/{each.group_version}" for each in delegated if each.group]
         added = {path: {"serverRelativeURL": f"/openapi/v3/{path}"} for path in paths}
-        return Document(value={**index, "paths": {**index["paths"], **added}}, media=TEXT)
+        raw = msgspec.json.encode({**index, "paths": {**index["paths"], **added}})
+        return Document(raw=raw, media=TEXT, parted=True)
     if parts[1:2] == ["v3"]:
-        return _version_3(scheme, "/".join(parts[2:]), query, accept)
+        return _version_3(scheme, "/".join(parts[2:]), query, accept, method)
     return NO_PAGE
 
 
 def _version_2(scheme: Scheme, accept: str) -> Document:
     form = _chosen(accept, (_JSON, protobuf_form.MEDIA))
     if not form:
-        return Document(406, headers=_VARY)
+        return Document(406, vary=_COMPRESSED)
     text = openapi_v2(scheme)
     raw, media = (text, TEXT) if form == _JSON else (openapi_v2_protobuf(scheme), BINARY)
-    return Document(raw=raw, media=media, headers=_VARY, etag=digest(text), compressed=COMPRESSED_FROM)
+    tag = digest(text)
+    return Document(raw=raw, media=media, vary=_COMPRESSED, etag=tag, compressed=COMPRESSED_FROM, parted=True)
 
 
-def _version_3(scheme: Scheme, path: str, query: str, accept: str) -> Document:
-    form = _chosen(accept, (_JSON, protobuf_v3.MEDIA))
-    if not form:
-        return Document(406, headers=_VARY)
+def _version_3(scheme: Scheme, path: str, query: str, accept: str, method: str) -> Document:
     text = openapi_v3_of(scheme, path)
     if text is None:
-        return Document(404, headers=_VARY)
+        return Document(404)
+    form = _chosen(accept, (_JSON, protobuf_v3.MEDIA))
+    if not parse_accept(accept or "*/*"):
+        return Document()  # Quirk: an Accept header without a media type gets an empty answer
+    if not form:
+        return Document(406, vary=_NEGOTIATED)
     tag, wanted = digest(text), parse_query(query).get("hash", "")
-    headers = dict(_VARY)
     if wanted and wanted != tag:
-        place = versioned_url(quote(path), tag)
-        page = f'<a href="{place}">Moved Permanently</a>.\n\n'.encode()
-        return Document(301, raw=page, media=HTML, headers={**headers, "Location": place})
-    if wanted:
-        headers["Cache-Control"] = UNCHANGING
+        return _moved(versioned_url(quote(path), tag), tag, method)
+    headers = {"Cache-Control": UNCHANGING} if wanted else {}
     raw, media = (text, TEXT) if form == _JSON else (openapi_v3_protobuf(text), BINARY)
-    return Document(raw=raw, media=media, headers=headers, etag=tag)
+    return Document(
+        raw=raw,
+        media=media,
+        headers=headers,
+        vary=_NEGOTIATED,
+        etag=tag,
+        parted=True,
+        unchanging=bool(wanted),
+    )
+
+
+def _moved(place: str, tag: str, method: str) -> Document:
+    """A redirection.  Quirk: it has a page for a GET only."""
+    page = f'<a href="{place}">Moved Permanently</a>.\n\n'.encode() if method == "GET" else b""
+    headers = {"Location": place, "ETag": f'"{tag}"'}
+    media = HTML if method in ("GET", "HEAD") else ""
+    return Document(301, raw=page, media=media, headers=headers, vary=_NEGOTIATED)
 
 
 def _chosen(accept: str, known: Sequence[str]) -> str:

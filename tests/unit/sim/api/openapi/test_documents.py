@@ -41,7 +41,8 @@ def test_a_document_undoes_the_changes_of_the_dependency():
 
 def test_the_v2_document_defines_what_it_refers_to():
     document = json.loads(openapi_v2(SCHEME))
-    assert document["definitions"]["io.k8s.apimachinery.pkg.api.resource.Quantity"] == {"type": "string"}
+    quantity = document["definitions"]["io.k8s.apimachinery.pkg.api.resource.Quantity"]
+    assert (quantity["type"], list(quantity)) == ("string", ["description", "type"])
     assert "/api/v1/namespaces/{namespace}/pods/{name}" in document["paths"]
 
 
@@ -126,7 +127,7 @@ def test_every_reference_leads_to_a_schema(naming):
         assert text is not None
         documents.append(json.loads(text))
     for document in documents:
-        schemas = document.get("definitions") or document["components"]["schemas"]
+        schemas = document.get("definitions") or document["components"].get("schemas", {})
         for reference in _references(document):
             assert reference.rpartition("/")[2] in schemas
 
@@ -137,9 +138,10 @@ def test_a_document_of_version_three_has_bodies_and_answers_by_media_type():
     paths = json.loads(text)["paths"]
     made = paths["/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"]["post"]
     lease = {"$ref": "#/components/schemas/io.k8s.api.coordination.v1.Lease"}
-    assert made["requestBody"] == {"content": {"*/*": {"schema": lease}}, "required": True}
+    assert made["requestBody"] == {"content": {"*/*": {"schema": lease}}}
     assert made["responses"]["201"]["content"]["application/json"]["schema"] == lease
     assert "body" not in [parameter["name"] for parameter in made["parameters"]]
+    assert "required" not in made["requestBody"]
 
 
 def _references(value):
@@ -158,7 +160,7 @@ def test_connecting_subresources_have_an_operation_for_each_method():
     pod = "/api/v1/namespaces/{namespace}/pods/{name}"
     run = paths[f"{pod}/exec"]
     assert {key for key in run if key != "parameters"} == {"get", "post"}
-    assert [each["name"] for each in run["parameters"]][:4] == ["name", "namespace", "command", "container"]
+    assert [each["name"] for each in run["parameters"]][:4] == ["command", "container", "name", "namespace"]
     assert run["post"]["operationId"] == "connectCoreV1PostNamespacedPodExec"
     assert run["post"]["x-kubernetes-group-version-kind"]["kind"] == "PodExecOptions"
     assert run["post"]["responses"]["200"]["schema"] == {"type": "string"}
